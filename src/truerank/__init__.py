@@ -1,0 +1,53 @@
+"""truerank gives an embedding model the score it deserves."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from truerank import compat, datasets, engine, metrics
+    from truerank.errors import ExactnessError, InputError, TruerankWarning
+    from truerank.evaluation import evaluate
+    from truerank.result import Result, Score
+    from truerank.task import Task
+    from truerank.version import __version__
+
+__all__ = [
+    "ExactnessError",
+    "InputError",
+    "Result",
+    "Score",
+    "Task",
+    "TruerankWarning",
+    "__version__",
+    "compat",
+    "datasets",
+    "engine",
+    "evaluate",
+    "metrics",
+]
+
+_HOME = {
+    "ExactnessError": "truerank.errors",
+    "InputError": "truerank.errors",
+    "TruerankWarning": "truerank.errors",
+    "Result": "truerank.result",
+    "Score": "truerank.result",
+    "Task": "truerank.task",
+    "__version__": "truerank.version",
+    "evaluate": "truerank.evaluation",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load what is asked for when it is asked for: importing truerank costs next to nothing."""
+    if name in _HOME:
+        return getattr(import_module(_HOME[name]), name)
+    if name in __all__:
+        return import_module(f"truerank.{name}")
+    raise AttributeError(f"module 'truerank' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,85 @@
+"""Anything a user calls an array becomes a numpy array, or one sentence says why it cannot.
+
+Accepts numpy arrays and memory maps, torch tensors of any device and dtype (torch itself is never
+imported here), nested lists, whatever offers `__array__`, and paths (read by truerank.files).
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from truerank.errors import InputError
+
+__all__ = ["as_array", "as_matrix", "name_rows"]
+
+Array = npt.NDArray[Any]
+
+
+def as_array(value: Any, name: str) -> Array:
+    """A numpy array of whatever dtype the value has, without a copy where possible."""
+    if isinstance(value, np.ndarray):
+        return value
+    if type(value).__module__.split(".")[0] == "torch" and hasattr(value, "detach"):
+        return _from_torch(value)
+    if hasattr(value, "tocsr"):
+        raise InputError(f"{name} is a sparse matrix; pass a dense one, {name}.toarray().")
+    try:
+        return np.asarray(value)
+    except (ValueError, TypeError) as error:
+        raise InputError(
+            f"{name} cannot be read as an array ({type(value).__name__}: {error}); "
+            "pass a numpy array, a torch tensor or equally long lists of numbers."
+        ) from error
+
+
+def _from_torch(tensor: Any) -> Array:
+    tensor = tensor.detach().cpu()
+    if str(tensor.dtype) == "torch.bfloat16":  # numpy has no bfloat16; float32 holds all of it
+        tensor = tensor.float()
+    array: Array = tensor.numpy()
+    return array
+
+
+def as_matrix(value: Any, name: str) -> Array:
+    """A non-empty (rows, dimensions) array of real numbers that float64 can hold."""
+    if isinstance(value, (str, os.PathLike)):
+        from truerank.files import read_embeddings
+
+        value = read_embeddings(value)
+    array = as_array(value, name)
+    if array.ndim != 2:
+        hint = "; for one number a row pass reshape(-1, 1)" if array.ndim == 1 else ""
+        raise InputError(
+            f"{name} must have shape (rows, dimensions). Got shape {array.shape} instead{hint}."
+        )
+    if 0 in array.shape:
+        raise InputError(
+            f"{name} is empty. Got shape {array.shape}; at least one row of one number is needed."
+        )
+    if array.dtype.kind not in "fiub" or array.dtype.itemsize > 8:
+        raise InputError(
+            f"{name} must hold real numbers of at most 64 bits. "
+            f"Got dtype {array.dtype} instead; convert with {name}.astype(numpy.float64)."
+        )
+    if array.dtype.itemsize == 8 and array.dtype.kind in "iu":
+        limit = 2**53
+        if int(array.max()) > limit or int(array.min()) < -limit:
+            raise InputError(
+                f"{name} holds integers beyond 2^53, which float64 cannot tell apart; "
+                "subtract an offset or divide by a power of two first."
+            )
+    return array
+
+
+def name_rows(rows: npt.NDArray[np.int64], most: int = 5) -> str:
+    """'row 3', 'rows 3, 17 and 40', 'rows 0, 1, 2, 3, 4 and 95 more'."""
+    shown = [str(row) for row in rows[:most].tolist()]
+    if len(rows) > most:
+        return f"rows {', '.join(shown)} and {len(rows) - most} more"
+    if len(shown) == 1:
+        return f"row {shown[0]}"
+    return f"rows {', '.join(shown[:-1])} and {shown[-1]}"

@@ -1,0 +1,192 @@
+"""The command line: parse, call, print. Results on stdout, everything else on stderr."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn
+
+import click
+
+from truerank.errors import ExactnessError, InputError, TruerankWarning
+from truerank.version import __version__
+
+__all__ = ["main"]
+
+FORMATS = ("table", "json", "csv", "markdown", "latex")
+
+
+def main(arguments: list[str] | None = None) -> NoReturn:
+    """Run the command line and exit: 0 done, 2 bad input, 1 a bug, 130 interrupted."""
+    warnings.showwarning = _show_warning
+    warnings.simplefilter("always", TruerankWarning)
+    with contextlib.suppress(ValueError):  # only the main thread may set handlers
+        signal.signal(signal.SIGTERM, _terminate)
+    sys.exit(_run(arguments))
+
+
+def _run(arguments: list[str] | None) -> int:
+    try:
+        commands.main(arguments, prog_name="truerank", standalone_mode=False)
+        sys.stdout.flush()
+    except InputError as error:
+        return _complain(str(error), 2)
+    except click.ClickException as error:
+        return _complain(error.format_message(), 2)
+    except (click.Abort, KeyboardInterrupt):
+        return _complain("interrupted; nothing was left half-written.", 130)
+    except BrokenPipeError:  # the reader of a pipe has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except ExactnessError as error:
+        return _complain(str(error), 1)
+    except MemoryError:
+        return _complain("out of memory; evaluate fewer rows, or fewer threads at once.", 1)
+    except Exception as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        return _complain(
+            f"this is a bug in truerank {__version__}: {type(error).__name__}: {error} "
+            f"({Path(where.filename).name}:{where.lineno}); set TRUERANK_TRACEBACK=1 for details.",
+            1,
+        )
+    return 0
+
+
+def _complain(sentence: str, status: int) -> int:
+    if os.environ.get("TRUERANK_TRACEBACK") and status == 1:
+        traceback.print_exc()
+    with contextlib.suppress(OSError):
+        click.echo(f"truerank: {' '.join(sentence.split())}", err=True)
+    return status
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: Any = None,
+    line: str | None = None,
+) -> None:
+    click.echo(f"truerank: note: {message}", err=True)
+
+
+def _terminate(number: int, frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+@contextlib.contextmanager
+def progress_bar(description: str) -> Iterator[Callable[[int, int], None] | None]:
+    """A bar with the time left on stderr; nothing where stderr is not a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(description, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="truerank")
+def commands() -> None:
+    """Exact, tie-proof scores for embedding models."""
+
+
+@commands.command()
+@click.argument("embeddings", type=click.Path(path_type=Path))
+@click.option("--labels", type=click.Path(path_type=Path), help="Labels of the rows.")
+@click.option("--gallery", type=click.Path(path_type=Path), help="Embeddings to search in.")
+@click.option("--gallery-labels", type=click.Path(path_type=Path), help="Labels of the gallery.")
+@click.option("--levels", help="Label columns from coarse to fine, separated by commas.")
+@click.option("--task", "task_file", type=click.Path(path_type=Path), help="A saved task.")
+@click.option("--junk-label", multiple=True, help="Exclude gallery items of this label.")
+@click.option("--distance", default="cosine", show_default=True, help="Or euclidean, dot, ...")
+@click.option("-m", "--metrics", help="Such as map@r,hit@10 (divided by spaces or commas), or all.")
+@click.option("--average", default="query", show_default=True, help="Or class.")
+@click.option("--no-mate", default="report", show_default=True, help="Or zero, error.")
+@click.option("--unlabelled", default="error", show_default=True, help="Or distractor.")
+@click.option("--device", default="auto", show_default=True, help="Or cpu, reference.")
+@click.option("--threads", type=int, help="All cores by default.")
+@click.option("--format", "form", default="table", type=click.Choice(FORMATS), show_default=True)
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the result as JSON.")
+@click.option("--per-query", type=click.Path(path_type=Path), help="Write .csv or .parquet.")
+def evaluate(form: str, output: Path | None, per_query: Path | None, **options: Any) -> None:
+    """Score EMBEDDINGS (.npy, .npz, .pt, .safetensors, .parquet) against labels.
+
+    Labels come from a CSV (columns label and optionally group, id, level1, level2, ...), an array
+    file, or the embeddings file itself. Without a gallery each row is searched among all others.
+    """
+    from truerank import commandline
+
+    commandline.check_targets(output, per_query)
+    with progress_bar("ranking") as progress:
+        result, names = commandline.evaluate_files(progress=progress, **options)
+    if output is not None:
+        result.to_json(output)
+    if per_query is not None:
+        commandline.write_per_query(result, names, per_query)
+    _print_result(result, form)
+
+
+@commands.command()
+@click.option("--format", "form", default="table", type=click.Choice(FORMATS), show_default=True)
+def demo(form: str) -> None:
+    """Evaluate two models on the embedded emoji data and explain the numbers."""
+    from truerank import demonstration
+
+    for title, result, remarks in demonstration.run():
+        if form == "table":
+            click.echo(f"\n{title}\n")
+        _print_result(result, form)
+        if form == "table":
+            click.echo("\n".join(remarks))
+
+
+def _print_result(result: Any, form: str) -> None:
+    text = {
+        "json": lambda: result.to_json(per_query=False),
+        "csv": result.to_csv,
+        "markdown": result.to_markdown,
+        "latex": result.to_latex,
+    }
+    if form != "table":
+        click.echo(text[form](), nl=False)
+        return
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    from truerank import tables
+
+    header, rows = tables.cells(result)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for number, name in enumerate(header):
+        table.add_column(name, justify="left" if number == 0 else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
+    console = Console(soft_wrap=False, highlight=False)
+    console.print(table)
+    for line in tables.summary(result):
+        console.print(line, markup=False)

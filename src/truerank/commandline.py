@@ -1,0 +1,191 @@
+"""What the command line does with files: read both sides, evaluate, write one row per query."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from truerank.errors import InputError
+from truerank.evaluation import evaluate
+from truerank.files import Bundle, atomic_path, read
+from truerank.result import Result
+from truerank.task import Task
+
+__all__ = ["check_targets", "evaluate_files", "write_per_query"]
+
+TABLES = (".csv", ".parquet")
+
+
+def check_targets(output: Path | None, per_query: Path | None) -> None:
+    """Refuse what could not be written before anything is computed."""
+    if per_query is not None and per_query.suffix.lower() not in TABLES:
+        raise InputError(f"--per-query writes {' or '.join(TABLES)}. Got {per_query.name!r}.")
+    for path in (output, per_query):
+        if path is not None:
+            with atomic_path(path.parent / f".{path.name}.probe") as partial:
+                partial.touch()
+            (path.parent / f".{path.name}.probe").unlink()
+
+
+def evaluate_files(
+    *,
+    embeddings: Path,
+    labels: Path | None,
+    gallery: Path | None,
+    gallery_labels: Path | None,
+    levels: str | None,
+    task_file: Path | None,
+    junk_label: tuple[str, ...],
+    metrics: str | None,
+    progress: Callable[[int, int], None] | None,
+    **options: Any,
+) -> tuple[Result, list[Any] | None]:
+    """The result, and the ids of the queries where the files name them."""
+    chosen: Any = metrics
+    if metrics is not None and metrics != "all":
+        chosen = _split_metrics(metrics)
+    if task_file is not None:
+        if any((labels, gallery_labels, levels, junk_label)):
+            raise InputError("--task already holds labels and rules; leave the other options out.")
+        return _evaluate_task(task_file, embeddings, gallery, chosen, progress, options)
+    names = None if levels is None else [name.strip() for name in levels.split(",")]
+    queries = _side(embeddings, labels, names, "--labels")
+    items = Bundle()
+    given = options["distance"] in ("precomputed", "similarity")
+    if gallery is not None:
+        items = _side(gallery, gallery_labels, names, "--gallery-labels")
+    elif gallery_labels is not None and given:
+        items = _labels(gallery_labels, names)
+    elif gallery_labels is not None:
+        raise InputError("--gallery-labels came without --gallery.")
+    separate = gallery is not None or items.labels is not None
+    result = evaluate(
+        queries.embeddings,
+        _stack(queries.labels),
+        gallery=items.embeddings,
+        gallery_labels=_stack(items.labels),
+        query_ids=queries.ids if not separate or items.ids is not None else None,
+        gallery_ids=items.ids if queries.ids is not None else None,
+        query_groups=queries.groups,
+        gallery_groups=items.groups,
+        junk_labels=_as_labels(junk_label, queries.labels),
+        metrics=chosen,
+        progress=progress,
+        **options,
+    )
+    return result, None if queries.ids is None else list(queries.ids)
+
+
+def _split_metrics(text: str) -> list[str]:
+    """'map@r,hit@10' and 'map@10,divisor=min hit@5': a comma before key=value does not divide."""
+    return [part for part in re.split(r"\s+|,(?![^,@\s]+=)", text.strip()) if part]
+
+
+def _evaluate_task(
+    task_file: Path,
+    embeddings: Path,
+    gallery: Path | None,
+    metrics: Any,
+    progress: Callable[[int, int], None] | None,
+    options: dict[str, Any],
+) -> tuple[Result, list[Any] | None]:
+    task = Task.load(task_file)
+    submission = read(embeddings)
+    options = {name: value for name, value in options.items() if name in _TASK_OPTIONS}
+    items = None if gallery is None else read(gallery).embeddings
+    result = task.evaluate(
+        _require_embeddings(submission, embeddings),
+        submission.ids,
+        gallery=items,
+        metrics=metrics,
+        progress=progress,
+        **options,
+    )
+    ids = task.id_names
+    names = None if ids is None else [ids.values[code] for code in ids.codes[0].tolist()]
+    return result, names
+
+
+_TASK_OPTIONS = ("distance", "average", "device", "threads")
+
+
+def _side(path: Path, labels: Path | None, levels: list[str] | None, option: str) -> Bundle:
+    """Embeddings from one file, the rest from the labels file where there is one."""
+    bundle = read(path, levels=levels if labels is None else None)
+    _require_embeddings(bundle, path)
+    if labels is not None:
+        more = _labels(labels, levels)
+        bundle.labels = more.labels
+        bundle.ids = more.ids if more.ids is not None else bundle.ids
+        bundle.groups = more.groups if more.groups is not None else bundle.groups
+    if bundle.labels is None:
+        raise InputError(f"{path} holds no labels; pass {option} FILE.")
+    return bundle
+
+
+def _labels(path: Path, levels: list[str] | None) -> Bundle:
+    bundle = read(path, lone="labels", levels=levels)
+    if bundle.labels is None:
+        raise InputError(f"{path} holds no labels: expected a column or array called label.")
+    return bundle
+
+
+def _require_embeddings(bundle: Bundle, path: Path) -> Any:
+    if bundle.embeddings is None:
+        raise InputError(f"{path} holds no embeddings: expected a 2-D array called embeddings.")
+    return bundle.embeddings
+
+
+def _stack(labels: Any) -> Any:
+    """Several label columns become one tuple a row."""
+    if (
+        isinstance(labels, list)
+        and labels
+        and not isinstance(labels[0], (str, int, float, type(None)))
+    ):
+        columns = [column.tolist() if hasattr(column, "tolist") else column for column in labels]
+        return list(zip(*columns, strict=True))
+    return labels
+
+
+def _as_labels(texts: tuple[str, ...], labels: Any) -> list[Any]:
+    """Junk labels from the command line, as ints where the labels are ints."""
+    dtype = getattr(labels, "dtype", None)
+    if dtype is not None and getattr(dtype, "kind", "") in "iu":
+        try:
+            return [int(text) for text in texts]
+        except ValueError as error:
+            raise InputError(f"labels are integers, but a junk label is not ({error}).") from error
+    return list(texts)
+
+
+def write_per_query(result: Result, names: list[Any] | None, path: Path) -> None:
+    """One row per query: its number, its id, and lower, expected, upper of every metric."""
+    columns: dict[str, list[Any]] = {}
+    for metric, score in result.items():
+        if score.per_query is None:
+            continue
+        for end in ("lower", "expected", "upper"):
+            values = getattr(score.per_query, end).tolist()
+            columns[f"{metric}:{end}"] = [None if value != value else value for value in values]
+    count = result.provenance["queries"]
+    head: dict[str, list[Any]] = {"query": list(range(count))}
+    if names is not None:
+        head["id"] = names
+    columns = head | columns
+    if path.suffix.lower() == ".csv":
+        with atomic_path(path) as partial, partial.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(columns)
+            writer.writerows(zip(*columns.values(), strict=True))
+        return
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError as error:
+        raise InputError("writing .parquet needs pyarrow: pip install 'truerank[io]'.") from error
+    with atomic_path(path) as partial:
+        parquet.write_table(pyarrow.table(columns), partial)

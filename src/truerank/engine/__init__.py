@@ -1,0 +1,129 @@
+"""Engine: one pass over queries x gallery that yields tie groups, a block of queries at a time.
+
+Blocks hold queries with similar numbers of mates, so that memory stays bounded by the settings;
+neither the blocks nor the tiles nor the threads can be seen in the result.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from truerank.engine import cpu, reference
+from truerank.engine.counts import Counts, TieGroups
+from truerank.errors import InputError
+from truerank.jit import compiled
+from truerank.space import Rows, Space
+from truerank.task import Task
+
+__all__ = ["DEVICES", "Counts", "Settings", "TieGroups", "resolve_device", "settings", "tie_groups"]
+
+DEVICES = ("auto", "cpu", "reference")
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Sizes that trade memory for speed and change no result."""
+
+    query_rows: int = 2048
+    gallery_rows: int = 1024
+    mates: int = 1 << 22
+    """Most relevant pairs in flight, counting every query of a block at its block's largest R."""
+
+
+_DEFAULT = Settings()
+_settings: ContextVar[Settings] = ContextVar("settings", default=_DEFAULT)
+
+
+@contextmanager
+def settings(**changes: int) -> Iterator[Settings]:
+    """Change block and tile sizes inside a `with` block."""
+    token = _settings.set(replace(_settings.get(), **changes))
+    try:
+        yield _settings.get()
+    finally:
+        _settings.reset(token)
+
+
+def resolve_device(device: str) -> str:
+    """The engine that will run: "cpu" (compiled) or "reference" (pure numpy)."""
+    if device not in DEVICES:
+        raise InputError(
+            f"The 'device' parameter must be one of {', '.join(DEVICES)}. Got {device!r} instead."
+        )
+    if device == "auto":
+        return "cpu" if compiled else "reference"
+    if device == "cpu" and not compiled:
+        raise InputError("device='cpu' needs numba; install it or use device='reference'.")
+    return device
+
+
+def tie_groups(
+    task: Task,
+    space: Space,
+    *,
+    device: str = "auto",
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> Iterator[tuple[Rows, TieGroups]]:
+    """Yield (query rows, their tie groups) until every query with a mate has been seen."""
+    device = resolve_device(device)
+    threads = threads or _available_cores()
+    rows = np.flatnonzero(task.mates > 0)
+    rows = rows[np.argsort(task.mates[rows], kind="stable")]
+    total = len(rows) * space.gallery
+    done = 0
+
+    def tick(pairs: int) -> None:
+        nonlocal done
+        done += pairs
+        if progress is not None:
+            progress(done, total)
+
+    if device == "reference":
+        for block in _blocks(task.mates, rows):
+            yield block, reference.count_block(space, block, task.block(block))
+            tick(len(block) * space.gallery)
+        return
+    width = _settings.get().gallery_rows
+    tiles = [(start, min(start + width, space.gallery)) for start in range(0, space.gallery, width)]
+    with _single_threaded_blas(), ThreadPoolExecutor(threads) as pool:
+        for block in _blocks(task.mates, rows):
+            yield (
+                block,
+                cpu.count_block(space, block, task.block(block), tiles, pool, threads, tick),
+            )
+
+
+def _blocks(mates: Rows, rows: Rows) -> Iterator[Rows]:
+    """Rows in order of R, cut so that rows x largest R stays within the settings."""
+    limits = _settings.get()
+    start = 0
+    while start < len(rows):
+        stop = min(len(rows), start + limits.query_rows)
+        while stop - start > 1 and (stop - start) * int(mates[rows[stop - 1]]) > limits.mates:
+            stop = start + (stop - start) // 2
+        yield rows[start:stop]
+        start = stop
+
+
+def _available_cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@contextmanager
+def _single_threaded_blas() -> Iterator[None]:
+    """Our threads each multiply their own tile; BLAS must not start more threads below them."""
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(limits=1, user_api="blas"):
+        yield

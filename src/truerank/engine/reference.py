@@ -1,0 +1,42 @@
+"""The reference engine: pure numpy, a sort for every query. It is slow, and it defines the truth.
+
+It also runs where numba is missing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from truerank.engine.counts import TieGroups
+from truerank.space import Rows, Space
+from truerank.task import BlockPairs
+
+__all__ = ["count_block"]
+
+
+def count_block(space: Space, rows: Rows, pairs: BlockPairs) -> TieGroups:
+    """Tie groups of these queries from fully sorted rows of distances."""
+    distances = space.block(rows)(0, space.gallery)
+    excluded = np.zeros(distances.shape, bool)
+    excluded[pairs.excluded.query, pairs.excluded.item] = True
+    relevant = np.zeros(distances.shape, bool)
+    relevant[pairs.relevant.query, pairs.relevant.item] = True
+    offsets = [0]
+    before: list[np.ndarray] = []
+    size: list[np.ndarray] = []
+    inside: list[np.ndarray] = []
+    for row, is_relevant, is_excluded in zip(distances, relevant, excluded, strict=True):
+        ranked = np.sort(row[~is_excluded])
+        at, count = np.unique(row[is_relevant], return_counts=True)
+        first = np.searchsorted(ranked, at, side="left")
+        before.append(first)
+        size.append(np.searchsorted(ranked, at, side="right") - first)
+        inside.append(count)
+        offsets.append(offsets[-1] + len(at))
+    return TieGroups(
+        np.array(offsets),
+        np.concatenate(before),
+        np.concatenate(size),
+        np.concatenate(inside),
+        (~excluded).sum(axis=1),
+    )

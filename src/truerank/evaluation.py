@@ -1,0 +1,327 @@
+"""evaluate: arrays and labels in, a Result out. The one place where the layers meet."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from truerank import engine
+from truerank.arrays import as_matrix
+from truerank.errors import InputError, TruerankWarning
+from truerank.metrics import registry
+from truerank.metrics.average import class_mean, mean
+from truerank.metrics.registry import Metric
+from truerank.result import Attribute, PerQuery, Result, Score
+from truerank.space import DISTANCES, Space, build, probe
+from truerank.stats.chance import chance_per_query
+from truerank.task import Task
+from truerank.version import __version__
+
+__all__ = ["evaluate", "evaluate_task"]
+
+Array = npt.NDArray[Any]
+
+
+def evaluate(
+    embeddings: Any,
+    labels: Any = None,
+    *,
+    gallery: Any = None,
+    gallery_labels: Any = None,
+    query_ids: Any = None,
+    gallery_ids: Any = None,
+    query_groups: Any = None,
+    gallery_groups: Any = None,
+    junk: Any = None,
+    junk_labels: Iterable[Any] = (),
+    relevance: Any = None,
+    distance: str = "cosine",
+    metrics: Iterable[str] | str | None = None,
+    average: str = "query",
+    no_mate: str = "report",
+    unlabelled: str = "error",
+    device: str = "auto",
+    threads: int | None = None,
+    confidence: float | None = None,
+    seed: int = 0,
+    progress: Callable[[int, int], None] | None = None,
+) -> Result:
+    """Score embeddings by exact, tie-proof ranking metrics.
+
+    Parameters
+    ----------
+    embeddings : (Q, d) array, tensor or path
+        One row for each query; the (Q, G) matrix itself for "precomputed" and "similarity".
+    labels : (Q,) or (Q, L)
+        A label, or a path of labels from coarse to fine, for each row.
+    gallery, gallery_labels : optional
+        What is searched. Without a gallery each row is searched among all the others
+        (leave-one-out), and the `query_*` arguments describe both sides.
+    query_ids, gallery_ids : optional
+        Rows that share an id never meet: a query in the gallery, crops of one item.
+    query_groups, gallery_groups : optional
+        Items with the query's label and group (camera) are junk for it.
+    junk : (Q, G) bool or sparse, optional
+        Further pairs to exclude.
+    junk_labels : iterable
+        Gallery items with these labels are excluded for every query.
+    relevance : (Q, G) bool, numbers or sparse, optional
+        Who is relevant to whom, instead of labels.
+    distance : str
+        cosine, euclidean, dot, cityblock, hamming, precomputed, similarity.
+    metrics : strings, optional
+        Such as "map@r" or "hit@10"; "all" for every registered one. By default
+        precision@1, hit@5, hit@10, r_precision, map@r, map, mrr, minp.
+    average : {"query", "class"}
+        Mean over queries, or over classes of the mean over each class's queries.
+    no_mate : {"report", "zero", "error"}
+        Queries with nothing to find are left out and counted, count as 0, or are refused.
+    unlabelled : {"error", "distractor"}
+        Whether gallery rows may have no label; they are then relevant to nobody.
+    device : {"auto", "cpu", "reference"}
+        The compiled engine, or the slow numpy one that defines the truth; the bits are the same.
+    threads : int, optional
+        Number of threads; all available cores by default.
+    confidence, seed : None, 0
+        Reserved for intervals, which this version does not compute: a confidence is refused, and
+        nothing that is computed depends on a seed.
+    progress : callable, optional
+        Called as progress(pairs done, pairs in all) from time to time.
+
+    Returns
+    -------
+    Result
+        A mapping from metric string to Score.
+
+    Examples
+    --------
+    >>> import truerank
+    >>> r = truerank.evaluate([[0., 1], [0, 2], [1, 0], [1, 1]], ["a", "a", "b", "b"])
+    >>> r["map@r"].value
+    0.75
+    """
+    if distance not in DISTANCES:
+        raise InputError(
+            f"The 'distance' parameter must be one of {', '.join(DISTANCES)}. "
+            f"Got {distance!r} instead."
+        )
+    if confidence is not None:
+        raise InputError("this version computes no intervals; leave confidence out.")
+    given = distance in ("precomputed", "similarity")
+    rows = as_matrix(embeddings, "embeddings")
+    items = None if gallery is None else as_matrix(gallery, "gallery")
+    _check_sides(rows, items, labels, gallery_labels, relevance, given)
+    task = Task(
+        labels,
+        ids=query_ids,
+        groups=query_groups,
+        gallery_labels=gallery_labels,
+        gallery_ids=gallery_ids,
+        gallery_groups=gallery_groups,
+        junk=junk,
+        junk_labels=junk_labels,
+        relevance=relevance,
+        no_mate=no_mate,
+        unlabelled=unlabelled,
+        leave_one_out=items is None and gallery_labels is None and not (given and labels is None),
+    )
+    return evaluate_task(
+        task,
+        rows,
+        items,
+        distance=distance,
+        metrics=metrics,
+        average=average,
+        device=device,
+        threads=threads,
+        progress=progress,
+    )
+
+
+def evaluate_task(
+    task: Task,
+    rows: Array,
+    items: Array | None,
+    *,
+    distance: str = "cosine",
+    metrics: Iterable[str] | str | None = None,
+    average: str = "query",
+    device: str = "auto",
+    threads: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Result:
+    """Score the rows (and gallery items) of a task; both are in the task's order."""
+    started = time.perf_counter()
+    if average not in ("query", "class"):
+        raise InputError(
+            f"The 'average' parameter must be one of query, class. Got {average!r} instead."
+        )
+    if average == "class" and not task.levels:
+        raise InputError("average='class' needs labels; relevance= says nothing about classes.")
+    if threads is not None and (not isinstance(threads, (int, np.integer)) or threads < 1):
+        raise InputError(f"The 'threads' parameter must be an int >= 1. Got {threads!r} instead.")
+    chosen = _choose(metrics)
+    device = engine.resolve_device(device)
+    _check_task(task, rows, items, given=distance in ("precomputed", "similarity"))
+    space = build(distance, rows, items, task.columns)
+    if not task.leave_one_out and items is not None and not task.excludes_pairs:
+        _refuse_queries_in_gallery(task, space)
+    probe(space)
+    values = {metric: np.full((3, task.queries), np.nan) for metric in chosen}
+    candidates = np.zeros(task.queries, np.int64)
+    ties = Counter[str](queries=0, groups=0)
+    for block, groups in engine.tie_groups(
+        task, space, device=device, threads=threads, progress=progress
+    ):
+        for metric, table in values.items():
+            table[:, block] = registry.definition(metric).per_query(groups, metric)
+        candidates[block] = groups.candidates
+        ties["groups"] += int(groups.ambiguous.sum())
+        ties["queries"] += int((groups.per_query(groups.ambiguous.astype(np.int64)) > 0).sum())
+    scores = {
+        str(metric): _score(metric, table, task, candidates, average)
+        for metric, table in values.items()
+    }
+    skipped = {}
+    if metrics is None:
+        skipped = {name: score.reason for name, score in scores.items() if score.reason}
+        scores = {name: score for name, score in scores.items() if not score.reason}
+    provenance = {
+        "version": __version__,
+        "queries": task.queries,
+        "gallery": task.items,
+        "dimensions": None if distance in ("precomputed", "similarity") else int(rows.shape[1]),
+        "leave_one_out": task.leave_one_out,
+        "distance": space.facts.to_dict(),
+        "average": average,
+        "no_mate_option": task.no_mate,
+        "no_mate": task.no_mate_counts(),
+        "ties": dict(ties),
+        "task_digest": task.digest,
+        "device": device,
+        "seconds": round(time.perf_counter() - started, 3),
+    }
+    return Result(scores, skipped=skipped, provenance=provenance, attributes=_attributes(task))
+
+
+def _choose(metrics: Iterable[str] | str | None) -> list[Metric]:
+    if metrics is None:
+        return registry.parse_all(registry.DEFAULT)
+    if metrics == "all":
+        return registry.parse_all(registry.examples())
+    chosen = registry.parse_all(metrics)
+    if any(metric.name == "recall" and metric.cut == 1 for metric in chosen):
+        warnings.warn(
+            "recall@1 is the share of all mates found at rank 1; metric-learning papers mean hit@1 "
+            "by Recall@1.",
+            TruerankWarning,
+            stacklevel=4,
+        )
+    return chosen
+
+
+def _score(
+    metric: Metric,
+    table: npt.NDArray[np.float64],
+    task: Task,
+    candidates: npt.NDArray[np.int64],
+    average: str,
+) -> Score:
+    entry = registry.definition(metric)
+    has_mates = task.mates > 0
+    counts = has_mates if task.no_mate == "report" else np.ones(task.queries, bool)
+    chance = np.full(task.queries, np.nan)
+    chance[has_mates] = chance_per_query(metric, task.mates[has_mates], candidates[has_mates])
+    if task.no_mate == "zero":
+        table[:, ~has_mates] = 0.0
+        chance[~has_mates] = 0.0
+
+    def averaged(values: npt.NDArray[np.float64]) -> float:
+        if average == "class":
+            return class_mean(values[counts], task.query_codes[counts])
+        return mean(values[counts])
+
+    lower, expected, upper = (averaged(values) for values in table)
+    defined = bool(counts.any())
+    return Score(
+        str(metric),
+        lower if entry.higher_is_better else upper,
+        lower,
+        expected,
+        upper,
+        chance=averaged(chance) if defined else None,
+        n=int(counts.sum()),
+        reason=None if defined else "not defined: no query has a mate in the gallery",
+        per_query=PerQuery(*table),
+    )
+
+
+def _attributes(task: Task) -> dict[str, Attribute]:
+    attributes = {}
+    if task.levels:
+        attributes["label"] = Attribute(task.query_codes, task.levels[-1].values)
+    if task.group_names is not None:
+        attributes["group"] = Attribute(task.group_names.codes[0], task.group_names.values)
+    return attributes
+
+
+def _check_sides(
+    rows: Array,
+    items: Array | None,
+    labels: Any,
+    gallery_labels: Any,
+    relevance: Any,
+    given: bool,
+) -> None:
+    if given and items is not None:
+        raise InputError(
+            "a precomputed or similarity matrix already covers the gallery; leave gallery out and "
+            "pass gallery_labels for its columns."
+        )
+    if not given and items is None and gallery_labels is not None:
+        raise InputError("gallery_labels came without a gallery; pass gallery= or leave both out.")
+    if items is not None and labels is not None and gallery_labels is None and relevance is None:
+        raise InputError("a gallery came without gallery_labels; pass one label for each item.")
+    if items is not None and items.shape[1] != rows.shape[1]:
+        raise InputError(
+            f"queries and gallery must have one dimension. Got {rows.shape} and {items.shape}."
+        )
+
+
+def _check_task(task: Task, rows: Array, items: Array | None, *, given: bool) -> None:
+    if len(rows) != task.queries:
+        raise InputError(
+            f"embeddings have {len(rows)} rows but there are {task.queries} labels; "
+            "pass one label for each row."
+        )
+    gallery = rows.shape[1] if given else len(rows if items is None else items)
+    if gallery == task.gallery_size:
+        return
+    if not given:
+        raise InputError(
+            f"the gallery has {gallery} rows but there are {task.gallery_size} gallery labels; "
+            "pass one label for each item."
+        )
+    fix = (
+        "a matrix without gallery_labels must be square"
+        if task.leave_one_out
+        else "pass one gallery label for each column"
+    )
+    raise InputError(f"the matrix of shape {rows.shape} needs {task.gallery_size} columns; {fix}.")
+
+
+def _refuse_queries_in_gallery(task: Task, space: Space) -> None:
+    """Every query found again, with its label, as a gallery row of its own: self-matches."""
+    queries = Counter(zip(space.query_digests, task.query_codes.tolist(), strict=True))
+    items = Counter(zip(space.gallery_digests, task.gallery_codes.tolist(), strict=True))
+    if queries <= items:
+        raise InputError(
+            "the gallery contains the queries: leave it out or pass ids (query_ids, gallery_ids), "
+            "so that no query finds itself."
+        )

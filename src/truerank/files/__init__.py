@@ -1,0 +1,6 @@
+"""Files: what users have on disk becomes arrays; what truerank writes is never half a file."""
+
+from truerank.files.reading import Bundle, read, read_embeddings, read_json
+from truerank.files.writing import atomic_path, write_text
+
+__all__ = ["Bundle", "atomic_path", "read", "read_embeddings", "read_json", "write_text"]

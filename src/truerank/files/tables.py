@@ -1,0 +1,101 @@
+"""Tables of text and of Arrow: columns by name. Cells of a CSV stay strings ("0001")."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from truerank.errors import InputError
+
+__all__ = ["read_csv", "read_parquet"]
+
+HEADER = {"label", "labels", "group", "id", "camera", "level1", "embedding", "embeddings"}
+
+
+def read_csv(path: Path) -> dict[str, Any]:
+    """Columns of a CSV or TSV file; without a header, a single column is the labels.
+
+    An empty cell is a missing value (None).
+    """
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            rows = [row for row in csv.reader(file, delimiter=delimiter, strict=True) if row]
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not UTF-8 text; save it as UTF-8 CSV.") from error
+    except csv.Error as error:
+        raise InputError(f"{path} is not a well-formed CSV file: {error}.") from error
+    if not rows:
+        raise InputError(f"{path} holds no rows.")
+    header = [cell.strip().lower() for cell in rows[0]]
+    if HEADER.isdisjoint(header):
+        if len(header) > 1:
+            raise InputError(
+                f"{path} has columns {', '.join(map(repr, rows[0]))} and none is called label; "
+                "name the columns in its first line: label, and optionally group, id, level1, ..."
+            )
+        return {"": _column([row[0] for row in _same_length(path, rows, 1, 0)])}
+    if len(set(header)) < len(header):
+        raise InputError(f"{path} names a column twice: {', '.join(map(repr, rows[0]))}.")
+    body = _same_length(path, rows[1:], len(header), 1)
+    if not body:
+        raise InputError(f"{path} has a header and no rows.")
+    return {
+        name: _column(list(cells))
+        for name, cells in zip(header, zip(*body, strict=True), strict=True)
+    }
+
+
+def _same_length(path: Path, rows: list[list[str]], width: int, offset: int) -> list[list[str]]:
+    for number, row in enumerate(rows, offset + 1):
+        if len(row) != width:
+            raise InputError(
+                f"{path} row {number} has {len(row)} cells where {width} were expected."
+            )
+    return rows
+
+
+def _column(cells: list[str]) -> list[str | None]:
+    return [cell if cell != "" else None for cell in cells]
+
+
+def read_parquet(path: Path) -> dict[str, Any]:
+    """Columns of a Parquet file; a list column becomes a matrix."""
+    import pyarrow as arrow
+    import pyarrow.parquet as parquet
+
+    table = parquet.read_table(path)
+    columns: dict[str, Any] = {}
+    for name in table.column_names:
+        column = table.column(name).combine_chunks()
+        if arrow.types.is_list(column.type) or arrow.types.is_large_list(column.type):
+            columns[name] = _ragged(path, name, column)
+        elif arrow.types.is_fixed_size_list(column.type):
+            columns[name] = _matrix(path, name, column, column.type.list_size)
+        else:
+            columns[name] = column.to_pylist()
+    return columns
+
+
+def _ragged(path: Path, name: str, column: Any) -> npt.NDArray[Any]:
+    lengths = set(column.value_lengths().to_pylist())
+    if len(lengths) != 1 or None in lengths:
+        shown = sorted(str(length) for length in lengths)[:4]
+        raise InputError(
+            f"column {name!r} of {path} must hold lists of one length. Got {', '.join(shown)}."
+        )
+    return _matrix(path, name, column, lengths.pop())
+
+
+def _matrix(path: Path, name: str, column: Any, width: int) -> npt.NDArray[Any]:
+    values = column.flatten()
+    if column.null_count or values.null_count or len(values) != len(column) * width:
+        raise InputError(
+            f"column {name!r} of {path} holds missing values; fill or drop those rows."
+        )
+    array: npt.NDArray[Any] = np.asarray(values.to_numpy(zero_copy_only=False))
+    return array.reshape(len(column), width)

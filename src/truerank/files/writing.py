@@ -1,0 +1,49 @@
+"""Writing in one step: a temporary file beside the target, renamed when complete."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from truerank.errors import InputError
+
+__all__ = ["atomic_path", "write_text"]
+
+
+@contextmanager
+def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A path to write to; it becomes `path` if the block ends well and vanishes otherwise."""
+    target = Path(path)
+    try:
+        handle, name = tempfile.mkstemp(
+            dir=target.parent, prefix=f".{target.stem}-", suffix=target.suffix
+        )
+        os.close(handle)
+    except OSError as error:
+        raise InputError(f"cannot write {target}: {error.strerror or error}.") from error
+    try:
+        yield Path(name)
+        _give_usual_mode(name)
+        os.replace(name, target)
+    except BaseException as error:
+        with suppress(OSError):
+            os.unlink(name)
+        if isinstance(error, OSError):
+            raise InputError(f"cannot write {target}: {error.strerror or error}.") from error
+        raise
+
+
+def _give_usual_mode(name: str) -> None:
+    """Temporary files are private; the finished one gets the permissions any new file would."""
+    mask = os.umask(0)
+    os.umask(mask)
+    os.chmod(name, 0o666 & ~mask)
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write UTF-8 text in one step."""
+    with atomic_path(path) as partial:
+        partial.write_text(text, encoding="utf-8", newline="\n")

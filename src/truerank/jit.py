@@ -1,0 +1,34 @@
+"""One decorator for all compiled kernels: numba where it is installed, plain Python where not.
+
+Kernels are scalar loops that release the GIL, so that a ThreadPoolExecutor can run them side by
+side (numba's own `parallel=True` brings an OpenMP runtime that kills children forked later).
+Without fast-math every operation is one IEEE operation: compiled and interpreted bits agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+try:
+    import numba
+except ImportError:  # the reference engine runs without it
+    numba = None
+
+__all__ = ["compiled", "kernel"]
+
+compiled = numba is not None
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def kernel(function: Function) -> Function:
+    """Compile on first call and keep the machine code on disk where a cache folder is writable."""
+    if numba is None:
+        return function
+    options = {"nogil": True, "error_model": "numpy"}
+    try:
+        compiled_function = numba.njit(function, cache=True, **options)
+    except RuntimeError:  # no cache folder can be written: compile anew in each process
+        compiled_function = numba.njit(function, **options)
+    return compiled_function  # type: ignore[no-any-return]

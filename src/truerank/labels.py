@@ -1,0 +1,214 @@
+"""Labels of any kind become int64 codes, compared as given and never cast to float.
+
+Both sides are encoded together. Missing labels (None, NaN) get codes that match nothing. A label
+matrix (N, L) is a path from coarse to fine: its codes number the nodes of the tree, so the same
+name under two parents is two nodes.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from truerank.arrays import as_array, name_rows
+from truerank.errors import InputError, TruerankWarning
+
+__all__ = ["MISSING", "Encoded", "encode", "encode_levels"]
+
+Codes = npt.NDArray[np.int64]
+MISSING = -1
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Codes of each side and the values that they stand for."""
+
+    codes: tuple[Codes, ...]
+    values: list[Any]
+
+
+def _column(value: Any, name: str) -> npt.NDArray[Any]:
+    """One label per row as an array that still holds the labels as given."""
+    if isinstance(value, (list, tuple)):
+        kinds = {_kind(item) for item in value} - {"missing"}
+        if kinds <= {"int"} and not any(_kind(item) == "missing" for item in value):
+            return _integers(value, name)
+        if kinds == {"str"} and all(isinstance(item, str) for item in value):
+            return np.asarray(value, dtype=str)
+        out = np.empty(len(value), object)
+        out[:] = value
+        return out
+    return as_array(value, name)
+
+
+def _integers(value: Sequence[Any], name: str) -> npt.NDArray[Any]:
+    try:
+        return np.asarray([int(item) for item in value], dtype=np.int64)
+    except OverflowError:
+        out = np.empty(len(value), object)
+        out[:] = [int(item) for item in value]
+        return out
+
+
+def _kind(item: Any) -> str:
+    if item is None or (isinstance(item, (float, np.floating)) and item != item):
+        return "missing"
+    if isinstance(item, (bool, np.bool_, int, np.integer)):
+        return "int"
+    if isinstance(item, (str, np.str_)):
+        return "str"
+    return type(item).__name__
+
+
+def encode(sides: Sequence[Any], names: Sequence[str]) -> Encoded:
+    """Encode one label per row for each side; equal labels get equal codes on all sides."""
+    columns = [_column(side, name) for side, name in zip(sides, names, strict=True)]
+    kinds: dict[str, str] = {}
+    for column, name in zip(columns, names, strict=True):
+        if column.ndim != 1:
+            raise InputError(f"{name} must be one value a row. Got shape {column.shape} instead.")
+        for kind in _kinds(column):
+            kinds.setdefault(kind, name)
+    kinds.pop("missing", None)
+    if len(kinds) > 1:
+        (first, where), (second, elsewhere) = list(kinds.items())[:2]
+        raise InputError(
+            f"labels of different types never match: {where} holds {first} and {elsewhere} holds "
+            f"{second}; convert both to one type, for example str."
+        )
+    lengths = [len(column) for column in columns]
+    native = [column for column in columns if column.dtype.kind in "biu"]
+    if len(native) == len(columns) and all(c.dtype != np.uint64 for c in columns):
+        joined = np.concatenate([column.astype(np.int64) for column in columns])
+        values, codes = np.unique(joined, return_inverse=True)
+        return Encoded(_split(codes.astype(np.int64), lengths), values.tolist())
+    if all(column.dtype.kind == "U" for column in columns):
+        values, codes = np.unique(np.concatenate(columns), return_inverse=True)
+        return Encoded(_split(codes.astype(np.int64), lengths), values.tolist())
+    return _encode_objects(columns, lengths, names)
+
+
+def _kinds(column: npt.NDArray[Any]) -> set[str]:
+    if column.dtype.kind in "biu":
+        return {"int"}
+    if column.dtype.kind in "US":
+        return {"str" if column.dtype.kind == "U" else "bytes"}
+    if column.dtype.kind == "f":
+        return {"float"}
+    return {_kind(item) for item in column.tolist()}
+
+
+def _encode_objects(
+    columns: list[npt.NDArray[Any]], lengths: list[int], names: Sequence[str]
+) -> Encoded:
+    items = [item for column in columns for item in column.tolist()]
+    present = [item for item in items if _kind(item) != "missing"]
+    try:
+        distinct = set(present)
+    except TypeError as error:
+        raise InputError(
+            f"{names[0]} must be hashable values such as int or str ({error})."
+        ) from error
+    try:
+        values = sorted(distinct)
+    except TypeError:
+        values = sorted(distinct, key=repr)
+    number = {value: code for code, value in enumerate(values)}
+    codes = np.array(
+        [MISSING if _kind(item) == "missing" else number[item] for item in items], np.int64
+    )
+    return Encoded(_split(codes, lengths), values)
+
+
+def _split(codes: Codes, lengths: list[int]) -> tuple[Codes, ...]:
+    return tuple(np.split(codes, np.cumsum(lengths)[:-1]))
+
+
+def encode_levels(sides: Sequence[Any], names: Sequence[str]) -> list[Encoded]:
+    """Encode labels (N,) or (N, L), coarse to fine: one Encoded for each level, finest last."""
+    tables = [_levels(side, name) for side, name in zip(sides, names, strict=True)]
+    depths = {len(table) for table in tables}
+    if len(depths) > 1:
+        found = ", ".join(
+            f"{name} has {len(table)}" for name, table in zip(names, tables, strict=True)
+        )
+        raise InputError(f"both sides need the same number of label levels: {found}.")
+    levels: list[Encoded] = []
+    repeated: list[int] = []
+    for depth, columns in enumerate(zip(*tables, strict=True)):
+        encoded = encode(columns, names)
+        if levels:
+            path = _paths(levels[-1], encoded)
+            if len(path.values) > len(encoded.values):
+                repeated.append(depth + 1)
+            encoded = path
+        levels.append(encoded)
+    if repeated:
+        warnings.warn(
+            f"a label at level {repeated[0]} appears under more than one parent; each such path "
+            "counts as a label of its own.",
+            TruerankWarning,
+            stacklevel=5,
+        )
+    return levels
+
+
+def _paths(parent: Encoded, child: Encoded) -> Encoded:
+    width = len(child.values) + 1
+    pairs = [
+        np.where((up == MISSING) | (down == MISSING), MISSING, up * width + down)
+        for up, down in zip(parent.codes, child.codes, strict=True)
+    ]
+    found, codes = np.unique(np.concatenate(pairs), return_inverse=True)
+    missing = bool(found.size and found[0] == MISSING)
+    codes = codes.astype(np.int64) - missing
+    values = [
+        (*_as_path(parent.values[int(key) // width]), child.values[int(key) % width])
+        for key in found[int(missing) :]
+    ]
+    return Encoded(_split(codes, [len(side) for side in pairs]), values)
+
+
+def _as_path(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _levels(value: Any, name: str) -> list[Any]:
+    """The columns of a label array, coarse to fine."""
+    if hasattr(value, "columns") and hasattr(value, "iloc"):  # a DataFrame
+        return [value.iloc[:, i].to_numpy() for i in range(value.shape[1])]
+    if isinstance(value, (list, tuple)) and value and isinstance(value[0], (list, tuple)):
+        widths = {len(row) if isinstance(row, (list, tuple)) else 1 for row in value}
+        if len(widths) > 1:
+            raise InputError(f"{name} rows must have one number of levels. Got {sorted(widths)}.")
+        return [list(column) for column in zip(*value, strict=True)]
+    column = _column(value, name)
+    if column.ndim == 1:
+        return [column]
+    if column.ndim != 2 or column.shape[1] == 0:
+        raise InputError(
+            f"{name} must have shape (rows,), or (rows, levels) from coarse to fine. "
+            f"Got shape {column.shape} instead."
+        )
+    if column.shape[1] == 1:
+        return [column[:, 0]]
+    if column.dtype.kind in "biuf" and _looks_one_hot(column):
+        raise InputError(
+            f"{name} of shape {column.shape} looks one-hot; pass class numbers instead, "
+            f"{name}.argmax(axis=1)."
+        )
+    return [column[:, level] for level in range(column.shape[1])]
+
+
+def _looks_one_hot(table: npt.NDArray[Any]) -> bool:
+    return bool(((table == 0) | (table == 1)).all() and ((table == 1).sum(axis=1) == 1).all())
+
+
+def missing_rows(codes: Codes) -> str:
+    """Name the rows without a label."""
+    return name_rows(np.flatnonzero(codes == MISSING))

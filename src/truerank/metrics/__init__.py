@@ -1,0 +1,1 @@
+"""Metrics: pure functions from counts to scores, one family a file, found through the registry."""

@@ -1,0 +1,60 @@
+"""Correctly rounded means: the exact rational mean, rounded once, so order cannot show.
+
+Float64 values are integers times powers of two. Sums of their high and low halves for each
+exponent are exact in float64 (below 2^53), and Python integers do the rest.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["class_mean", "mean"]
+
+Reals = npt.NDArray[np.float64]
+
+
+def exact_sum(values: Reals) -> Fraction:
+    """The sum of finite float64 values, without any rounding (up to 2^26 values at a time)."""
+    total = Fraction(0)
+    for start in range(0, len(values), 1 << 26):
+        mantissa, exponent = np.frexp(values[start : start + (1 << 26)])
+        integer = np.ldexp(mantissa, 53).astype(np.int64)
+        lowest = int(exponent.min())
+        bins = exponent - lowest
+        high = np.bincount(bins, weights=integer >> 27)
+        low = np.bincount(bins, weights=integer & ((1 << 27) - 1))
+        whole = sum(
+            ((int(h) << 27) + int(part)) << shift
+            for shift, (h, part) in enumerate(zip(high.tolist(), low.tolist(), strict=True))
+        )
+        scale = lowest - 53
+        total += Fraction(whole * 2**scale) if scale >= 0 else Fraction(whole, 2**-scale)
+    return total
+
+
+def mean(values: Reals) -> float:
+    """The mean over queries; NaN if there are none."""
+    if not len(values):
+        return float("nan")
+    total = exact_sum(values) / len(values)
+    return total.numerator / total.denominator
+
+
+def class_mean(values: Reals, classes: npt.NDArray[np.int64]) -> float:
+    """The mean over classes of the mean over each class's queries; NaN if there are none.
+
+    Classes of one size share a denominator, so one exact sum for each size is enough.
+    """
+    if not len(values):
+        return float("nan")
+    _, number, size = np.unique(classes, return_inverse=True, return_counts=True)
+    size_of = size[number]
+    total = sum(
+        (exact_sum(values[size_of == count]) / int(count) for count in np.unique(size)),
+        Fraction(0),
+    )
+    total /= len(size)
+    return total.numerator / total.denominator

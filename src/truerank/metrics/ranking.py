@@ -1,0 +1,211 @@
+"""Binary ranking metrics: tie groups in, (lower, expected, upper) of every query out.
+
+Inside a tie group the relevant items come last (lower), first (upper), or in random order
+(expected, by the closed forms of McSherry & Najork 2008): the true minimum, mean and maximum over
+all rankings that agree with the scores.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from truerank.engine.counts import TieGroups
+from truerank.metrics import kernels
+from truerank.metrics.registry import Definition, Metric, register
+
+__all__: list[str] = []
+
+Integers = npt.NDArray[np.int64]
+Triple = npt.NDArray[np.float64]
+"""Shape (3, queries): lower, expected, upper."""
+
+ALL = np.iinfo(np.int64).max // 4
+"""A cut-off that cuts nothing."""
+
+
+def _cut(groups: TieGroups, metric: Metric) -> Integers:
+    if metric.cut == "r":
+        return groups.mates
+    return np.full(len(groups), ALL if metric.cut is None else metric.cut, np.int64)
+
+
+@lru_cache(maxsize=4)
+def _harmonic_table(count: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    high, low = np.zeros(count), np.zeros(count)
+    if count > 1:
+        kernels.harmonic_table(count, high, low)
+    return high, low
+
+
+def _harmonics(before: Integers, size: Integers) -> tuple[Triple, Triple]:
+    """The table that groups longer than its stride need, grown in powers of two."""
+    long = size > kernels.STRIDE
+    if not long.any():
+        return _harmonic_table(1)
+    entries = int((before + size)[long].max()) // kernels.STRIDE + 1
+    return _harmonic_table(1 << (entries - 1).bit_length())
+
+
+def _found(groups: TieGroups, cut: Integers) -> tuple[Integers, Integers, Integers, Integers]:
+    """Relevant items among the first `cut`: fewest, most, and the mean as numerator, denominator.
+
+    Only the one group that straddles the cut can hold a fraction of its relevant items.
+    """
+    each = np.repeat(cut, np.diff(groups.offsets))
+    before, size, relevant = groups.before, groups.size, groups.relevant
+    fewest = groups.per_query(np.clip(each - (before + size - relevant), 0, relevant))
+    most = groups.per_query(np.clip(each - before, 0, relevant))
+    whole = groups.per_query(np.where(before + size <= each, relevant, 0))
+    straddles = (before < each) & (each < before + size)
+    width = np.maximum(groups.per_query(np.where(straddles, size, 0)), 1)
+    part = groups.per_query(np.where(straddles, relevant * (each - before), 0))
+    return fewest, most, whole * width + part, width
+
+
+def _share(groups: TieGroups, cut: Integers, divisor: Integers) -> Triple:
+    fewest, most, numerator, denominator = _found(groups, cut)
+    return np.stack([fewest / divisor, numerator / (denominator * divisor), most / divisor])
+
+
+def _precision(groups: TieGroups, metric: Metric) -> Triple:
+    cut = _cut(groups, metric)
+    return _share(groups, cut, cut)
+
+
+def _r_precision(groups: TieGroups, metric: Metric) -> Triple:
+    return _share(groups, groups.mates, groups.mates)
+
+
+def _recall(groups: TieGroups, metric: Metric) -> Triple:
+    return _share(groups, _cut(groups, metric), groups.mates)
+
+
+def _hit(groups: TieGroups, metric: Metric) -> Triple:
+    """Only the first group matters: whether its relevant items reach into the first `cut`."""
+    cut = _cut(groups, metric)
+    first = groups.offsets[:-1]
+    before, size, relevant = groups.before[first], groups.size[first], groups.relevant[first]
+    lower = (before + size - relevant < cut).astype(np.float64)
+    upper = (before < cut).astype(np.float64)
+    expected = lower.copy()
+    open_ = np.flatnonzero(lower != upper)
+    drawn = cut[open_] - before[open_]
+    reached = np.empty(len(open_))
+    kernels.expected_hit(size[open_], relevant[open_], drawn, reached)
+    expected[open_] = reached
+    return np.stack([lower, expected, upper])
+
+
+def _average_precision(groups: TieGroups, metric: Metric) -> Triple:
+    cut = _cut(groups, metric)
+    divisor = groups.mates
+    if metric.option("divisor") == "min":
+        divisor = np.minimum(divisor, cut)
+    out = np.empty((3, len(groups)))
+    high, low = _harmonics(groups.before, groups.size)
+    kernels.average_precision(
+        groups.offsets, groups.before, groups.size, groups.relevant, cut, divisor, high, low, out
+    )
+    return out
+
+
+def _reciprocal_rank(groups: TieGroups, metric: Metric) -> Triple:
+    return _extreme(groups, groups.offsets[:-1], np.ones(len(groups), np.int64), last=False)
+
+
+def _inverse_negative_penalty(groups: TieGroups, metric: Metric) -> Triple:
+    return _extreme(groups, groups.offsets[1:] - 1, groups.mates, last=True)
+
+
+def _extreme(groups: TieGroups, which: Integers, numerator: Integers, *, last: bool) -> Triple:
+    """numerator/rank of the first or last relevant item, which lies in the groups `which`."""
+    before, size, relevant = groups.before[which], groups.size[which], groups.relevant[which]
+    lower = numerator / (before + size if last else before + size - relevant + 1)
+    upper = numerator / (before + relevant if last else before + 1)
+    expected = lower.copy()
+    tied = np.flatnonzero(relevant < size)
+    if tied.size:
+        # Equal groups have equal expectations; ties in bulk come in few distinct groups.
+        table = np.column_stack([before[tied], size[tied], relevant[tied], numerator[tied]])
+        distinct, number = np.unique(table, axis=0, return_inverse=True)
+        k, t, m, top = (np.ascontiguousarray(column) for column in distinct.T)
+        out = np.empty(len(distinct))
+        high, low = _harmonics(k, t)
+        kernels.expected_extreme_rank(k, t, m, last, top, high, low, out)
+        expected[tied] = np.clip(out[number.ravel()], lower[tied], upper[tied])
+    return np.stack([lower, expected, upper])
+
+
+_REALITY = "Musgrave, Belongie & Lim, A Metric Learning Reality Check, ECCV 2020"
+_MANNING = "Manning, Raghavan & Schuetze, Introduction to Information Retrieval, 2008, chapter 8"
+
+for _definition in (
+    Definition(
+        "precision",
+        "precision at k",
+        "relevant items among the first k, divided by k",
+        _MANNING,
+        _precision,
+        cut="number",
+        examples=("precision@1", "precision@10"),
+    ),
+    Definition(
+        "r_precision",
+        "R-precision",
+        "precision at R, the query's number of mates",
+        _REALITY,
+        _r_precision,
+        examples=("r_precision",),
+    ),
+    Definition(
+        "map",
+        "mean average precision",
+        "precision at the rank of each relevant item, summed and divided by R; with @r or @k only "
+        "ranks up to R or k count",
+        f"{_MANNING}; MAP@R: {_REALITY}",
+        _average_precision,
+        cut="optional",
+        options={"divisor": ("r", "min")},
+        examples=("map", "map@r", "map@10", "map@10,divisor=min"),
+    ),
+    Definition(
+        "hit",
+        "hit rate at k (CMC)",
+        "1 if any relevant item is among the first k, else 0; metric-learning papers call it "
+        "Recall@k",
+        "Moon & Phillips, Computational and performance aspects of PCA-based face-recognition "
+        "algorithms, Perception 2001",
+        _hit,
+        cut="number",
+        examples=("hit@1", "hit@5"),
+    ),
+    Definition(
+        "recall",
+        "recall at k",
+        "relevant items among the first k, divided by R (not the hit rate)",
+        _MANNING,
+        _recall,
+        cut="number",
+        examples=("recall@1", "recall@10"),
+    ),
+    Definition(
+        "mrr",
+        "mean reciprocal rank",
+        "1 / rank of the first relevant item",
+        "Voorhees, The TREC-8 Question Answering Track Report, 1999",
+        _reciprocal_rank,
+        examples=("mrr",),
+    ),
+    Definition(
+        "minp",
+        "mean inverse negative penalty",
+        "R / rank of the last relevant item",
+        "Ye et al., Deep Learning for Person Re-identification: A Survey and Outlook, TPAMI 2022",
+        _inverse_negative_penalty,
+        examples=("minp",),
+    ),
+):
+    register(_definition)

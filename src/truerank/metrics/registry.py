@@ -1,0 +1,207 @@
+"""A metric is a value: it parses from a string, prints as that string, and knows its definition.
+
+name@k,key=value        map@r   hit@10   map@10,divisor=min   cmc@5 (alias of hit@5)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from importlib import import_module
+
+import numpy as np
+import numpy.typing as npt
+
+from truerank.engine.counts import TieGroups
+from truerank.errors import InputError
+
+__all__ = [
+    "DEFAULT",
+    "Definition",
+    "Metric",
+    "definition",
+    "examples",
+    "names",
+    "parse",
+    "register",
+]
+
+DEFAULT = ("precision@1", "hit@5", "hit@10", "r_precision", "map@r", "map", "mrr", "minp")
+FAMILIES = ("ranking",)
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One metric with its parameters, hashable; `str` gives the canonical string."""
+
+    name: str
+    cut: int | str | None = None
+    options: tuple[tuple[str, str], ...] = ()
+
+    def __str__(self) -> str:
+        parts = [] if self.cut is None else [str(self.cut)]
+        parts += [f"{key}={value}" for key, value in self.options]
+        return self.name + ("@" + ",".join(parts) if parts else "")
+
+    def option(self, key: str) -> str | None:
+        """The value of an option, None where it was left to its default."""
+        return dict(self.options).get(key)
+
+
+@dataclass(frozen=True)
+class Definition:
+    """What is known about a metric. Every ranking metric is a triple over ties."""
+
+    name: str
+    title: str
+    definition: str
+    citation: str
+    per_query: Callable[[TieGroups, Metric], npt.NDArray[np.float64]]
+    cut: str = "none"
+    """none, number (k must be given), or optional (nothing, r, or k)."""
+    options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Allowed values of each option, the default first."""
+    range: tuple[float, float] = (0.0, 1.0)
+    higher_is_better: bool = True
+    family: str = "ranking"
+    examples: tuple[str, ...] = ()
+
+
+_DEFINITIONS: dict[str, Definition] = {}
+
+_ALIASES = {
+    "mean_average_precision_at_r": "map@r",
+    "mean_average_precision": "map",
+    "mean_reciprocal_rank": "mrr",
+    "mean_inverse_negative_penalty": "minp",
+    "ap": "map",
+    "rp": "r_precision",
+    "rprec": "r_precision",
+    "r-precision": "r_precision",
+    "precision@r": "r_precision",
+    "recip_rank": "mrr",
+    "rr": "mrr",
+}
+_NUMBERED_ALIASES = {
+    "hit": ("cmc", "rank", "hits", "hit_rate", "hit_at", "success", "top"),
+    "precision": ("p", "precision_at", "prec"),
+    "recall": ("recall_at",),
+    "map": ("map_cut", "mean_average_precision_at"),
+}
+_NUMBERED = {alias: name for name, aliases in _NUMBERED_ALIASES.items() for alias in aliases}
+
+
+def register(definition: Definition) -> None:
+    """Add a metric; it is then parsed, computed, documented and tested like all others."""
+    if definition.name in _DEFINITIONS:
+        raise ValueError(f"metric {definition.name!r} is registered twice")
+    _DEFINITIONS[definition.name] = definition
+
+
+def _load() -> dict[str, Definition]:
+    for family in FAMILIES:
+        import_module(f"truerank.metrics.{family}")
+    return _DEFINITIONS
+
+
+def names() -> list[str]:
+    """The registered metric names."""
+    return list(_load())
+
+
+def examples() -> list[str]:
+    """Metric strings that together exercise every registered metric."""
+    return [text for entry in _load().values() for text in entry.examples]
+
+
+def definition(metric: Metric) -> Definition:
+    """What a metric means."""
+    return _load()[metric.name]
+
+
+def parse(text: str) -> Metric:
+    """A metric from its string.
+
+    Examples
+    --------
+    >>> str(parse("cmc@5")), str(parse("mean_average_precision_at_r"))
+    ('hit@5', 'map@r')
+    """
+    if not isinstance(text, str) or not text.strip():
+        raise InputError(f"a metric is a string such as 'map@r' or 'hit@10'. Got {text!r} instead.")
+    canonical = _resolve_alias(text.strip().lower())
+    name, *parts = [part.strip() for part in re.split("[@,]", canonical)]
+    known = _load()
+    if name not in known:
+        _refuse_unknown(text, name)
+    entry = known[name]
+    cut: int | str | None = None
+    options: dict[str, str] = {}
+    for part in parts:
+        key, equals, value = part.partition("=")
+        if equals:
+            options[key.strip()] = _check_option(entry, key.strip(), value.strip())
+        elif cut is None:
+            cut = _check_cut(entry, part)
+        else:
+            raise InputError(f"metric {text!r} has two cut-offs; write it as name@k,key=value.")
+    if entry.cut == "number" and cut is None:
+        raise InputError(f"metric {name!r} needs a cut-off, for example {name}@10.")
+    if "divisor" in options and not isinstance(cut, int):
+        raise InputError(f"the divisor option of {name} needs a number as cut-off: {name}@10.")
+    kept = tuple(
+        (key, options[key]) for key in sorted(options) if options[key] != entry.options[key][0]
+    )
+    return Metric(name, cut, kept)
+
+
+def parse_all(metrics: Iterable[str] | str) -> list[Metric]:
+    """Metrics from strings, each once, in the order given."""
+    texts = [metrics] if isinstance(metrics, str) else list(metrics)
+    if not texts:
+        raise InputError("metrics is empty; name at least one or leave it out for the default.")
+    return list(dict.fromkeys(parse(text) for text in texts))
+
+
+def _resolve_alias(text: str) -> str:
+    if text in _ALIASES:
+        return _ALIASES[text]
+    match = re.fullmatch(r"([a-z_]+?)[@_-]?(\d+)(,.*)?", text)
+    if match and match[1] in _NUMBERED:
+        return f"{_NUMBERED[match[1]]}@{match[2]}{match[3] or ''}"
+    name, at, rest = text.partition("@")
+    if at and "@" not in _ALIASES.get(name, "@"):
+        return f"{_ALIASES[name]}@{rest}"
+    return text
+
+
+def _refuse_unknown(text: str, name: str) -> None:
+    near = get_close_matches(name, [*_DEFINITIONS, *_ALIASES, *_NUMBERED], n=1, cutoff=0.4)
+    hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(_DEFINITIONS)}."
+    raise InputError(f"unknown metric {text!r}; {hint}")
+
+
+def _check_cut(entry: Definition, text: str) -> int | str:
+    if entry.cut == "none":
+        raise InputError(f"metric {entry.name!r} takes no cut-off. Got {text!r}.")
+    if entry.cut == "optional" and text == "r":
+        return "r"
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) < 2**31):
+        expected = "an int >= 1" + (" or r" if entry.cut == "optional" else "")
+        raise InputError(f"The 'k' parameter of {entry.name} must be {expected}. Got {text!r}.")
+    return int(text)
+
+
+def _check_option(entry: Definition, key: str, value: str) -> str:
+    allowed = entry.options.get(key)
+    if allowed is None:
+        known = f"known are {', '.join(entry.options)}" if entry.options else "it takes none"
+        raise InputError(f"metric {entry.name!r} has no option {key!r}; {known}.")
+    if value not in allowed:
+        raise InputError(
+            f"The {key!r} option of {entry.name} must be one of {', '.join(allowed)}. "
+            f"Got {value!r} instead."
+        )
+    return value

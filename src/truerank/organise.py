@@ -1,0 +1,184 @@
+"""For organisers: a task in a file, and submissions aligned to it by id.
+
+The file is a zip of plain arrays and JSON (numpy's .npz): codes of labels, ids and groups, the
+values they stand for, and the pairs of the masks. Reading it runs no code.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from truerank.arrays import as_matrix
+from truerank.errors import InputError
+from truerank.files import atomic_path
+from truerank.labels import MISSING, Encoded, encode
+from truerank.pairs import Mask, PairList
+from truerank.result import Result
+from truerank.task import Task
+
+__all__ = ["evaluate_submission", "load", "save"]
+
+FORMAT = "truerank-task"
+FORMAT_VERSION = 1
+
+
+def save(task: Task, path: str | os.PathLike[str]) -> None:
+    """Write a task."""
+    arrays: dict[str, npt.NDArray[Any]] = {}
+    header: dict[str, Any] = {
+        "format": FORMAT,
+        "version": FORMAT_VERSION,
+        "digest": task.digest,
+        "leave_one_out": task.leave_one_out,
+        "no_mate": task.no_mate,
+        "unlabelled": task.unlabelled,
+        "junk_labels": _plain_values(task.junk_labels, "junk_labels"),
+        "levels": len(task.levels),
+        "masks": {},
+    }
+    columns = {f"level{number}": level for number, level in enumerate(task.levels)}
+    for name, encoded in (("ids", task.id_names), ("groups", task.group_names)):
+        if encoded is not None:
+            columns[name] = encoded
+    for name, encoded in columns.items():
+        own = [v[-1] if isinstance(v, tuple) else v for v in encoded.values]
+        header[f"{name}_values"] = _plain_values(own, name)
+        for side, codes in enumerate(encoded.codes):
+            arrays[f"{name}_{side}"] = codes
+    for name, mask in task.masks.items():
+        header["masks"][name] = list(mask.shape)
+        rows = np.arange(task.queries)
+        pairs = mask.pairs(rows, None)
+        arrays[f"{name}_query"], arrays[f"{name}_item"] = pairs.query, pairs.item
+        arrays[f"{name}_grade"] = mask.grades(rows)
+    text = json.dumps(header).encode()
+    with atomic_path(path) as partial, partial.open("wb") as file:
+        np.savez_compressed(file, header=np.frombuffer(text, np.uint8), **arrays)  # type: ignore[arg-type]
+
+
+def _plain_values(values: Iterable[Any], what: str) -> list[Any]:
+    plain = [value.item() if isinstance(value, np.generic) else value for value in values]
+    for value in plain:
+        if not isinstance(value, (str, int, float, bool)):
+            raise InputError(
+                f"a saved task holds text and numbers; {what} holds {value!r} "
+                f"({type(value).__name__}): convert to str first."
+            )
+    return plain
+
+
+def load(path: str | os.PathLike[str]) -> Task:
+    """Read a task and check that it is the one that was saved."""
+    arrays, header = _read(path)
+    sides = range(1 if header["leave_one_out"] else 2)
+
+    def column(name: str, side: int) -> list[Any]:
+        values = header[f"{name}_values"]
+        codes = arrays[f"{name}_{side}"].tolist()
+        return [None if code == MISSING else values[code] for code in codes]
+
+    def labels(side: int) -> Any:
+        columns = [column(f"level{number}", side) for number in range(header["levels"])]
+        return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
+
+    arguments: dict[str, Any] = {}
+    for side in sides:
+        if header["levels"]:
+            arguments["labels" if side == 0 else "gallery_labels"] = labels(side)
+        for name in ("ids", "groups"):
+            if f"{name}_values" in header:
+                arguments[name if side == 0 else f"gallery_{name}"] = column(name, side)
+    for name, shape in header["masks"].items():
+        pairs = PairList(arrays[f"{name}_query"], arrays[f"{name}_item"])
+        grade = arrays[f"{name}_grade"]
+        arguments[name] = Mask.of_pairs(name, (shape[0], shape[1]), pairs, grade)
+    task = Task(
+        arguments.pop("labels", None),
+        **arguments,
+        junk_labels=header["junk_labels"],
+        no_mate=header["no_mate"],
+        unlabelled=header["unlabelled"],
+        leave_one_out=header["leave_one_out"],
+    )
+    if task.digest != header["digest"]:
+        raise InputError(f"{path} was changed after it was saved: its digest does not match.")
+    return task
+
+
+def _read(path: str | os.PathLike[str]) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+        header = json.loads(arrays.pop("header").tobytes())
+    except FileNotFoundError:
+        raise InputError(f"cannot read {path}: no such file.") from None
+    except Exception as error:  # whatever a malformed archive makes numpy, zlib or json say
+        raise InputError(f"{path} is not a truerank task ({error}).") from error
+    if header.get("format") != FORMAT or header.get("version") != FORMAT_VERSION:
+        raise InputError(f"{path} is not a truerank task of version {FORMAT_VERSION}.")
+    return arrays, header
+
+
+def evaluate_submission(
+    task: Task, embeddings: Any, ids: Any, *, gallery: Any = None, **options: Any
+) -> Result:
+    """Align a submission to the task and score it."""
+    from truerank.evaluation import evaluate_task
+
+    rows = as_matrix(embeddings, "embeddings")
+    known = task.id_names
+    if known is None:
+        if ids is not None:
+            raise InputError("this task has no ids, so its rows are taken in order; leave ids out.")
+        items = None if gallery is None else as_matrix(gallery, "gallery")
+        if (items is None) != task.leave_one_out:
+            need = "takes no gallery" if task.leave_one_out else "needs gallery= as well"
+            raise InputError(f"this task {need}.")
+        return evaluate_task(task, rows, items, **options)
+    if ids is None:
+        raise InputError("this task aligns submissions by id; pass ids=, one for each row.")
+    if gallery is not None:
+        raise InputError("a submission to a task with ids is one array; leave gallery out.")
+    place = _align(known, ids, len(rows))
+    own = rows[place[known.codes[0]]]
+    items = None if task.leave_one_out else rows[place[known.codes[-1]]]
+    return evaluate_task(task, own, items, **options)
+
+
+def _align(known: Encoded, ids: Any, count: int) -> npt.NDArray[np.int64]:
+    """For each id of the task the row of the submission that carries it."""
+    wanted = known.values
+    for codes in known.codes:
+        if len(np.unique(codes)) < len(codes):
+            raise InputError(
+                "this task repeats ids, so one embedding for each id cannot be told apart; "
+                "organisers need distinct ids."
+            )
+    submitted = encode((ids, wanted), ("ids", "the task's ids"))
+    rows, targets = submitted.codes
+    if len(rows) != count:
+        raise InputError(f"ids must have one value a row ({count}). Got {len(rows)}.")
+    names = submitted.values
+    repeated = [names[code] for code, times in Counter(rows.tolist()).items() if times > 1]
+    missing = [names[code] for code in np.setdiff1d(targets, rows)]
+    extra = [names[code] for code in np.setdiff1d(rows, targets)]
+    problems = [
+        f"{len(found)} {what} ({', '.join(map(repr, found[:3]))}{', ...' * (len(found) > 3)})"
+        for what, found in (("repeated", repeated), ("missing", missing), ("unknown", extra))
+        if found
+    ]
+    if problems:
+        raise InputError(
+            f"the submission's ids do not match the task's {len(wanted)}: {'; '.join(problems)}."
+        )
+    place = np.empty(len(names), np.int64)
+    place[rows] = np.arange(count)
+    result: npt.NDArray[np.int64] = place[targets]
+    return result

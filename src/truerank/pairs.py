@@ -1,0 +1,160 @@
+"""Lists of (query, item) pairs, and where they come from: equal codes or (Q, G) masks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from truerank.arrays import as_array
+from truerank.errors import InputError
+
+__all__ = ["CodeIndex", "Mask", "PairList", "count_matches"]
+
+Codes = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class PairList:
+    """Pairs sorted by query; queries are numbered within their block."""
+
+    query: Codes
+    item: Codes
+
+    def __len__(self) -> int:
+        return len(self.query)
+
+    def where(self, chosen: npt.NDArray[np.bool_]) -> PairList:
+        """The chosen pairs."""
+        return PairList(self.query[chosen], self.item[chosen])
+
+    def isin(self, other: PairList, items: int) -> npt.NDArray[np.bool_]:
+        """Which of these pairs occur in the other list."""
+        return np.isin(self.query * items + self.item, other.query * items + other.item)
+
+    @staticmethod
+    def concatenate(lists: Sequence[PairList]) -> PairList:
+        """All pairs of all lists, list after list."""
+        return PairList(
+            np.concatenate([pairs.query for pairs in lists]),
+            np.concatenate([pairs.item for pairs in lists]),
+        )
+
+
+class CodeIndex:
+    """Finds the items that carry a code. Negative codes are carried by nobody."""
+
+    def __init__(self, codes: Codes) -> None:
+        order = np.argsort(codes, kind="stable")
+        self._items = order[np.count_nonzero(codes < 0) :]
+        highest = int(codes.max()) if codes.size else -1
+        counts = np.bincount(codes[codes >= 0], minlength=highest + 1)
+        self._start = np.concatenate([[0], np.cumsum(counts)])
+
+    def pairs(self, codes: Codes) -> PairList:
+        """For each query's code, all items that carry it."""
+        known = (codes >= 0) & (codes < len(self._start) - 1)
+        start = self._start[np.where(known, codes, 0)]
+        stop = self._start[np.where(known, codes + 1, 0)]
+        query, position = _expand(start, np.maximum(start, stop))
+        return PairList(query, self._items[position])
+
+
+class Mask:
+    """A (Q, G) matrix of grades, read as pairs a block of rows at a time; zero means no pair.
+
+    Dense matrices stay as they are, sparse ones are kept by row: the pairs of query q are
+    item[start[q]:start[q + 1]].
+    """
+
+    def __init__(self, matrix: Any, name: str) -> None:
+        self.name = name
+        if hasattr(matrix, "tocsr"):
+            rows = matrix.tocsr().copy()
+            rows.sum_duplicates()
+            rows.eliminate_zeros()
+            self._dense = None
+            self._start, self._item = rows.indptr.astype(np.int64), rows.indices.astype(np.int64)
+            self._grade = rows.data
+            shape = rows.shape
+        else:
+            self._dense = self._grade = as_array(matrix, name)
+            shape = self._dense.shape
+        if len(shape) != 2:
+            raise InputError(
+                f"{name} must have shape (queries, gallery). Got shape {shape} instead."
+            )
+        self.shape: tuple[int, int] = (int(shape[0]), int(shape[1]))
+        kind = self._grade.dtype.kind
+        if kind not in "biuf":
+            raise InputError(
+                f"{name} must hold bool or numbers. Got dtype {self._grade.dtype} instead."
+            )
+        if kind == "f" and not np.isfinite(self._grade).all():
+            raise InputError(f"{name} holds NaN or infinity; use 0 for pairs that are not judged.")
+        if kind in "if" and self._grade.size and self._grade.min() < 0:
+            raise InputError(f"{name} holds negative entries; use 0 for pairs that do not count.")
+
+    @staticmethod
+    def of(value: Any, name: str) -> Mask | None:
+        """A mask from what a user passes; None stays None, a mask stays itself."""
+        return value if value is None or isinstance(value, Mask) else Mask(value, name)
+
+    @staticmethod
+    def of_pairs(
+        name: str, shape: tuple[int, int], pairs: PairList, grade: npt.NDArray[Any]
+    ) -> Mask:
+        """A mask from the pairs it holds, sorted by query."""
+        mask = Mask.__new__(Mask)
+        mask.name, mask.shape, mask._dense = name, shape, None
+        counts = np.bincount(pairs.query, minlength=shape[0])
+        mask._start = np.concatenate([[0], np.cumsum(counts)])
+        mask._item, mask._grade = pairs.item, grade
+        return mask
+
+    def pairs(self, rows: Codes, columns: Codes | None) -> PairList:
+        """The pairs of these rows; `columns` renumbers the items that take part."""
+        if self._dense is not None:
+            query, item = np.nonzero(self._dense[rows])
+        else:
+            query, position = _expand(self._start[rows], self._start[rows + 1])
+            item = self._item[position]
+        if columns is None:
+            return PairList(query, item)
+        number = np.full(self.shape[1], -1, np.int64)
+        number[columns] = np.arange(len(columns))
+        item = number[item]
+        return PairList(query[item >= 0], item[item >= 0])
+
+    def grades(self, rows: Codes) -> npt.NDArray[Any]:
+        """The grades of `pairs(rows, None)`."""
+        if self._dense is not None:
+            block = self._dense[rows]
+            graded: npt.NDArray[Any] = block[np.nonzero(block)]
+            return graded
+        position = _expand(self._start[rows], self._start[rows + 1])[1]
+        return np.asarray(self._grade[position])
+
+
+def _expand(start: Codes, stop: Codes) -> tuple[Codes, Codes]:
+    """All positions of the ranges start[q]:stop[q], and the q of each."""
+    counts = stop - start
+    query = np.repeat(np.arange(len(counts)), counts)
+    first = np.cumsum(counts) - counts
+    return query, np.arange(len(query)) - first[query] + start[query]
+
+
+def count_matches(query: Sequence[Codes], gallery: Sequence[Codes]) -> Codes:
+    """For each query row, the number of gallery rows that agree in every column."""
+    joined = np.concatenate([query[0], gallery[0]])
+    for left, right in zip(query[1:], gallery[1:], strict=True):
+        more = np.concatenate([left, right])
+        width = int(more.max()) + 2
+        joined = np.unique(joined, return_inverse=True)[1] * width + more + 1
+    numbers = np.unique(joined, return_inverse=True)[1]
+    split = len(query[0])
+    counts = np.bincount(numbers[split:], minlength=int(numbers.max()) + 1)
+    return counts[numbers[:split]].astype(np.int64)

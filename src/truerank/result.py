@@ -1,0 +1,301 @@
+"""Score and Result: numbers with everything needed to believe them, as table, JSON or frame."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from truerank import tables
+from truerank.errors import InputError
+from truerank.metrics.average import class_mean, mean
+
+__all__ = ["PerQuery", "Result", "Score"]
+
+SCHEMA_VERSION = 1
+Reals = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class PerQuery:
+    """Values of every query in input order, NaN for queries that do not count."""
+
+    lower: Reals
+    expected: Reals
+    upper: Reals
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain lists; one list where the three are the same."""
+        bounds = {"lower": self.lower, "expected": self.expected, "upper": self.upper}
+        if all(np.array_equal(self.lower, other, equal_nan=True) for other in bounds.values()):
+            return {"value": _plain_list(self.lower)}
+        return {name: _plain_list(values) for name, values in bounds.items()}
+
+    @staticmethod
+    def from_dict(data: Mapping[str, Any]) -> PerQuery:
+        """The inverse of to_dict."""
+        return PerQuery(
+            *(
+                np.array(
+                    [np.nan if v is None else v for v in data.get(name, data.get("value"))], float
+                )
+                for name in ("lower", "expected", "upper")
+            )
+        )
+
+
+@dataclass(frozen=True)
+class Score:
+    """One metric's result. Where scores tie it is a triple, and `value` the pessimistic end."""
+
+    metric: str
+    value: float
+    lower: float
+    expected: float
+    upper: float
+    chance: float | None = None
+    """What a scorer that ignores its input would get on average."""
+    interval: tuple[float, float] | None = None
+    n: int = 0
+    """Number of queries that count."""
+    reason: str | None = None
+    """Why the score is not defined, if it is not."""
+    per_query: PerQuery | None = field(default=None, repr=False)
+
+    def __float__(self) -> float:
+        return self.value
+
+    @property
+    def tied(self) -> bool:
+        """Whether ties leave more than one possible value."""
+        return self.lower != self.upper and self.reason is None
+
+    def to_dict(self, per_query: bool = True) -> dict[str, Any]:
+        """Plain JSON values; NaN becomes None."""
+        data: dict[str, Any] = {
+            name: _plain(getattr(self, name))
+            for name in ("value", "lower", "expected", "upper", "chance")
+        }
+        data |= {
+            "interval": None if self.interval is None else list(self.interval),
+            "n": self.n,
+            "reason": self.reason,
+        }
+        if per_query and self.per_query is not None:
+            data["per_query"] = self.per_query.to_dict()
+        return data
+
+    @staticmethod
+    def from_dict(metric: str, data: Mapping[str, Any]) -> Score:
+        """The inverse of to_dict."""
+        numbers = {
+            name: float("nan") if data[name] is None else data[name]
+            for name in ("value", "lower", "expected", "upper")
+        }
+        interval = data["interval"]
+        rows = data.get("per_query")
+        return Score(
+            metric,
+            **numbers,
+            chance=data["chance"],
+            interval=None if interval is None else (interval[0], interval[1]),
+            n=data["n"],
+            reason=data["reason"],
+            per_query=None if rows is None else PerQuery.from_dict(rows),
+        )
+
+
+def _plain(value: float | None) -> float | None:
+    return None if value is None or value != value else float(value)
+
+
+def _plain_list(values: Reals) -> list[float | None]:
+    return [None if v != v else v for v in values.tolist()]
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """A property of the queries (label, group) by which a result can be split."""
+
+    codes: npt.NDArray[np.int64]
+    values: list[Any]
+
+
+class Result(Mapping[str, Score]):
+    """Scores by metric string, with how they came about.
+
+    Any spelling of a metric finds it: `result["cmc@5"]` is `result["hit@5"]`.
+    """
+
+    def __init__(
+        self,
+        scores: Mapping[str, Score],
+        *,
+        skipped: Mapping[str, str] | None = None,
+        provenance: Mapping[str, Any] | None = None,
+        attributes: Mapping[str, Attribute] | None = None,
+    ) -> None:
+        self._scores = dict(scores)
+        self.skipped = dict(skipped or {})
+        """Default metrics that are not defined on this task, with the reason."""
+        self.provenance = dict(provenance or {})
+        self._attributes = dict(attributes or {})
+
+    def __getitem__(self, metric: str) -> Score:
+        if metric in self._scores:
+            return self._scores[metric]
+        from truerank.metrics.registry import parse
+
+        name = str(parse(metric))
+        if name not in self._scores:
+            raise KeyError(f"{metric!r} was not computed; there are {', '.join(self._scores)}")
+        return self._scores[name]
+
+    def __contains__(self, metric: object) -> bool:
+        try:
+            self[metric]  # type: ignore[index]
+        except (KeyError, InputError):
+            return False
+        return True
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._scores)
+
+    def __len__(self) -> int:
+        return len(self._scores)
+
+    def __str__(self) -> str:
+        return tables.as_text(self)
+
+    __repr__ = __str__
+
+    def _repr_markdown_(self) -> str:
+        return tables.as_markdown(self)
+
+    def by(self, attribute: Any) -> dict[Any, Result]:
+        """Split by a property of the queries: "label", "group", or one value for each query.
+
+        Examples
+        --------
+        >>> import truerank
+        >>> r = truerank.evaluate([[0., 1], [0, 2], [1, 0], [1, 1]], ["a", "a", "b", "b"])
+        >>> {label: part["hit@1"].value for label, part in r.by("label").items()}
+        {'a': 1.0, 'b': 0.5}
+        """
+        if isinstance(attribute, str):
+            if attribute not in self._attributes:
+                known = (
+                    ", ".join(self._attributes) or "none (a result read back from JSON has none)"
+                )
+                raise InputError(
+                    f"this result has no attribute {attribute!r}; known are {known}; "
+                    "or pass one value for each query."
+                )
+            found = self._attributes[attribute]
+        else:
+            from truerank.labels import encode
+
+            encoded = encode((attribute,), ("attribute",))
+            found = Attribute(encoded.codes[0], encoded.values)
+        return {
+            value: self._part(found.codes == code)
+            for code, value in enumerate(found.values)
+            if (found.codes == code).any()
+        }
+
+    def _part(self, chosen: npt.NDArray[np.bool_]) -> Result:
+        classes = self._attributes.get("label")
+        by_class = self.provenance.get("average") == "class" and classes is not None
+        scores: dict[str, Score] = {}
+        for name, score in self._scores.items():
+            rows = score.per_query
+            if rows is None:
+                continue
+            if len(rows.lower) != len(chosen):
+                raise InputError(
+                    f"the attribute must have one value for each of {len(rows.lower)} queries. "
+                    f"Got {len(chosen)}."
+                )
+            counts = chosen & ~np.isnan(rows.lower)
+            ends = []
+            for values in (rows.lower, rows.expected, rows.upper):
+                if by_class and classes is not None:
+                    ends.append(class_mean(values[counts], classes.codes[counts]))
+                else:
+                    ends.append(mean(values[counts]))
+            lower, expected, upper = ends
+            scores[name] = Score(
+                name,
+                lower if score.value == score.lower else upper,
+                lower,
+                expected,
+                upper,
+                n=int(counts.sum()),
+                reason=None if counts.any() else "no query of this part has a mate",
+            )
+        return Result(scores, provenance=self.provenance)
+
+    def to_dict(self, per_query: bool = True) -> dict[str, Any]:
+        """Everything as plain JSON values (the schema is truerank/result.schema.json)."""
+        return {
+            "format": "truerank-result",
+            "schema_version": SCHEMA_VERSION,
+            "scores": {name: score.to_dict(per_query) for name, score in self._scores.items()},
+            "skipped": dict(self.skipped),
+            "provenance": dict(self.provenance),
+        }
+
+    @staticmethod
+    def from_dict(data: Mapping[str, Any]) -> Result:
+        """The inverse of to_dict."""
+        if data.get("format") != "truerank-result":
+            raise InputError("this is not a truerank result: its 'format' is not truerank-result.")
+        if data.get("schema_version") != SCHEMA_VERSION:
+            raise InputError(
+                f"this result has schema version {data.get('schema_version')}; this truerank reads "
+                f"version {SCHEMA_VERSION}."
+            )
+        scores = {name: Score.from_dict(name, score) for name, score in data["scores"].items()}
+        return Result(scores, skipped=data["skipped"], provenance=data["provenance"])
+
+    def to_json(self, path: str | os.PathLike[str] | None = None, per_query: bool = True) -> str:
+        """The JSON text; written to `path` in one step if given (never half a file)."""
+        text = json.dumps(self.to_dict(per_query), indent=1, allow_nan=False) + "\n"
+        if path is not None:
+            from truerank.files import write_text
+
+            write_text(path, text)
+        return text
+
+    @staticmethod
+    def from_json(path: str | os.PathLike[str]) -> Result:
+        """Read what to_json wrote."""
+        from truerank.files import read_json
+
+        return Result.from_dict(read_json(path))
+
+    def to_frame(self) -> Any:
+        """A pandas DataFrame, one row for each metric."""
+        try:
+            import pandas
+        except ImportError as error:
+            raise ImportError("to_frame needs pandas: pip install pandas") from error
+        rows = {name: score.to_dict(per_query=False) for name, score in self._scores.items()}
+        return pandas.DataFrame.from_dict(rows, orient="index")
+
+    def to_markdown(self) -> str:
+        """A Markdown table, in percent."""
+        return tables.as_markdown(self)
+
+    def to_latex(self) -> str:
+        """A LaTeX tabular (booktabs), in percent."""
+        return tables.as_latex(self)
+
+    def to_csv(self) -> str:
+        """Comma-separated values, in fractions, at full precision."""
+        return tables.as_csv(self)

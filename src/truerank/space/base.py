@@ -1,0 +1,60 @@
+"""What every space offers the engine: exact distances, a tile at a time or a pair at a time.
+
+A distance is a float64 whose order is exact: smaller is nearer, equal means tied. Tiles come from
+the fastest arithmetic at hand, pairs from integers; the probe compares the two on the user's rows.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Distances", "Facts", "Rows", "Space"]
+
+Distances = npt.NDArray[np.float64]
+Rows = npt.NDArray[np.int64]
+
+
+@dataclass
+class Facts:
+    """What the result must say about how its distances were made."""
+
+    distance: str
+    grid: str
+    merged_rows: int = 0
+    """Distinct input rows that became equal (cosine: also rows of one direction)."""
+    zero_rows: int = 0
+    input_digest: str = ""
+    notes: list[str] = field(default_factory=list)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The facts as plain JSON values."""
+        return dict(self.__dict__)
+
+
+class Space(ABC):
+    """Exact distances between queries and gallery items."""
+
+    facts: Facts
+    queries: int
+    gallery: int
+    query_digests: list[bytes]
+    gallery_digests: list[bytes]
+    """Fingerprints of the rounded rows, to recognise a row met twice (empty for given matrices)."""
+
+    @abstractmethod
+    def block(self, rows: Rows) -> Callable[[int, int], Distances]:
+        """A function of (start, stop) that gives the tile of these queries x those items."""
+
+    @abstractmethod
+    def pairs(self, query: Rows, item: Rows) -> Distances:
+        """The distances of single pairs, by integer arithmetic."""
+
+    @abstractmethod
+    def in_unit(self, distances: Distances) -> Distances:
+        """Distances in the unit a user thinks in: cosine 1 - s, euclidean unsquared, and so on."""

@@ -1,0 +1,89 @@
+"""Cityblock and hamming of integers: sums over components, in int64.
+
+Cityblock rows are integers in units of 2^(e-52), where 2^e bounds every row's L1 norm (one e for
+the whole task): a sum of absolute differences is an integer up to 2^53 and exact in a float64.
+Hamming counts unequal components.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from truerank.jit import compiled
+from truerank.space import kernels
+from truerank.space.base import Distances, Facts, Rows, Space
+
+__all__ = ["Cityblock", "Hamming"]
+
+Grid = npt.NDArray[np.int64]
+_CHUNK = 1 << 22
+
+
+class _Elementwise(Space):
+    pair_kernel: Callable[..., None]
+    tile_kernel: Callable[..., None]
+
+    def __init__(self, queries: Grid, gallery: Grid, facts: Facts, unit: float = 1.0) -> None:
+        self._left, self._right, self._unit = queries, gallery, unit
+        self.queries, self.gallery, self.facts = len(queries), len(gallery), facts
+
+    def block(self, rows: Rows) -> Callable[[int, int], Distances]:
+        """See Space."""
+        left = np.ascontiguousarray(self._left[rows])
+
+        def tile(start: int, stop: int) -> Distances:
+            right = self._right[start:stop]
+            out = np.empty((len(left), len(right)))
+            if compiled:
+                type(self).tile_kernel(left, right, out)
+                return out
+            step = max(1, _CHUNK // max(1, right.size))
+            for first in range(0, len(left), step):
+                out[first : first + step] = self._broadcast(
+                    left[first : first + step, None], right[None]
+                )
+            return out
+
+        return tile
+
+    def pairs(self, query: Rows, item: Rows) -> Distances:
+        """See Space."""
+        out = np.empty(query.size)
+        if compiled:
+            type(self).pair_kernel(self._left, self._right, query, item, out)
+        else:
+            out[:] = self._broadcast(self._left[query], self._right[item])
+        return out
+
+    def in_unit(self, distances: Distances) -> Distances:
+        """Distances in the scale of the input."""
+        return distances * self._unit
+
+    @staticmethod
+    def _broadcast(left: Grid, right: Grid) -> npt.NDArray[np.int64]:
+        raise NotImplementedError
+
+
+class Cityblock(_Elementwise):
+    """sum |x_i - y_i|."""
+
+    pair_kernel = staticmethod(kernels.pair_cityblock)
+    tile_kernel = staticmethod(kernels.tile_cityblock)
+
+    @staticmethod
+    def _broadcast(left: Grid, right: Grid) -> npt.NDArray[np.int64]:
+        return np.asarray(np.abs(left - right).sum(axis=-1), np.int64)
+
+
+class Hamming(_Elementwise):
+    """The number of unequal components."""
+
+    pair_kernel = staticmethod(kernels.pair_unequal)
+    tile_kernel = staticmethod(kernels.tile_unequal)
+
+    @staticmethod
+    def _broadcast(left: Grid, right: Grid) -> npt.NDArray[np.int64]:
+        return np.asarray((left != right).sum(axis=-1), np.int64)

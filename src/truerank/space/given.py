@@ -1,0 +1,46 @@
+"""A matrix handed over instead of embeddings: distances, or similarities (larger is better)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from truerank.space.base import Distances, Facts, Rows, Space
+
+__all__ = ["Given"]
+
+
+class Given(Space):
+    """Entries as given, widened to float64; similarities with their sign turned.
+
+    `columns` are the gallery items that take part, None for all.
+    """
+
+    def __init__(self, matrix: Distances, sign: float, columns: Rows | None, facts: Facts) -> None:
+        self._matrix, self._sign, self._columns = matrix, sign, columns
+        self.queries = matrix.shape[0]
+        self.gallery = matrix.shape[1] if columns is None else len(columns)
+        self.facts = facts
+
+    def block(self, rows: Rows) -> Callable[[int, int], Distances]:
+        """See Space."""
+
+        def tile(start: int, stop: int) -> Distances:
+            if self._columns is None:
+                return self._distances(self._matrix[rows, start:stop])
+            return self._distances(self._matrix[np.ix_(rows, self._columns[start:stop])])
+
+        return tile
+
+    def pairs(self, query: Rows, item: Rows) -> Distances:
+        """See Space."""
+        columns = item if self._columns is None else self._columns[item]
+        return self._distances(self._matrix[query, columns])
+
+    def in_unit(self, distances: Distances) -> Distances:
+        """Distances as given, similarities as given."""
+        return distances * self._sign
+
+    def _distances(self, entries: Distances) -> Distances:
+        return np.asarray(entries, np.float64) * self._sign + 0.0  # no -0.0

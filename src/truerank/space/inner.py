@@ -1,0 +1,206 @@
+"""Cosine, euclidean and dot: distances made of inner products of integer rows, without rounding.
+
+Why no order of summation, BLAS, FMA or GPU can change a bit:
+
+cosine      x^ = x/|x| on the grid 2^-25, D = n_q + n_g - 2 x^.y^ with n = |x^|^2. Every term is a
+            multiple of 2^-50 and the absolute values of all terms add up to at most
+            (|x^| + |y^|)^2 < 2^3, so each partial sum, in any order, is a multiple of 2^-50 below
+            2^3: 53 bits, a float64. D is therefore exact, symmetric, and zero exactly for equal
+            rows. It is one matrix product of rows [x^, n, 1] and [-2 y^, 1, n].
+dot         x = 2^e x^ with |x^| in [1/2, 1] on the grid 2^-26, one exponent for each row so that an
+            outlier cannot coarsen the others. Terms are multiples of 2^-52 below 2, and powers of
+            two change exponents only: -x.y is exact.
+euclidean   the same rows. n_q, n_g and s = x.y are exact; (h, l) = TwoSum(n_q, n_g) is exact by
+            construction, and D = (h - 2s) + l rounds in elementwise IEEE operations only, which
+            are the same everywhere. The subtraction is exact whenever it cancels (Sterbenz), so
+            D >= 0, and D = 0 exactly for equal rows.
+
+Rows are held as int32 (half the size of float64) and widened a tile at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from truerank.jit import compiled
+from truerank.space import kernels
+from truerank.space.base import Distances, Facts, Rows, Space
+from truerank.space.grid import SCALED_BITS, UNIT_BITS
+
+__all__ = ["Cosine", "Dot", "Euclidean", "GridRows", "SquaredDistance"]
+
+
+@dataclass(frozen=True)
+class GridRows:
+    """Integer rows, the power of two that scales each, and which of them have no direction."""
+
+    integers: npt.NDArray[np.int32]
+    exponent: npt.NDArray[np.int32]
+    zero: npt.NDArray[np.bool_]
+
+    def squares(self) -> npt.NDArray[np.int64]:
+        """|X|^2 of every row, in integers."""
+        index = np.arange(len(self.integers))
+        return integer_products(self, self, index, index)
+
+
+def integer_products(left: GridRows, right: GridRows, query: Rows, item: Rows) -> Rows:
+    """X_q . Y_g for single pairs: an integer below 2^53."""
+    out = np.empty(query.size, np.int64)
+    if compiled:
+        kernels.pair_product(left.integers, right.integers, query, item, out)
+        return out
+    step = max(1, (1 << 22) // left.integers.shape[1])
+    for first in range(0, query.size, step):
+        some = slice(first, first + step)
+        x = left.integers[query[some]].astype(np.int64)
+        out[some] = np.einsum("ij,ij->i", x, right.integers[item[some]].astype(np.int64))
+    return out
+
+
+class _InnerProductSpace(Space):
+    def __init__(self, queries: GridRows, gallery: GridRows, facts: Facts) -> None:
+        self._left, self._right = queries, gallery
+        self.queries, self.gallery = len(queries.integers), len(gallery.integers)
+        self.dimension = queries.integers.shape[1]
+        self.facts = facts
+        self._left_square = queries.squares()
+        self._right_square = self._left_square if gallery is queries else gallery.squares()
+
+
+class SquaredDistance(_InnerProductSpace):
+    """D = |X - Y|^2, an integer, as one matrix product; for rows of bits the hamming distance."""
+
+    def block(self, rows: Rows) -> Callable[[int, int], Distances]:
+        """See Space."""
+        dimension = self.dimension
+        left = np.ones((len(rows), dimension + 2))
+        left[:, :dimension] = self._left.integers[rows]
+        left[:, dimension] = self._left_square[rows]
+
+        def tile(start: int, stop: int) -> Distances:
+            right = np.ones((stop - start, dimension + 2))
+            np.multiply(self._right.integers[start:stop], -2.0, out=right[:, :dimension])
+            right[:, dimension + 1] = self._right_square[start:stop]
+            distances: Distances = left @ right.T
+            return distances
+
+        return tile
+
+    def pairs(self, query: Rows, item: Rows) -> Distances:
+        """See Space."""
+        product = integer_products(self._left, self._right, query, item)
+        distances = self._left_square[query] + self._right_square[item] - 2 * product
+        return distances.astype(np.float64)
+
+    def in_unit(self, distances: Distances) -> Distances:
+        """The number of unequal bits, as it is."""
+        return distances
+
+
+class Cosine(SquaredDistance):
+    """D in units of 2^-50; a row without a direction has cosine 0, D = 2, with everything."""
+
+    ZERO = 2.0 ** (2 * UNIT_BITS + 1)
+
+    def block(self, rows: Rows) -> Callable[[int, int], Distances]:
+        """See Space."""
+        tile = super().block(rows)
+        if not (self._left.zero.any() or self._right.zero.any()):
+            return tile
+        zero_rows = self._left.zero[rows]
+
+        def tile_with_zeros(start: int, stop: int) -> Distances:
+            distances = tile(start, stop)
+            distances[zero_rows] = self.ZERO
+            distances[:, self._right.zero[start:stop]] = self.ZERO
+            return distances
+
+        return tile_with_zeros
+
+    def pairs(self, query: Rows, item: Rows) -> Distances:
+        """See Space."""
+        distances = super().pairs(query, item)
+        distances[self._left.zero[query] | self._right.zero[item]] = self.ZERO
+        return distances
+
+    def in_unit(self, distances: Distances) -> Distances:
+        """1 - s, which is D/2."""
+        return np.ldexp(distances, -(2 * UNIT_BITS + 1))
+
+
+class _Scaled(_InnerProductSpace):
+    """Rows with exponents: the power of two is applied to the operands, where it is exact."""
+
+    factor: float
+
+    def block(self, rows: Rows) -> Callable[[int, int], Distances]:
+        """See Space."""
+        left = _widen(self._left, rows, self.factor)
+
+        def tile(start: int, stop: int) -> Distances:
+            product: Distances = left @ _widen(self._right, slice(start, stop), 1.0).T
+            return self._finish(product, rows[:, None], np.arange(start, stop)[None, :])
+
+        return tile
+
+    def pairs(self, query: Rows, item: Rows) -> Distances:
+        """See Space."""
+        product = integer_products(self._left, self._right, query, item)
+        exponent = self._left.exponent[query] + self._right.exponent[item] - 2 * SCALED_BITS
+        return self._finish(np.ldexp(self.factor * product, exponent), query, item)
+
+    def _finish(self, product: Distances, query: Rows, item: Rows) -> Distances:
+        """From factor * x.y to the distance, elementwise."""
+        raise NotImplementedError
+
+
+class Dot(_Scaled):
+    """-x.y, exact."""
+
+    factor = -1.0
+
+    def _finish(self, product: Distances, query: Rows, item: Rows) -> Distances:
+        product += 0.0  # -0.0 becomes 0.0
+        return product
+
+    def in_unit(self, distances: Distances) -> Distances:
+        """-s as it is."""
+        return distances
+
+
+class Euclidean(_Scaled):
+    """|x - y|^2."""
+
+    factor = -2.0
+
+    def __init__(self, queries: GridRows, gallery: GridRows, facts: Facts) -> None:
+        super().__init__(queries, gallery, facts)
+        self._left_norm = _scaled_square(queries, self._left_square)
+        self._right_norm = _scaled_square(gallery, self._right_square)
+
+    def _finish(self, product: Distances, query: Rows, item: Rows) -> Distances:
+        a, b = self._left_norm[query], self._right_norm[item]
+        high = a + b
+        part = high - a
+        low = (a - (high - part)) + (b - part)
+        product += high
+        product += low
+        return product
+
+    def in_unit(self, distances: Distances) -> Distances:
+        """The distance unsquared."""
+        return np.sqrt(distances)
+
+
+def _widen(rows: GridRows, index: Rows | slice, factor: float) -> Distances:
+    scale = np.ldexp(factor, rows.exponent[index] - SCALED_BITS)
+    return np.multiply(rows.integers[index], scale[:, None], dtype=np.float64)
+
+
+def _scaled_square(rows: GridRows, squares: Rows) -> Distances:
+    return np.ldexp(squares.astype(np.float64), 2 * (rows.exponent - SCALED_BITS))

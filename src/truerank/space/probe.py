@@ -1,0 +1,73 @@
+"""Trust nothing: the float64 product is compared with integers on every run.
+
+Some of the user's own pairs, a block of all-positive rows (sums that only grow) and a block with
+an outlier dimension (sums that mix large and tiny terms) are the cases in which a BLAS that
+emulates or reorders in lower precision shows. The engine adds a check of its own: every mate whose
+distance came from integers must be met again in the tiles.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from truerank.errors import ExactnessError
+from truerank.space.base import Facts, Rows, Space
+from truerank.space.inner import Cosine, GridRows, SquaredDistance
+
+__all__ = ["probe"]
+
+_QUERIES, _ITEMS = 16, 96
+
+
+def probe(space: Space) -> None:
+    """Raise ExactnessError unless tiles and integers agree on samples of this space."""
+    _compare(space, "the given rows")
+    if isinstance(space, SquaredDistance):
+        dimension = space.dimension
+        _compare(_synthetic(_all_positive(dimension)), "all-positive rows")
+        _compare(_synthetic(_with_outlier(dimension)), "rows with an outlier dimension")
+
+
+def _compare(space: Space, what: str) -> None:
+    query = _spread(space.queries, _QUERIES)
+    start = max(0, (space.gallery - _ITEMS) // 2)
+    stop = min(space.gallery, start + _ITEMS)
+    tile = space.block(query)(start, stop)
+    pairs = np.meshgrid(query, np.arange(start, stop), indexing="ij")
+    expected = space.pairs(pairs[0].ravel(), pairs[1].ravel()).reshape(tile.shape)
+    if not np.array_equal(tile, expected):
+        wrong = int((tile != expected).sum())
+        raise ExactnessError(
+            f"the float64 matrix product of this machine is not exact: {wrong} of {tile.size} "
+            f"checked distances of {what} differ from integer arithmetic; use another BLAS, or "
+            "switch off its float64 emulation."
+        )
+
+
+def _spread(count: int, most: int) -> Rows:
+    return np.unique(np.linspace(0, count - 1, min(count, most)).astype(np.int64))
+
+
+def _synthetic(rows: npt.NDArray[np.float64]) -> Space:
+    unit = rows / np.sqrt((rows * rows).sum(axis=1, keepdims=True))
+    integers = np.rint(unit * 2.0**25).astype(np.int32)
+    nothing = np.zeros(len(rows), np.int32)
+    grid = GridRows(integers, nothing, nothing.astype(bool))
+    return Cosine(grid, grid, Facts("cosine", "probe"))
+
+
+def _all_positive(dimension: int) -> npt.NDArray[np.float64]:
+    return 1.0 + _noise(dimension)
+
+
+def _with_outlier(dimension: int) -> npt.NDArray[np.float64]:
+    rows = (_noise(dimension) - 0.5) * 2.0**-12
+    rows[:, dimension // 2] = 1.0
+    return rows
+
+
+def _noise(dimension: int) -> npt.NDArray[np.float64]:
+    """Fixed numbers in [0, 1) without a pattern (a Weyl sequence)."""
+    steps = np.arange(1, 64 * dimension + 1) * 0.6180339887498949
+    return np.asarray(steps % 1.0, np.float64).reshape(64, dimension)

@@ -1,0 +1,1 @@
+"""Statistics: what luck alone would give."""

@@ -1,0 +1,134 @@
+"""A Result as a table: plain text, Markdown, LaTeX, CSV. Percent for people, fractions in CSV.
+
+Expected and upper are shown only where ties leave more than a single number.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from truerank.result import Result, Score
+
+__all__ = ["as_csv", "as_latex", "as_markdown", "as_text", "cells", "summary"]
+
+
+def percent(value: float | None) -> str:
+    """'12.34', or '-' for what is not defined."""
+    return "-" if value is None or value != value else f"{100 * value:.2f}"
+
+
+def cells(result: Result) -> tuple[list[str], list[list[str]]]:
+    """Header and rows of the table people see."""
+    scores = list(result.values())
+    tied = any(score.tied for score in scores)
+    intervals = any(score.interval is not None for score in scores)
+    chance = any(score.chance is not None for score in scores)
+    header = ["metric", "score"]
+    header += ["expected", "upper"] if tied else []
+    header += ["interval"] if intervals else []
+    header += ["chance"] if chance else []
+    header += ["queries"]
+    rows = []
+    for score in scores:
+        row = [score.metric, percent(score.value)]
+        if tied:
+            row += [percent(score.expected), percent(score.upper)] if score.tied else ["", ""]
+        if intervals:
+            row.append(_interval(score))
+        if chance:
+            row.append(percent(score.chance))
+        rows.append([*row, str(score.n)])
+    return header, rows
+
+
+def _interval(score: Score) -> str:
+    if score.interval is None:
+        return ""
+    return f"{percent(score.interval[0])} to {percent(score.interval[1])}"
+
+
+def summary(result: Result) -> list[str]:
+    """Sentences below the table: what was ranked, what was left out, what ties did."""
+    facts = result.provenance
+    lines = []
+    if "queries" in facts:
+        gallery = (
+            "leave-one-out"
+            if facts["leave_one_out"]
+            else f"against {facts['gallery']:,} gallery items"
+        )
+        lines.append(
+            f"{facts['queries']:,} queries {gallery}, {facts['distance']['distance']} distance, "
+            f"mean over {'classes' if facts['average'] == 'class' else 'queries'}; score is the "
+            "lower bound over ties, in percent."
+        )
+        dropped = facts["no_mate"]
+        if dropped:
+            parts = ", ".join(f"{count:,} {reason}" for reason, count in dropped.items())
+            fate = "counted as 0" if facts["no_mate_option"] == "zero" else "left out"
+            lines.append(f"{sum(dropped.values()):,} queries without a mate {fate}: {parts}.")
+        ties = facts["ties"]
+        if ties["queries"]:
+            lines.append(
+                f"Ties between relevant and other items in {ties['queries']:,} queries "
+                f"({ties['groups']:,} tie groups)."
+            )
+    lines += [f"{score.metric}: {score.reason}." for score in result.values() if score.reason]
+    lines += [f"Skipped {name}: {reason}." for name, reason in result.skipped.items()]
+    return lines
+
+
+def as_text(result: Result) -> str:
+    """Aligned plain text."""
+    header, rows = cells(result)
+    table = [header, *rows]
+    widths = [max(len(row[column]) for row in table) for column in range(len(header))]
+    lines = [
+        "  ".join(
+            cell.ljust(width) if column == 0 else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in table
+    ]
+    return "\n".join([*lines, *summary(result)])
+
+
+def as_markdown(result: Result) -> str:
+    """A Markdown table."""
+    header, rows = cells(result)
+    rule = ["---"] + ["---:"] * (len(header) - 1)
+    return "\n".join(f"| {' | '.join(row)} |" for row in [header, rule, *rows]) + "\n"
+
+
+def as_latex(result: Result) -> str:
+    """A booktabs tabular."""
+    header, rows = cells(result)
+    escape = str.maketrans({"_": r"\_", "%": r"\%", "&": r"\&", "#": r"\#"})
+    lines = [" & ".join(cell.translate(escape) for cell in row) + r" \\" for row in [header, *rows]]
+    return "\n".join(
+        [
+            rf"\begin{{tabular}}{{l{'r' * (len(header) - 1)}}}",
+            r"\toprule",
+            lines[0],
+            r"\midrule",
+            *lines[1:],
+            r"\bottomrule",
+            r"\end{tabular}",
+            "",
+        ]
+    )
+
+
+def as_csv(result: Result) -> str:
+    """Fractions at full precision; empty cells for what is not defined."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    fields = ["value", "lower", "expected", "upper", "chance", "n", "reason"]
+    writer.writerow(["metric", *fields])
+    for name, score in result.items():
+        data = score.to_dict(per_query=False)
+        writer.writerow([name, *("" if data[key] is None else data[key] for key in fields)])
+    return out.getvalue()

@@ -1,0 +1,351 @@
+"""evaluate() against enumeration of every order that the exact scores allow, on tiny random tasks.
+
+The tasks are drawn so that what goes wrong elsewhere is common: ties, duplicates, zero vectors,
+repeated ids, junk, queries without a mate.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import truerank
+from tests.oracles import ranking, scores, task
+
+METRICS = [
+    "precision@1",
+    "precision@2",
+    "precision@3",
+    "precision@10",
+    "recall@1",
+    "recall@2",
+    "recall@4",
+    "hit@1",
+    "hit@2",
+    "hit@3",
+    "hit@5",
+    "r_precision",
+    "map",
+    "map@r",
+    "map@1",
+    "map@3",
+    "map@3,divisor=min",
+    "map@10,divisor=min",
+    "mrr",
+    "minp",
+]
+VECTOR_DISTANCES = ["cosine", "euclidean", "dot", "cityblock", "hamming"]
+MATRIX_DISTANCES = ["precomputed", "similarity"]
+EXAMPLES = 1_500 if settings().max_examples >= 10_000 else 60
+"""For each distance: some 10,000 in all when there is time."""
+ONE_DIVISION = {"precision", "recall", "hit", "r_precision", "mrr", "minp"}
+"""Metrics whose bounds are one integer over another: there the nearest double is demanded."""
+
+
+@dataclass
+class Case:
+    """One call of evaluate(); prints as that call."""
+
+    embeddings: np.ndarray
+    labels: list[Any] | None
+    leave_one_out: bool
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def evaluate(self, **more: Any) -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", truerank.TruerankWarning)
+            return truerank.evaluate(self.embeddings, self.labels, **self.options, **more)
+
+    def distances(self) -> scores.Matrix:
+        gallery = self.options.get("gallery")
+        return scores.distances(
+            self.options["distance"],
+            self.embeddings.tolist(),
+            None if gallery is None else gallery.tolist(),
+        )
+
+    def queries(self) -> list[task.Query]:
+        described = {
+            name: self.options[name]
+            for name in (
+                "query_ids",
+                "gallery_ids",
+                "query_groups",
+                "gallery_groups",
+                "junk_labels",
+            )
+            if name in self.options
+        }
+        masks = {
+            name: self.options[name].tolist()
+            for name in ("junk", "relevance")
+            if name in self.options
+        }
+        return task.queries(
+            self.labels,
+            self.options.get("gallery_labels"),
+            **described,
+            **masks,
+            leave_one_out=self.leave_one_out,
+        )
+
+    def __repr__(self) -> str:
+        def code(value: Any) -> str:
+            if isinstance(value, np.ndarray):
+                return f"np.array({value.tolist()}, dtype={value.dtype.name!r})"
+            return repr(value)
+
+        arguments = [code(self.embeddings), code(self.labels)]
+        arguments += [f"{name}={code(value)}" for name, value in self.options.items()]
+        return f"truerank.evaluate({', '.join(arguments)})"
+
+
+# --- drawing tasks --------------------------------------------------------------------------------
+
+small_integers = st.integers(-2, 2).map(float)
+awkward_numbers = st.sampled_from(
+    [0.1, 1 / 3, -0.7, 1e-3, 1e5, 1 + 2.0**-24, 2.0**-25, 3 * 2.0**-27]
+) | st.floats(-4, 4, width=32, allow_subnormal=False)
+
+
+@st.composite
+def rows_of_vectors(draw: st.DrawFn, counts: Sequence[int], distance: str) -> list[np.ndarray]:
+    """One array per count, its rows from a pool of few vectors, so that ties are common."""
+    width = draw(st.integers(1, 4))
+    if distance == "hamming":
+        component, dtype = st.integers(0, 1), draw(st.sampled_from(["int64", "uint8", "bool"]))
+    else:
+        component = draw(st.sampled_from([small_integers, small_integers | awkward_numbers]))
+        dtype = draw(st.sampled_from(["float64", "float32"]))
+    vector = st.just([0] * width) | st.lists(component, min_size=width, max_size=width)
+    pool = draw(st.lists(vector, min_size=1, max_size=4))
+    return [
+        np.array(draw(st.lists(st.sampled_from(pool), min_size=count, max_size=count)), dtype=dtype)
+        for count in counts
+    ]
+
+
+def masks(rows: int, columns: int) -> st.SearchStrategy[np.ndarray]:
+    row = st.lists(st.booleans(), min_size=columns, max_size=columns)
+    return st.lists(row, min_size=rows, max_size=rows).map(lambda mask: np.array(mask, dtype=bool))
+
+
+def contains(gallery: np.ndarray, queries: np.ndarray) -> bool:
+    return all(row in gallery.tolist() for row in queries.tolist())
+
+
+@st.composite
+def cases(draw: st.DrawFn, distance: str) -> Case:
+    by_labels = draw(st.integers(0, 3)) < 3
+    # Only labels can say that the rows and the columns of a matrix are the same items.
+    leave_one_out = draw(st.booleans()) and (by_labels or distance not in MATRIX_DISTANCES)
+    rows = draw(st.integers(3, 7))
+    columns = rows if leave_one_out else draw(st.integers(3, 7))
+    options: dict[str, Any] = {"distance": distance}
+
+    if distance in MATRIX_DISTANCES:
+        level = st.sampled_from([0.25, 0.5, 0.75, 0.1])
+        row = st.lists(level, min_size=columns, max_size=columns)
+        embeddings = np.array(draw(st.lists(row, min_size=rows, max_size=rows)))
+    elif leave_one_out:
+        [embeddings] = draw(rows_of_vectors([rows], distance))
+    else:
+        embeddings, options["gallery"] = draw(rows_of_vectors([rows, columns], distance))
+
+    def one_per_item(name: str, value: st.SearchStrategy[Any]) -> None:
+        """Describe the queries and, where there is one, the gallery."""
+        options[f"query_{name}"] = draw(st.lists(value, min_size=rows, max_size=rows))
+        if not leave_one_out:
+            options[f"gallery_{name}"] = draw(st.lists(value, min_size=columns, max_size=columns))
+
+    labels = None
+    if by_labels:
+        label = st.sampled_from(
+            draw(st.sampled_from([[0, 1, 2], [-1, 2**53, 2**53 + 1], ["a", "b", "c"]]))
+        )
+        one_per_item("labels", label)
+        labels = options.pop("query_labels")
+        if draw(st.booleans()):
+            one_per_item("groups", st.integers(0, 1))
+        # Something has to be left: labels that would make the whole gallery junk are refused.
+        listed = set(options.get("gallery_labels", labels))
+        options["junk_labels"] = draw(st.lists(label.filter(lambda x: listed != {x}), max_size=1))
+        options["average"] = draw(st.sampled_from(["query", "class"]))
+    else:
+        options["relevance"] = draw(masks(rows, columns))
+    if draw(st.booleans()):
+        one_per_item("ids", st.integers(0, 4))
+    elif "gallery" in options and contains(options["gallery"], embeddings):
+        # Refused without ids: see test_gallery_that_contains_the_queries.
+        options["query_ids"] = list(range(rows))
+        options["gallery_ids"] = list(range(rows, rows + columns))
+    if draw(st.booleans()):
+        options["junk"] = draw(masks(rows, columns))
+    options["no_mate"] = draw(st.sampled_from(["report", "zero"]))
+    return Case(embeddings, labels, leave_one_out, options)
+
+
+# --- the truth about a task -----------------------------------------------------------------------
+
+
+@dataclass
+class Truth:
+    """What the oracles say about one metric of a case."""
+
+    per_query: list[ranking.Triple | None]
+    """None for queries that do not count."""
+    chance_per_query: list[Fraction | None]
+    classes: list[Any] | None
+
+    def mean(self, values: Sequence[Fraction | None]) -> Fraction | None:
+        """Over the queries that count, or over the means of their classes; None without any."""
+        counted = [(q, value) for q, value in enumerate(values) if value is not None]
+        if not counted:
+            return None
+        if self.classes is None:
+            return sum((value for _, value in counted), Fraction(0)) / len(counted)
+        by_class: defaultdict[Any, list[Fraction]] = defaultdict(list)
+        for q, value in counted:
+            by_class[self.classes[q]].append(value)
+        means = [sum(members, Fraction(0)) / len(members) for members in by_class.values()]
+        return sum(means, Fraction(0)) / len(means)
+
+
+def truth(
+    case: Case, metric: str, distances: scores.Matrix, queries: Sequence[task.Query]
+) -> Truth:
+    zero = Fraction(0)
+    per_query: list[ranking.Triple | None] = []
+    chances: list[Fraction | None] = []
+    for row, query in zip(distances, queries, strict=True):
+        if any(query.relevant):
+            per_query.append(ranking.triple(metric, [row[g] for g in query.items], query.relevant))
+            chances.append(ranking.chance(metric, query.relevant))
+        elif case.options["no_mate"] == "zero":
+            per_query.append((zero, zero, zero))
+            chances.append(zero)
+        else:
+            per_query.append(None)
+            chances.append(None)
+    return Truth(
+        per_query, chances, case.labels if case.options.get("average") == "class" else None
+    )
+
+
+def ulps(actual: float, exact: Fraction) -> float:
+    """How many units in the last place a double is away from the truth."""
+    if actual == float(exact):
+        return 0.0
+    return float(abs(Fraction(float(actual)) - exact) / Fraction(math.ulp(float(exact))))
+
+
+def check(case: Case) -> None:
+    distances, queries = case.distances(), case.queries()
+    truths = {metric: truth(case, metric, distances, queries) for metric in METRICS}
+    for device in ("reference", "cpu"):
+        result = case.evaluate(metrics=METRICS, device=device)
+        for metric in METRICS:
+            check_metric(metric, result[metric], truths[metric], f"{metric} on {device}")
+        check_reasons(result, queries)
+
+
+def check_metric(metric: str, score: Any, true: Truth, where: str) -> None:
+    bounds = [score.per_query.lower, score.per_query.expected, score.per_query.upper]
+    for q, exact in enumerate(true.per_query):
+        actual = [float(values[q]) for values in bounds]
+        if exact is None:
+            assert all(math.isnan(value) for value in actual), (
+                f"{where}, query {q} should not count: {actual}"
+            )
+            continue
+        said = f"{where}, query {q}: {actual} is not {[float(value) for value in exact]}"
+        assert all(ulps(a, e) <= 1 for a, e in zip(actual, exact, strict=True)), said
+        assert actual[0] <= actual[1] <= actual[2], said
+        if metric.partition("@")[0] in ONE_DIVISION:
+            assert (actual[0], actual[2]) == (float(exact[0]), float(exact[2])), said
+        if exact[0] == exact[2]:
+            assert actual[0] == actual[1] == actual[2], said
+
+    for name, position in (("lower", 0), ("expected", 1), ("upper", 2)):
+        check_mean(
+            f"{where}, {name}",
+            getattr(score, name),
+            true,
+            [t and t[position] for t in true.per_query],
+        )
+    check_mean(f"{where}, chance", score.chance, true, true.chance_per_query)
+    assert score.n == sum(exact is not None for exact in true.per_query)
+    if score.n:
+        assert score.value == score.lower <= score.expected <= score.upper
+        assert score.reason is None
+    else:
+        assert math.isnan(score.value)
+        assert score.reason
+
+
+def check_mean(
+    name: str, actual: float | None, true: Truth, values: Sequence[Fraction | None]
+) -> None:
+    exact = true.mean(values)
+    if exact is None:
+        assert actual is None or math.isnan(actual), name
+        return
+    assert actual is not None, name
+    assert ulps(actual, exact) <= 2, f"{name}: {actual} is not {float(exact)}"
+
+
+def check_reasons(result: Any, queries: Sequence[task.Query]) -> None:
+    reasons = Counter(query.reason for query in queries if query.reason is not None)
+    assert {
+        reason: count for reason, count in result.provenance["no_mate"].items() if count
+    } == dict(reasons)
+
+
+# --- the tests ------------------------------------------------------------------------------------
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("distance", [*VECTOR_DISTANCES, *MATRIX_DISTANCES])
+@settings(max_examples=EXAMPLES)
+@given(data=st.data())
+def test_every_order(distance: str, data: st.DataObject) -> None:
+    check(data.draw(cases(distance)))
+
+
+def test_no_mate_as_an_error() -> None:
+    """Two of five queries are alone in their class, and one has its only mate on its own camera."""
+    labels, cameras = ["a", "a", "b", "c", "d", "d"], [0, 1, 0, 0, 1, 1]
+    with pytest.raises(truerank.InputError):
+        truerank.evaluate(np.eye(6), labels, query_groups=cameras, no_mate="error")
+
+
+def test_gallery_that_contains_the_queries() -> None:
+    """Without ids the query would find itself: the message says what to do about it."""
+    embeddings, labels = np.eye(4), [0, 0, 1, 1]
+    with pytest.raises(truerank.InputError, match="the gallery contains the queries"):
+        truerank.evaluate(embeddings, labels, gallery=embeddings[::-1], gallery_labels=labels[::-1])
+
+
+def test_gallery_items_without_a_label_are_distractors_on_request() -> None:
+    """They take ranks like any negative; without the option they are refused."""
+    case = {"gallery": np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 1.0]]), "metrics": ["map", "mrr"]}
+    arguments = (np.array([[1.0, 0.1]]), ["a"])
+    with pytest.raises(truerank.InputError):
+        truerank.evaluate(*arguments, **case, gallery_labels=[None, "a", "b"])
+    result = truerank.evaluate(
+        *arguments,
+        **case,
+        gallery_labels=[None, "a", "b"],
+        unlabelled="distractor",
+    )
+    assert float(result["map"]) == float(result["mrr"]) == 0.5

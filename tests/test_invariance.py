@@ -1,0 +1,451 @@
+"""What must not move a single bit of any metric: each is covered once it is registered.
+
+One data set full of ties (duplicates, zero rows, cameras, repeated ids, singletons) is evaluated as
+it is and after each transformation that leaves the task the same; every field of every score has to
+agree exactly.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+import warnings
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+import truerank
+from tests.oracles import scores
+from truerank.metrics import registry
+
+VECTOR_DISTANCES = ("cosine", "euclidean", "dot", "cityblock")
+MATRIX_DISTANCES = ("precomputed", "similarity")
+ALL_DISTANCES = (*VECTOR_DISTANCES, "hamming", *MATRIX_DISTANCES)
+
+METRICS = list(registry.examples())
+SEEDED = {"nmi", "ami", "pairwise_f1"}
+"""k-means starts from random rows: these follow their seed and not only the task."""
+FIELDS = ("value", "lower", "expected", "upper", "interval", "chance", "n")
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """The queries, or the gallery."""
+
+    embeddings: Any
+    labels: Any
+    groups: Any
+    ids: Any
+
+    def take(self, order: np.ndarray) -> Side:
+        return Side(self.embeddings[order], self.labels[order], self.groups[order], self.ids[order])
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """One call of evaluate(). A matrix of scores stands in the place of the queries' embeddings."""
+
+    distance: str
+    queries: Side
+    gallery: Side | None
+    options: dict[str, Any] = field(default_factory=dict)
+    tiles: dict[str, int] | None = None
+    query_order: np.ndarray | None = None
+    """Which query of the untouched data stands in each row; None when none has moved."""
+
+    def map_embeddings(self, change: Callable[[Any], Any]) -> Data:
+        gallery = self.gallery
+        if gallery is not None and gallery.embeddings is not None:
+            gallery = replace(gallery, embeddings=change(gallery.embeddings))
+        return replace(
+            self,
+            queries=replace(self.queries, embeddings=change(self.queries.embeddings)),
+            gallery=gallery,
+        )
+
+    def map_names(self, name: str, change: Callable[[Any], Any]) -> Data:
+        gallery = self.gallery
+        if gallery is not None:
+            gallery = replace(gallery, **{name: change(getattr(gallery, name))})
+        return replace(
+            self,
+            queries=replace(self.queries, **{name: change(getattr(self.queries, name))}),
+            gallery=gallery,
+        )
+
+    def evaluate(self) -> truerank.Result:
+        arguments: dict[str, Any] = {
+            "query_groups": self.queries.groups,
+            "query_ids": self.queries.ids,
+        }
+        if self.gallery is not None:
+            arguments |= {
+                "gallery_labels": self.gallery.labels,
+                "gallery_groups": self.gallery.groups,
+                "gallery_ids": self.gallery.ids,
+            }
+            if self.gallery.embeddings is not None:
+                arguments["gallery"] = self.gallery.embeddings
+        arguments |= {"device": "cpu", "metrics": METRICS} | self.options
+        arguments["distance"] = self.distance
+        tiles = nullcontext() if self.tiles is None else truerank.engine.settings(**self.tiles)
+        with warnings.catch_warnings(), tiles:
+            warnings.simplefilter("ignore", truerank.TruerankWarning)
+            return truerank.evaluate(self.queries.embeddings, self.queries.labels, **arguments)
+
+
+# --- the data -------------------------------------------------------------------------------------
+
+
+def tied_side(rng: np.random.Generator, rows: int, first_id: int) -> Side:
+    """Rows of 8 significant bits, in clusters, with duplicates, zero rows and singletons."""
+    centres = np.random.default_rng(1).integers(-40, 41, size=(25, 12))
+    labels = rng.integers(25, size=rows)
+    embeddings = (centres[labels] + rng.integers(-24, 25, size=(rows, 12))) / 8
+    copied = rng.choice(rows, size=(2, rows // 5), replace=False)
+    embeddings[copied[0]] = embeddings[copied[1]]
+    doubled = rng.choice(rows, size=(2, rows // 10), replace=False)
+    embeddings[doubled[0]] = 2 * embeddings[doubled[1]]
+    embeddings[rng.choice(rows, size=5, replace=False)] = 0
+    labels[rng.choice(rows, size=10, replace=False)] = 1000 + first_id + np.arange(10)
+    ids = np.arange(first_id, first_id + rows)
+    ids[rng.choice(rows, size=20, replace=False)] = np.repeat(
+        np.arange(10), 2
+    )  # crops of ten items
+    return Side(embeddings.astype("float16"), labels, rng.integers(3, size=rows), ids)
+
+
+@cache
+def untouched(distance: str, setting: str) -> Data:
+    rng = np.random.default_rng(5)
+    if setting == "leave one out":
+        queries, gallery = tied_side(rng, 230, 100), None
+        columns = 230
+    else:
+        queries, gallery = tied_side(rng, 110, 100), tied_side(rng, 170, 1000)
+        columns = 170
+    data = Data(distance, queries, gallery)
+    if distance == "hamming":
+        return data.map_embeddings(lambda x: (x > 0.5).astype("int8") + (x > 3))
+    if distance in MATRIX_DISTANCES:
+        matrix = (rng.integers(0, 65, size=(len(queries.labels), columns)) / 64).astype("float16")
+        if gallery is not None:
+            data = replace(data, gallery=replace(gallery, embeddings=None))
+        return replace(data, queries=replace(queries, embeddings=matrix))
+    return data
+
+
+# --- the transformations --------------------------------------------------------------------------
+
+
+def permute_rows(data: Data) -> Data:
+    rng = np.random.default_rng(17)
+    order = rng.permutation(len(data.queries.labels))
+    columns = order
+    queries, gallery = data.queries.take(order), data.gallery
+    if gallery is not None:
+        columns = rng.permutation(len(gallery.labels))
+        if gallery.embeddings is None:
+            gallery = replace(gallery, embeddings=np.zeros(len(columns)))
+            gallery = replace(gallery.take(columns), embeddings=None)
+        else:
+            gallery = gallery.take(columns)
+    if data.distance in MATRIX_DISTANCES:
+        queries = replace(queries, embeddings=queries.embeddings[:, columns])
+    return replace(data, queries=queries, gallery=gallery, query_order=order)
+
+
+def reverse_rows(data: Data) -> Data:
+    order = np.arange(len(data.queries.labels))[::-1]
+    queries = data.queries.take(order)
+    if data.distance in MATRIX_DISTANCES and data.gallery is None:
+        queries = replace(queries, embeddings=queries.embeddings[:, ::-1])
+    return replace(data, queries=queries, query_order=order)
+
+
+def permute_dimensions(data: Data) -> Data:
+    order = np.random.default_rng(19).permutation(data.queries.embeddings.shape[1])
+    return data.map_embeddings(lambda x: x[:, order])
+
+
+def permute_labels(data: Data) -> Data:
+    names = np.random.default_rng(23).permutation(3000) - 1500
+    return data.map_names("labels", lambda labels: names[labels])
+
+
+def name_labels(data: Data) -> Data:
+    return data.map_names(
+        "labels", lambda labels: np.array([f"{(7 * label) % 3001:04d}" for label in labels])
+    )
+
+
+def hashable_labels(data: Data) -> Data:
+    return data.map_names("labels", lambda labels: [f"class {label}" for label in labels])
+
+
+def name_groups_and_ids(data: Data) -> Data:
+    data = data.map_names("groups", lambda groups: np.array(["north", "south", "door"])[groups])
+    return data.map_names("ids", lambda ids: [f"{99999 - i}.jpg" for i in ids])
+
+
+def widen(dtype: str) -> Callable[[Data], Data]:
+    return lambda data: data.map_embeddings(lambda x: x.astype(dtype))
+
+
+def scale(factor: float) -> Callable[[Data], Data]:
+    return lambda data: data.map_embeddings(lambda x: x.astype("float64") * factor)
+
+
+def scale_rows(data: Data) -> Data:
+    rng = np.random.default_rng(29)
+    return data.map_embeddings(
+        lambda x: np.ldexp(x.astype("float64"), rng.integers(-30, 31, size=(len(x), 1)))
+    )
+
+
+def options(**more: Any) -> Callable[[Data], Data]:
+    return lambda data: replace(data, options=more)
+
+
+def tiles(query_rows: int, gallery_rows: int) -> Callable[[Data], Data]:
+    return lambda data: replace(
+        data, tiles={"query_rows": query_rows, "gallery_rows": gallery_rows}
+    )
+
+
+def every_other(x: np.ndarray) -> np.ndarray:
+    """The same values, as a view of every other row and every third column of a larger array."""
+    larger = np.full((2 * x.shape[0], 3 * x.shape[1]), 77, dtype=x.dtype)
+    larger[::2, 1::3] = x
+    return larger[::2, 1::3]
+
+
+def read_only(x: np.ndarray) -> np.ndarray:
+    x = x.copy()
+    x.flags.writeable = False
+    return x
+
+
+def layout(change: Callable[[np.ndarray], np.ndarray]) -> Callable[[Data], Data]:
+    return lambda data: data.map_embeddings(change)
+
+
+def as_torch(data: Data, change: Callable[[Any], Any] = lambda x: x) -> Data:
+    torch = pytest.importorskip("torch")
+    data = data.map_embeddings(lambda x: change(torch.from_numpy(np.ascontiguousarray(x))))
+    for name in ("labels", "groups", "ids"):
+        data = data.map_names(name, torch.from_numpy)
+    return data
+
+
+def torch_strided(data: Data) -> Data:
+    return as_torch(data, lambda x: x.t().contiguous().t())
+
+
+def torch_bfloat16(data: Data) -> Data:
+    return as_torch(data, lambda x: x.bfloat16())
+
+
+def torch_with_gradient(data: Data) -> Data:
+    return as_torch(data, lambda x: x.float().requires_grad_())
+
+
+FLOATS = (*VECTOR_DISTANCES, *MATRIX_DISTANCES)
+TRANSFORMATIONS: dict[str, tuple[tuple[str, ...], Callable[[Data], Data]]] = {
+    "rows permuted": (ALL_DISTANCES, permute_rows),
+    "queries reversed": (ALL_DISTANCES, reverse_rows),
+    "dimensions permuted": ((*VECTOR_DISTANCES, "hamming"), permute_dimensions),
+    "labels permuted": (ALL_DISTANCES, permute_labels),
+    "labels as strings": (ALL_DISTANCES, name_labels),
+    "labels as a list": (("cosine",), hashable_labels),
+    "groups and ids renamed": (("cosine", "precomputed"), name_groups_and_ids),
+    "float16 as float32": (FLOATS, widen("float32")),
+    "float16 as float64": (FLOATS, widen("float64")),
+    "big-endian": (("cosine", "precomputed"), widen(">f8")),
+    "int8 as int64": (("hamming",), widen("int64")),
+    "scaled by 2^20": (FLOATS, scale(2.0**20)),
+    "scaled by 2^-20": (FLOATS, scale(2.0**-20)),
+    "scaled by 2^400": (FLOATS, scale(2.0**400)),
+    "scaled by 2^-400": (FLOATS, scale(2.0**-400)),
+    "scaled by 2^900": (("cosine",), scale(2.0**900)),
+    "scaled to subnormal numbers": (("cosine",), scale(2.0**-1060)),
+    "scaled by 3": (("cosine",), scale(3.0)),
+    "rows scaled by powers of two": (("cosine",), scale_rows),
+    "tiles of 7 x 13": (ALL_DISTANCES, tiles(7, 13)),
+    "tiles of 1 x 1": (("cosine",), tiles(1, 1)),
+    "tiles larger than the data": (ALL_DISTANCES, tiles(4096, 4096)),
+    "one thread": (ALL_DISTANCES, options(threads=1)),
+    "two threads": (ALL_DISTANCES, options(threads=2)),
+    "reference engine": (ALL_DISTANCES, options(device="reference")),
+    "automatic device": (("cosine",), options(device="auto")),
+    "Fortran order": (ALL_DISTANCES, layout(np.asfortranarray)),
+    "strided": (ALL_DISTANCES, layout(every_other)),
+    "read-only": (("cosine", "precomputed"), layout(read_only)),
+    "torch tensors": (ALL_DISTANCES, as_torch),
+    "torch, strided": (("cosine", "precomputed"), torch_strided),
+    "torch, bfloat16": (VECTOR_DISTANCES, torch_bfloat16),
+    "torch, with gradient": (("cosine",), torch_with_gradient),
+}
+
+
+def unit_matters(metric: str, distance: str, transformation: str) -> bool:
+    """Thresholds are in the distance's own unit, which scaling changes but for the cosine."""
+    names_a_threshold = metric.startswith(("threshold", "tau_")) or "tau=" in metric
+    return transformation.startswith("scaled") and distance != "cosine" and names_a_threshold
+
+
+# --- the comparison -------------------------------------------------------------------------------
+
+
+def bits(value: Any) -> Any:
+    """A value that compares equal exactly when the bits do; all NaNs are one."""
+    if value is None:
+        return None
+    if isinstance(value, tuple):
+        return tuple(bits(part) for part in value)
+    number = float(value)
+    return "nan" if math.isnan(number) else struct.pack("<d", number).hex()
+
+
+def fingerprint(score: Any, order: np.ndarray | None) -> dict[str, Any]:
+    """Every field of a score, with the per-query values in the order of the untouched queries."""
+    found = {name: bits(getattr(score, name)) for name in FIELDS}
+    for bound in ("lower", "expected", "upper"):
+        values = getattr(score.per_query, bound, None)
+        if values is None:
+            found[f"per_query.{bound}"] = None
+            continue
+        values = np.asarray(values, dtype="float64")
+        if order is not None:
+            back = np.empty_like(values)
+            back[order] = values
+            values = back
+        found[f"per_query.{bound}"] = [bits(value) for value in values]
+    return found
+
+
+def fingerprints(data: Data) -> dict[str, dict[str, Any]]:
+    result = data.evaluate()
+    return {metric: fingerprint(result[metric], data.query_order) for metric in METRICS}
+
+
+@cache
+def untouched_fingerprints(distance: str, setting: str) -> dict[str, dict[str, Any]]:
+    return fingerprints(untouched(distance, setting))
+
+
+@pytest.mark.parametrize("setting", ["leave one out", "query and gallery"])
+@pytest.mark.parametrize(
+    ("transformation", "distance"),
+    [
+        (name, distance)
+        for name, (distances, _) in TRANSFORMATIONS.items()
+        for distance in distances
+    ],
+)
+def test_not_one_bit_changes(transformation: str, distance: str, setting: str) -> None:
+    expected = untouched_fingerprints(distance, setting)
+    actual = fingerprints(TRANSFORMATIONS[transformation][1](untouched(distance, setting)))
+    moved = {
+        metric: [
+            name for name in expected[metric] if actual[metric][name] != expected[metric][name]
+        ]
+        for metric in METRICS
+        if metric.partition("@")[0] not in SEEDED
+        and not unit_matters(metric, distance, transformation)
+    }
+    assert {metric: fields for metric, fields in moved.items() if fields} == {}
+
+
+@pytest.mark.parametrize("setting", ["leave one out", "query and gallery"])
+def test_the_data_are_worth_the_name(setting: str) -> None:
+    """Without ties and queries without a mate the invariances above would prove little."""
+    result = untouched("cosine", setting).evaluate()
+    score = result["map"]
+    assert score.lower < score.expected < score.upper
+    assert 0 < score.n < len(score.per_query.lower)
+    tied = np.flatnonzero(score.per_query.lower < score.per_query.upper)
+    assert len(tied) > score.n // 4
+
+
+# --- grids at their edges -------------------------------------------------------------------------
+
+
+def places(
+    distance: str, query: np.ndarray, gallery: np.ndarray, device: str
+) -> list[tuple[float, float]]:
+    """For each gallery item, 1 / its last and 1 / its first possible rank."""
+    items = np.arange(len(gallery))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", truerank.TruerankWarning)
+        score = truerank.evaluate(
+            np.tile(query, (len(gallery), 1)),
+            items,
+            gallery=gallery,
+            gallery_labels=items,
+            query_ids=-1 - items,
+            gallery_ids=items,
+            distance=distance,
+            device=device,
+            metrics=["mrr"],
+        )["mrr"]
+    lower, upper = score.per_query.lower.tolist(), score.per_query.upper.tolist()
+    return list(zip(lower, upper, strict=True))
+
+
+def true_places(distance: str, query: np.ndarray, gallery: np.ndarray) -> list[tuple[float, float]]:
+    [row] = scores.distances(distance, [query.tolist()], gallery.tolist())
+    return [(1 / sum(d <= mine for d in row), 1 / (1 + sum(d < mine for d in row))) for mine in row]
+
+
+@pytest.mark.parametrize("distance", VECTOR_DISTANCES)
+@pytest.mark.parametrize("device", ["reference", "cpu"])
+def test_rows_finer_than_the_grid(distance: str, device: str) -> None:
+    """Full doubles, all nearly at one distance: the dimensions may be summed in any order.
+
+    The supports of query and gallery are disjoint and all L1 norms nearly 1, so that sums of
+    rounded components reach the largest number that the grid allows for, and a little beyond.
+    """
+    rng = np.random.default_rng(31)
+    query, gallery = np.zeros(40), np.zeros((150, 40))
+    query[:20], gallery[:, 20:] = rng.random(20), rng.random((150, 20))
+    for rows in (query[None], gallery):
+        rows /= rows.sum(axis=1, keepdims=True)
+        rows[[math.fsum(row) > 1 for row in rows.tolist()]] *= 1 - 2.0**-52
+    expected = true_places(distance, query, gallery)
+    for _ in range(5):
+        order = rng.permutation(40)
+        assert places(distance, query[order], gallery[:, order], device) == expected
+
+
+def halfway_row(numerator: int, width: int) -> list[int]:
+    """A row whose first component over its length is numerator / 2^26: between grid points.
+
+    The length is 2^26 exactly, as a sum of squares that takes the largest that fits each time.
+    """
+    row, left = [numerator], 2**52 - numerator**2
+    while left:
+        row.append(math.isqrt(left))
+        left -= row[-1] ** 2
+    return row + [0] * (width - len(row))
+
+
+@pytest.mark.parametrize("width", [16, 300])
+@pytest.mark.parametrize("device", ["reference", "cpu"])
+def test_cosine_halfway_between_grid_points(device: str, width: int) -> None:
+    """Exactly halfway the even neighbour is taken; a unit in the last place decides the rest."""
+    rng = np.random.default_rng(37)
+    exact = np.array([halfway_row(2 * m + 1, width) for m in rng.integers(2**20, 2**24, 12)], float)
+    assert all((row**2).sum() == 2.0**52 for row in exact)
+    above, below = exact.copy(), exact.copy()
+    above[:, 0], below[:, 0] = np.nextafter(exact[:, 0], np.inf), np.nextafter(exact[:, 0], 0)
+    gallery = np.concatenate([exact, above, below, 3 * exact, -exact])
+    for query in (exact[0], above[1], np.eye(width)[0]):
+        expected = true_places("cosine", query, gallery)
+        for order in (np.arange(width), rng.permutation(width)):
+            assert places("cosine", query[order], gallery[:, order], device) == expected
