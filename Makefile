@@ -50,7 +50,7 @@ pytest := OMP_NUM_THREADS=2 OPENBLAS_NUM_THREADS=2 MKL_NUM_THREADS=2 NUMBA_NUM_T
 .venv/.stamp: pyproject.toml
 	$(begin)
 	@echo "Installing truerank into .venv ..."
-	@$(pip) -e '.[report]'
+	@$(pip) -e .
 	$(finish)
 
 .venv-test/.stamp: pyproject.toml constraints.txt

@@ -154,7 +154,7 @@ def cases(draw: st.DrawFn, distance: str) -> Case:
     options: dict[str, Any] = {"distance": distance}
 
     if distance in MATRIX_DISTANCES:
-        level = st.sampled_from([0.25, 0.5, 0.75, 0.1])
+        level = st.sampled_from([0.25, 0.5, 0.1, 0.0, -0.0, -1.0])
         row = st.lists(level, min_size=columns, max_size=columns)
         embeddings = np.array(draw(st.lists(row, min_size=rows, max_size=rows)))
     elif leave_one_out:

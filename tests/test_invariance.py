@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import cache
 from typing import Any
 
@@ -416,11 +417,43 @@ def test_rows_finer_than_the_grid(distance: str, device: str) -> None:
     query[:20], gallery[:, 20:] = rng.random(20), rng.random((150, 20))
     for rows in (query[None], gallery):
         rows /= rows.sum(axis=1, keepdims=True)
-        rows[[math.fsum(row) > 1 for row in rows.tolist()]] *= 1 - 2.0**-52
+        while any(longer := [sum(map(Fraction, row)) > 1 for row in rows.tolist()]):
+            rows[longer] *= 1 - 2.0**-53
     expected = true_places(distance, query, gallery)
     for _ in range(5):
         order = rng.permutation(40)
         assert places(distance, query[order], gallery[:, order], device) == expected
+
+
+@pytest.mark.parametrize("distance", VECTOR_DISTANCES)
+@pytest.mark.parametrize("device", ["reference", "cpu"])
+def test_wide_rows_close_together(distance: str, device: str) -> None:
+    """A thousand dimensions leave plenty of room for a sum to depend on its order."""
+    rng = np.random.default_rng(41)
+    query = rng.standard_normal(1000)
+    gallery = query + 1e-5 * rng.standard_normal((30, 1000))
+    query, gallery = query.astype("float32"), gallery.astype("float32")
+    assert places(distance, query, gallery, device) == true_places(distance, query, gallery)
+
+
+@pytest.mark.parametrize("device", ["reference", "cpu"])
+def test_cityblock_distances_beyond_two(device: str) -> None:
+    """Rows of L1 norm 1 may round to a little more: their distances still differ by single units.
+
+    Each of ``count`` components of 3/4 of a unit rounds up to one, which makes the row longer by a
+    quarter of ``count``: the distances are 2 and 5, 2, 1 and 0 units.
+    """
+    unit = 2.0**-52
+    query = np.array([1.0] + [0.0] * 21)
+    gallery = np.zeros((4, 22))
+    for row, count in zip(gallery, (20, 8, 4, 0), strict=True):
+        row[1], row[2 : 2 + count] = 1 - 0.75 * count * unit, 0.75 * unit
+    assert places("cityblock", query, gallery, device) == [
+        (1 / 4, 1 / 4),
+        (1 / 3, 1 / 3),
+        (1 / 2, 1 / 2),
+        (1, 1),
+    ]
 
 
 def halfway_row(numerator: int, width: int) -> list[int]:
@@ -435,17 +468,28 @@ def halfway_row(numerator: int, width: int) -> list[int]:
     return row + [0] * (width - len(row))
 
 
-@pytest.mark.parametrize("width", [16, 300])
-@pytest.mark.parametrize("device", ["reference", "cpu"])
-def test_cosine_halfway_between_grid_points(device: str, width: int) -> None:
-    """Exactly halfway the even neighbour is taken; a unit in the last place decides the rest."""
-    rng = np.random.default_rng(37)
-    exact = np.array([halfway_row(2 * m + 1, width) for m in rng.integers(2**20, 2**24, 12)], float)
+def halfway_rows(rng: np.random.Generator, width: int) -> np.ndarray:
+    """Such rows, the same with the first component moved by the least amount, and multiples."""
+    numerators = 2 * rng.integers(2**20, 2**24, size=12) + 1
+    exact = np.array([halfway_row(int(numerator), width) for numerator in numerators], dtype=float)
     assert all((row**2).sum() == 2.0**52 for row in exact)
     above, below = exact.copy(), exact.copy()
     above[:, 0], below[:, 0] = np.nextafter(exact[:, 0], np.inf), np.nextafter(exact[:, 0], 0)
-    gallery = np.concatenate([exact, above, below, 3 * exact, -exact])
-    for query in (exact[0], above[1], np.eye(width)[0]):
-        expected = true_places("cosine", query, gallery)
-        for order in (np.arange(width), rng.permutation(width)):
-            assert places("cosine", query[order], gallery[:, order], device) == expected
+    return np.concatenate([exact, above, below, 3 * exact, -exact])
+
+
+@pytest.mark.parametrize("distance", ["cosine", "euclidean", "dot"])
+@pytest.mark.parametrize("width", [16, 300])
+@pytest.mark.parametrize("device", ["reference", "cpu"])
+def test_halfway_between_grid_points(device: str, width: int, distance: str) -> None:
+    """Exactly halfway the even neighbour is taken; a unit in the last place decides the rest.
+
+    That unit also decides on which side of a power of two the length is, and so the row's own grid.
+    """
+    rng = np.random.default_rng(37)
+    gallery = halfway_rows(rng, width)
+    for query in (gallery[0], gallery[13], np.eye(width)[0]):
+        expected = true_places(distance, query, gallery)
+        order = rng.permutation(width)
+        assert places(distance, query, gallery, device) == expected
+        assert places(distance, query[order], gallery[:, order], device) == expected

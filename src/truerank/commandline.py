@@ -10,7 +10,7 @@ from typing import Any
 
 from truerank.errors import InputError
 from truerank.evaluation import evaluate
-from truerank.files import Bundle, atomic_path, read
+from truerank.files import Bundle, atomic_path, check_writable, read
 from truerank.result import Result
 from truerank.task import Task
 
@@ -25,9 +25,7 @@ def check_targets(output: Path | None, per_query: Path | None) -> None:
         raise InputError(f"--per-query writes {' or '.join(TABLES)}. Got {per_query.name!r}.")
     for path in (output, per_query):
         if path is not None:
-            with atomic_path(path.parent / f".{path.name}.probe") as partial:
-                partial.touch()
-            (path.parent / f".{path.name}.probe").unlink()
+            check_writable(path)
 
 
 def evaluate_files(

@@ -200,6 +200,7 @@ def evaluate_task(
         "leave_one_out": task.leave_one_out,
         "distance": space.facts.to_dict(),
         "average": average,
+        "excluded": task.exclusions(),
         "no_mate_option": task.no_mate,
         "no_mate": task.no_mate_counts(),
         "ties": dict(ties),

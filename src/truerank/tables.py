@@ -65,6 +65,8 @@ def summary(result: Result) -> list[str]:
             f"mean over {'classes' if facts['average'] == 'class' else 'queries'}; score is the "
             "lower bound over ties, in percent."
         )
+        if facts["excluded"] not in ([], ["each row itself"]):
+            lines.append(f"Never ranked: {', '.join(facts['excluded'])}.")
         dropped = facts["no_mate"]
         if dropped:
             parts = ", ".join(f"{count:,} {reason}" for reason, count in dropped.items())

@@ -265,6 +265,21 @@ class Task:
         """Whether ids or a junk mask say which pairs never meet."""
         return self._id_names is not None or self._junk is not None
 
+    def exclusions(self) -> list[str]:
+        """The rules that keep pairs apart, in words."""
+        rules = []
+        if self._id_names is not None:
+            rules.append("rows that share an id")
+        elif self.leave_one_out:
+            rules.append("each row itself")
+        if self._group_names is not None:
+            rules.append("mates of the query's own group")
+        if self.junk_labels:
+            rules.append(f"{self.gallery_size - self.items} items with junk labels")
+        if self._junk is not None:
+            rules.append("pairs of the junk mask")
+        return rules
+
     @property
     def group_names(self) -> Encoded | None:
         """The groups of each side, if given."""

@@ -10,20 +10,14 @@ from pathlib import Path
 
 from truerank.errors import InputError
 
-__all__ = ["atomic_path", "write_text"]
+__all__ = ["atomic_path", "check_writable", "write_text"]
 
 
 @contextmanager
 def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     """A path to write to; it becomes `path` if the block ends well and vanishes otherwise."""
     target = Path(path)
-    try:
-        handle, name = tempfile.mkstemp(
-            dir=target.parent, prefix=f".{target.stem}-", suffix=target.suffix
-        )
-        os.close(handle)
-    except OSError as error:
-        raise InputError(f"cannot write {target}: {error.strerror or error}.") from error
+    name = _new_file_beside(target)
     try:
         yield Path(name)
         _give_usual_mode(name)
@@ -34,6 +28,25 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         if isinstance(error, OSError):
             raise InputError(f"cannot write {target}: {error.strerror or error}.") from error
         raise
+
+
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Refuse now what could not be written later."""
+    target = Path(path)
+    if target.is_dir():
+        raise InputError(f"cannot write {target}: it is a folder.")
+    os.unlink(_new_file_beside(target))
+
+
+def _new_file_beside(target: Path) -> str:
+    try:
+        handle, name = tempfile.mkstemp(
+            dir=target.parent, prefix=f".{target.stem}-", suffix=target.suffix
+        )
+    except OSError as error:
+        raise InputError(f"cannot write {target}: {error.strerror or error}.") from error
+    os.close(handle)
+    return name
 
 
 def _give_usual_mode(name: str) -> None:

@@ -116,9 +116,14 @@ def examples() -> list[str]:
     return [text for entry in _load().values() for text in entry.examples]
 
 
+def entry(name: str) -> Definition:
+    """What is known about the metric of this name."""
+    return _load()[name]
+
+
 def definition(metric: Metric) -> Definition:
-    """What a metric means."""
-    return _load()[metric.name]
+    """What is known about a metric."""
+    return entry(metric.name)
 
 
 def parse(text: str) -> Metric:

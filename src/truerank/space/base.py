@@ -34,7 +34,7 @@ class Facts:
 
     def to_dict(self) -> dict[str, Any]:
         """The facts as plain JSON values."""
-        return dict(self.__dict__)
+        return dict(vars(self))
 
 
 class Space(ABC):

@@ -7,6 +7,7 @@ cityblock and hamming).
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator
 from hashlib import blake2b
 from typing import Any
@@ -65,7 +66,6 @@ class _Side:
         self.name, self.array, self.columns = name, array, columns
         self.count = len(array) if columns is None else len(columns)
         self.dimension = array.shape[1]
-        self.original: Digests = []
         self.rounded: Digests = []
         self.inexact = False
 
@@ -73,13 +73,12 @@ class _Side:
         """Finite float64 rows; a larger magnitude than 2^limit is refused."""
         bad: list[Rows] = []
         wild: list[Rows] = []
-        self.original, self.rounded = [], []
+        self.rounded = []
         step = max(1, _CHUNK_NUMBERS // self.dimension)
         for start in range(0, self.count, step):
             where = slice(start, min(start + step, self.count))
             index = where if self.columns is None else self.columns[where]
-            native = np.ascontiguousarray(self.array[index])
-            rows = native.astype(np.float64)
+            rows = np.asarray(self.array[index], np.float64, order="C")
             finite = np.isfinite(rows).all(axis=1)
             bad.append(np.flatnonzero(~finite) + start)
             if limit is not None:
@@ -87,7 +86,6 @@ class _Side:
                 tame = (largest <= 2.0**limit) & ((largest >= 2.0**-limit) | (largest == 0))
                 wild.append(np.flatnonzero(finite & ~tame) + start)
             if not any(len(rows_) for rows_ in (*bad, *wild)):
-                self.original += _digests(native + native.dtype.type(0))
                 yield where, rows
         for rows_, problem, fix in (
             (np.concatenate(bad), "NaN or infinity", "drop those rows or compute them again"),
@@ -121,16 +119,12 @@ def _digests(rows: Array) -> Digests:
 
 
 def _facts(distance: str, grid_text: str, sides: list[_Side]) -> Facts:
-    original = {digest for side in sides for digest in side.original}
-    rounded = {digest for side in sides for digest in side.rounded}
     total = blake2b(digest_size=16)
     for side in sides:
         total.update(b"side")
         for digest in sorted(side.rounded):
             total.update(digest)
-    facts = Facts(distance, grid_text, input_digest=total.hexdigest())
-    if len({side.array.dtype for side in sides}) == 1:
-        facts.merged_rows = max(0, len(original) - len(rounded))
+    facts = Facts(distance, grid_text, _merged(sides), input_digest=total.hexdigest())
     if any(side.inexact for side in sides):
         note = (
             f"float64 input holds more significant bits than the {distance} grid ({grid_text}); "
@@ -139,6 +133,19 @@ def _facts(distance: str, grid_text: str, sides: list[_Side]) -> Facts:
         facts.notes.append(note)
         warnings.warn(note + ".", TruerankWarning, stacklevel=6)
     return facts
+
+
+def _merged(sides: list[_Side]) -> int:
+    """How many fewer distinct rows there are after rounding; only equal rounded rows can tell."""
+    times = Counter(digest for side in sides for digest in side.rounded)
+    originals: dict[bytes, set[bytes]] = {}
+    for side in sides:
+        repeated = np.array([times[digest] > 1 for digest in side.rounded])
+        for row in np.flatnonzero(repeated):
+            index = row if side.columns is None else side.columns[row]
+            original = np.asarray(side.array[index], np.float64) + 0.0
+            originals.setdefault(side.rounded[row], set()).add(original.tobytes())
+    return sum(len(distinct) - 1 for distinct in originals.values())
 
 
 def _round_rows(

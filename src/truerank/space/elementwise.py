@@ -1,7 +1,8 @@
 """Cityblock and hamming of integers: sums over components, in int64.
 
 Cityblock rows are integers in units of 2^(e-52), where 2^e bounds every row's L1 norm (one e for
-the whole task): a sum of absolute differences is an integer up to 2^53 and exact in a float64.
+the whole task): a sum of absolute differences is an integer up to 2^53 and a little, held in a
+float64 as its difference from 2^52.
 Hamming counts unequal components.
 """
 
@@ -25,6 +26,7 @@ _CHUNK = 1 << 22
 class _Elementwise(Space):
     pair_kernel: Callable[..., None]
     tile_kernel: Callable[..., None]
+    centre = 0.0
 
     def __init__(self, queries: Grid, gallery: Grid, facts: Facts, unit: float = 1.0) -> None:
         self._left, self._right, self._unit = queries, gallery, unit
@@ -60,7 +62,7 @@ class _Elementwise(Space):
 
     def in_unit(self, distances: Distances) -> Distances:
         """Distances in the scale of the input."""
-        return distances * self._unit
+        return (distances + self.centre) * self._unit
 
     @staticmethod
     def _broadcast(left: Grid, right: Grid) -> npt.NDArray[np.int64]:
@@ -72,10 +74,11 @@ class Cityblock(_Elementwise):
 
     pair_kernel = staticmethod(kernels.pair_cityblock)
     tile_kernel = staticmethod(kernels.tile_cityblock)
+    centre = float(kernels.CENTRE)
 
     @staticmethod
     def _broadcast(left: Grid, right: Grid) -> npt.NDArray[np.int64]:
-        return np.asarray(np.abs(left - right).sum(axis=-1), np.int64)
+        return np.asarray(np.abs(left - right).sum(axis=-1) - kernels.CENTRE, np.int64)
 
 
 class Hamming(_Elementwise):

@@ -1,0 +1,84 @@
+"""Who is measured. Each takes embeddings and labels and does its whole work; imports come first.
+
+The bare products compute every score and keep nothing: no evaluation can be faster than the
+product its scores need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+__all__ = ["CONTENDERS", "prepare"]
+
+Run = Callable[[Any, Any], Any]
+BLOCK = 2048
+
+
+def truerank_float64() -> Run:
+    """truerank: all default ranking metrics, exact."""
+    import truerank
+
+    truerank.evaluate(np.eye(8, dtype=np.float32), [0, 0, 1, 1, 2, 2, 3, 3])  # loads the kernels
+    return lambda x, y: truerank.evaluate(x, y)["map@r"].value
+
+
+def gemm(dtype: type) -> Run:
+    """The bare matrix product of all rows with all rows."""
+
+    def run(x: Any, y: Any) -> None:
+        x = np.ascontiguousarray(x, dtype=dtype)
+        out = np.empty((BLOCK, len(x)), dtype)
+        for start in range(0, len(x), BLOCK):
+            some = x[start : start + BLOCK]
+            np.matmul(some, x.T, out=out[: len(some)])
+
+    return run
+
+
+def argsort_map() -> Run:
+    """mAP by sorting every row of the distance matrix, a block of queries at a time."""
+
+    def run(x: Any, y: Any) -> float:
+        x = x / np.linalg.norm(x, axis=1, keepdims=True)
+        total = 0.0
+        for start in range(0, len(x), BLOCK):
+            scores = x[start : start + BLOCK] @ x.T
+            scores[np.arange(len(scores)), np.arange(start, start + len(scores))] = -np.inf
+            order = np.argsort(-scores, axis=1)[:, :-1]
+            matches = y[order] == y[start : start + len(scores), None]
+            found = np.cumsum(matches, axis=1)
+            ranks = np.arange(1, len(x))
+            total += ((found / ranks * matches).sum(1) / matches.sum(1)).sum()
+        return float(total / len(x))
+
+    return run
+
+
+def metric_learning(k: Any) -> Run:
+    """pytorch-metric-learning's AccuracyCalculator, its retrieval metrics."""
+    import torch
+    from pytorch_metric_learning.utils.accuracy_calculator import AccuracyCalculator
+
+    names = ("precision_at_1", "r_precision", "mean_average_precision_at_r")
+    if k is None:
+        names = (*names, "mean_average_precision")
+    calculator = AccuracyCalculator(include=names, k=k, device=torch.device("cpu"))
+    return lambda x, y: calculator.get_accuracy(torch.from_numpy(x), torch.from_numpy(y))
+
+
+CONTENDERS: dict[str, Callable[[], Run]] = {
+    "float64 GEMM": lambda: gemm(np.float64),
+    "float32 GEMM": lambda: gemm(np.float32),
+    "truerank": truerank_float64,
+    "pytorch-metric-learning, top R": lambda: metric_learning("max_bin_count"),
+    "pytorch-metric-learning, k=None": lambda: metric_learning(None),
+    "argsort of every row": argsort_map,
+}
+
+
+def prepare(name: str) -> Run:
+    """Import and warm up one contender."""
+    return CONTENDERS[name]()

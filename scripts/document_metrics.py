@@ -1,0 +1,55 @@
+"""Write docs/metrics.md from the registry: every metric, its definition, range and citation.
+
+python scripts/document_metrics.py
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from truerank.metrics import registry
+
+TARGET = Path(__file__).parents[1] / "docs" / "metrics.md"
+
+HEAD = """# What truerank computes
+
+Every metric is a mean over the queries that have at least one mate in the gallery (or over classes,
+with `average="class"`), and a triple lower <= expected <= upper where scores tie ([why](ties.md)).
+R is a query's number of mates after removal of itself and of junk.
+
+Metrics are named by strings, `name@k,key=value`: `map@r`, `hit@10`, `map@10,divisor=min`. Other
+libraries' names are understood too: `mean_average_precision_at_r`, `precision_at_1`, `cmc@5`,
+`rank-1`, `mean_reciprocal_rank`.
+
+| metric | what it is | definition | range | source |
+| --- | --- | --- | --- | --- |
+"""
+
+TAIL = """
+Three names are kept apart that papers mix: **hit@k** is 1 if any mate is among the first k (the CMC
+curve, "Recall@k" in metric-learning papers), **precision@k** is the share of the first k that are
+mates, **recall@k** is the share of the mates that are among the first k. For k = 1, hit and
+precision agree.
+
+This page is written by `python scripts/document_metrics.py`.
+"""
+
+
+def page() -> str:
+    """The page as text."""
+    rows = []
+    for name in registry.names():
+        entry = registry.entry(name)
+        strings = ", ".join(f"`{text}`" for text in entry.examples)
+        low, high = entry.range
+        better = "higher" if entry.higher_is_better else "lower"
+        rows.append(
+            f"| {strings} | {entry.title} | {entry.definition} | {low:g} to {high:g}, {better} is "
+            f"better | {entry.citation} |"
+        )
+    return HEAD + "\n".join(rows) + "\n" + TAIL
+
+
+if __name__ == "__main__":
+    TARGET.write_text(page(), encoding="utf-8")
+    print(TARGET)
