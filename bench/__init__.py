@@ -1,1 +1,1 @@
-"""Speed and memory against the bare matrix product and against other tools, as ratios in one run."""
+"""Speed and memory against the bare matrix product and other tools, as ratios in one run."""

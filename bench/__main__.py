@@ -72,8 +72,8 @@ def _peak() -> int:
 def print_table(options: argparse.Namespace, rounds: dict[str, list[dict[str, Any]]]) -> None:
     """Medians over the rounds; ratios are medians of the ratios inside each round."""
     print(
-        f"{options.rows:,} x {options.dimensions}, {options.classes:,} classes, {options.data} data; "
-        f"{len(os.sched_getaffinity(0))} cores; medians of {options.repeat} rounds\n"
+        f"{options.rows:,} x {options.dimensions}, {options.classes:,} classes, "
+        f"{options.data} data; {len(os.sched_getaffinity(0))} cores; medians of {options.repeat} rounds\n"
     )
     bases = [name for name in ("float64 GEMM", "float32 GEMM") if name in rounds]
     head = ["", "seconds", *(f"x {name}" for name in bases), "peak MB beyond data"]

@@ -323,7 +323,7 @@ def test_every_order(distance: str, data: st.DataObject) -> None:
 
 
 def test_no_mate_as_an_error() -> None:
-    """Two of five queries are alone in their class, and one has its only mate on its own camera."""
+    """Of six queries two are alone in their class and two have their mate on their own camera."""
     labels, cameras = ["a", "a", "b", "c", "d", "d"], [0, 1, 0, 0, 1, 1]
     with pytest.raises(truerank.InputError):
         truerank.evaluate(np.eye(6), labels, query_groups=cameras, no_mate="error")

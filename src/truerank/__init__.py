@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from truerank.evaluation import evaluate
     from truerank.result import Result, Score
     from truerank.task import Task
+    from truerank.taxonomy import Taxonomy
     from truerank.version import __version__
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "Result",
     "Score",
     "Task",
+    "Taxonomy",
     "TruerankWarning",
     "__version__",
     "compat",
@@ -35,6 +37,7 @@ _HOME = {
     "Result": "truerank.result",
     "Score": "truerank.result",
     "Task": "truerank.task",
+    "Taxonomy": "truerank.taxonomy",
     "__version__": "truerank.version",
     "evaluate": "truerank.evaluation",
 }

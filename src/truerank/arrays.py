@@ -22,22 +22,29 @@ Array = npt.NDArray[Any]
 def as_array(value: Any, name: str) -> Array:
     """A numpy array of whatever dtype the value has, without a copy where possible."""
     if isinstance(value, np.ndarray):
+        if np.ma.is_masked(value):
+            raise InputError(f"{name} has masked cells; fill them or leave those rows out.")
         return value
-    if type(value).__module__.split(".")[0] == "torch" and hasattr(value, "detach"):
-        return _from_torch(value)
     if hasattr(value, "tocsr"):
         raise InputError(f"{name} is a sparse matrix; pass a dense one, {name}.toarray().")
     try:
+        if type(value).__module__.split(".")[0] == "torch" and hasattr(value, "detach"):
+            return _from_torch(value, name)
         return np.asarray(value)
-    except (ValueError, TypeError) as error:
+    except (InputError, MemoryError):
+        raise
+    except Exception as error:  # whatever the value's own conversion raises
         raise InputError(
-            f"{name} cannot be read as an array ({type(value).__name__}: {error}); "
+            f"{name} cannot be read as an array ({type(value).__name__} "
+            f"{getattr(value, 'dtype', '')}: {error}); "
             "pass a numpy array, a torch tensor or equally long lists of numbers."
         ) from error
 
 
-def _from_torch(tensor: Any) -> Array:
-    tensor = tensor.detach().cpu()
+def _from_torch(tensor: Any, name: str) -> Array:
+    if str(tensor.layout) != "torch.strided":
+        raise InputError(f"{name} is a sparse tensor; pass a dense one, {name}.to_dense().")
+    tensor = tensor.detach().cpu().resolve_conj().resolve_neg()
     if str(tensor.dtype) == "torch.bfloat16":  # numpy has no bfloat16; float32 holds all of it
         tensor = tensor.float()
     array: Array = tensor.numpy()

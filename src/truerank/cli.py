@@ -25,6 +25,9 @@ FORMATS = ("table", "json", "csv", "markdown", "latex")
 
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run the command line and exit: 0 done, 2 bad input, 1 a bug, 130 interrupted."""
+    for name in ("stdout", "stderr"):  # closed by the caller: Python then has no such stream
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
     warnings.showwarning = _show_warning
     warnings.simplefilter("always", TruerankWarning)
     with contextlib.suppress(ValueError):  # only the main thread may set handlers
@@ -33,9 +36,17 @@ def main(arguments: list[str] | None = None) -> NoReturn:
 
 
 def _run(arguments: list[str] | None) -> int:
+    _notes.clear()
+    given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        commands.main(arguments, prog_name="truerank", standalone_mode=False)
+        # Not commands.main, which has its own ways with interrupts and closed pipes.
+        with commands.make_context("truerank", given) as context:
+            commands.invoke(context)
+        for note in _notes:
+            click.echo(f"truerank: note: {note}", err=True)
         sys.stdout.flush()
+    except click.exceptions.Exit as done:
+        return done.exit_code
     except InputError as error:
         return _complain(str(error), 2)
     except click.ClickException as error:
@@ -45,18 +56,25 @@ def _run(arguments: list[str] | None) -> int:
     except BrokenPipeError:  # the reader of a pipe has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        return _complain(f"cannot write the result: {error.strerror or error}.", 1)
     except ExactnessError as error:
         return _complain(str(error), 1)
     except MemoryError:
         return _complain("out of memory; evaluate fewer rows, or fewer threads at once.", 1)
     except Exception as error:
         where = traceback.extract_tb(error.__traceback__)[-1]
+        text = " ".join(str(error).split())[:300]
         return _complain(
-            f"this is a bug in truerank {__version__}: {type(error).__name__}: {error} "
+            f"this is a bug in truerank {__version__}: {type(error).__name__}: {text} "
             f"({Path(where.filename).name}:{where.lineno}); set TRUERANK_TRACEBACK=1 for details.",
             1,
         )
     return 0
+
+
+_notes: list[str] = []
+"""Warnings of a run, shown when it has succeeded; a refusal is a single line."""
 
 
 def _complain(sentence: str, status: int) -> int:
@@ -75,7 +93,7 @@ def _show_warning(
     file: Any = None,
     line: str | None = None,
 ) -> None:
-    click.echo(f"truerank: note: {message}", err=True)
+    _notes.append(" ".join(str(message).split()))
 
 
 def _terminate(number: int, frame: FrameType | None) -> NoReturn:
@@ -108,10 +126,13 @@ def progress_bar(description: str) -> Iterator[Callable[[int, int], None] | None
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(context_settings={"help_option_names": ["-h", "--help"]}, invoke_without_command=True)
 @click.version_option(__version__, prog_name="truerank")
-def commands() -> None:
+@click.pass_context
+def commands(context: click.Context) -> None:
     """Exact, tie-proof scores for embedding models."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
 
 
 @commands.command()
@@ -120,13 +141,14 @@ def commands() -> None:
 @click.option("--gallery", type=click.Path(path_type=Path), help="Embeddings to search in.")
 @click.option("--gallery-labels", type=click.Path(path_type=Path), help="Labels of the gallery.")
 @click.option("--levels", help="Label columns from coarse to fine, separated by commas.")
+@click.option("--taxonomy", type=click.Path(path_type=Path), help="CSV of child,parent.")
 @click.option("--task", "task_file", type=click.Path(path_type=Path), help="A saved task.")
 @click.option("--junk-label", multiple=True, help="Exclude gallery items of this label.")
 @click.option("--distance", default="cosine", show_default=True, help="Or euclidean, dot, ...")
 @click.option("-m", "--metrics", help="Such as map@r,hit@10 (divided by spaces or commas), or all.")
 @click.option("--average", default="query", show_default=True, help="Or class.")
-@click.option("--no-mate", default="report", show_default=True, help="Or zero, error.")
-@click.option("--unlabelled", default="error", show_default=True, help="Or distractor.")
+@click.option("--no-mate", help="report (default), zero or error.")
+@click.option("--unlabelled", help="error (default) or distractor.")
 @click.option("--device", default="auto", show_default=True, help="Or cpu, reference.")
 @click.option("--threads", type=int, help="All cores by default.")
 @click.option("--format", "form", default="table", type=click.Choice(FORMATS), show_default=True)
@@ -140,7 +162,8 @@ def evaluate(form: str, output: Path | None, per_query: Path | None, **options: 
     """
     from truerank import commandline
 
-    commandline.check_targets(output, per_query)
+    inputs = ("embeddings", "labels", "gallery", "gallery_labels", "task_file")
+    commandline.check_targets(output, per_query, tuple(options[name] for name in inputs))
     with progress_bar("ranking") as progress:
         result, names = commandline.evaluate_files(progress=progress, **options)
     if output is not None:
@@ -173,6 +196,9 @@ def _print_result(result: Any, form: str) -> None:
     }
     if form != "table":
         click.echo(text[form](), nl=False)
+        return
+    if not sys.stdout.isatty():  # a pipe has no width to which a table could be cut
+        click.echo(str(result))
         return
     from rich import box
     from rich.console import Console

@@ -13,19 +13,27 @@ from truerank.evaluation import evaluate
 from truerank.files import Bundle, atomic_path, check_writable, read
 from truerank.result import Result
 from truerank.task import Task
+from truerank.taxonomy import Taxonomy
 
 __all__ = ["check_targets", "evaluate_files", "write_per_query"]
 
 TABLES = (".csv", ".parquet")
 
 
-def check_targets(output: Path | None, per_query: Path | None) -> None:
+def check_targets(
+    output: Path | None, per_query: Path | None, inputs: tuple[Path | None, ...] = ()
+) -> None:
     """Refuse what could not be written before anything is computed."""
     if per_query is not None and per_query.suffix.lower() not in TABLES:
         raise InputError(f"--per-query writes {' or '.join(TABLES)}. Got {per_query.name!r}.")
     for path in (output, per_query):
         if path is not None:
             check_writable(path)
+            for other in inputs:
+                if other is not None and other.exists() and path.exists() and path.samefile(other):
+                    raise InputError(f"{path} would be written over the input {other}.")
+    if output is not None and per_query is not None and output.resolve() == per_query.resolve():
+        raise InputError(f"-o and --per-query both name {output}; give each a file of its own.")
 
 
 def evaluate_files(
@@ -35,8 +43,11 @@ def evaluate_files(
     gallery: Path | None,
     gallery_labels: Path | None,
     levels: str | None,
+    taxonomy: Path | None,
     task_file: Path | None,
     junk_label: tuple[str, ...],
+    no_mate: str | None,
+    unlabelled: str | None,
     metrics: str | None,
     progress: Callable[[int, int], None] | None,
     **options: Any,
@@ -46,8 +57,18 @@ def evaluate_files(
     if metrics is not None and metrics != "all":
         chosen = _split_metrics(metrics)
     if task_file is not None:
-        if any((labels, gallery_labels, levels, junk_label)):
-            raise InputError("--task already holds labels and rules; leave the other options out.")
+        refused = {
+            "--labels": labels,
+            "--gallery-labels": gallery_labels,
+            "--levels": levels,
+            "--taxonomy": taxonomy,
+            "--junk-label": junk_label,
+            "--no-mate": no_mate,
+            "--unlabelled": unlabelled,
+        }
+        for option, value in refused.items():
+            if value:
+                raise InputError(f"--task already holds labels and rules; leave {option} out.")
         return _evaluate_task(task_file, embeddings, gallery, chosen, progress, options)
     names = None if levels is None else [name.strip() for name in levels.split(",")]
     queries = _side(embeddings, labels, names, "--labels")
@@ -59,22 +80,35 @@ def evaluate_files(
         items = _labels(gallery_labels, names)
     elif gallery_labels is not None:
         raise InputError("--gallery-labels came without --gallery.")
+    if taxonomy is not None:
+        _expand(Taxonomy.read(taxonomy), queries, items)
     separate = gallery is not None or items.labels is not None
     result = evaluate(
         queries.embeddings,
-        _stack(queries.labels),
+        queries.labels,
         gallery=items.embeddings,
-        gallery_labels=_stack(items.labels),
+        gallery_labels=items.labels,
         query_ids=queries.ids if not separate or items.ids is not None else None,
         gallery_ids=items.ids if queries.ids is not None else None,
         query_groups=queries.groups,
         gallery_groups=items.groups,
         junk_labels=_as_labels(junk_label, queries.labels),
+        no_mate=no_mate or "report",
+        unlabelled=unlabelled or "error",
         metrics=chosen,
         progress=progress,
         **options,
     )
     return result, None if queries.ids is None else list(queries.ids)
+
+
+def _expand(taxonomy: Taxonomy, *sides: Bundle) -> None:
+    """Replace finest labels by their paths."""
+    for side in sides:
+        if isinstance(side.labels, dict):
+            raise InputError("--taxonomy takes the finest labels alone; leave the levels out.")
+        if side.labels is not None:
+            side.labels = taxonomy.levels(side.labels)
 
 
 def _split_metrics(text: str) -> list[str]:
@@ -92,7 +126,6 @@ def _evaluate_task(
 ) -> tuple[Result, list[Any] | None]:
     task = Task.load(task_file)
     submission = read(embeddings)
-    options = {name: value for name, value in options.items() if name in _TASK_OPTIONS}
     items = None if gallery is None else read(gallery).embeddings
     result = task.evaluate(
         _require_embeddings(submission, embeddings),
@@ -105,9 +138,6 @@ def _evaluate_task(
     ids = task.id_names
     names = None if ids is None else [ids.values[code] for code in ids.codes[0].tolist()]
     return result, names
-
-
-_TASK_OPTIONS = ("distance", "average", "device", "threads")
 
 
 def _side(path: Path, labels: Path | None, levels: list[str] | None, option: str) -> Bundle:
@@ -137,27 +167,16 @@ def _require_embeddings(bundle: Bundle, path: Path) -> Any:
     return bundle.embeddings
 
 
-def _stack(labels: Any) -> Any:
-    """Several label columns become one tuple a row."""
-    if (
-        isinstance(labels, list)
-        and labels
-        and not isinstance(labels[0], (str, int, float, type(None)))
-    ):
-        columns = [column.tolist() if hasattr(column, "tolist") else column for column in labels]
-        return list(zip(*columns, strict=True))
-    return labels
-
-
 def _as_labels(texts: tuple[str, ...], labels: Any) -> list[Any]:
     """Junk labels from the command line, as ints where the labels are ints."""
-    dtype = getattr(labels, "dtype", None)
-    if dtype is not None and getattr(dtype, "kind", "") in "iu":
-        try:
-            return [int(text) for text in texts]
-        except ValueError as error:
-            raise InputError(f"labels are integers, but a junk label is not ({error}).") from error
-    return list(texts)
+    column = list(labels.values())[-1] if isinstance(labels, dict) else labels
+    values = column.tolist() if hasattr(column, "tolist") else column
+    if not isinstance(values, list) or not all(isinstance(value, int) for value in values):
+        return list(texts)
+    try:
+        return [int(text) for text in texts]
+    except ValueError as error:
+        raise InputError(f"labels are integers, but a junk label is not ({error}).") from error
 
 
 def write_per_query(result: Result, names: list[Any] | None, path: Path) -> None:

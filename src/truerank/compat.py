@@ -15,6 +15,9 @@ import numpy.typing as npt
 from truerank.arrays import as_array, as_matrix
 from truerank.errors import InputError
 from truerank.evaluation import evaluate
+from truerank.labels import encode
+from truerank.metrics.average import class_mean, mean
+from truerank.pairs import count_matches
 from truerank.result import Score
 
 __all__ = ["AccuracyCalculator", "evaluate_rank"]
@@ -109,14 +112,13 @@ class AccuracyCalculator:
         skips its own row; without it a query in the reference does find itself, as in the original.
         """
         chosen = _select(self._metrics, include, exclude)
-        labels = as_array(query_labels, "query_labels")
+        labels, gallery_labels = _codes(query_labels, reference_labels)
         if reference is None:
             sides: dict[str, Any] = {}
             most = _largest_class(labels, labels) - 1
         else:
             rows = as_matrix(query, "query")
             gallery = as_matrix(reference, "reference")
-            gallery_labels = as_array(reference_labels, "reference_labels")
             count = len(rows)
             if ref_includes_query and not (
                 len(gallery) >= count
@@ -146,7 +148,7 @@ class AccuracyCalculator:
             metrics=list(dict.fromkeys(names)),
             average="class" if self.avg_of_avgs else "query",
         )
-        classes = np.unique(labels, axis=0, return_inverse=True)[1].ravel()
+        classes = np.unique(labels, return_inverse=True)[1]
         return {
             name: self._value(result[metric], name, depth, classes)
             for name, metric in zip(chosen, names, strict=True)
@@ -179,8 +181,6 @@ class AccuracyCalculator:
             values = np.where(
                 values >= 1 / max(depth, 1), values, np.where(values > 0, 0.0, values)
             )
-        from truerank.metrics.average import class_mean, mean
-
         counts = ~np.isnan(values)
         if self.return_per_class:
             return [
@@ -191,12 +191,19 @@ class AccuracyCalculator:
         return mean(values[counts])
 
 
+def _codes(labels: Any, gallery_labels: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Labels of both sides as one column each; rows of a label matrix match as a whole."""
+    own = as_array(labels, "query_labels")
+    other = own if gallery_labels is None else as_array(gallery_labels, "reference_labels")
+    if own.ndim != 2 or other.ndim != 2 or own.shape[1] != other.shape[1]:
+        return own, other
+    codes = np.unique(np.concatenate([own, other]), axis=0, return_inverse=True)[1].ravel()
+    return codes[: len(own)], codes[len(own) :]
+
+
 def _largest_class(labels: npt.NDArray[Any], gallery_labels: npt.NDArray[Any]) -> int:
     """The most gallery items any query's label has."""
-    from truerank.labels import encode_levels
-    from truerank.pairs import count_matches
-
-    codes = encode_levels((labels, gallery_labels), ("query_labels", "reference_labels"))[-1].codes
+    codes = encode((labels, gallery_labels), ("query_labels", "reference_labels")).codes
     return int(count_matches([codes[0]], [codes[1]]).max())
 
 

@@ -6,7 +6,10 @@ __all__ = ["ExactnessError", "InputError", "TruerankWarning"]
 
 
 class InputError(ValueError):
-    """The caller handed over something that cannot be evaluated."""
+    """The caller handed over something that cannot be evaluated; the message is one line."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(" ".join(message.split()))
 
 
 class ExactnessError(RuntimeError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 import warnings
 from collections import Counter
@@ -12,14 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank import engine
-from truerank.arrays import as_matrix
+from truerank.arrays import as_array, as_matrix
 from truerank.errors import InputError, TruerankWarning
 from truerank.metrics import registry
-from truerank.metrics.average import class_mean, mean
 from truerank.metrics.registry import Metric
-from truerank.result import Attribute, PerQuery, Result, Score
+from truerank.result import Attribute, Result
+from truerank.scoring import score
 from truerank.space import DISTANCES, Space, build, probe
-from truerank.stats.chance import chance_per_query
 from truerank.task import Task
 from truerank.version import __version__
 
@@ -71,13 +71,16 @@ def evaluate(
         Further pairs to exclude.
     junk_labels : iterable
         Gallery items with these labels are excluded for every query.
-    relevance : (Q, G) bool, numbers or sparse, optional
-        Who is relevant to whom, instead of labels.
+    relevance : (Q, G) bool, grades or sparse, or a path, optional
+        Who is relevant to whom, and how much, instead of labels. A path names a TREC qrels file,
+        which is matched by query_ids and gallery_ids. A (Q, G) matrix given in place of embeddings
+        is then taken as it is: no row is removed from its own list.
     distance : str
         cosine, euclidean, dot, cityblock, hamming, precomputed, similarity.
     metrics : strings, optional
         Such as "map@r" or "hit@10"; "all" for every registered one. By default
-        precision@1, hit@5, hit@10, r_precision, map@r, map, mrr, minp.
+        precision@1, hit@5, hit@10, r_precision, map@r, map, mrr, minp; with labels of several
+        levels also h_ap, asi, ndcg.
     average : {"query", "class"}
         Mean over queries, or over classes of the mean over each class's queries.
     no_mate : {"report", "zero", "error"}
@@ -106,13 +109,15 @@ def evaluate(
     >>> r["map@r"].value
     0.75
     """
-    if distance not in DISTANCES:
+    if not isinstance(distance, str) or distance not in DISTANCES:
         raise InputError(
             f"The 'distance' parameter must be one of {', '.join(DISTANCES)}. "
             f"Got {distance!r} instead."
         )
     if confidence is not None:
         raise InputError("this version computes no intervals; leave confidence out.")
+    if isinstance(relevance, (str, os.PathLike)):
+        relevance = _judgements(relevance, query_ids, gallery_ids)
     given = distance in ("precomputed", "similarity")
     rows = as_matrix(embeddings, "embeddings")
     items = None if gallery is None else as_matrix(gallery, "gallery")
@@ -158,40 +163,28 @@ def evaluate_task(
 ) -> Result:
     """Score the rows (and gallery items) of a task; both are in the task's order."""
     started = time.perf_counter()
-    if average not in ("query", "class"):
+    if not isinstance(average, str) or average not in ("query", "class"):
         raise InputError(
             f"The 'average' parameter must be one of query, class. Got {average!r} instead."
         )
-    if average == "class" and not task.levels:
+    if average == "class" and task.levels is None:
         raise InputError("average='class' needs labels; relevance= says nothing about classes.")
     if threads is not None and (not isinstance(threads, (int, np.integer)) or threads < 1):
         raise InputError(f"The 'threads' parameter must be an int >= 1. Got {threads!r} instead.")
-    chosen = _choose(metrics)
+    chosen = _choose(task, metrics)
     device = engine.resolve_device(device)
     _check_task(task, rows, items, given=distance in ("precomputed", "similarity"))
     space = build(distance, rows, items, task.columns)
     if not task.leave_one_out and items is not None and not task.excludes_pairs:
         _refuse_queries_in_gallery(task, space)
     probe(space)
-    values = {metric: np.full((3, task.queries), np.nan) for metric in chosen}
-    candidates = np.zeros(task.queries, np.int64)
-    ties = Counter[str](queries=0, groups=0)
-    for block, groups in engine.tie_groups(
-        task, space, device=device, threads=threads, progress=progress
-    ):
-        for metric, table in values.items():
-            table[:, block] = registry.definition(metric).per_query(groups, metric)
-        candidates[block] = groups.candidates
-        ties["groups"] += int(groups.ambiguous.sum())
-        ties["queries"] += int((groups.per_query(groups.ambiguous.astype(np.int64)) > 0).sum())
-    scores = {
-        str(metric): _score(metric, table, task, candidates, average)
-        for metric, table in values.items()
-    }
+    scores, findings = score(
+        task, space, chosen, average=average, device=device, threads=threads, progress=progress
+    )
     skipped = {}
     if metrics is None:
-        skipped = {name: score.reason for name, score in scores.items() if score.reason}
-        scores = {name: score for name, score in scores.items() if not score.reason}
+        skipped = {name: s.reason for name, s in scores.items() if s.reason}
+        scores = {name: s for name, s in scores.items() if not s.reason}
     provenance = {
         "version": __version__,
         "queries": task.queries,
@@ -203,18 +196,28 @@ def evaluate_task(
         "excluded": task.exclusions(),
         "no_mate_option": task.no_mate,
         "no_mate": task.no_mate_counts(),
-        "ties": dict(ties),
+        "ties": findings.ties,
+        "hierarchy": findings.hierarchy,
+        "severity": None if findings.severity is None else findings.severity.to_dict(),
         "task_digest": task.digest,
         "device": device,
         "seconds": round(time.perf_counter() - started, 3),
     }
-    return Result(scores, skipped=skipped, provenance=provenance, attributes=_attributes(task))
+    return Result(
+        scores,
+        skipped=skipped,
+        provenance=provenance,
+        attributes=_attributes(task),
+        severity=findings.severity,
+    )
 
 
-def _choose(metrics: Iterable[str] | str | None) -> list[Metric]:
+def _choose(task: Task, metrics: Iterable[str] | str | None) -> list[Metric]:
+    deep = task.levels is not None and len(task.levels) > 1
     if metrics is None:
-        return registry.parse_all(registry.DEFAULT)
-    if metrics == "all":
+        more = registry.DEFAULT_HIERARCHY if deep else ()
+        return registry.parse_all([*registry.DEFAULT, *more])
+    if isinstance(metrics, str) and metrics == "all":
         return registry.parse_all(registry.examples())
     chosen = registry.parse_all(metrics)
     if any(metric.name == "recall" and metric.cut == 1 for metric in chosen):
@@ -227,46 +230,19 @@ def _choose(metrics: Iterable[str] | str | None) -> list[Metric]:
     return chosen
 
 
-def _score(
-    metric: Metric,
-    table: npt.NDArray[np.float64],
-    task: Task,
-    candidates: npt.NDArray[np.int64],
-    average: str,
-) -> Score:
-    entry = registry.definition(metric)
-    has_mates = task.mates > 0
-    counts = has_mates if task.no_mate == "report" else np.ones(task.queries, bool)
-    chance = np.full(task.queries, np.nan)
-    chance[has_mates] = chance_per_query(metric, task.mates[has_mates], candidates[has_mates])
-    if task.no_mate == "zero":
-        table[:, ~has_mates] = 0.0
-        chance[~has_mates] = 0.0
+def _judgements(path: str | os.PathLike[str], query_ids: Any, gallery_ids: Any) -> Any:
+    from truerank.files.judgements import read_qrels
 
-    def averaged(values: npt.NDArray[np.float64]) -> float:
-        if average == "class":
-            return class_mean(values[counts], task.query_codes[counts])
-        return mean(values[counts])
-
-    lower, expected, upper = (averaged(values) for values in table)
-    defined = bool(counts.any())
-    return Score(
-        str(metric),
-        lower if entry.higher_is_better else upper,
-        lower,
-        expected,
-        upper,
-        chance=averaged(chance) if defined else None,
-        n=int(counts.sum()),
-        reason=None if defined else "not defined: no query has a mate in the gallery",
-        per_query=PerQuery(*table),
-    )
+    if query_ids is None or gallery_ids is None:
+        raise InputError("a file of judgements names rows by id; pass query_ids and gallery_ids.")
+    ids = [as_array(side, "ids").tolist() for side in (query_ids, gallery_ids)]
+    return read_qrels(path, *ids)
 
 
 def _attributes(task: Task) -> dict[str, Attribute]:
     attributes = {}
-    if task.levels:
-        attributes["label"] = Attribute(task.query_codes, task.levels[-1].values)
+    if task.levels is not None:
+        attributes["label"] = Attribute(task.query_codes, task.levels.finest.values)
     if task.group_names is not None:
         attributes["group"] = Attribute(task.group_names.codes[0], task.group_names.values)
     return attributes

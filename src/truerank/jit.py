@@ -15,11 +15,17 @@ try:
 except ImportError:  # the reference engine runs without it
     numba = None
 
-__all__ = ["compiled", "kernel"]
+__all__ = ["compiled", "interpreted", "kernel"]
 
 compiled = numba is not None
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def interpreted(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The Python function behind a kernel; it takes numpy arrays in place of floats."""
+    original: Callable[..., Any] = getattr(function, "py_func", function)
+    return original
 
 
 def kernel(function: Function) -> Function:

@@ -1,14 +1,14 @@
 """Labels of any kind become int64 codes, compared as given and never cast to float.
 
 Both sides are encoded together. Missing labels (None, NaN) get codes that match nothing. A label
-matrix (N, L) is a path from coarse to fine: its codes number the nodes of the tree, so the same
-name under two parents is two nodes.
+matrix (N, L) goes from coarse to fine; besides the labels of each level, the paths from the root
+are encoded, as the nodes of a tree.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ import numpy.typing as npt
 from truerank.arrays import as_array, name_rows
 from truerank.errors import InputError, TruerankWarning
 
-__all__ = ["MISSING", "Encoded", "encode", "encode_levels"]
+__all__ = ["MISSING", "Encoded", "Levels", "encode", "encode_levels", "missing_rows"]
 
 Codes = npt.NDArray[np.int64]
 MISSING = -1
@@ -56,7 +56,9 @@ def _integers(value: Sequence[Any], name: str) -> npt.NDArray[Any]:
 
 
 def _kind(item: Any) -> str:
-    if item is None or (isinstance(item, (float, np.floating)) and item != item):
+    if item is None or type(item).__name__ in ("NAType", "NaTType"):  # pandas' own
+        return "missing"
+    if isinstance(item, (float, np.floating)) and item != item:
         return "missing"
     if isinstance(item, (bool, np.bool_, int, np.integer)):
         return "int"
@@ -129,29 +131,71 @@ def _split(codes: Codes, lengths: list[int]) -> tuple[Codes, ...]:
     return tuple(np.split(codes, np.cumsum(lengths)[:-1]))
 
 
-def encode_levels(sides: Sequence[Any], names: Sequence[str]) -> list[Encoded]:
-    """Encode labels (N,) or (N, L), coarse to fine: one Encoded for each level, finest last."""
+@dataclass(frozen=True)
+class Levels:
+    """Label columns from coarse to fine, and the nodes of the tree that they form."""
+
+    names: list[str]
+    columns: list[Encoded]
+    """Each column's labels as they are."""
+    paths: list[Encoded]
+    """At each level, the path from the root: the same name under two parents is two nodes."""
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    @property
+    def finest(self) -> Encoded:
+        """The labels that binary metrics and junk go by."""
+        return self.columns[-1]
+
+    def first_split(self) -> str | None:
+        """The coarsest level with a label under two parents, None if the labels form a tree."""
+        for name, column, path in zip(self.names, self.columns, self.paths, strict=True):
+            if len(path.values) > len(column.values):
+                return name
+        return None
+
+    @property
+    def is_tree(self) -> bool:
+        """Whether labels and paths say the same: each label has one parent, and none is missing."""
+        same = (
+            np.array_equal(own == MISSING, above == MISSING)
+            for column, path in zip(self.columns, self.paths, strict=True)
+            for own, above in zip(column.codes, path.codes, strict=True)
+        )
+        return self.first_split() is None and all(same)
+
+
+def encode_levels(sides: Sequence[Any], names: Sequence[str]) -> Levels:
+    """Encode labels (N,) or (N, L), coarse to fine."""
     tables = [_levels(side, name) for side, name in zip(sides, names, strict=True)]
-    depths = {len(table) for table in tables}
-    if len(depths) > 1:
+    if len({len(table) for table in tables}) > 1:
         found = ", ".join(
             f"{name} has {len(table)}" for name, table in zip(names, tables, strict=True)
         )
         raise InputError(f"both sides need the same number of label levels: {found}.")
-    levels: list[Encoded] = []
-    repeated: list[int] = []
-    for depth, columns in enumerate(zip(*tables, strict=True)):
-        encoded = encode(columns, names)
-        if levels:
-            path = _paths(levels[-1], encoded)
-            if len(path.values) > len(encoded.values):
-                repeated.append(depth + 1)
-            encoded = path
-        levels.append(encoded)
-    if repeated:
+    if not tables[0]:
+        raise InputError(f"{names[0]} has no column; pass one label for each row.")
+    for table, name in zip(tables, names, strict=True):
+        lengths = {key: np.shape(column)[:1] for key, column in table.items()}
+        if len(set(lengths.values())) > 1:
+            shown = ", ".join(
+                f"level {key} has {n[0] if n else 'no'} rows" for key, n in lengths.items()
+            )
+            raise InputError(f"the levels of {name} must have one length: {shown}.")
+    columns = [
+        encode(level, names) for level in zip(*(table.values() for table in tables), strict=True)
+    ]
+    paths = columns[:1]
+    for column in columns[1:]:
+        paths.append(_paths(paths[-1], column))
+    levels = Levels(list(tables[0]), columns, paths)
+    split = levels.first_split()
+    if split is not None:
         warnings.warn(
-            f"a label at level {repeated[0]} appears under more than one parent; each such path "
-            "counts as a label of its own.",
+            f"a label of level {split} appears under more than one parent: in tree metrics each "
+            "path counts as a node of its own, while metrics at one level go by the label.",
             TruerankWarning,
             stacklevel=5,
         )
@@ -178,15 +222,26 @@ def _as_path(value: Any) -> tuple[Any, ...]:
     return value if isinstance(value, tuple) else (value,)
 
 
-def _levels(value: Any, name: str) -> list[Any]:
-    """The columns of a label array, coarse to fine."""
+def _levels(value: Any, name: str) -> dict[str, Any]:
+    """The columns of a label array by name, coarse to fine."""
     if hasattr(value, "columns") and hasattr(value, "iloc"):  # a DataFrame
-        return [value.iloc[:, i].to_numpy() for i in range(value.shape[1])]
+        if value.shape[1] > 1 and _looks_one_hot(value.to_numpy()):
+            _refuse_one_hot(name, value.shape)
+        return {str(key): value.iloc[:, i].to_numpy() for i, key in enumerate(value.columns)}
+    if isinstance(value, Mapping):
+        return {str(key): column for key, column in value.items()}
+    return {str(number): column for number, column in enumerate(_columns(value, name), 1)}
+
+
+def _columns(value: Any, name: str) -> list[Any]:
     if isinstance(value, (list, tuple)) and value and isinstance(value[0], (list, tuple)):
-        widths = {len(row) if isinstance(row, (list, tuple)) else 1 for row in value}
+        widths = {len(row) if isinstance(row, (list, tuple)) else 0 for row in value}
         if len(widths) > 1:
             raise InputError(f"{name} rows must have one number of levels. Got {sorted(widths)}.")
-        return [list(column) for column in zip(*value, strict=True)]
+        columns = [list(column) for column in zip(*value, strict=True)]
+        if len(columns) > 1 and _looks_one_hot(as_array(value, name)):
+            _refuse_one_hot(name, (len(value), len(columns)))
+        return columns
     column = _column(value, name)
     if column.ndim == 1:
         return [column]
@@ -195,18 +250,23 @@ def _levels(value: Any, name: str) -> list[Any]:
             f"{name} must have shape (rows,), or (rows, levels) from coarse to fine. "
             f"Got shape {column.shape} instead."
         )
-    if column.shape[1] == 1:
-        return [column[:, 0]]
-    if column.dtype.kind in "biuf" and _looks_one_hot(column):
-        raise InputError(
-            f"{name} of shape {column.shape} looks one-hot; pass class numbers instead, "
-            f"{name}.argmax(axis=1)."
-        )
+    if column.shape[1] > 1 and _looks_one_hot(column):
+        _refuse_one_hot(name, column.shape)
     return [column[:, level] for level in range(column.shape[1])]
 
 
+def _refuse_one_hot(name: str, shape: tuple[int, ...]) -> None:
+    raise InputError(
+        f"{name} of shape {shape} looks one-hot; pass class numbers instead, {name}.argmax(axis=1)."
+    )
+
+
 def _looks_one_hot(table: npt.NDArray[Any]) -> bool:
-    return bool(((table == 0) | (table == 1)).all() and ((table == 1).sum(axis=1) == 1).all())
+    return (
+        table.size > 0
+        and table.dtype.kind in "biuf"
+        and bool(((table == 0) | (table == 1)).all() and ((table == 1).sum(axis=1) == 1).all())
+    )
 
 
 def missing_rows(codes: Codes) -> str:

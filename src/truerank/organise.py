@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from truerank.arrays import as_matrix
 from truerank.errors import InputError
-from truerank.files import atomic_path
+from truerank.files import atomic_path, check_readable, read_archive
 from truerank.labels import MISSING, Encoded, encode
 from truerank.pairs import Mask, PairList
 from truerank.result import Result
@@ -40,16 +40,16 @@ def save(task: Task, path: str | os.PathLike[str]) -> None:
         "no_mate": task.no_mate,
         "unlabelled": task.unlabelled,
         "junk_labels": _plain_values(task.junk_labels, "junk_labels"),
-        "levels": len(task.levels),
+        "levels": [] if task.levels is None else task.levels.names,
         "masks": {},
     }
-    columns = {f"level{number}": level for number, level in enumerate(task.levels)}
+    levels = [] if task.levels is None else task.levels.columns
+    columns = {f"level{number}": level for number, level in enumerate(levels)}
     for name, encoded in (("ids", task.id_names), ("groups", task.group_names)):
         if encoded is not None:
             columns[name] = encoded
     for name, encoded in columns.items():
-        own = [v[-1] if isinstance(v, tuple) else v for v in encoded.values]
-        header[f"{name}_values"] = _plain_values(own, name)
+        header[f"{name}_values"] = _plain_values(encoded.values, name)
         for side, codes in enumerate(encoded.codes):
             arrays[f"{name}_{side}"] = codes
     for name, mask in task.masks.items():
@@ -57,7 +57,7 @@ def save(task: Task, path: str | os.PathLike[str]) -> None:
         rows = np.arange(task.queries)
         pairs = mask.pairs(rows, None)
         arrays[f"{name}_query"], arrays[f"{name}_item"] = pairs.query, pairs.item
-        arrays[f"{name}_grade"] = mask.grades(rows)
+        arrays[f"{name}_grade"] = mask.grades(rows, None)
     text = json.dumps(header).encode()
     with atomic_path(path) as partial, partial.open("wb") as file:
         np.savez_compressed(file, header=np.frombuffer(text, np.uint8), **arrays)  # type: ignore[arg-type]
@@ -77,6 +77,18 @@ def _plain_values(values: Iterable[Any], what: str) -> list[Any]:
 def load(path: str | os.PathLike[str]) -> Task:
     """Read a task and check that it is the one that was saved."""
     arrays, header = _read(path)
+    try:
+        task = _rebuild(arrays, header)
+    except InputError as error:
+        raise InputError(f"{path} is not a truerank task: {error}") from error
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise InputError(f"{path} is a damaged truerank task ({error}).") from error
+    if task.digest != header.get("digest"):
+        raise InputError(f"{path} was changed after it was saved: its digest does not match.")
+    return task
+
+
+def _rebuild(arrays: dict[str, npt.NDArray[Any]], header: dict[str, Any]) -> Task:
     sides = range(1 if header["leave_one_out"] else 2)
 
     def column(name: str, side: int) -> list[Any]:
@@ -85,8 +97,9 @@ def load(path: str | os.PathLike[str]) -> Task:
         return [None if code == MISSING else values[code] for code in codes]
 
     def labels(side: int) -> Any:
-        columns = [column(f"level{number}", side) for number in range(header["levels"])]
-        return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
+        return {
+            name: column(f"level{number}", side) for number, name in enumerate(header["levels"])
+        }
 
     arguments: dict[str, Any] = {}
     for side in sides:
@@ -99,7 +112,7 @@ def load(path: str | os.PathLike[str]) -> Task:
         pairs = PairList(arrays[f"{name}_query"], arrays[f"{name}_item"])
         grade = arrays[f"{name}_grade"]
         arguments[name] = Mask.of_pairs(name, (shape[0], shape[1]), pairs, grade)
-    task = Task(
+    return Task(
         arguments.pop("labels", None),
         **arguments,
         junk_labels=header["junk_labels"],
@@ -107,20 +120,17 @@ def load(path: str | os.PathLike[str]) -> Task:
         unlabelled=header["unlabelled"],
         leave_one_out=header["leave_one_out"],
     )
-    if task.digest != header["digest"]:
-        raise InputError(f"{path} was changed after it was saved: its digest does not match.")
-    return task
 
 
 def _read(path: str | os.PathLike[str]) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
+    check_readable(path)
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
+        arrays = read_archive(path)
         header = json.loads(arrays.pop("header").tobytes())
-    except FileNotFoundError:
-        raise InputError(f"cannot read {path}: no such file.") from None
     except Exception as error:  # whatever a malformed archive makes numpy, zlib or json say
         raise InputError(f"{path} is not a truerank task ({error}).") from error
+    if not isinstance(header, dict):
+        raise InputError(f"{path} is not a truerank task.")
     if header.get("format") != FORMAT or header.get("version") != FORMAT_VERSION:
         raise InputError(f"{path} is not a truerank task of version {FORMAT_VERSION}.")
     return arrays, header

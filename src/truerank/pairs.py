@@ -12,7 +12,7 @@ import numpy.typing as npt
 from truerank.arrays import as_array
 from truerank.errors import InputError
 
-__all__ = ["CodeIndex", "Mask", "PairList", "count_matches"]
+__all__ = ["CodeIndex", "Codes", "Mask", "PairList", "count_matches"]
 
 Codes = npt.NDArray[np.int64]
 
@@ -34,6 +34,11 @@ class PairList:
     def isin(self, other: PairList, items: int) -> npt.NDArray[np.bool_]:
         """Which of these pairs occur in the other list."""
         return np.isin(self.query * items + self.item, other.query * items + other.item)
+
+    @staticmethod
+    def empty() -> PairList:
+        """No pairs."""
+        return PairList(np.empty(0, np.int64), np.empty(0, np.int64))
 
     @staticmethod
     def concatenate(lists: Sequence[PairList]) -> PairList:
@@ -122,20 +127,40 @@ class Mask:
         else:
             query, position = _expand(self._start[rows], self._start[rows + 1])
             item = self._item[position]
+        pairs = PairList(query, item)
         if columns is None:
-            return PairList(query, item)
+            return pairs
+        number = self._renumber(columns)
+        kept = pairs.where(number[item] >= 0)
+        return PairList(kept.query, number[kept.item])
+
+    def _renumber(self, columns: Codes) -> Codes:
         number = np.full(self.shape[1], -1, np.int64)
         number[columns] = np.arange(len(columns))
-        item = number[item]
-        return PairList(query[item >= 0], item[item >= 0])
+        return number
 
-    def grades(self, rows: Codes) -> npt.NDArray[Any]:
-        """The grades of `pairs(rows, None)`."""
+    def where_equal(self, query: Codes, item: Codes) -> Mask:
+        """The pairs of this mask whose two codes are equal."""
+        rows = np.arange(self.shape[0])
+        pairs = self.pairs(rows, None)
+        same = query[pairs.query] == item[pairs.item]
+        return Mask.of_pairs(self.name, self.shape, pairs.where(same), same[same])
+
+    def distinct(self) -> npt.NDArray[Any]:
+        """The distinct grades above zero, ascending."""
+        values = np.unique(self._grade)
+        above: npt.NDArray[Any] = values[values > 0]
+        return above
+
+    def grades(self, rows: Codes, columns: Codes | None) -> npt.NDArray[Any]:
+        """The grades of `pairs(rows, columns)`."""
         if self._dense is not None:
-            block = self._dense[rows]
+            block = self._dense[rows] if columns is None else self._dense[np.ix_(rows, columns)]
             graded: npt.NDArray[Any] = block[np.nonzero(block)]
             return graded
         position = _expand(self._start[rows], self._start[rows + 1])[1]
+        if columns is not None:
+            position = position[self._renumber(columns)[self._item[position]] >= 0]
         return np.asarray(self._grade[position])
 
 

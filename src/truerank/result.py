@@ -14,6 +14,7 @@ import numpy.typing as npt
 from truerank import tables
 from truerank.errors import InputError
 from truerank.metrics.average import class_mean, mean
+from truerank.severity import Severity
 
 __all__ = ["PerQuery", "Result", "Score"]
 
@@ -139,12 +140,14 @@ class Result(Mapping[str, Score]):
         skipped: Mapping[str, str] | None = None,
         provenance: Mapping[str, Any] | None = None,
         attributes: Mapping[str, Attribute] | None = None,
+        severity: Severity | None = None,
     ) -> None:
         self._scores = dict(scores)
         self.skipped = dict(skipped or {})
         """Default metrics that are not defined on this task, with the reason."""
         self.provenance = dict(provenance or {})
         self._attributes = dict(attributes or {})
+        self._severity = severity
 
     def __getitem__(self, metric: str) -> Score:
         if metric in self._scores:
@@ -208,6 +211,15 @@ class Result(Mapping[str, Score]):
             if (found.codes == code).any()
         }
 
+    def severity(self) -> Severity:
+        """Top-1 errors by the level that query and found item share (labels of several levels)."""
+        if self._severity is None:
+            raise InputError(
+                "severity needs labels of several levels that were evaluated here, with a "
+                "hierarchical metric such as h_ap."
+            )
+        return self._severity
+
     def _part(self, chosen: npt.NDArray[np.bool_]) -> Result:
         classes = self._attributes.get("label")
         by_class = self.provenance.get("average") == "class" and classes is not None
@@ -253,15 +265,18 @@ class Result(Mapping[str, Score]):
     @staticmethod
     def from_dict(data: Mapping[str, Any]) -> Result:
         """The inverse of to_dict."""
-        if data.get("format") != "truerank-result":
+        if not isinstance(data, Mapping) or data.get("format") != "truerank-result":
             raise InputError("this is not a truerank result: its 'format' is not truerank-result.")
         if data.get("schema_version") != SCHEMA_VERSION:
             raise InputError(
                 f"this result has schema version {data.get('schema_version')}; this truerank reads "
                 f"version {SCHEMA_VERSION}."
             )
-        scores = {name: Score.from_dict(name, score) for name, score in data["scores"].items()}
-        return Result(scores, skipped=data["skipped"], provenance=data["provenance"])
+        try:
+            scores = {name: Score.from_dict(name, score) for name, score in data["scores"].items()}
+            return Result(scores, skipped=data["skipped"], provenance=data["provenance"])
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+            raise InputError(f"this truerank result is damaged ({error}).") from error
 
     def to_json(self, path: str | os.PathLike[str] | None = None, per_query: bool = True) -> str:
         """The JSON text; written to `path` in one step if given (never half a file)."""

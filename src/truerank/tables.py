@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import csv
 import io
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from truerank.wording import count
 
 if TYPE_CHECKING:
     from truerank.result import Result, Score
@@ -58,29 +60,44 @@ def summary(result: Result) -> list[str]:
         gallery = (
             "leave-one-out"
             if facts["leave_one_out"]
-            else f"against {facts['gallery']:,} gallery items"
+            else f"against {count(facts['gallery'], 'gallery item')}"
         )
         lines.append(
-            f"{facts['queries']:,} queries {gallery}, {facts['distance']['distance']} distance, "
-            f"mean over {'classes' if facts['average'] == 'class' else 'queries'}; score is the "
-            "lower bound over ties, in percent."
+            f"{count(facts['queries'], 'query')} {gallery}, "
+            f"{facts['distance']['distance']} distance, "
+            f"mean over {'classes' if facts['average'] == 'class' else 'queries'}; "
+            "score is the lower bound over ties, in percent."
         )
         if facts["excluded"] not in ([], ["each row itself"]):
             lines.append(f"Never ranked: {', '.join(facts['excluded'])}.")
         dropped = facts["no_mate"]
         if dropped:
-            parts = ", ".join(f"{count:,} {reason}" for reason, count in dropped.items())
+            parts = ", ".join(f"{number:,} {reason}" for reason, number in dropped.items())
             fate = "counted as 0" if facts["no_mate_option"] == "zero" else "left out"
-            lines.append(f"{sum(dropped.values()):,} queries without a mate {fate}: {parts}.")
+            lines.append(f"{count(sum(dropped.values()), 'query')} without a mate {fate}: {parts}.")
         ties = facts["ties"]
         if ties["queries"]:
             lines.append(
-                f"Ties between relevant and other items in {ties['queries']:,} queries "
-                f"({ties['groups']:,} tie groups)."
+                f"Ties between relevant and other items in {count(ties['queries'], 'query')} "
+                f"({count(ties['groups'], 'tie group')})."
+            )
+        if facts["severity"] is not None:
+            lines.append(_severity(facts["severity"]))
+        tree = facts["hierarchy"]
+        if tree is not None and tree["non_monotone_share"] > 0:
+            lines.append(
+                f"In {100 * tree['non_monotone_share']:.1f} % of the queries h_ap's relevance puts "
+                "a coarser match above a finer one (few coarse mates share much): read sum_wap."
             )
     lines += [f"{score.metric}: {score.reason}." for score in result.values() if score.reason]
     lines += [f"Skipped {name}: {reason}." for name, reason in result.skipped.items()]
     return lines
+
+
+def _severity(facts: dict[str, Any]) -> str:
+    from truerank.severity import Severity
+
+    return str(Severity(facts["queries"], facts["errors"], facts["by_level"], {}))
 
 
 def as_text(result: Result) -> str:

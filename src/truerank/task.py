@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,26 +19,19 @@ import numpy.typing as npt
 from truerank.arrays import name_rows
 from truerank.digest import task_digest
 from truerank.errors import InputError
-from truerank.labels import MISSING, Codes, Encoded, encode, encode_levels, missing_rows
-from truerank.pairs import CodeIndex, Mask, PairList, count_matches
+from truerank.labels import MISSING, Codes, Encoded, Levels, encode, encode_levels, missing_rows
+from truerank.pairs import Mask, count_matches
+from truerank.relevance import Equality, Exclusions, GradeView, LabelView, TreeView, View
 
 if TYPE_CHECKING:
     from truerank.result import Result
 
-__all__ = ["NO_MATE_REASONS", "BlockPairs", "Task"]
+__all__ = ["NO_MATE_REASONS", "Task"]
 
 Rows = npt.NDArray[np.int64]
 
 NO_MATE_REASONS = ("singleton", "all mates junk", "not in gallery")
 SINGLETON, ALL_JUNK, NOT_IN_GALLERY = range(3)
-
-
-@dataclass(frozen=True)
-class BlockPairs:
-    """For a block of queries (numbered from 0): its relevant and its excluded gallery items."""
-
-    relevant: PairList
-    excluded: PairList
 
 
 class Task:
@@ -93,6 +86,8 @@ class Task:
         unlabelled: str = "error",
         leave_one_out: bool | None = None,
     ) -> None:
+        if not isinstance(leave_one_out, (bool, np.bool_, type(None))):
+            raise InputError("The 'leave_one_out' parameter must be True, False or None.")
         _one_of("no_mate", no_mate, ("report", "zero", "error"))
         _one_of("unlabelled", unlabelled, ("error", "distractor"))
         self.no_mate = no_mate
@@ -106,8 +101,8 @@ class Task:
             leave_one_out = gallery_labels is None and self._relevance is None
         self.leave_one_out = leave_one_out
         if labels is None:
+            self.levels: Levels | None = None
             self._set_sizes_from_relevance()
-            self.levels: list[Encoded] = []
         else:
             self._set_labels(labels, gallery_labels, unlabelled)
         self._set_ids(ids, gallery_ids)
@@ -119,9 +114,11 @@ class Task:
                     f"{mask.name} must have shape (queries, gallery) = "
                     f"{(self.queries, self.gallery_size)}. Got {mask.shape} instead."
                 )
+        if isinstance(junk_labels, str) or not np.iterable(junk_labels):
+            raise InputError(f"junk_labels must be a list of labels. Got {junk_labels!r}.")
         self._drop_junk_labels(list(junk_labels))
-        self._index()
-        self.mates = self._count_mates()
+        self._set_exclusions()
+        self.mates = self.view.mates
         self.no_mate_reason = self._reasons()
         if no_mate == "error" and (self.mates == 0).any():
             self._refuse_no_mate()
@@ -135,7 +132,7 @@ class Task:
             sides.append(gallery_labels)
             names.append("gallery_labels")
         self.levels = encode_levels(sides, names)
-        finest = self.levels[-1]
+        finest = self.levels.finest
         for codes, name in zip(finest.codes, names, strict=True):
             if not codes.size:
                 raise InputError(f"{name} is empty; at least one row is needed.")
@@ -224,10 +221,9 @@ class Task:
         if not junk_labels:
             self._gallery_codes = self._all_gallery_codes
             return
-        if not self.levels:
+        if self.levels is None:
             raise InputError("junk_labels needs labels; with relevance= pass a junk mask instead.")
-        finest = self.levels[-1]
-        names = [value[-1] if len(self.levels) > 1 else value for value in finest.values]
+        names = self.levels.finest.values
         some = names[0] if names else None
         for label in junk_labels:
             if some is not None and isinstance(label, str) != isinstance(some, str):
@@ -235,7 +231,10 @@ class Task:
                     f"junk label {label!r} is a {type(label).__name__} but labels are "
                     f"{type(some).__name__}; they would never match."
                 )
-        junk = {_plain(label) for label in junk_labels}
+        try:
+            junk = {_plain(label) for label in junk_labels}
+        except TypeError as error:
+            raise InputError(f"junk_labels must be labels such as int or str ({error}).") from error
         codes = [code for code, name in enumerate(names) if name in junk]
         keep = ~np.isin(self._all_gallery_codes, np.array(codes, np.int64))
         if not keep.any():
@@ -295,72 +294,47 @@ class Task:
         """The junk and relevance masks that were given."""
         return {mask.name: mask for mask in (self._junk, self._relevance) if mask is not None}
 
-    def _index(self) -> None:
-        keep = slice(None) if self.columns is None else self.columns
-        self._gallery_ids = None if self._ids is None else self._ids[1][keep]
-        self._gallery_groups = None if self._groups is None else self._groups[1][keep]
-        self._by_label = CodeIndex(self._gallery_codes)
-        self._by_id = None if self._gallery_ids is None else CodeIndex(self._gallery_ids)
+    def _set_exclusions(self) -> None:
+        """Shared ids; the same finest label (or a judgement) and the same group; the junk mask."""
+        rules, masks = [], [mask for mask in (self._junk,) if mask is not None]
+        keep = self._keep
+        if self._ids is not None:
+            rules.append(Equality.of(self._ids[0], self._ids[1][keep]))
+        if self._groups is not None and self._relevance is None:
+            width = int(max(codes.max() for codes in self._groups)) + 1
+            query = self._query_codes * width + self._groups[0]
+            item = self._gallery_codes * width + self._groups[1][keep]
+            rules.append(Equality.of(query, np.where(self._gallery_codes < 0, MISSING, item)))
+        elif self._groups is not None and self._relevance is not None:
+            masks.append(self._relevance.where_equal(*self._groups))
+        self._exclusions = Exclusions(rules, masks, self.columns)
 
-    def block(self, rows: Rows) -> BlockPairs:
-        """The relevant and the excluded items of these queries."""
+    @property
+    def _keep(self) -> Any:
+        return slice(None) if self.columns is None else self.columns
+
+    @cached_property
+    def view(self) -> View:
+        """Relevance by the finest label, or by the judgements."""
         if self._relevance is not None:
-            mates = self._relevance.pairs(rows, self.columns)
-        else:
-            mates = self._by_label.pairs(self._query_codes[rows])
-        junk = None if self._junk is None else self._junk.pairs(rows, self.columns)
-        out = np.zeros(len(mates), bool)
-        if self._ids is not None and self._gallery_ids is not None:
-            out |= self._ids[0][rows][mates.query] == self._gallery_ids[mates.item]
-        if self._groups is not None and self._gallery_groups is not None:
-            out |= self._groups[0][rows][mates.query] == self._gallery_groups[mates.item]
-        if junk is not None:
-            out |= mates.isin(junk, self.items)
-        excluded = [mates.where(out)]
-        strangers = None
-        if self._by_id is not None and self._ids is not None:
-            same_id = self._by_id.pairs(self._ids[0][rows])
-            strangers = same_id.where(~self._are_mates(rows, same_id, mates))
-            excluded.append(strangers)
-        if junk is not None:
-            other = ~self._are_mates(rows, junk, mates)
-            if strangers is not None:
-                other &= ~junk.isin(strangers, self.items)
-            excluded.append(junk.where(other))
-        return BlockPairs(mates.where(~out), PairList.concatenate(excluded))
+            return GradeView(self._relevance, self.columns, self._exclusions, self.items)
+        return LabelView(self._query_codes, self._gallery_codes, self._exclusions)
 
-    def _are_mates(self, rows: Rows, pairs: PairList, mates: PairList) -> npt.NDArray[np.bool_]:
-        if self._relevance is not None:
-            return pairs.isin(mates, self.items)
-        same: npt.NDArray[np.bool_] = (
-            self._query_codes[rows][pairs.query] == self._gallery_codes[pairs.item]
-        )
-        return same
+    def level_view(self, level: int) -> View:
+        """Relevance by the label of one level, 1 the coarsest."""
+        assert self.levels is not None
+        if level == len(self.levels):
+            return self.view
+        codes = self.levels.columns[level - 1].codes
+        query, item = codes[0], codes[-1]
+        return LabelView(query, item[self._keep], self._exclusions)
 
-    def _count_mates(self) -> Codes:
-        """R of every query, without listing pairs where labels, ids and groups suffice."""
-        if self._relevance is not None or self._junk is not None:
-            counts = np.zeros(self.queries, np.int64)
-            for start in range(0, self.queries, 1024):
-                rows = np.arange(start, min(start + 1024, self.queries))
-                relevant = self.block(rows).relevant
-                counts[rows] = np.bincount(relevant.query, minlength=len(rows))
-            return counts
-        # |label| - |label and id| - |label and group| + |label and id and group|
-        query, gallery = [self._query_codes], [self._gallery_codes]
-        counts = count_matches(query, gallery)
-        by_id = by_group = None
-        if self._ids is not None and self._gallery_ids is not None:
-            by_id = (self._ids[0], self._gallery_ids)
-            counts -= count_matches([*query, by_id[0]], [*gallery, by_id[1]])
-        if self._groups is not None and self._gallery_groups is not None:
-            by_group = (self._groups[0], self._gallery_groups)
-            counts -= count_matches([*query, by_group[0]], [*gallery, by_group[1]])
-        if by_id is not None and by_group is not None:
-            counts += count_matches(
-                [*query, by_id[0], by_group[0]], [*gallery, by_id[1], by_group[1]]
-            )
-        return counts
+    def tree_view(self, lowest: int = 1) -> View:
+        """Relevance by the length of the common path, if it is at least `lowest`."""
+        assert self.levels is not None
+        query = [path.codes[0] for path in self.levels.paths]
+        item = [path.codes[-1][self._keep] for path in self.levels.paths]
+        return TreeView(query, item, lowest, self._exclusions)
 
     # -- no-mate queries ----------------------------------------------------------------------
 
@@ -457,8 +431,8 @@ class Task:
         for side, name in enumerate(sides):
             count = self.queries if side == 0 else self.gallery_size
             columns = [[""] * count] if self._id_names is None else [_text(self._id_names, side)]
-            if self.levels:
-                columns.append(_text(self.levels[-1], side))
+            if self.levels is not None:
+                columns += [_text(level, side) for level in self.levels.columns]
             if self._group_names is not None:
                 columns.append(_text(self._group_names, 0 if self.leave_one_out else side))
             yield name, [repr(row) for row in zip(*columns, strict=True)]
@@ -472,7 +446,7 @@ class Task:
             for start in range(0, self.queries, 1024):
                 rows = np.arange(start, min(start + 1024, self.queries))
                 pairs = mask.pairs(rows, None)
-                grades = mask.grades(rows).tolist()
+                grades = mask.grades(rows, None).tolist()
                 for query, item, grade in zip(
                     (pairs.query + start).tolist(), pairs.item.tolist(), grades, strict=True
                 ):
@@ -482,7 +456,7 @@ class Task:
 
 
 def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
+    if not isinstance(value, str) or value not in allowed:
         raise InputError(
             f"The {name!r} parameter must be one of {', '.join(allowed)}. Got {value!r} instead."
         )

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -19,10 +20,19 @@ from truerank.engine import cpu, reference
 from truerank.engine.counts import Counts, TieGroups
 from truerank.errors import InputError
 from truerank.jit import compiled
+from truerank.relevance import View
 from truerank.space import Rows, Space
-from truerank.task import Task
 
-__all__ = ["DEVICES", "Counts", "Settings", "TieGroups", "resolve_device", "settings", "tie_groups"]
+__all__ = [
+    "DEVICES",
+    "Counts",
+    "Settings",
+    "TieGroups",
+    "available_cores",
+    "resolve_device",
+    "settings",
+    "tie_groups",
+]
 
 DEVICES = ("auto", "cpu", "reference")
 Progress = Callable[[int, int], None]
@@ -36,6 +46,10 @@ class Settings:
     gallery_rows: int = 1024
     mates: int = 1 << 22
     """Most relevant pairs in flight, counting every query of a block at its block's largest R."""
+    sort_share: float = 0.05
+    """Queries for which more than this share of the gallery is relevant have their rows sorted."""
+    row_numbers: int = 1 << 23
+    """Most distances in rows held to be sorted, for each thread."""
 
 
 _DEFAULT = Settings()
@@ -43,7 +57,7 @@ _settings: ContextVar[Settings] = ContextVar("settings", default=_DEFAULT)
 
 
 @contextmanager
-def settings(**changes: int) -> Iterator[Settings]:
+def settings(**changes: Any) -> Iterator[Settings]:
     """Change block and tile sizes inside a `with` block."""
     token = _settings.set(replace(_settings.get(), **changes))
     try:
@@ -54,7 +68,7 @@ def settings(**changes: int) -> Iterator[Settings]:
 
 def resolve_device(device: str) -> str:
     """The engine that will run: "cpu" (compiled) or "reference" (pure numpy)."""
-    if device not in DEVICES:
+    if not isinstance(device, str) or device not in DEVICES:
         raise InputError(
             f"The 'device' parameter must be one of {', '.join(DEVICES)}. Got {device!r} instead."
         )
@@ -66,18 +80,19 @@ def resolve_device(device: str) -> str:
 
 
 def tie_groups(
-    task: Task,
+    view: View,
     space: Space,
     *,
     device: str = "auto",
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Iterator[tuple[Rows, TieGroups]]:
-    """Yield (query rows, their tie groups) until every query with a mate has been seen."""
+    """Yield (query rows, their tie groups) until every query with a relevant item has been seen."""
     device = resolve_device(device)
-    threads = threads or _available_cores()
-    rows = np.flatnonzero(task.mates > 0)
-    rows = rows[np.argsort(task.mates[rows], kind="stable")]
+    threads = threads or available_cores()
+    limits = _settings.get()
+    rows = np.flatnonzero(view.mates > 0)
+    rows = rows[np.argsort(view.mates[rows], kind="stable")]
     total = len(rows) * space.gallery
     done = 0
 
@@ -88,33 +103,41 @@ def tie_groups(
             progress(done, total)
 
     if device == "reference":
-        for block in _blocks(task.mates, rows):
-            yield block, reference.count_block(space, block, task.block(block))
+        for block in _blocks(view.mates, rows, limits.query_rows):
+            yield block, reference.count_block(space, block, view.block(block), view.grades)
             tick(len(block) * space.gallery)
         return
-    width = _settings.get().gallery_rows
-    tiles = [(start, min(start + width, space.gallery)) for start in range(0, space.gallery, width)]
+    tiles = [
+        (start, min(start + limits.gallery_rows, space.gallery))
+        for start in range(0, space.gallery, limits.gallery_rows)
+    ]
+    few = view.mates[rows] <= limits.sort_share * space.gallery
     with _single_threaded_blas(), ThreadPoolExecutor(threads) as pool:
-        for block in _blocks(task.mates, rows):
-            yield (
-                block,
-                cpu.count_block(space, block, task.block(block), tiles, pool, threads, tick),
-            )
+        for block in _blocks(view.mates, rows[few], limits.query_rows):
+            yield block, cpu.count_block(space, block, view, tiles, pool, threads, tick)
+        height = max(1, min(limits.query_rows, limits.row_numbers // space.gallery))
+        blocks = list(_blocks(view.mates, rows[~few], height))
+        for start in range(0, len(blocks), threads):
+            some = blocks[start : start + threads]
+            work = [pool.submit(cpu.sort_rows, space, block, view, tiles) for block in some]
+            for block, groups in zip(some, work, strict=True):
+                yield block, groups.result()
+                tick(len(block) * space.gallery)
 
 
-def _blocks(mates: Rows, rows: Rows) -> Iterator[Rows]:
+def _blocks(mates: Rows, rows: Rows, height: int) -> Iterator[Rows]:
     """Rows in order of R, cut so that rows x largest R stays within the settings."""
-    limits = _settings.get()
+    most = _settings.get().mates
     start = 0
     while start < len(rows):
-        stop = min(len(rows), start + limits.query_rows)
-        while stop - start > 1 and (stop - start) * int(mates[rows[stop - 1]]) > limits.mates:
+        stop = min(len(rows), start + height)
+        while stop - start > 1 and (stop - start) * int(mates[rows[stop - 1]]) > most:
             stop = start + (stop - start) // 2
         yield rows[start:stop]
         start = stop
 
 
-def _available_cores() -> int:
+def available_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -8,10 +8,12 @@ exactly at u_g. These are integers: tiles add up in any order and any grouping t
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
+from truerank.engine import kernels
 from truerank.errors import ExactnessError
 
 __all__ = ["Counts", "TieGroups"]
@@ -24,41 +26,77 @@ class TieGroups:
     """Everything a ranking metric needs: the tie groups that hold relevant items.
 
     Query q owns the groups offsets[q] to offsets[q + 1], nearest first. A group has `before` items
-    strictly nearer, `size` items in it and `relevant` >= 1 relevant ones among them.
+    strictly nearer and `size` items in it, of which graded[:, i] are relevant with grade i + 1.
     """
 
     offsets: Integers
     before: Integers
     size: Integers
-    relevant: Integers
+    graded: Integers
     candidates: Integers
     """Per query: gallery items that can be ranked, relevant or not."""
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    @property
+    @cached_property
+    def relevant(self) -> Integers:
+        """Relevant items of any grade in each group."""
+        return np.ascontiguousarray(self.graded.sum(axis=1))
+
+    @cached_property
     def mates(self) -> Integers:
         """R of each query."""
         return self.per_query(self.relevant)
 
+    @cached_property
+    def owner(self) -> Integers:
+        """The query of each group."""
+        return np.repeat(np.arange(len(self)), np.diff(self.offsets))
+
     def per_query(self, values: Integers) -> Integers:
         """Sums of a per-group quantity."""
-        if not values.size:
-            return np.zeros(len(self), np.int64)
-        return np.add.reduceat(values, self.offsets[:-1])
+        running = np.concatenate([np.zeros((1, *values.shape[1:]), np.int64), values.cumsum(0)])
+        totals: Integers = running[self.offsets[1:]] - running[self.offsets[:-1]]
+        return totals
 
     @property
     def ambiguous(self) -> npt.NDArray[np.bool_]:
-        """Groups whose order inside matters: relevant and other items tied."""
-        return self.relevant < self.size
+        """Groups whose order inside matters: items of different worth tied."""
+        mixed: npt.NDArray[np.bool_] = self.graded.max(axis=1) < self.size
+        return mixed
+
+    def at_least(self, grade: int) -> tuple[Integers, TieGroups]:
+        """With only this grade and above relevant: the queries that keep one, and their groups."""
+        graded = self.graded[:, grade - 1 :].sum(axis=1, keepdims=True)
+        kept = graded[:, 0] > 0
+        sizes = np.bincount(self.owner[kept], minlength=len(self))
+        queries = np.flatnonzero(sizes)
+        return queries, TieGroups(
+            np.concatenate([[0], np.cumsum(sizes[queries])]),
+            self.before[kept],
+            self.size[kept],
+            graded[kept],
+            self.candidates[queries],
+        )
+
+    def part(self, start: int, stop: int) -> TieGroups:
+        """The queries start to stop."""
+        groups = slice(self.offsets[start], self.offsets[stop])
+        return TieGroups(
+            self.offsets[start : stop + 1] - self.offsets[start],
+            self.before[groups],
+            self.size[groups],
+            self.graded[groups],
+            self.candidates[start:stop],
+        )
 
     @staticmethod
-    def single(mates: Integers, candidates: Integers) -> TieGroups:
+    def single(graded: Integers, candidates: Integers) -> TieGroups:
         """One tie group of everything per query: what a scorer without any knowledge gives."""
-        count = len(mates)
+        count = len(graded)
         return TieGroups(
-            np.arange(count + 1), np.zeros(count, np.int64), candidates, mates, candidates
+            np.arange(count + 1), np.zeros(count, np.int64), candidates, graded, candidates
         )
 
 
@@ -68,12 +106,18 @@ class Counts:
 
     offsets: Integers
     distance: npt.NDArray[np.float64]
-    relevant: Integers
+    graded: Integers
     between: Integers
     equal: Integers
 
     @staticmethod
-    def frame(query: Integers, distance: npt.NDArray[np.float64], queries: int) -> Counts:
+    def frame(
+        query: Integers,
+        distance: npt.NDArray[np.float64],
+        grade: Integers,
+        queries: int,
+        grades: int,
+    ) -> Counts:
         """Empty counts for the relevant distances of each query (pairs sorted by query)."""
         sizes = np.bincount(query, minlength=queries)
         first = np.cumsum(sizes) - sizes
@@ -84,36 +128,41 @@ class Counts:
         held = np.arange(width)[None, :] < sizes[:, None]
         fresh = held.copy()
         fresh[:, 1:] &= table[:, 1:] != table[:, :-1]
-        start = np.flatnonzero(fresh[held])
-        relevant = np.diff(np.append(start, len(query)))
         offsets = np.concatenate([[0], np.cumsum(fresh.sum(axis=1))])
-        nothing = np.zeros(len(start), np.int64)
-        return Counts(offsets, table[fresh], relevant, nothing, nothing.copy())
+        distinct = table[fresh]
+        if grades == 1:
+            start = np.flatnonzero(fresh[held])
+            graded = np.diff(np.append(start, len(query)))[:, None]
+        else:
+            graded = np.zeros((len(distinct), grades), np.int64)
+            kernels.tally_grades(query, distance, grade, offsets, distinct, graded)
+        nothing = np.zeros(len(distinct), np.int64)
+        return Counts(offsets, distinct, graded, nothing, nothing.copy())
 
     def empty_copy(self) -> Counts:
         """The same frame with nothing counted yet."""
         zeros = np.zeros_like(self.between)
-        return Counts(self.offsets, self.distance, self.relevant, zeros, zeros.copy())
+        return Counts(self.offsets, self.distance, self.graded, zeros, zeros.copy())
 
     def __add__(self, other: Counts) -> Counts:
         for mine, theirs in (
             (self.offsets, other.offsets),
             (self.distance, other.distance),
-            (self.relevant, other.relevant),
+            (self.graded, other.graded),
         ):
             if mine is not theirs and not np.array_equal(mine, theirs):
                 raise ValueError("counts of different queries cannot be added")
         return Counts(
             self.offsets,
             self.distance,
-            self.relevant,
+            self.graded,
             self.between + other.between,
             self.equal + other.equal,
         )
 
     def tie_groups(self, candidates: Integers) -> TieGroups:
         """Cumulated counts, once the whole gallery has been seen and exclusions are taken out."""
-        if (self.equal < self.relevant).any() or (self.between < 0).any():
+        if (self.equal < self.graded.sum(axis=1)).any() or (self.between < 0).any():
             raise ExactnessError(
                 "a relevant item was not met at its own exact distance: the matrix product of this "
                 "machine is not exact in float64; use another BLAS or device='reference'."
@@ -124,4 +173,4 @@ class Counts:
         base = np.concatenate([[0], running])[self.offsets[:-1]]
         owner = np.repeat(np.arange(queries), np.diff(self.offsets))
         before = running - self.equal - base[owner]
-        return TieGroups(self.offsets, before, self.equal, self.relevant, candidates)
+        return TieGroups(self.offsets, before, self.equal, self.graded, candidates)

@@ -1,7 +1,9 @@
-"""The CPU engine: integer distances of the mates first, then BLAS tiles turned into counts.
+"""The CPU engine: BLAS tiles of distances turned into counts, in one of two ways.
 
-Memory is one tile for each thread plus the mates of the queries in flight, whatever the gallery's
-size. Each thread counts its own tiles and the counts are added at the end of the block.
+Where a query has few relevant items, their distances are computed first, in integers, and every
+tile is counted against them: memory is one tile for each thread plus the mates of the queries in
+flight. Where it has many (the coarse levels of a hierarchy), looking each item up among them costs
+more than sorting the row. The counts are the same integers.
 """
 
 from __future__ import annotations
@@ -14,24 +16,29 @@ import numpy as np
 
 from truerank.engine import kernels
 from truerank.engine.counts import Counts, TieGroups
-from truerank.space import Rows, Space
-from truerank.task import BlockPairs
+from truerank.pairs import PairList
+from truerank.relevance import View
+from truerank.space import Distances, Rows, Space
 
-__all__ = ["count_block"]
+__all__ = ["count_block", "sort_rows"]
 
 
 def count_block(
     space: Space,
     rows: Rows,
-    pairs: BlockPairs,
+    view: View,
     tiles: list[tuple[int, int]],
     pool: ThreadPoolExecutor,
     threads: int,
     tick: Callable[[int], None],
 ) -> TieGroups:
-    """Tie groups of these queries; `tick` hears of finished pairs, in the calling thread."""
+    """Few relevant items: their distances first, then every tile counted against them.
+
+    `tick` hears of finished pairs, in the calling thread.
+    """
+    pairs = view.block(rows)
     mates = space.pairs(rows[pairs.relevant.query], pairs.relevant.item)
-    total = Counts.frame(pairs.relevant.query, mates, len(rows))
+    total = Counts.frame(pairs.relevant.query, mates, pairs.grade, len(rows), view.grades)
     distances = space.block(rows)
     remaining = deque(tiles)
     finished: deque[int] = deque()
@@ -60,14 +67,35 @@ def count_block(
     for worker in workers:
         total = total + worker.result()
     excluded = pairs.excluded
+    return _finish(total, excluded, space.pairs(rows[excluded.query], excluded.item), space)
+
+
+def sort_rows(space: Space, rows: Rows, view: View, tiles: list[tuple[int, int]]) -> TieGroups:
+    """Many relevant items: whole rows of distances, sorted once for all grades."""
+    pairs = view.block(rows)
+    tile = space.block(rows)
+    distances = np.empty((len(rows), space.gallery))
+    for start, stop in tiles:
+        distances[:, start:stop] = tile(start, stop)
+    relevant, excluded = pairs.relevant, pairs.excluded
+    mates = distances[relevant.query, relevant.item]
+    apart = distances[excluded.query, excluded.item]
+    distances.sort(axis=1)
+    counts = Counts.frame(relevant.query, mates, pairs.grade, len(rows), view.grades)
+    kernels.count_sorted(distances, counts.offsets, counts.distance, counts.between, counts.equal)
+    return _finish(counts, excluded, apart, space)
+
+
+def _finish(counts: Counts, excluded: PairList, distances: Distances, space: Space) -> TieGroups:
+    """Take the excluded pairs out again."""
     kernels.count_pairs(
         excluded.query,
-        space.pairs(rows[excluded.query], excluded.item),
+        distances,
         -1,
-        total.offsets,
-        total.distance,
-        total.between,
-        total.equal,
+        counts.offsets,
+        counts.distance,
+        counts.between,
+        counts.equal,
     )
-    gone = np.bincount(excluded.query, minlength=len(rows))
-    return total.tie_groups(space.gallery - gone)
+    gone = np.bincount(excluded.query, minlength=len(counts.offsets) - 1)
+    return counts.tie_groups(space.gallery - gone)

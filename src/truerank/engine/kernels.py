@@ -6,7 +6,7 @@ from typing import Any
 
 from truerank.jit import kernel
 
-__all__ = ["count_pairs", "count_tile"]
+__all__ = ["count_pairs", "count_sorted", "count_tile", "tally_grades"]
 
 
 @kernel
@@ -71,3 +71,41 @@ def count_pairs(
             equal[low] += step
         else:
             between[low] += step
+
+
+@kernel
+def count_sorted(
+    ranked: Any, offsets: Any, relevant_distance: Any, between: Any, equal: Any
+) -> None:
+    """Add whole rows of distances that are sorted already: one walk down both lists."""
+    for q in range(ranked.shape[0]):
+        row = ranked[q]
+        item = 0
+        for g in range(offsets[q], offsets[q + 1]):
+            d = relevant_distance[g]
+            first = item
+            while item < row.size and row[item] < d:
+                item += 1
+            between[g] += item - first
+            first = item
+            while item < row.size and row[item] == d:
+                item += 1
+            equal[g] += item - first
+
+
+@kernel
+def tally_grades(
+    query: Any, distances: Any, grade: Any, offsets: Any, relevant_distance: Any, graded: Any
+) -> None:
+    """How many relevant items of each grade lie at each relevant distance."""
+    for p in range(query.size):
+        low = offsets[query[p]]
+        high = offsets[query[p] + 1] - 1
+        d = distances[p]
+        while low < high:
+            middle = (low + high) // 2
+            if relevant_distance[middle] < d:
+                low = middle + 1
+            else:
+                high = middle
+        graded[low, grade[p] - 1] += 1

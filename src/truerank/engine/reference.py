@@ -8,30 +8,32 @@ from __future__ import annotations
 import numpy as np
 
 from truerank.engine.counts import TieGroups
+from truerank.relevance import BlockPairs
 from truerank.space import Rows, Space
-from truerank.task import BlockPairs
 
 __all__ = ["count_block"]
 
 
-def count_block(space: Space, rows: Rows, pairs: BlockPairs) -> TieGroups:
+def count_block(space: Space, rows: Rows, pairs: BlockPairs, grades: int) -> TieGroups:
     """Tie groups of these queries from fully sorted rows of distances."""
     distances = space.block(rows)(0, space.gallery)
     excluded = np.zeros(distances.shape, bool)
     excluded[pairs.excluded.query, pairs.excluded.item] = True
-    relevant = np.zeros(distances.shape, bool)
-    relevant[pairs.relevant.query, pairs.relevant.item] = True
+    grade = np.zeros(distances.shape, np.int64)
+    grade[pairs.relevant.query, pairs.relevant.item] = pairs.grade
     offsets = [0]
     before: list[np.ndarray] = []
     size: list[np.ndarray] = []
     inside: list[np.ndarray] = []
-    for row, is_relevant, is_excluded in zip(distances, relevant, excluded, strict=True):
+    for row, worth, is_excluded in zip(distances, grade, excluded, strict=True):
         ranked = np.sort(row[~is_excluded])
-        at, count = np.unique(row[is_relevant], return_counts=True)
+        at = np.unique(row[worth > 0])
         first = np.searchsorted(ranked, at, side="left")
         before.append(first)
         size.append(np.searchsorted(ranked, at, side="right") - first)
-        inside.append(count)
+        inside.append(
+            np.array([[((row == d) & (worth == g + 1)).sum() for g in range(grades)] for d in at])
+        )
         offsets.append(offsets[-1] + len(at))
     return TieGroups(
         np.array(offsets),

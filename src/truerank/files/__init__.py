@@ -1,13 +1,22 @@
 """Files: what users have on disk becomes arrays; what truerank writes is never half a file."""
 
-from truerank.files.reading import Bundle, read, read_embeddings, read_json
+from truerank.files.reading import (
+    Bundle,
+    check_readable,
+    read,
+    read_archive,
+    read_embeddings,
+    read_json,
+)
 from truerank.files.writing import atomic_path, check_writable, write_text
 
 __all__ = [
     "Bundle",
     "atomic_path",
+    "check_readable",
     "check_writable",
     "read",
+    "read_archive",
     "read_embeddings",
     "read_json",
     "write_text",

@@ -8,8 +8,12 @@ that says what it is and what was expected.
 from __future__ import annotations
 
 import json
+import math
 import os
+import pickle
 import re
+import warnings
+import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,19 +23,12 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank.errors import InputError
-from truerank.files.tables import read_csv, read_parquet
+from truerank.files.tables import HEADER, NAMES, read_csv, read_parquet
 
-__all__ = ["Bundle", "read", "read_embeddings", "read_json"]
+__all__ = ["Bundle", "check_readable", "read", "read_archive", "read_embeddings", "read_json"]
 
 Array = npt.NDArray[Any]
 Columns = dict[str, Any]
-
-NAMES = {
-    "embeddings": ("embeddings", "embedding", "features", "feature", "vectors", "vector", "x"),
-    "labels": ("labels", "label", "y", "targets", "target", "pids", "pid"),
-    "ids": ("ids", "id"),
-    "groups": ("groups", "group", "cameras", "camera", "camids", "camid"),
-}
 
 
 @dataclass
@@ -40,7 +37,7 @@ class Bundle:
 
     embeddings: Any = None
     labels: Any = None
-    """One column, or a list of columns from coarse to fine."""
+    """One column, or columns by name from coarse to fine."""
     ids: Any = None
     groups: Any = None
 
@@ -70,7 +67,7 @@ def read(
     path = Path(path)
     kind = _kind(path)
     try:
-        columns = _READERS[kind](path)
+        columns = _READERS[kind](path, levels or [])
     except (InputError, MemoryError):
         raise
     except ImportError as error:
@@ -79,21 +76,23 @@ def read(
             f"reading {path} needs {error.name or error}: pip install 'truerank[{extra}]'."
         ) from error
     except Exception as error:  # any parser's complaint about a malformed file
-        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        reason = " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__
         raise InputError(f"{path} cannot be read as {kind}: {reason}.") from error
     return _bundle(path, columns, lone, levels)
 
 
 def read_json(path: str | os.PathLike[str]) -> Any:
     """The JSON value in a file."""
-    _check_exists(Path(path))
+    check_readable(path)
     try:
         return json.loads(Path(path).read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not a JSON file ({error}).") from error
 
 
-def _check_exists(path: Path) -> None:
+def check_readable(path: str | os.PathLike[str]) -> None:
+    """Refuse what is missing, empty, a folder, or not ours to read."""
+    path = Path(path)
     try:
         if path.is_dir():
             raise InputError(f"{path} is a folder; pass a file.")
@@ -101,6 +100,8 @@ def _check_exists(path: Path) -> None:
             raise InputError(f"{path} is empty.")
         with path.open("rb"):
             pass
+    except InputError:
+        raise
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"cannot read {path}: {reason}.") from error
@@ -108,7 +109,7 @@ def _check_exists(path: Path) -> None:
 
 def _kind(path: Path) -> str:
     """The format by suffix, checked against what the file begins with."""
-    _check_exists(path)
+    check_readable(path)
     suffix = {".pth": ".pt", ".tsv": ".csv", ".txt": ".csv", ".pq": ".parquet"}.get(
         path.suffix.lower(), path.suffix.lower()
     )
@@ -119,13 +120,18 @@ def _kind(path: Path) -> str:
         raise InputError(
             f"{path} is not a format truerank reads ({found}); expected {', '.join(_READERS)}."
         )
-    expected = _MAGIC.get(suffix)
-    if expected is not None and not start.startswith(expected):
+    if not re.match(_START.get(suffix, b""), start, re.DOTALL):
         raise InputError(f"{path} is named {suffix} but is {found}.")
     return suffix
 
 
-_MAGIC = {".npy": b"\x93NUMPY", ".npz": b"PK", ".parquet": b"PAR1"}
+_START = {
+    ".npy": rb"\x93NUMPY",
+    ".npz": rb"PK",
+    ".pt": rb"PK|\x80\x02\x8a\x0al\xfc\x9cF\xf9",  # a zip, or torch's number from before 1.6
+    ".safetensors": rb".{8}\{",
+    ".parquet": rb"PAR1",
+}
 
 
 def _describe(start: bytes) -> str:
@@ -155,15 +161,47 @@ def _read_npy(path: Path) -> Columns:
     return {"": array}
 
 
-def _read_npz(path: Path) -> Columns:
-    with np.load(path, allow_pickle=False) as archive:
-        return {name: archive[name] for name in archive.files}
+def read_archive(path: str | os.PathLike[str]) -> dict[str, Array]:
+    """The arrays of an .npz, each checked before memory is set aside for it."""
+    arrays = {}
+    with zipfile.ZipFile(path) as archive:
+        for member in archive.infolist():
+            name = member.filename.removesuffix(".npy")
+            with archive.open(member) as file:
+                version = np.lib.format.read_magic(file)
+                header = {
+                    (1, 0): np.lib.format.read_array_header_1_0,
+                    (2, 0): np.lib.format.read_array_header_2_0,
+                }.get(version)
+                if header is None:
+                    raise InputError(f"array {name!r} of {path} has an unknown .npy version.")
+                shape, _, dtype = header(file)
+            if dtype.hasobject:
+                raise InputError(
+                    f"array {name!r} of {path} holds Python objects, which could run code; save "
+                    "text as numpy.array(values, dtype=str)."
+                )
+            if math.prod(shape) * dtype.itemsize > member.file_size:
+                raise InputError(f"array {name!r} of {path} is cut off: shape {shape}.")
+            with archive.open(member) as file:
+                arrays[name] = np.lib.format.read_array(file, allow_pickle=False)
+    return arrays
 
 
 def _read_torch(path: Path) -> Columns:
     import torch
 
-    value = torch.load(path, map_location="cpu", weights_only=True)
+    try:
+        with warnings.catch_warnings():  # about the pickle protocol, of no use to a reader
+            warnings.simplefilter("ignore")
+            value = torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        found = re.search(r"Unsupported (?:global|class): ?(?:GLOBAL )?([\w.]+)", str(error))
+        what = found[1] if found else "something"
+        raise InputError(
+            f"{path} holds {what}, a pickle that could run code and is never opened; save the "
+            "tensor itself, or a dictionary of tensors."
+        ) from error
     if isinstance(value, Mapping):
         return {str(name): item for name, item in value.items()}
     return {"": value}
@@ -182,22 +220,28 @@ def _read_safetensors(path: Path) -> Columns:
         return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
 
 
-_READERS: dict[str, Callable[[Path], Columns]] = {
-    ".npy": _read_npy,
-    ".npz": _read_npz,
-    ".pt": _read_torch,
-    ".safetensors": _read_safetensors,
-    ".parquet": read_parquet,
-    ".csv": read_csv,
+_READERS: dict[str, Callable[[Path, list[str]], Columns]] = {
+    ".npy": lambda path, _: _read_npy(path),
+    ".npz": lambda path, _: dict(read_archive(path)),
+    ".pt": lambda path, _: _read_torch(path),
+    ".safetensors": lambda path, _: _read_safetensors(path),
+    ".parquet": lambda path, _: read_parquet(path),
+    ".csv": lambda path, levels: read_csv(path, HEADER | {name.lower() for name in levels}),
 }
 
 
 def _bundle(path: Path, columns: Columns, lone: str, levels: list[str] | None) -> Bundle:
     found = {name.strip().lower(): value for name, value in columns.items()}
+    if len(found) < len(columns):
+        raise InputError(f"{path} names an array twice: {', '.join(map(repr, columns))}.")
     if len(found) == 1:
         (name, value) = next(iter(found.items()))
         known = any(name in names for names in NAMES.values())
         if not known and levels is None and not re.fullmatch(r"level\d+", name):
+            if isinstance(value, Mapping):
+                raise InputError(
+                    f"{path} holds {name!r}, a dictionary; save its tensors by name instead."
+                )
             return Bundle(**{lone: value})
     bundle = Bundle()
     for field, names in NAMES.items():
@@ -208,7 +252,10 @@ def _bundle(path: Path, columns: Columns, lone: str, levels: list[str] | None) -
             setattr(bundle, field, found[present[0]])
     if bundle.embeddings is None and lone == "embeddings":
         bundle.embeddings = _only_matrix(found)
-    bundle.labels = _label_columns(path, found, bundle.labels, levels)
+    if levels is not None:
+        bundle.labels = _named_levels(path, found, levels)
+    else:
+        bundle.labels = _numbered_levels(found, bundle.labels)
     if all(value is None for value in vars(bundle).values()):
         raise InputError(
             f"{path} holds {', '.join(repr(name) for name in columns)}, none of which is known; "
@@ -222,18 +269,19 @@ def _only_matrix(found: Columns) -> Any:
     return matrices[0] if len(matrices) == 1 else None
 
 
-def _label_columns(path: Path, found: Columns, label: Any, levels: list[str] | None) -> Any:
-    if levels is not None:
-        missing = [name for name in levels if name.lower() not in found]
-        if missing:
-            raise InputError(
-                f"{path} has no column {missing[0]!r}; it has {', '.join(map(repr, found))}."
-            )
-        return [found[name.lower()] for name in levels]
+def _named_levels(path: Path, found: Columns, levels: list[str]) -> Columns:
+    for name in levels:
+        if name.lower() not in found:
+            known = ", ".join(map(repr, found))
+            raise InputError(f"{path} has no column {name!r}; it has {known}.")
+    return {name: found[name.lower()] for name in levels}
+
+
+def _numbered_levels(found: Columns, label: Any) -> Any:
     numbered = sorted(
         (int(match[1]), name) for name in found if (match := re.fullmatch(r"level(\d+)", name))
     )
-    path_columns = [found[name] for _, name in numbered]
-    if not path_columns:
+    if not numbered:
         return label
-    return path_columns if label is None else [*path_columns, label]
+    columns = {name: found[name] for _, name in numbered}
+    return columns if label is None else columns | {"label": label}

@@ -11,12 +11,21 @@ import numpy.typing as npt
 
 from truerank.errors import InputError
 
-__all__ = ["read_csv", "read_parquet"]
+__all__ = ["HEADER", "NAMES", "read_csv", "read_parquet"]
 
-HEADER = {"label", "labels", "group", "id", "camera", "level1", "embedding", "embeddings"}
+NAMES = {
+    "embeddings": ("embeddings", "embedding", "features", "feature", "vectors", "vector", "x"),
+    "labels": ("labels", "label", "y", "targets", "target", "pids", "pid"),
+    "ids": ("ids", "id"),
+    "groups": ("groups", "group", "cameras", "camera", "camids", "camid"),
+}
+HEADER = frozenset(
+    {name for names in NAMES.values() for name in names if len(name) > 1} | {"level1"}
+)
+"""What marks a first line as a header; one letter may as well be the first label."""
 
 
-def read_csv(path: Path) -> dict[str, Any]:
+def read_csv(path: Path, header: frozenset[str] = HEADER) -> dict[str, Any]:
     """Columns of a CSV or TSV file; without a header, a single column is the labels.
 
     An empty cell is a missing value (None).
@@ -31,23 +40,36 @@ def read_csv(path: Path) -> dict[str, Any]:
         raise InputError(f"{path} is not a well-formed CSV file: {error}.") from error
     if not rows:
         raise InputError(f"{path} holds no rows.")
-    header = [cell.strip().lower() for cell in rows[0]]
-    if HEADER.isdisjoint(header):
-        if len(header) > 1:
+    names = [cell.strip() for cell in rows[0]]
+    if header.isdisjoint(name.lower() for name in names):
+        _refuse_other_delimiter(path, rows[0], header, delimiter)
+        if len(names) > 1:
+            wanted = " or ".join(sorted(header & {"label", "child", "parent"}))
             raise InputError(
-                f"{path} has columns {', '.join(map(repr, rows[0]))} and none is called label; "
-                "name the columns in its first line: label, and optionally group, id, level1, ..."
+                f"{path} has columns {', '.join(map(repr, rows[0]))} and none is called {wanted}; "
+                "name the columns in the first line."
             )
         return {"": _column([row[0] for row in _same_length(path, rows, 1, 0)])}
-    if len(set(header)) < len(header):
+    if len(set(names)) < len(names):
         raise InputError(f"{path} names a column twice: {', '.join(map(repr, rows[0]))}.")
-    body = _same_length(path, rows[1:], len(header), 1)
+    body = _same_length(path, rows[1:], len(names), 1)
     if not body:
         raise InputError(f"{path} has a header and no rows.")
     return {
         name: _column(list(cells))
-        for name, cells in zip(header, zip(*body, strict=True), strict=True)
+        for name, cells in zip(names, zip(*body, strict=True), strict=True)
     }
+
+
+def _refuse_other_delimiter(
+    path: Path, first: list[str], header: frozenset[str], delimiter: str
+) -> None:
+    for other in (";", "\t", ","):
+        if len(first) == 1 and header.intersection(first[0].lower().split(other)):
+            raise InputError(
+                f"{path} begins with {first[0]!r}: its cells are not divided by "
+                f"{'tabs' if delimiter != ',' else 'commas'}; save it as CSV, or as .tsv."
+            )
 
 
 def _same_length(path: Path, rows: list[list[str]], width: int, offset: int) -> list[list[str]]:
@@ -92,7 +114,11 @@ def _ragged(path: Path, name: str, column: Any) -> npt.NDArray[Any]:
 
 
 def _matrix(path: Path, name: str, column: Any, width: int) -> npt.NDArray[Any]:
+    from pyarrow import types as arrow_types
+
     values = column.flatten()
+    if arrow_types.is_nested(values.type):
+        raise InputError(f"column {name!r} of {path} must hold lists of numbers, not of lists.")
     if column.null_count or values.null_count or len(values) != len(column) * width:
         raise InputError(
             f"column {name!r} of {path} holds missing values; fill or drop those rows."

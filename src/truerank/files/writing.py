@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -16,7 +17,7 @@ __all__ = ["atomic_path", "check_writable", "write_text"]
 @contextmanager
 def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     """A path to write to; it becomes `path` if the block ends well and vanishes otherwise."""
-    target = Path(path)
+    target = _resolve(path)
     name = _new_file_beside(target)
     try:
         yield Path(name)
@@ -32,16 +33,31 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 def check_writable(path: str | os.PathLike[str]) -> None:
     """Refuse now what could not be written later."""
-    target = Path(path)
-    if target.is_dir():
-        raise InputError(f"cannot write {target}: it is a folder.")
+    target = _resolve(path)
     os.unlink(_new_file_beside(target))
+
+
+def _resolve(path: str | os.PathLike[str]) -> Path:
+    """Where to write: links are followed; what is no plain file is refused, not replaced."""
+    try:
+        target = Path(os.path.realpath(path))
+        mode = target.stat().st_mode
+    except FileNotFoundError:
+        return target
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"cannot write {path}: {reason}.") from error
+    if stat.S_ISDIR(mode):
+        raise InputError(f"cannot write {path}: it is a folder.")
+    if not stat.S_ISREG(mode):
+        raise InputError(f"cannot write {path}: it is a device or a pipe and no plain file.")
+    return target
 
 
 def _new_file_beside(target: Path) -> str:
     try:
         handle, name = tempfile.mkstemp(
-            dir=target.parent, prefix=f".{target.stem}-", suffix=target.suffix
+            dir=target.parent, prefix=".truerank-", suffix=target.suffix[:16]
         )
     except OSError as error:
         raise InputError(f"cannot write {target}: {error.strerror or error}.") from error

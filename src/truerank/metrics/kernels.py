@@ -13,7 +13,16 @@ from typing import Any
 
 from truerank.jit import kernel
 
-__all__ = ["average_precision", "expected_extreme_rank", "expected_hit", "harmonic_table"]
+__all__ = [
+    "average_precision",
+    "discount_table",
+    "discounted_gain",
+    "expected_extreme_rank",
+    "expected_hit",
+    "harmonic_table",
+    "hierarchical_precision",
+    "set_intersection",
+]
 
 STRIDE = 64
 """The table of harmonic numbers keeps every 64th; the rest is summed when asked for."""
@@ -223,3 +232,368 @@ def expected_hit(t: Any, m: Any, drawn: Any, out: Any) -> None:
             if miss < 1e-40:
                 break
         out[g] = add(1.0, 0.0, -miss, -miss_low)[0]
+
+
+@kernel
+def times_long(a: float, a_low: float, b: float, b_low: float) -> tuple[float, float]:
+    """Double-double product."""
+    high, error = two_product(a, b)
+    return two_sum(high, error + (a * b_low + a_low * b))
+
+
+@kernel
+def over_long(a: float, a_low: float, b: float, b_low: float) -> tuple[float, float]:
+    """Double-double quotient: a first digit, the exact rest, a second digit."""
+    first = a / b
+    part, part_low = times(b, b_low, first)
+    rest, rest_low = add(a, a_low, -part, -part_low)
+    second = (rest + rest_low) / b
+    return two_sum(first, second)
+
+
+@kernel
+def hierarchical_precision(
+    offsets: Any,
+    before: Any,
+    size: Any,
+    graded: Any,
+    worth: Any,
+    worth_low: Any,
+    high: Any,
+    low: Any,
+    out: Any,
+) -> None:
+    """out[:, q] = lower, expected, upper of H-AP with relevance worth[q, i] for grade i + 1.
+
+    With relevances v_1 < v_2 < ... and S_p the items of relevance v_p or more, H-AP is the sum of
+    (v_p - v_{p-1}) times the precisions summed over S_p, divided by the sum of all relevances. The
+    sets are nested, so one order inside a tie group is worst, and one best, for all of them.
+    """
+    grades = graded.shape[1]
+    order = [0] * grades
+    seen = [0] * grades
+    for q in range(offsets.size - 1):
+        for i in range(grades):  # insertion sort of the grades by relevance
+            place = i
+            while place > 0 and (
+                worth[q, order[place - 1]] > worth[q, i]
+                or (
+                    worth[q, order[place - 1]] == worth[q, i]
+                    and worth_low[q, order[place - 1]] > worth_low[q, i]
+                )
+            ):
+                order[place] = order[place - 1]
+                place -= 1
+            order[place] = i
+            seen[i] = 0
+        worst = worst_low = mean = mean_low = best = best_low = total = total_low = 0.0
+        for g in range(offsets[q], offsets[q + 1]):
+            k = before[g]
+            t = size[g]
+            if t == 1:  # H-rank = sum over items so far, this one included, of min(relevances)
+                own = 0
+                while graded[g, own] == 0:
+                    own += 1
+                part, part_low = worth[q, own], worth_low[q, own]
+                total, total_low = add(total, total_low, part, part_low)
+                reached = False
+                count = 0
+                for p in range(grades):
+                    other = order[p]
+                    if reached:
+                        count += seen[other]
+                    elif seen[other] > 0:
+                        more, more_low = times(
+                            worth[q, other], worth_low[q, other], float(seen[other])
+                        )
+                        part, part_low = add(part, part_low, more, more_low)
+                    if other == own:
+                        reached = True
+                more, more_low = times(worth[q, own], worth_low[q, own], float(count))
+                part, part_low = add(part, part_low, more, more_low)
+                part, part_low = over(part, part_low, float(k + 1))
+                worst, worst_low = add(worst, worst_low, part, part_low)
+                mean, mean_low = add(mean, mean_low, part, part_low)
+                best, best_low = add(best, best_low, part, part_low)
+                seen[own] += 1
+                continue
+            n = 0
+            m = 0
+            for p in range(grades - 1, -1, -1):
+                n += seen[order[p]]
+                m += graded[g, order[p]]
+                if m == 0:
+                    continue
+                step, step_low = worth[q, order[p]], worth_low[q, order[p]]
+                if p > 0:
+                    step, step_low = add(
+                        step, step_low, -worth[q, order[p - 1]], -worth_low[q, order[p - 1]]
+                    )
+                part, part_low = run(n, k, m, high, low)
+                part, part_low = times_long(part, part_low, step, step_low)
+                best, best_low = add(best, best_low, part, part_low)
+                if m == t:
+                    worst, worst_low = add(worst, worst_low, part, part_low)
+                    mean, mean_low = add(mean, mean_low, part, part_low)
+                else:
+                    part, part_low = run(n, k + t - m, m, high, low)
+                    part, part_low = times_long(part, part_low, step, step_low)
+                    worst, worst_low = add(worst, worst_low, part, part_low)
+                    part, part_low = tied(n, k, t, m, t, high, low)
+                    part, part_low = times_long(part, part_low, step, step_low)
+                    mean, mean_low = add(mean, mean_low, part, part_low)
+            for i in range(grades):
+                if graded[g, i] > 0:
+                    part, part_low = times(worth[q, i], worth_low[q, i], float(graded[g, i]))
+                    total, total_low = add(total, total_low, part, part_low)
+                    seen[i] += graded[g, i]
+        out[0, q] = over_long(worst, worst_low, total, total_low)[0]
+        out[2, q] = over_long(best, best_low, total, total_low)[0]
+        value = over_long(mean, mean_low, total, total_low)[0]
+        out[1, q] = min(max(value, out[0, q]), out[2, q])
+
+
+@kernel
+def discount_table(count: int, high: Any, low: Any) -> None:
+    """Sums of 1/log2(1 + rank) over the first 0, 1, ..., count - 1 ranks.
+
+    ln(n + 1) - ln(n) = 2 atanh(1/(2n + 1)) = 2 (z + z^3/3 + z^5/5 + ...), z = 1/(2n + 1): no
+    library logarithm is used, whose last bit differs between machines.
+    """
+    log = log_low = base = base_low = total = total_low = 0.0
+    high[0] = 0.0
+    low[0] = 0.0
+    for rank in range(1, count):
+        z, z_low = over(1.0, 0.0, float(2 * rank + 1))
+        square, square_low = times_long(z, z_low, z, z_low)
+        power, power_low = z, z_low
+        step, step_low = z, z_low
+        odd = 3
+        while True:
+            power, power_low = times_long(power, power_low, square, square_low)
+            part, part_low = over(power, power_low, float(odd))
+            step, step_low = add(step, step_low, part, part_low)
+            if part < 1e-34 * step:
+                break
+            odd += 2
+        log, log_low = add(log, log_low, 2.0 * step, 2.0 * step_low)
+        if rank == 1:
+            base, base_low = log, log_low
+        part, part_low = over_long(base, base_low, log, log_low)
+        total, total_low = add(total, total_low, part, part_low)
+        high[rank] = total
+        low[rank] = total_low
+
+
+@kernel
+def discounts(first: int, last: int, high: Any, low: Any) -> tuple[float, float]:
+    """Sum of the discounts of ranks first + 1 to last."""
+    return add(high[last], low[last], -high[first], -low[first])
+
+
+@kernel
+def discounted_gain(
+    offsets: Any,
+    before: Any,
+    size: Any,
+    graded: Any,
+    totals: Any,
+    gain: Any,
+    cut: int,
+    high: Any,
+    low: Any,
+    out: Any,
+) -> None:
+    """out[:, q] = lower, expected, upper of NDCG@cut; gain[i] of grade i + 1 grows with i."""
+    grades = gain.size
+    for q in range(offsets.size - 1):
+        worst = worst_low = mean = mean_low = best = best_low = ideal = ideal_low = 0.0
+        place = 0
+        for i in range(grades - 1, -1, -1):
+            stop = min(place + totals[q, i], cut)
+            if stop > place:
+                part, part_low = discounts(place, stop, high, low)
+                part, part_low = times(part, part_low, gain[i])
+                ideal, ideal_low = add(ideal, ideal_low, part, part_low)
+            place = stop
+        for g in range(offsets[q], offsets[q + 1]):
+            k = before[g]
+            if k >= cut:
+                break
+            t = size[g]
+            whole = whole_low = 0.0
+            up = k
+            down = k + t
+            for i in range(grades - 1, -1, -1):
+                count = graded[g, i]
+                if count == 0:
+                    continue
+                if min(up + count, cut) > up:
+                    part, part_low = discounts(up, min(up + count, cut), high, low)
+                    part, part_low = times(part, part_low, gain[i])
+                    best, best_low = add(best, best_low, part, part_low)
+                up = up + count
+                if cut > down - count:
+                    part, part_low = discounts(down - count, min(down, cut), high, low)
+                    part, part_low = times(part, part_low, gain[i])
+                    worst, worst_low = add(worst, worst_low, part, part_low)
+                down = down - count
+                part, part_low = two_product(gain[i], float(count))
+                whole, whole_low = add(whole, whole_low, part, part_low)
+            part, part_low = discounts(k, min(k + t, cut), high, low)
+            part, part_low = times_long(part, part_low, whole, whole_low)
+            part, part_low = over(part, part_low, float(t))
+            mean, mean_low = add(mean, mean_low, part, part_low)
+        out[0, q] = over_long(worst, worst_low, ideal, ideal_low)[0]
+        out[2, q] = over_long(best, best_low, ideal, ideal_low)[0]
+        value = over_long(mean, mean_low, ideal, ideal_low)[0]
+        out[1, q] = min(max(value, out[0, q]), out[2, q])
+
+
+@kernel
+def expected_overlap(t: int, g: int, drawn: int, most: int) -> tuple[float, float]:
+    """E[min(X, most)] for X relevant among `drawn` of t items, g of them relevant.
+
+    Probabilities are summed outwards from the likeliest X, relative to it, so none underflows.
+    """
+    fewest = max(0, drawn - (t - g))
+    largest = min(g, drawn)
+    if most >= largest:
+        part, part_low = two_product(float(drawn), float(g))
+        return over(part, part_low, float(t))
+    if most <= fewest:
+        return float(most), 0.0
+    mode = min(max((drawn + 1) * (g + 1) // (t + 2), fewest), largest)
+    total = 1.0
+    value = float(min(mode, most))
+    total_low = value_low = weight_low = 0.0
+    weight = 1.0
+    for x in range(mode, largest):
+        weight, weight_low = times(weight, weight_low, float((g - x) * (drawn - x)))
+        weight, weight_low = over(weight, weight_low, float((x + 1) * (t - g - drawn + x + 1)))
+        total, total_low = add(total, total_low, weight, weight_low)
+        part, part_low = times(weight, weight_low, float(min(x + 1, most)))
+        value, value_low = add(value, value_low, part, part_low)
+        if weight < 1e-36:
+            break
+    weight = 1.0
+    weight_low = 0.0
+    for x in range(mode, fewest, -1):
+        weight, weight_low = times(weight, weight_low, float(x * (t - g - drawn + x)))
+        weight, weight_low = over(weight, weight_low, float((g - x + 1) * (drawn - x + 1)))
+        total, total_low = add(total, total_low, weight, weight_low)
+        part, part_low = times(weight, weight_low, float(min(x - 1, most)))
+        value, value_low = add(value, value_low, part, part_low)
+        if weight < 1e-36:
+            break
+    return over_long(value, value_low, total, total_low)
+
+
+@kernel
+def set_intersection(
+    offsets: Any, before: Any, size: Any, graded: Any, totals: Any, out: Any
+) -> None:
+    """out[:, q] = lower, expected, upper of ASI.
+
+    At each depth n up to the number of relevant items, the overlap with the ideal list is
+    sum over grades of min(found, ideal), divided by n. Down the list one item enters the found
+    ones and one the ideal ones, so the overlap is kept up to date by looking at these two.
+    """
+    grades = graded.shape[1]
+    found = [0] * grades
+    ideal = [0] * grades
+    for q in range(offsets.size - 1):
+        depth = 0
+        for i in range(grades):
+            depth += totals[q, i]
+        ambiguous = False
+        for g in range(offsets[q], offsets[q + 1]):
+            most = 0
+            for i in range(grades):
+                most = max(most, graded[g, i])
+            if before[g] < depth and most < size[g]:
+                ambiguous = True
+        for bound in range(3):
+            if bound > 0 and not ambiguous:
+                out[bound, q] = out[0, q]
+                continue
+            for i in range(grades):
+                found[i] = 0
+                ideal[i] = 0
+            value = value_low = 0.0
+            overlap = 0
+            n = 0
+            best = grades - 1  # the grade the ideal list is at
+            g = offsets[q]
+            while n < depth:
+                # Everything up to the next group is irrelevant.
+                upto = min(depth, before[g]) if g < offsets[q + 1] else depth
+                while n < upto:
+                    n += 1
+                    while ideal[best] == totals[q, best]:
+                        best -= 1
+                    ideal[best] += 1
+                    if ideal[best] <= found[best]:
+                        overlap += 1
+                    if overlap > 0:
+                        part, part_low = over(float(overlap), 0.0, float(n))
+                        value, value_low = add(value, value_low, part, part_low)
+                if n == depth or g == offsets[q + 1]:
+                    break
+                single = -1  # the group's grade, if all of it is of one grade
+                for i in range(grades):
+                    if graded[g, i] == size[g]:
+                        single = i
+                if bound == 1 and single < 0:
+                    k = before[g]
+                    while n < min(depth, k + size[g]):
+                        n += 1
+                        while ideal[best] == totals[q, best]:
+                            best -= 1
+                        ideal[best] += 1
+                        part = part_low = 0.0
+                        for i in range(grades):
+                            room = ideal[i] - found[i]
+                            if room <= 0:
+                                part, part_low = add(part, part_low, float(ideal[i]), 0.0)
+                            else:
+                                more, more_low = expected_overlap(
+                                    size[g], graded[g, i], n - k, room
+                                )
+                                part, part_low = add(part, part_low, float(found[i]), 0.0)
+                                part, part_low = add(part, part_low, more, more_low)
+                        part, part_low = over(part, part_low, float(n))
+                        value, value_low = add(value, value_low, part, part_low)
+                    overlap = 0
+                    for i in range(grades):
+                        found[i] += graded[g, i]
+                        overlap += min(found[i], ideal[i])
+                    g += 1
+                    continue
+                other = size[g]
+                for i in range(grades):
+                    other -= graded[g, i]
+                for turn in range(grades + 1):
+                    # lower: irrelevant first, then rising grades; upper: falling grades
+                    i = turn - 1 if bound == 0 else grades - 1 - turn
+                    count = other if i < 0 else graded[g, i]
+                    for _ in range(count):
+                        if n == depth:
+                            break
+                        n += 1
+                        while ideal[best] == totals[q, best]:
+                            best -= 1
+                        ideal[best] += 1
+                        if ideal[best] <= found[best]:
+                            overlap += 1
+                        if i >= 0:
+                            found[i] += 1
+                            if found[i] <= ideal[i]:
+                                overlap += 1
+                        if overlap > 0:
+                            part, part_low = over(float(overlap), 0.0, float(n))
+                            value, value_low = add(value, value_low, part, part_low)
+                g += 1
+            out[bound, q] = over(value, value_low, float(depth))[0]
+        if ambiguous:
+            out[1, q] = min(max(out[1, q], out[0, q]), out[2, q])

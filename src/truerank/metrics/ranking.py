@@ -7,14 +7,13 @@ all rankings that agree with the scores.
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import numpy as np
 import numpy.typing as npt
 
 from truerank.engine.counts import TieGroups
 from truerank.metrics import kernels
-from truerank.metrics.registry import Definition, Metric, register
+from truerank.metrics.harmonics import harmonics
+from truerank.metrics.registry import Definition, Metric, Scale, register
 
 __all__: list[str] = []
 
@@ -30,23 +29,6 @@ def _cut(groups: TieGroups, metric: Metric) -> Integers:
     if metric.cut == "r":
         return groups.mates
     return np.full(len(groups), ALL if metric.cut is None else metric.cut, np.int64)
-
-
-@lru_cache(maxsize=4)
-def _harmonic_table(count: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    high, low = np.zeros(count), np.zeros(count)
-    if count > 1:
-        kernels.harmonic_table(count, high, low)
-    return high, low
-
-
-def _harmonics(before: Integers, size: Integers) -> tuple[Triple, Triple]:
-    """The table that groups longer than its stride need, grown in powers of two."""
-    long = size > kernels.STRIDE
-    if not long.any():
-        return _harmonic_table(1)
-    entries = int((before + size)[long].max()) // kernels.STRIDE + 1
-    return _harmonic_table(1 << (entries - 1).bit_length())
 
 
 def _found(groups: TieGroups, cut: Integers) -> tuple[Integers, Integers, Integers, Integers]:
@@ -70,20 +52,20 @@ def _share(groups: TieGroups, cut: Integers, divisor: Integers) -> Triple:
     return np.stack([fewest / divisor, numerator / (denominator * divisor), most / divisor])
 
 
-def _precision(groups: TieGroups, metric: Metric) -> Triple:
+def _precision(groups: TieGroups, metric: Metric, scale: Scale) -> Triple:
     cut = _cut(groups, metric)
     return _share(groups, cut, cut)
 
 
-def _r_precision(groups: TieGroups, metric: Metric) -> Triple:
+def _r_precision(groups: TieGroups, metric: Metric, scale: Scale) -> Triple:
     return _share(groups, groups.mates, groups.mates)
 
 
-def _recall(groups: TieGroups, metric: Metric) -> Triple:
+def _recall(groups: TieGroups, metric: Metric, scale: Scale) -> Triple:
     return _share(groups, _cut(groups, metric), groups.mates)
 
 
-def _hit(groups: TieGroups, metric: Metric) -> Triple:
+def _hit(groups: TieGroups, metric: Metric, scale: Scale) -> Triple:
     """Only the first group matters: whether its relevant items reach into the first `cut`."""
     cut = _cut(groups, metric)
     first = groups.offsets[:-1]
@@ -99,24 +81,24 @@ def _hit(groups: TieGroups, metric: Metric) -> Triple:
     return np.stack([lower, expected, upper])
 
 
-def _average_precision(groups: TieGroups, metric: Metric) -> Triple:
+def _average_precision(groups: TieGroups, metric: Metric, scale: Scale) -> Triple:
     cut = _cut(groups, metric)
     divisor = groups.mates
     if metric.option("divisor") == "min":
         divisor = np.minimum(divisor, cut)
     out = np.empty((3, len(groups)))
-    high, low = _harmonics(groups.before, groups.size)
+    high, low = harmonics(groups.before, groups.size)
     kernels.average_precision(
         groups.offsets, groups.before, groups.size, groups.relevant, cut, divisor, high, low, out
     )
     return out
 
 
-def _reciprocal_rank(groups: TieGroups, metric: Metric) -> Triple:
+def _reciprocal_rank(groups: TieGroups, metric: Metric, scale: Scale) -> Triple:
     return _extreme(groups, groups.offsets[:-1], np.ones(len(groups), np.int64), last=False)
 
 
-def _inverse_negative_penalty(groups: TieGroups, metric: Metric) -> Triple:
+def _inverse_negative_penalty(groups: TieGroups, metric: Metric, scale: Scale) -> Triple:
     return _extreme(groups, groups.offsets[1:] - 1, groups.mates, last=True)
 
 
@@ -133,7 +115,7 @@ def _extreme(groups: TieGroups, which: Integers, numerator: Integers, *, last: b
         distinct, number = np.unique(table, axis=0, return_inverse=True)
         k, t, m, top = (np.ascontiguousarray(column) for column in distinct.T)
         out = np.empty(len(distinct))
-        high, low = _harmonics(k, t)
+        high, low = harmonics(k, t)
         kernels.expected_extreme_rank(k, t, m, last, top, high, low, out)
         expected[tied] = np.clip(out[number.ravel()], lower[tied], upper[tied])
     return np.stack([lower, expected, upper])
@@ -150,7 +132,8 @@ for _definition in (
         _MANNING,
         _precision,
         cut="number",
-        examples=("precision@1", "precision@10"),
+        levels=True,
+        examples=("precision@1", "precision@10", "precision@1,level=1"),
     ),
     Definition(
         "r_precision",
@@ -158,6 +141,7 @@ for _definition in (
         "precision at R, the query's number of mates",
         _REALITY,
         _r_precision,
+        levels=True,
         examples=("r_precision",),
     ),
     Definition(
@@ -169,7 +153,15 @@ for _definition in (
         _average_precision,
         cut="optional",
         options={"divisor": ("r", "min")},
-        examples=("map", "map@r", "map@10", "map@10,divisor=min"),
+        levels=True,
+        examples=(
+            "map",
+            "map@r",
+            "map@10",
+            "map@10,divisor=min",
+            "map@level=1",
+            "map@r,level=mean",
+        ),
     ),
     Definition(
         "hit",
@@ -180,6 +172,7 @@ for _definition in (
         "algorithms, Perception 2001",
         _hit,
         cut="number",
+        levels=True,
         examples=("hit@1", "hit@5"),
     ),
     Definition(
@@ -189,6 +182,7 @@ for _definition in (
         _MANNING,
         _recall,
         cut="number",
+        levels=True,
         examples=("recall@1", "recall@10"),
     ),
     Definition(
@@ -197,6 +191,7 @@ for _definition in (
         "1 / rank of the first relevant item",
         "Voorhees, The TREC-8 Question Answering Track Report, 1999",
         _reciprocal_rank,
+        levels=True,
         examples=("mrr",),
     ),
     Definition(
@@ -205,6 +200,7 @@ for _definition in (
         "R / rank of the last relevant item",
         "Ye et al., Deep Learning for Person Re-identification: A Survey and Outlook, TPAMI 2022",
         _inverse_negative_penalty,
+        levels=True,
         examples=("minp",),
     ),
 ):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from difflib import get_close_matches
 from importlib import import_module
 
@@ -29,7 +30,8 @@ __all__ = [
 ]
 
 DEFAULT = ("precision@1", "hit@5", "hit@10", "r_precision", "map@r", "map", "mrr", "minp")
-FAMILIES = ("ranking",)
+DEFAULT_HIERARCHY = ("h_ap", "asi", "ndcg")
+FAMILIES = ("ranking", "hierarchy")
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,23 @@ class Metric:
         """The value of an option, None where it was left to its default."""
         return dict(self.options).get(key)
 
+    def at_level(self, level: int) -> Metric:
+        """The same metric at a level by number."""
+        options = dict(self.options) | {"level": str(level)}
+        return Metric(self.name, self.cut, tuple(sorted(options.items())))
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What the grades of a view mean: levels 1..L of a hierarchy, or judgements."""
+
+    values: npt.NDArray[np.float64]
+    judged: bool = False
+
+
+Triple = npt.NDArray[np.float64]
+"""Shape (3, queries): lower, expected, upper."""
+
 
 @dataclass(frozen=True)
 class Definition:
@@ -58,14 +77,19 @@ class Definition:
     title: str
     definition: str
     citation: str
-    per_query: Callable[[TieGroups, Metric], npt.NDArray[np.float64]]
+    per_query: Callable[[TieGroups, Metric, Scale], Triple]
     cut: str = "none"
-    """none, number (k must be given), or optional (nothing, r, or k)."""
-    options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Allowed values of each option, the default first."""
+    """none, number (k must be given), number or none, or optional (nothing, r, or k)."""
+    options: Mapping[str, tuple[str, ...] | str] = field(default_factory=dict)
+    """Allowed values of each option, the default first; or what kind of number it takes."""
+    graded: bool = False
+    """Whether grades matter: it is then computed over the whole hierarchy, not the finest label."""
+    levels: bool = False
+    """Whether it can be asked for at one level: level=2, level=genus, level=mean."""
+    effort: Callable[[npt.NDArray[np.int64], npt.NDArray[np.int64]], float] | None = None
+    """Steps that chance takes, where that can be very many."""
     range: tuple[float, float] = (0.0, 1.0)
     higher_is_better: bool = True
-    family: str = "ranking"
     examples: tuple[str, ...] = ()
 
 
@@ -136,7 +160,7 @@ def parse(text: str) -> Metric:
     """
     if not isinstance(text, str) or not text.strip():
         raise InputError(f"a metric is a string such as 'map@r' or 'hit@10'. Got {text!r} instead.")
-    canonical = _resolve_alias(text.strip().lower())
+    canonical = _resolve_alias(text.strip())
     name, *parts = [part.strip() for part in re.split("[@,]", canonical)]
     known = _load()
     if name not in known:
@@ -157,13 +181,22 @@ def parse(text: str) -> Metric:
     if "divisor" in options and not isinstance(cut, int):
         raise InputError(f"the divisor option of {name} needs a number as cut-off: {name}@10.")
     kept = tuple(
-        (key, options[key]) for key in sorted(options) if options[key] != entry.options[key][0]
+        (key, options[key]) for key in sorted(options) if not _default(entry, key, options)
     )
     return Metric(name, cut, kept)
 
 
+def _default(entry: Definition, key: str, options: Mapping[str, str]) -> bool:
+    allowed = entry.options.get(key, "")
+    return (isinstance(allowed, tuple) and options[key] == allowed[0]) or (
+        key == "alpha" and options[key] == "1"
+    )
+
+
 def parse_all(metrics: Iterable[str] | str) -> list[Metric]:
     """Metrics from strings, each once, in the order given."""
+    if not np.iterable(metrics):
+        raise InputError(f"metrics must be strings such as 'map@r'. Got {metrics!r}.")
     texts = [metrics] if isinstance(metrics, str) else list(metrics)
     if not texts:
         raise InputError("metrics is empty; name at least one or leave it out for the default.")
@@ -171,6 +204,12 @@ def parse_all(metrics: Iterable[str] | str) -> list[Metric]:
 
 
 def _resolve_alias(text: str) -> str:
+    """The canonical spelling; case matters only in the name of a level."""
+    text, level, name = text.partition("level=")
+    return _resolve_lower(text.lower()) + level + name
+
+
+def _resolve_lower(text: str) -> str:
     if text in _ALIASES:
         return _ALIASES[text]
     match = re.fullmatch(r"([a-z_]+?)[@_-]?(\d+)(,.*)?", text)
@@ -200,13 +239,30 @@ def _check_cut(entry: Definition, text: str) -> int | str:
 
 
 def _check_option(entry: Definition, key: str, value: str) -> str:
+    if key == "level" and entry.levels:
+        return value
     allowed = entry.options.get(key)
     if allowed is None:
-        known = f"known are {', '.join(entry.options)}" if entry.options else "it takes none"
-        raise InputError(f"metric {entry.name!r} has no option {key!r}; {known}.")
-    if value not in allowed:
-        raise InputError(
-            f"The {key!r} option of {entry.name} must be one of {', '.join(allowed)}. "
-            f"Got {value!r} instead."
-        )
-    return value
+        known = [*entry.options, *(["level"] if entry.levels else [])]
+        hint = f"known are {', '.join(known)}" if known else "it takes none"
+        raise InputError(f"metric {entry.name!r} has no option {key!r}; {hint}.")
+    if isinstance(allowed, tuple):
+        if value in allowed:
+            return value
+        expected = f"one of {', '.join(allowed)}"
+    elif allowed == "positive":
+        if _is_number(value) and float(value) > 0:
+            return f"{Decimal(value).normalize():f}"
+        expected = "a number above 0"
+    else:
+        parts = value.split(":")
+        if all(_is_number(part) for part in parts) and max(map(float, parts)) > 0:
+            return value
+        expected = "numbers >= 0 separated by colons, such as 1:2:3"
+    raise InputError(
+        f"The {key!r} option of {entry.name} must be {expected}. Got {value!r} instead."
+    )
+
+
+def _is_number(text: str) -> bool:
+    return re.fullmatch(r"\d{1,6}(\.\d{1,12})?", text) is not None

@@ -68,17 +68,19 @@ class _Side:
         self.dimension = array.shape[1]
         self.rounded: Digests = []
         self.inexact = False
+        self.zero_rows = 0
 
     def chunks(self, limit: int | None) -> Iterator[tuple[slice, npt.NDArray[np.float64]]]:
         """Finite float64 rows; a larger magnitude than 2^limit is refused."""
         bad: list[Rows] = []
         wild: list[Rows] = []
-        self.rounded = []
+        self.rounded, self.zero_rows = [], 0
         step = max(1, _CHUNK_NUMBERS // self.dimension)
         for start in range(0, self.count, step):
             where = slice(start, min(start + step, self.count))
             index = where if self.columns is None else self.columns[where]
-            rows = np.asarray(self.array[index], np.float64, order="C")
+            with np.errstate(invalid="ignore"):  # a signalling NaN; it is refused below
+                rows = np.asarray(self.array[index], np.float64, order="C")
             finite = np.isfinite(rows).all(axis=1)
             bad.append(np.flatnonzero(~finite) + start)
             if limit is not None:
@@ -86,6 +88,7 @@ class _Side:
                 tame = (largest <= 2.0**limit) & ((largest >= 2.0**-limit) | (largest == 0))
                 wild.append(np.flatnonzero(finite & ~tame) + start)
             if not any(len(rows_) for rows_ in (*bad, *wild)):
+                self.zero_rows += int(np.count_nonzero(~rows.any(axis=1)))
                 yield where, rows
         for rows_, problem, fix in (
             (np.concatenate(bad), "NaN or infinity", "drop those rows or compute them again"),
@@ -98,8 +101,8 @@ class _Side:
             if len(rows_):
                 named = name_rows(rows_ if self.columns is None else self.columns[rows_])
                 raise InputError(
-                    f"{self.name} {named} of {len(self.array)} hold {problem}; every number must be finite and "
-                    f"representable: {fix}."
+                    f"{problem} in {self.name} {named} of {len(self.array)}; "
+                    f"every number must be finite and representable: {fix}."
                 )
 
     def note_rounding(self, rows: npt.NDArray[np.float64], inexact: bool) -> None:
@@ -124,7 +127,8 @@ def _facts(distance: str, grid_text: str, sides: list[_Side]) -> Facts:
         total.update(b"side")
         for digest in sorted(side.rounded):
             total.update(digest)
-    facts = Facts(distance, grid_text, _merged(sides), input_digest=total.hexdigest())
+    zero_rows = sum(side.zero_rows for side in sides)
+    facts = Facts(distance, grid_text, _merged(sides), zero_rows, total.hexdigest())
     if any(side.inexact for side in sides):
         note = (
             f"float64 input holds more significant bits than the {distance} grid ({grid_text}); "
@@ -181,7 +185,6 @@ def _scaled(rows: npt.NDArray[np.float64]) -> tuple[GridRows, bool]:
 def _cosine(sides: list[_Side]) -> Space:
     rows = [_round_rows(side, _unit, None) for side in sides]
     facts = _facts("cosine", "2^-25 of the unit vector", sides)
-    facts.zero_rows = sum(int(side.zero.sum()) for side in rows)
     return Cosine(rows[0], rows[-1], facts)
 
 

@@ -1,1 +1,3 @@
 """Statistics: what luck alone would give."""
+
+__all__: list[str] = []

@@ -1,7 +1,7 @@
 """Chance: what a scorer that ignores its input gets, exactly, from the label structure alone.
 
 Such a scorer ties everything, so chance is each metric's expected value with one tie group per
-query. Queries with as many mates among as many candidates share it.
+query. Queries with as many mates of each grade among as many candidates share it.
 """
 
 from __future__ import annotations
@@ -10,21 +10,27 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank.engine.counts import TieGroups
-from truerank.metrics.registry import Metric, definition
+from truerank.metrics.registry import Metric, Scale, definition
 
 __all__ = ["chance_per_query"]
 
 Integers = npt.NDArray[np.int64]
 
+MOST_STEPS = 3e7
+"""About two seconds; a metric whose chance takes longer has none."""
+
 
 def chance_per_query(
-    metric: Metric, mates: Integers, candidates: Integers
-) -> npt.NDArray[np.float64]:
+    metric: Metric, scale: Scale, totals: Integers, candidates: Integers
+) -> npt.NDArray[np.float64] | None:
     """Expected value of every query under random order; all of them must have a mate."""
-    if not len(mates):
+    if not len(totals):
         return np.empty(0)
-    distinct, number = np.unique(np.column_stack([mates, candidates]), axis=0, return_inverse=True)
-    columns = [np.ascontiguousarray(column) for column in distinct.T]
-    groups = TieGroups.single(columns[0], columns[1])
-    expected = definition(metric).per_query(groups, metric)[1]
+    distinct, number = np.unique(np.column_stack([totals, candidates]), axis=0, return_inverse=True)
+    graded = np.ascontiguousarray(distinct[:, :-1])
+    size = np.ascontiguousarray(distinct[:, -1])
+    entry = definition(metric)
+    if entry.effort is not None and entry.effort(graded, size) > MOST_STEPS:
+        return None
+    expected = entry.per_query(TieGroups.single(graded, size), metric, scale)[1]
     return np.asarray(expected[number.ravel()], np.float64)

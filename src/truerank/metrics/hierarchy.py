@@ -1,0 +1,226 @@
+"""Metrics of graded relevance: H-AP, weighted sums of AP, ASI and NDCG, each with its triple.
+
+Grades are the levels of a hierarchy (the length of the common path, 1 to L) or judgements. Inside
+a tie group, items come in rising order of relevance (lower), falling order (upper) or random order
+(expected).
+"""
+
+from __future__ import annotations
+
+from decimal import Context, Decimal
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from truerank.engine.counts import TieGroups
+from truerank.errors import InputError
+from truerank.jit import interpreted
+from truerank.metrics import kernels
+from truerank.metrics.harmonics import harmonics
+from truerank.metrics.registry import Definition, Metric, Scale, register
+
+__all__ = ["monotone"]
+
+Integers = npt.NDArray[np.int64]
+Reals = npt.NDArray[np.float64]
+
+LARGEST_GRADE = 52
+"""Beyond it 2^grade - 1 is not a float64."""
+
+
+def _numbers(text: str, count: int, what: str) -> list[float]:
+    values = [float(part) for part in text.split(":")]
+    if len(values) != count:
+        raise InputError(
+            f"{what} needs one number for each of {count} levels, coarse to fine. Got {text!r}."
+        )
+    return values
+
+
+def _over(numerator: Reals, denominator: Integers) -> tuple[Reals, Reals]:
+    """Elementwise quotients in double-double; 0 where the denominator is 0."""
+    safe = np.maximum(denominator, 1).astype(np.float64)
+    high = numerator / safe
+    # the rest of a division is exact: numerator - high * safe, by splitting both factors
+    product, error = interpreted(kernels.two_product)(high, safe)
+    low = ((numerator - product) - error) / safe
+    return np.where(denominator > 0, high, 0.0), np.where(denominator > 0, low, 0.0)
+
+
+@lru_cache(maxsize=64)
+def _level_worth(levels: int, alpha: str) -> tuple[float, ...]:
+    """l^alpha for l = 1..L, correctly rounded; the common factor L^alpha cancels in H-AP."""
+    context = Context(prec=60)
+    levels_up = (Decimal(level) for level in range(1, levels + 1))
+    return tuple(float(context.power(level, Decimal(alpha))) for level in levels_up)
+
+
+def _h_ap(groups: TieGroups, metric: Metric, scale: Scale) -> Reals:
+    totals = groups.per_query(groups.graded)
+    custom = metric.option("rel")
+    if custom is not None or scale.judged:
+        values = scale.values
+        if custom is not None:
+            values = np.array(_numbers(custom, len(values), "the rel option of h_ap"))
+        high = np.broadcast_to(values, totals.shape).copy()
+        return _weighted(groups, high, np.zeros_like(high))
+    worth = np.array(_level_worth(len(scale.values), metric.option("alpha") or "1"))
+    return _weighted(groups, *_over(np.broadcast_to(worth, totals.shape), totals))
+
+
+def _sum_wap(groups: TieGroups, metric: Metric, scale: Scale) -> Reals:
+    """The relevance sum_{p <= l} w_p / |items of level >= p| makes H-AP the weighted mean of AP."""
+    totals = groups.per_query(groups.graded)
+    text = metric.option("weights")
+    weights = np.ones(len(scale.values))
+    if text is not None:
+        weights = np.array(_numbers(text, len(weights), "the weights option of sum_wap"))
+    reached = totals[:, ::-1].cumsum(axis=1)[:, ::-1]
+    high, low = _over(np.broadcast_to(weights, totals.shape), reached)
+    exactly = interpreted(kernels.two_sum)
+    for level in range(1, high.shape[1]):  # running sums over the levels, in double-double
+        total, error = exactly(high[:, level - 1], high[:, level])
+        rest = error + (low[:, level - 1] + low[:, level])
+        high[:, level], low[:, level] = exactly(total, rest)
+    return _weighted(groups, high, low)
+
+
+def _weighted(groups: TieGroups, worth: Reals, worth_low: Reals) -> Reals:
+    out = np.empty((3, len(groups)))
+    high, low = harmonics(groups.before, groups.size)
+    kernels.hierarchical_precision(
+        groups.offsets,
+        groups.before,
+        groups.size,
+        groups.graded,
+        worth,
+        worth_low,
+        high,
+        low,
+        out,
+    )
+    return out
+
+
+def _ndcg(groups: TieGroups, metric: Metric, scale: Scale) -> Reals:
+    gain = scale.values
+    if metric.option("gain") != "linear":
+        if (gain != np.rint(gain)).any() or gain.max() > LARGEST_GRADE:
+            raise InputError(
+                f"ndcg's gain 2^grade - 1 needs whole grades up to {LARGEST_GRADE}; "
+                "use ndcg@gain=linear for these judgements."
+            )
+        gain = np.ldexp(1.0, gain.astype(np.int64)) - 1.0
+    totals = groups.per_query(groups.graded)
+    longest = int((groups.before + groups.size).max())
+    cut = longest if metric.cut is None else int(metric.cut)
+    size = min(cut, max(longest, int(totals.sum(axis=1).max()))) + 1
+    high, low = _discounts(1 << (size - 1).bit_length())
+    out = np.empty((3, len(groups)))
+    kernels.discounted_gain(
+        groups.offsets,
+        groups.before,
+        groups.size,
+        groups.graded,
+        totals,
+        gain,
+        cut,
+        high,
+        low,
+        out,
+    )
+    return out
+
+
+@lru_cache(maxsize=4)
+def _discounts(count: int) -> tuple[Reals, Reals]:
+    high, low = np.zeros(count), np.zeros(count)
+    kernels.discount_table(count, high, low)
+    return high, low
+
+
+def _asi(groups: TieGroups, metric: Metric, scale: Scale) -> Reals:
+    out = np.empty((3, len(groups)))
+    kernels.set_intersection(
+        groups.offsets,
+        groups.before,
+        groups.size,
+        groups.graded,
+        groups.per_query(groups.graded),
+        out,
+    )
+    return out
+
+
+def _asi_effort(totals: Integers, candidates: Integers) -> float:
+    """Steps that ASI's chance takes: at each depth, some deviations around the likeliest count."""
+    depth = totals.sum(axis=1)
+    spread = np.minimum(totals, 24 * np.sqrt(totals * depth[:, None] / candidates[:, None]) + 24)
+    return float((depth * spread.sum(axis=1)).sum())
+
+
+def monotone(totals: Integers) -> npt.NDArray[np.bool_]:
+    """Whether Eq. 4 relevance l/|level l| never falls towards finer levels that occur."""
+    queries, levels = totals.shape
+    good = np.ones(queries, bool)
+    for coarse in range(levels):
+        for fine in range(coarse + 1, levels):
+            both = (totals[:, coarse] > 0) & (totals[:, fine] > 0)
+            falls = (coarse + 1) * totals[:, fine] > (fine + 1) * totals[:, coarse]
+            good &= ~(both & falls)
+    return good
+
+
+_HAPPIER = "Ramzi et al., Hierarchical Average Precision Training for Pertinent Image Retrieval"
+
+for _definition in (
+    Definition(
+        "h_ap",
+        "hierarchical average precision",
+        "AP in which an item counts by its relevance: (l/L)^alpha shared by the items whose common "
+        "path with the query has length l",
+        f"{_HAPPIER}, ECCV 2022",
+        _h_ap,
+        graded=True,
+        options={"alpha": "positive", "rel": "numbers"},
+        examples=("h_ap", "h_ap@alpha=3", "h_ap@alpha=0.5"),
+    ),
+    Definition(
+        "sum_wap",
+        "weighted mean of the levels' AP",
+        "mean, with weights, of the AP at each level that has a mate; always prefers finer matches",
+        f"{_HAPPIER}, ECCV 2022, supplementary A.2",
+        _sum_wap,
+        graded=True,
+        options={"weights": "numbers"},
+        examples=("sum_wap",),
+    ),
+    Definition(
+        "asi",
+        "average set intersection",
+        "overlap of the first n items with the n best possible ones, level by level, averaged over "
+        "n up to the number of relevant items",
+        "Sun et al., Dynamic Metric Learning: Towards a Scalable Metric Space to Accommodate "
+        "Multiple Semantic Scales, CVPR 2021",
+        _asi,
+        graded=True,
+        levels=True,
+        effort=_asi_effort,
+        examples=("asi", "asi@level=1", "asi@level=mean"),
+    ),
+    Definition(
+        "ndcg",
+        "normalised discounted cumulative gain",
+        "sum of (2^grade - 1)/log2(1 + rank), divided by that of the best order of all items; with "
+        "@k only ranks up to k count",
+        "Jarvelin & Kekalainen, Cumulated gain-based evaluation of IR techniques, TOIS 2002; "
+        "Burges et al., ICML 2005",
+        _ndcg,
+        graded=True,
+        cut="number or none",
+        options={"gain": ("exponential", "linear")},
+        examples=("ndcg", "ndcg@5", "ndcg@gain=linear"),
+    ),
+):
+    register(_definition)

@@ -1,0 +1,194 @@
+"""Views: who is relevant to whom at one level, in a tree, or by judgement, and who never meets.
+
+A view gives, for any block of queries, the relevant gallery items (with a grade from 1 up where
+there is more than one kind of relevant) and the excluded ones. What is excluded is the same in
+every view of a task.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from truerank.pairs import CodeIndex, Codes, Mask, PairList, count_matches
+
+__all__ = ["BlockPairs", "Equality", "Exclusions", "GradeView", "LabelView", "TreeView", "View"]
+
+Rows = npt.NDArray[np.int64]
+_CHUNK = 1024
+
+
+@dataclass(frozen=True)
+class BlockPairs:
+    """For a block of queries (numbered from 0): its relevant and its excluded gallery items."""
+
+    relevant: PairList
+    grade: npt.NDArray[np.int64]
+    """Grade of each relevant pair, from 1."""
+    excluded: PairList
+
+
+@dataclass(frozen=True)
+class Equality:
+    """A rule by codes: a query and an item with equal codes never meet."""
+
+    query: Codes
+    item: Codes
+    index: CodeIndex
+
+    @staticmethod
+    def of(query: Codes, item: Codes) -> Equality:
+        """Build the index of the items."""
+        return Equality(query, item, CodeIndex(item))
+
+    def holds(self, rows: Rows, pairs: PairList) -> npt.NDArray[np.bool_]:
+        """Which pairs the rule keeps apart."""
+        code = self.query[rows][pairs.query]
+        same: npt.NDArray[np.bool_] = (code == self.item[pairs.item]) & (code >= 0)
+        return same
+
+
+class Exclusions:
+    """Pairs that never meet: shared ids, same label and group, and masks."""
+
+    def __init__(self, rules: list[Equality], masks: list[Mask], columns: Rows | None) -> None:
+        self.rules, self.masks, self._columns = rules, masks, columns
+
+    def masked(self, rows: Rows) -> list[PairList]:
+        """The pairs of each mask."""
+        return [mask.pairs(rows, self._columns) for mask in self.masks]
+
+    def pairs(self, rows: Rows, items: int) -> PairList:
+        """Every excluded pair of these queries, once."""
+        found: list[PairList] = []
+        for number, rule in enumerate(self.rules):
+            pairs = rule.index.pairs(rule.query[rows])
+            found.append(pairs.where(~self._by_rules(rows, pairs, number)))
+        for masked in self.masked(rows):
+            fresh = ~self._by_rules(rows, masked, len(self.rules))
+            for earlier in found[len(self.rules) :]:
+                fresh &= ~masked.isin(earlier, items)
+            found.append(masked.where(fresh))
+        return PairList.concatenate(found) if found else PairList.empty()
+
+    def covers(self, rows: Rows, pairs: PairList, items: int) -> npt.NDArray[np.bool_]:
+        """Which of these pairs are excluded."""
+        out = self._by_rules(rows, pairs, len(self.rules))
+        for masked in self.masked(rows):
+            out |= pairs.isin(masked, items)
+        return out
+
+    def _by_rules(self, rows: Rows, pairs: PairList, first: int) -> npt.NDArray[np.bool_]:
+        out = np.zeros(len(pairs), bool)
+        for rule in self.rules[:first]:
+            out |= rule.holds(rows, pairs)
+        return out
+
+
+class View(ABC):
+    """One notion of relevance over the queries and the gallery items that take part."""
+
+    grades = 1
+    """Number of distinct grades."""
+
+    def __init__(self, exclusions: Exclusions, queries: int, items: int) -> None:
+        self.exclusions, self.queries, self.items = exclusions, queries, items
+        self.mates = self._count_mates()
+        """Number of relevant items of every query."""
+
+    @abstractmethod
+    def candidates(self, rows: Rows) -> PairList:
+        """Pairs that are relevant unless excluded."""
+
+    def grade(self, rows: Rows, pairs: PairList) -> npt.NDArray[np.int64]:
+        """Grade of each pair."""
+        return np.ones(len(pairs), np.int64)
+
+    def block(self, rows: Rows) -> BlockPairs:
+        """The relevant and the excluded items of these queries."""
+        pairs = self.candidates(rows)
+        grade = self.grade(rows, pairs)
+        kept = ~self.exclusions.covers(rows, pairs, self.items)
+        excluded = self.exclusions.pairs(rows, self.items)
+        return BlockPairs(pairs.where(kept), grade[kept], excluded)
+
+    def _count_mates(self) -> Codes:
+        counts = np.zeros(self.queries, np.int64)
+        for start in range(0, self.queries, _CHUNK):
+            rows = np.arange(start, min(start + _CHUNK, self.queries))
+            pairs = self.candidates(rows)
+            kept = pairs.where(~self.exclusions.covers(rows, pairs, self.items))
+            counts[rows] = np.bincount(kept.query, minlength=len(rows))
+        return counts
+
+
+class LabelView(View):
+    """Relevant: the same label."""
+
+    def __init__(self, query: Codes, item: Codes, exclusions: Exclusions) -> None:
+        self.query, self.item = query, item
+        self._index = CodeIndex(item)
+        super().__init__(exclusions, len(query), len(item))
+
+    def candidates(self, rows: Rows) -> PairList:
+        """See View."""
+        return self._index.pairs(self.query[rows])
+
+    def _count_mates(self) -> Codes:
+        """Without masks, no pair needs listing: inclusion and exclusion over the rules."""
+        if self.exclusions.masks:
+            return super()._count_mates()
+        counts = count_matches([self.query], [self.item])
+        rules = self.exclusions.rules
+        for some in range(1, 1 << len(rules)):
+            chosen = [rule for bit, rule in enumerate(rules) if some >> bit & 1]
+            both = count_matches(
+                [self.query, *(rule.query for rule in chosen)],
+                [self.item, *(rule.item for rule in chosen)],
+            )
+            counts += both if len(chosen) % 2 == 0 else -both
+        return counts
+
+
+class TreeView(LabelView):
+    """Relevant: the same path down to `lowest`; the grade is the length of the common path."""
+
+    def __init__(
+        self, query: list[Codes], item: list[Codes], lowest: int, exclusions: Exclusions
+    ) -> None:
+        self._query_paths, self._item_paths = query, item
+        self.lowest, self.grades = lowest, len(query)
+        super().__init__(query[lowest - 1], item[lowest - 1], exclusions)
+
+    def grade(self, rows: Rows, pairs: PairList) -> npt.NDArray[np.int64]:
+        """See View: paths are nested, so the levels that agree can be counted."""
+        length = np.full(len(pairs), self.lowest, np.int64)
+        for query, item in zip(
+            self._query_paths[self.lowest :], self._item_paths[self.lowest :], strict=True
+        ):
+            length += query[rows][pairs.query] == item[pairs.item]
+        return length
+
+
+class GradeView(View):
+    """Relevant: a judgement above zero; the grade numbers the distinct judgements, lowest 1."""
+
+    def __init__(
+        self, judgements: Mask, columns: Rows | None, exclusions: Exclusions, items: int
+    ) -> None:
+        self._judgements, self._columns = judgements, columns
+        self.values = judgements.distinct()
+        self.grades = max(1, len(self.values))
+        super().__init__(exclusions, judgements.shape[0], items)
+
+    def candidates(self, rows: Rows) -> PairList:
+        """See View."""
+        return self._judgements.pairs(rows, self._columns)
+
+    def grade(self, rows: Rows, pairs: PairList) -> npt.NDArray[np.int64]:
+        """See View."""
+        judged = self._judgements.grades(rows, self._columns)
+        return np.searchsorted(self.values, judged).astype(np.int64) + 1

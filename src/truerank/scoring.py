@@ -1,0 +1,308 @@
+"""From a task and its space to scores: which passes are needed, and what each metric makes of them.
+
+One pass over queries x gallery serves every metric that can share it: the levels of a tree all come
+from the lengths of common paths. Labels that form no tree need a pass for each level asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from truerank import engine
+from truerank.engine.counts import TieGroups
+from truerank.errors import InputError
+from truerank.metrics import hierarchy, registry
+from truerank.metrics.average import class_mean, mean
+from truerank.metrics.registry import Metric, Scale
+from truerank.relevance import GradeView, View
+from truerank.result import PerQuery, Score
+from truerank.severity import Severity
+from truerank.space import Space
+from truerank.stats.chance import chance_per_query
+from truerank.task import Task
+
+__all__ = ["Findings", "score"]
+
+Integers = npt.NDArray[np.int64]
+Reals = npt.NDArray[np.float64]
+
+_PARALLEL_GROUPS = 1 << 15
+"""From this many tie groups on, a block's queries are shared between threads."""
+
+
+@dataclass
+class Findings:
+    """What the passes saw besides the scores."""
+
+    ties: dict[str, int] = field(default_factory=lambda: {"queries": 0, "groups": 0})
+    hierarchy: dict[str, Any] | None = None
+    severity: Severity | None = None
+
+
+@dataclass
+class Column:
+    """One metric's values as they come in: grades of at least `grade` are relevant."""
+
+    metric: Metric
+    grade: int
+    scale: Scale
+    values: Reals
+    totals: Integers
+    candidates: Integers
+
+    @staticmethod
+    def of(metric: Metric, grade: int, scale: Scale, queries: int) -> Column:
+        """An empty column."""
+        graded = registry.definition(metric).graded and metric.option("level") is None
+        grades = len(scale.values) if graded else 1
+        return Column(
+            metric,
+            0 if graded else grade,
+            scale if graded else Scale(np.ones(1)),
+            np.full((3, queries), np.nan),
+            np.zeros((queries, grades), np.int64),
+            np.zeros(queries, np.int64),
+        )
+
+
+@dataclass
+class Pass:
+    """One view and the columns filled from it."""
+
+    view: View
+    scale: Scale
+    columns: list[Column] = field(default_factory=list)
+
+
+def score(
+    task: Task,
+    space: Space,
+    metrics: list[Metric],
+    *,
+    average: str,
+    device: str,
+    threads: int | None,
+    progress: Callable[[int, int], None] | None,
+) -> tuple[dict[str, Score], Findings]:
+    """Every metric's score, by its string."""
+    wanted = list(dict.fromkeys(part for metric in metrics for part in _parts(task, metric)))
+    passes = _plan(task, wanted)
+    findings = Findings()
+    threads = threads or engine.available_cores()
+    work = [int((p.view.mates > 0).sum()) * space.gallery for p in passes]
+    with ThreadPoolExecutor(threads) as pool:
+        for number, current in enumerate(passes):
+            before = sum(work[:number])
+            tick = None
+            if progress is not None:
+                tick = _shifted(progress, before, sum(work))
+            blocks = engine.tie_groups(
+                current.view, space, device=device, threads=threads, progress=tick
+            )
+            _fill(task, current, blocks, findings, pool, threads, first=number == 0)
+    scored = {c.metric: _score(c, task, average) for p in passes for c in p.columns}
+    return {str(metric): _combine(task, metric, scored) for metric in metrics}, findings
+
+
+def _shifted(
+    progress: Callable[[int, int], None], before: int, total: int
+) -> Callable[[int, int], None]:
+    return lambda done, _: progress(before + done, total)
+
+
+# -- what is asked for ------------------------------------------------------------------------
+
+
+def _depth(task: Task) -> int:
+    return 1 if task.levels is None else len(task.levels)
+
+
+def _parts(task: Task, metric: Metric) -> list[Metric]:
+    """A mean over levels is made of the metric at each level."""
+    if metric.option("level") != "mean":
+        return [metric]
+    return [metric.at_level(level) for level in range(1, _depth(task) + 1)]
+
+
+def _level(task: Task, metric: Metric) -> int:
+    """The number of the level that a metric is asked for; the finest if none is named."""
+    text = metric.option("level")
+    depth = _depth(task)
+    if text is None:
+        return depth
+    names = [] if task.levels is None else task.levels.names
+    if text in names:
+        return names.index(text) + 1
+    if text.isdigit() and 1 <= int(text) <= depth:
+        return int(text)
+    known = ", ".join(names) if names else "1"
+    raise InputError(f"there is no level {text!r} in {metric}; the levels are {known}.")
+
+
+def _plan(task: Task, metrics: list[Metric]) -> list[Pass]:
+    levels = {metric: _level(task, metric) for metric in metrics}
+    graded = [m for m in metrics if registry.definition(m).graded and m.option("level") is None]
+    queries = task.queries
+    if task.levels is None:
+        view = task.view
+        assert isinstance(view, GradeView)
+        scale = Scale(view.values.astype(np.float64), judged=True)
+        columns = [Column.of(metric, 1, scale, queries) for metric in metrics]
+        return [Pass(view, scale, columns)]
+    depth = len(task.levels)
+    plain = [metric for metric in metrics if metric not in graded]
+    scale = Scale(np.arange(1.0, depth + 1))
+    lowest = 1 if graded else min(levels.values())
+    if lowest < depth and task.levels.is_tree:
+        columns = [Column.of(metric, levels[metric], scale, queries) for metric in metrics]
+        return [Pass(task.tree_view(lowest), scale, columns)]
+    passes: dict[int, Pass] = {}
+    for metric in plain:
+        level = levels[metric]
+        if level not in passes:
+            passes[level] = Pass(task.level_view(level), Scale(np.ones(1)))
+        passes[level].columns.append(Column.of(metric, 1, scale, queries))
+    in_order = [passes[level] for level in sorted(passes, reverse=True)]
+    if graded:
+        columns = [Column.of(metric, 0, scale, queries) for metric in graded]
+        in_order.append(Pass(task.tree_view(), scale, columns))
+    return in_order
+
+
+# -- what is seen -----------------------------------------------------------------------------
+
+
+def _fill(
+    task: Task,
+    current: Pass,
+    blocks: Iterator[tuple[Integers, TieGroups]],
+    findings: Findings,
+    pool: ThreadPoolExecutor,
+    threads: int,
+    *,
+    first: bool,
+) -> None:
+    depth = _depth(task)
+    whole = current.view.grades == depth > 1 and not current.scale.judged
+    nearest = np.zeros(task.queries, np.int64)
+    monotone = np.ones(task.queries, bool)
+    for block, groups in blocks:
+        parts: dict[int, tuple[Integers, TieGroups]] = {0: (np.arange(len(groups)), groups)}
+        for column in current.columns:
+            if column.grade not in parts:
+                parts[column.grade] = groups.at_least(column.grade)
+            chosen, some = parts[column.grade]
+            rows = block[chosen]
+            column.values[:, rows] = _values(column, some, pool, threads)
+            column.totals[rows] = some.per_query(some.graded)
+            column.candidates[rows] = some.candidates
+        if first:
+            mixed = groups.per_query(groups.ambiguous.astype(np.int64))
+            findings.ties["groups"] += int(mixed.sum())
+            findings.ties["queries"] += int((mixed > 0).sum())
+        if whole:
+            nearest[block] = Severity.nearest_level(groups)
+            monotone[block] = hierarchy.monotone(groups.per_query(groups.graded))
+    if whole and task.levels is not None and getattr(current.view, "lowest", 1) == 1:
+        counted = current.view.mates > 0
+        share = float(np.mean(~monotone[counted])) if counted.any() else 0.0
+        findings.hierarchy = {"levels": task.levels.names, "non_monotone_share": share}
+        findings.severity = Severity.of(task, nearest)
+
+
+def _values(column: Column, groups: TieGroups, pool: ThreadPoolExecutor, threads: int) -> Reals:
+    per_query = registry.definition(column.metric).per_query
+    if not len(groups):
+        return np.empty((3, 0))
+    if len(groups.size) < _PARALLEL_GROUPS or threads == 1:
+        return per_query(groups, column.metric, column.scale)
+    share = np.linspace(0, len(groups.size), threads + 1)
+    cuts = np.unique(np.searchsorted(groups.offsets, share))
+    parts = [
+        pool.submit(per_query, groups.part(start, stop), column.metric, column.scale)
+        for start, stop in pairwise(cuts.tolist())
+    ]
+    return np.concatenate([part.result() for part in parts], axis=1)
+
+
+# -- what it amounts to -----------------------------------------------------------------------
+
+
+def _score(column: Column, task: Task, average: str) -> Score:
+    entry = registry.definition(column.metric)
+    has_mates = column.totals.sum(axis=1) > 0
+    counts = has_mates if task.no_mate == "report" else np.ones(task.queries, bool)
+    chance = np.full(task.queries, np.nan)
+    known = chance_per_query(
+        column.metric, column.scale, column.totals[has_mates], column.candidates[has_mates]
+    )
+    if known is not None:
+        chance[has_mates] = known
+    if task.no_mate == "zero":
+        column.values[:, ~has_mates] = 0.0
+        chance[~has_mates] = 0.0
+
+    def averaged(values: Reals) -> float:
+        if average == "class":
+            return class_mean(values[counts], task.query_codes[counts])
+        return mean(values[counts])
+
+    lower, expected, upper = (averaged(values) for values in column.values)
+    defined = bool(counts.any())
+    return Score(
+        str(column.metric),
+        lower if entry.higher_is_better else upper,
+        lower,
+        expected,
+        upper,
+        chance=averaged(chance) if defined and known is not None else None,
+        n=int(counts.sum()),
+        reason=None if defined else "not defined: no query has a mate in the gallery",
+        per_query=PerQuery(*column.values),
+    )
+
+
+def _combine(task: Task, metric: Metric, scored: dict[Metric, Score]) -> Score:
+    """The score itself, or the plain mean of the levels' scores."""
+    parts = [scored[part] for part in _parts(task, metric)]
+    if metric.option("level") != "mean":
+        return parts[0]
+    undefined = [part.reason for part in parts if part.reason]
+
+    def averaged(end: str) -> float:
+        return float("nan") if undefined else mean(np.array([getattr(p, end) for p in parts]))
+
+    chances = [part.chance for part in parts if part.chance is not None]
+    return Score(
+        str(metric),
+        averaged("value"),
+        averaged("lower"),
+        averaged("expected"),
+        averaged("upper"),
+        chance=mean(np.array(chances)) if len(chances) == len(parts) else None,
+        n=max(part.n for part in parts),
+        reason=undefined[0] if undefined else None,
+        per_query=_mean_over_levels([p.per_query for p in parts if p.per_query is not None]),
+    )
+
+
+def _mean_over_levels(parts: list[PerQuery]) -> PerQuery:
+    """Each query's mean over the levels at which it has a mate, NaN where there is none."""
+    ends = []
+    for end in ("lower", "expected", "upper"):
+        table = np.stack([getattr(part, end) for part in parts])
+        held = ~np.isnan(table)
+        total = np.where(held, table, 0.0)
+        running = total[0]
+        for level in total[1:]:
+            running = running + level
+        with np.errstate(invalid="ignore"):
+            ends.append(running / np.where(held.any(axis=0), held.sum(axis=0), np.nan))
+    return PerQuery(*ends)

@@ -1,0 +1,73 @@
+"""How bad are the errors? The level that each query shares with the item found first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from truerank.engine.counts import TieGroups
+from truerank.wording import count
+
+if TYPE_CHECKING:
+    from truerank.task import Task
+
+__all__ = ["Severity"]
+
+Integers = npt.NDArray[np.int64]
+NONE = "none"
+
+
+@dataclass(frozen=True)
+class Severity:
+    """Top-1 errors by the finest level that query and found item share; ties count as the worst."""
+
+    queries: int
+    errors: int
+    by_level: dict[str, int]
+    """Level name to number of errors; "none" where not even the coarsest level is shared."""
+    by_class: dict[Any, dict[str, int]]
+    """The same for each finest label that has errors."""
+
+    @staticmethod
+    def nearest_level(groups: TieGroups) -> Integers:
+        """For each query the level of the first item, the lowest one where several come first."""
+        first = groups.offsets[:-1]
+        top = groups.graded[first]
+        lowest = np.argmax(top > 0, axis=1) + 1
+        other = top.sum(axis=1) < groups.size[first]
+        return np.where((groups.before[first] > 0) | other, 0, lowest).astype(np.int64)
+
+    @staticmethod
+    def of(task: Task, nearest: Integers) -> Severity:
+        """Count the errors among the queries that have a mate to find."""
+        assert task.levels is not None
+        depth = len(task.levels)
+        names = [NONE, *task.levels.names[:-1]]
+        wrong = (nearest < depth) & (task.mates > 0)
+
+        def tally(which: npt.NDArray[np.bool_]) -> dict[str, int]:
+            found = np.bincount(nearest[which], minlength=depth).tolist()
+            return {name: number for name, number in zip(names, found, strict=True) if number}
+
+        values = task.levels.finest.values
+        by_class = {
+            values[code]: tally(wrong & (task.query_codes == code))
+            for code in np.unique(task.query_codes[wrong]).tolist()
+        }
+        return Severity(int((task.mates > 0).sum()), int(wrong.sum()), tally(wrong), by_class)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values, without the classes."""
+        return {"queries": self.queries, "errors": self.errors, "by_level": self.by_level}
+
+    def __str__(self) -> str:
+        if not self.errors:
+            return f"No top-1 error in {count(self.queries, 'query')}."
+        parts = [
+            f"{number:,} share {'nothing' if name == NONE else f'level {name}'}"
+            for name, number in reversed(self.by_level.items())
+        ]
+        return f"Of {count(self.errors, 'top-1 error')}, {', '.join(parts)}."

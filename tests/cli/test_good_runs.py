@@ -1,0 +1,381 @@
+"""Runs that end well: what is printed and written is the result that evaluate returns."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pytest
+from pyarrow import parquet
+
+import truerank
+from tests.cli.driving import Outcome, run
+from tests.files.samples import (
+    CLASSES,
+    EMBEDDINGS,
+    FAMILIES,
+    GROUPS,
+    IDS,
+    LABELS,
+    ROWS,
+    expected,
+    scores,
+)
+
+SCHEMA = json.loads((Path(truerank.__file__).parent / "result.schema.json").read_text())
+
+
+def succeed(*arguments: object) -> Outcome:
+    outcome = run("evaluate", *arguments)
+    assert outcome.status == 0, outcome
+    assert outcome.err == "", outcome
+    return outcome
+
+
+@pytest.fixture
+def simple(data: Path) -> list[object]:
+    return [data / "embeddings.npy", "--labels", data / "labels.csv"]
+
+
+@pytest.fixture
+def by_hand(tmp_path: Path) -> list[object]:
+    """Row 0 finds its mate, row 1 too, row 2 has two candidates at 90 and its mate at 45 degrees,
+    row 3 is as near to its mate as to each of the others."""
+    np.save(tmp_path / "by_hand.npy", [[0.0, 1.0], [0.0, 2.0], [1.0, 0.0], [1.0, 1.0]])
+    (tmp_path / "by_hand.csv").write_text("a\na\nb\nb\n")
+    return [tmp_path / "by_hand.npy", "--labels", tmp_path / "by_hand.csv"]
+
+
+# --- formats
+
+
+def test_the_table_shows_percent_and_both_ends_of_a_tie(by_hand: list[object]) -> None:
+    lines = succeed(*by_hand, "-m", "hit@1").out.splitlines()
+    header = next(line for line in lines if "metric" in line).split()
+    row = next(line for line in lines if "hit@1" in line).split()
+    shown = dict(zip(header, row, strict=True))
+    # Row 3 ties with three candidates, of which one is its mate: 0, 1/3 or 1 of four.
+    assert shown["score"] == "75.00"
+    assert shown["expected"] == "83.33"
+    assert shown["upper"] == "100.00"
+    assert shown["chance"] == "33.33"
+    assert shown["queries"] == "4"
+    text = " ".join(" ".join(lines).split())
+    assert "4 queries leave-one-out, cosine distance" in text
+    assert "Ties between relevant and other items in 1 " in text
+
+
+def test_json_on_stdout(simple: list[object]) -> None:
+    text = succeed(*simple, "--format", "json").out
+    data = json.loads(text)
+    jsonschema.validate(data, SCHEMA)
+    for name, score in expected().items():
+        score.pop("per_query")
+        assert data["scores"][name] == score
+
+
+def test_csv_on_stdout_is_at_full_precision(simple: list[object]) -> None:
+    rows = list(csv.DictReader(io.StringIO(succeed(*simple, "--format", "csv").out)))
+    assert [row["metric"] for row in rows] == list(expected())
+    for row in rows:
+        score = expected()[row["metric"]]
+        for name in ("value", "lower", "expected", "upper", "chance"):
+            assert float(row[name]) == score[name]
+        assert int(row["n"]) == ROWS
+
+
+def test_markdown_on_stdout(by_hand: list[object]) -> None:
+    lines = succeed(*by_hand, "-m", "hit@1 map@r", "--format", "markdown").out.splitlines()
+    assert lines == [
+        "| metric | score | expected | upper | chance | queries |",
+        "| --- | ---: | ---: | ---: | ---: | ---: |",
+        "| hit@1 | 75.00 | 83.33 | 100.00 | 33.33 | 4 |",
+        "| map@r | 75.00 | 83.33 | 100.00 | 33.33 | 4 |",
+    ]
+
+
+def test_latex_on_stdout(by_hand: list[object]) -> None:
+    text = succeed(*by_hand, "-m", "r_precision", "--format", "latex").out
+    assert text.startswith("\\begin{tabular}{lrrrrr}\n\\toprule\n")
+    assert r"r\_precision & 75.00 & 83.33 & 100.00 & 33.33 & 4 \\" in text
+    assert text.endswith("\\bottomrule\n\\end{tabular}\n")
+
+
+@pytest.mark.parametrize("columns", ["20", "40", "200"])
+def test_no_number_is_cut_off_in_a_pipe(
+    columns: str, simple: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What goes into a file or a pipe has no width; a table must not lose its digits to one."""
+    monkeypatch.setenv("COLUMNS", columns)
+    text = succeed(*simple, "-m", "map@10,divisor=min hit@1").out
+    assert "…" not in text
+    assert "map@10,divisor=min" in text
+    assert f"{100 * expected(metrics='hit@1')['hit@1']['value']:.2f}" in text
+
+
+# --- options
+
+
+def test_metrics_are_divided_by_commas_or_spaces(simple: list[object]) -> None:
+    wanted = ["map@10,divisor=min", "hit@5", "map@r"]
+    for text in (
+        "map@10,divisor=min hit@5 map@r",
+        "map@10,divisor=min,hit@5,map@r",
+        " map@10,divisor=min , hit@5  map@r ",
+        "map_cut_10,divisor=min cmc@5 mean_average_precision_at_r",
+    ):
+        data = json.loads(succeed(*simple, "-m", text, "--format", "json").out)
+        assert list(data["scores"]) == wanted
+
+
+def test_all_metrics(simple: list[object]) -> None:
+    outcome = run("evaluate", *simple, "-m", "all", "--format", "json")
+    assert outcome.status == 0
+    wanted = truerank.evaluate(EMBEDDINGS, LABELS, metrics="all")
+    assert list(json.loads(outcome.out)["scores"]) == list(wanted)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options"),
+    [
+        (["--distance", "euclidean"], {"distance": "euclidean"}),
+        (["--distance", "dot", "--threads", "1"], {"distance": "dot"}),
+        (["--average", "class"], {"average": "class"}),
+        (["--device", "reference"], {"device": "reference"}),
+        (["--junk-label", "0003"], {"junk_labels": ["0003"]}),
+        (["--junk-label", "0003", "--junk-label", "0005"], {"junk_labels": ["0003", "0005"]}),
+        (
+            ["--junk-label", "0003", "--no-mate", "zero"],
+            {"junk_labels": ["0003"], "no_mate": "zero"},
+        ),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_options_are_obeyed(
+    arguments: list[str], options: dict[str, Any], simple: list[object], tmp_path: Path
+) -> None:
+    path = tmp_path / "result.json"
+    succeed(*simple, *arguments, "-o", path)
+    assert scores(truerank.Result.from_json(path)) == expected(**options)
+
+
+def test_a_note_goes_to_stderr_and_the_result_to_stdout(simple: list[object]) -> None:
+    outcome = run("evaluate", *simple, "-m", "recall@1", "--format", "csv")
+    assert outcome.status == 0
+    assert outcome.err.startswith("truerank: note: recall@1 is")
+    assert len(outcome.err.splitlines()) == 1
+    assert outcome.out.startswith("metric,")
+
+
+# --- a gallery, levels, tasks
+
+
+def test_a_gallery(data: Path, tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    outcome = succeed(
+        *(data / "query.npy", "--labels", data / "query.csv"),
+        *("--gallery", data / "gallery.npy", "--gallery-labels", data / "gallery.csv"),
+        *("-o", path),
+    )
+    assert "18 queries against 18 gallery items" in outcome.out
+    wanted = truerank.evaluate(
+        EMBEDDINGS[1::2],
+        LABELS[1::2],
+        gallery=EMBEDDINGS[::2],
+        gallery_labels=LABELS[::2],
+    )
+    assert scores(truerank.Result.from_json(path)) == scores(wanted)
+
+
+def test_levels_groups_and_ids_from_one_table(data: Path, tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    outcome = succeed(data / "embeddings.npy", "--labels", data / "all.csv", "-o", path)
+    assert "rows that share an id" in " ".join(outcome.out.split())
+    labels = list(zip(FAMILIES, LABELS, strict=True))
+    wanted = truerank.evaluate(EMBEDDINGS, labels, query_groups=GROUPS, query_ids=IDS)
+    found = truerank.Result.from_json(path)
+    assert scores(found) == scores(wanted)
+
+
+def test_levels_choose_the_label(data: Path, tmp_path: Path) -> None:
+    """--levels level1 makes the families the labels."""
+    path = tmp_path / "result.json"
+    succeed(
+        *(data / "embeddings.npy", "--labels", data / "all.csv"),
+        *("--levels", "level1", "-o", path),
+    )
+    wanted = truerank.evaluate(EMBEDDINGS, FAMILIES, query_groups=GROUPS, query_ids=IDS)
+    assert scores(truerank.Result.from_json(path)) == scores(wanted)
+
+
+def test_a_hidden_task_and_a_shuffled_submission(data: Path, tmp_path: Path) -> None:
+    result, table = tmp_path / "result.json", tmp_path / "queries.csv"
+    succeed(
+        *(data / "submission.npz", "--task", data / "hidden.task"),
+        *("-o", result, "--per-query", table),
+    )
+    assert scores(truerank.Result.from_json(result)) == expected()
+    rows = list(csv.DictReader(table.open(encoding="utf-8", newline="")))
+    assert [row["id"] for row in rows] == [f"image-{row:03d}" for row in range(ROWS)]
+    assert [float(row["map@r:lower"]) for row in rows] == pytest.approx(
+        truerank.evaluate(EMBEDDINGS, LABELS)["map@r"].per_query.lower.tolist(), abs=0
+    )
+
+
+def test_a_task_without_ids_takes_rows_in_order(data: Path, tmp_path: Path) -> None:
+    task = tmp_path / "plain.task"
+    truerank.Task(LABELS[1::2], gallery_labels=LABELS[::2]).save(task)
+    found = succeed(
+        *(data / "query.npy", "--task", task, "--gallery", data / "gallery.npy"),
+        *("--format", "json"),
+    )
+    wanted = truerank.evaluate(
+        EMBEDDINGS[1::2], LABELS[1::2], gallery=EMBEDDINGS[::2], gallery_labels=LABELS[::2]
+    )
+    assert json.loads(found.out)["scores"]["map"]["value"] == wanted["map"].value
+
+
+def test_a_similarity_matrix(data: Path, tmp_path: Path) -> None:
+    similarity = EMBEDDINGS[1::2] @ EMBEDDINGS[::2].T
+    np.save(tmp_path / "similarity.npy", similarity)
+    found = succeed(
+        *(tmp_path / "similarity.npy", "--labels", data / "query.csv"),
+        *("--gallery-labels", data / "gallery.csv", "--distance", "similarity"),
+        *("--format", "json"),
+    )
+    wanted = truerank.evaluate(
+        similarity, LABELS[1::2], gallery_labels=LABELS[::2], distance="similarity"
+    )
+    assert json.loads(found.out)["scores"]["map"]["value"] == wanted["map"].value
+
+
+# --- files
+
+
+def test_the_json_file_is_valid_and_reads_back(simple: list[object], tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    printed = succeed(*simple, "-o", path).out
+    data = json.loads(path.read_text(encoding="utf-8"))
+    jsonschema.validate(data, SCHEMA)
+    result = truerank.Result.from_json(path)
+    assert scores(result) == expected()
+    assert result.to_dict() == data
+    again = tmp_path / "again.json"
+    result.to_json(again)
+    assert again.read_bytes() == path.read_bytes()
+    assert "map@r" in printed  # the table is printed as well
+    assert os.listdir(tmp_path) in (["result.json", "again.json"], ["again.json", "result.json"])
+
+
+def test_an_undefined_metric_is_null_with_its_reason(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "alone.csv").write_text("\n".join(str(row) for row in range(ROWS)))
+    path = tmp_path / "result.json"
+    arguments = (data / "embeddings.npy", "--labels", tmp_path / "alone.csv", "-o", path)
+    outcome = succeed(*arguments, "-m", "map@r")
+    assert "no query has a mate" in " ".join(outcome.out.split())
+    written = json.loads(path.read_text())
+    jsonschema.validate(written, SCHEMA)
+    assert written["scores"]["map@r"]["value"] is None
+    assert "no query has a mate" in written["scores"]["map@r"]["reason"]
+    succeed(*arguments)
+    written = json.loads(path.read_text())
+    jsonschema.validate(written, SCHEMA)
+    assert written["scores"] == {}
+    assert "map@r" in written["skipped"]
+
+
+def per_query_columns() -> dict[str, list[float | None]]:
+    return {
+        f"{metric}:{end}": [None if value != value else value for value in values.tolist()]
+        for metric, score in truerank.evaluate(EMBEDDINGS, CLASSES, query_ids=IDS).items()
+        for end in ("lower", "expected", "upper")
+        if (values := getattr(score.per_query, end)) is not None
+    }
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".CSV"])
+def test_a_table_of_queries(suffix: str, data: Path, tmp_path: Path) -> None:
+    labels = tmp_path / "labels.csv"
+    labels.write_text(
+        "\n".join(["label,id", *(f"{a},{b}" for a, b in zip(LABELS, IDS, strict=True))])
+    )
+    path = tmp_path / f"queries{suffix}"
+    succeed(data / "embeddings.npy", "--labels", labels, "--per-query", path)
+    wanted = per_query_columns()
+    if suffix == ".parquet":
+        table = parquet.read_table(path)
+        assert table.column_names == ["query", "id", *wanted]
+        found = table.to_pydict()
+    else:
+        with path.open(encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+        assert list(rows[0]) == ["query", "id", *wanted]
+        found = {name: [row[name] for row in rows] for name in rows[0]}
+        found["query"] = [int(number) for number in found["query"]]
+        for name in wanted:
+            found[name] = [float(cell) if cell else None for cell in found[name]]
+    assert found["query"] == list(range(ROWS))
+    assert found["id"] == IDS
+    for name, values in wanted.items():
+        assert found[name] == values
+
+
+def test_queries_without_a_mate_have_empty_cells(data: Path, tmp_path: Path) -> None:
+    labels = tmp_path / "labels.csv"
+    labels.write_text("\n".join(["alone", *LABELS[1:]]))
+    path = tmp_path / "queries.csv"
+    outcome = succeed(
+        data / "embeddings.npy", "--labels", labels, "--per-query", path, "-m", "hit@1"
+    )
+    assert "without a mate left out: 1 singleton" in " ".join(outcome.out.split())
+    lines = path.read_text().splitlines()
+    assert lines[1] == "0,,,"
+    assert "" not in lines[2].split(",")
+
+
+def test_a_file_name_may_hold_spaces_and_accents(data: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "my résults, run 1"
+    folder.mkdir()
+    copy = folder / "émbeddings.npy"
+    copy.write_bytes((data / "embeddings.npy").read_bytes())
+    succeed(copy, "--labels", data / "labels.csv", "-o", folder / "ré sult.json")
+    assert scores(truerank.Result.from_json(folder / "ré sult.json")) == expected()
+
+
+# --- help
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--help"], ["Usage: truerank", "evaluate", "demo"]),
+        (["-h"], ["Usage: truerank", "evaluate"]),
+        (
+            ["evaluate", "--help"],
+            ["--labels", "--gallery", "--levels", "--task", "--junk-label", "--per-query", ".npy"],
+        ),
+        (["demo", "--help"], ["Usage: truerank demo"]),
+        (["--version"], ["truerank", truerank.__version__]),
+    ],
+    ids=" ".join,
+)
+def test_help_and_version(arguments: list[str], words: list[str]) -> None:
+    outcome = run(*arguments)
+    assert outcome.status == 0
+    assert outcome.err == ""
+    assert all(word in outcome.out for word in words), outcome.out
+
+
+def test_every_option_is_explained() -> None:
+    """Each line of the list of options says something after the option's name."""
+    text = run("evaluate", "--help").out
+    options = text[text.index("Options:") :].split("\n  -")[1:]
+    assert len(options) > 12
+    for option in options:
+        assert len(option.split("  ", 1)[-1].split()) > 1, option

@@ -1,0 +1,41 @@
+"""Every example in a docstring runs and prints what it says."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+
+import pytest
+
+import truerank
+
+MODULES = [
+    "truerank",
+    *(
+        found.name
+        for found in pkgutil.walk_packages(truerank.__path__, "truerank.")
+        if found.name != "truerank.__main__"  # it runs the command line
+    ),
+]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples(name: str) -> None:
+    failed, _ = doctest.testmod(importlib.import_module(name), raise_on_error=False)
+    assert failed == 0
+
+
+def test_the_front_doors_have_examples() -> None:
+    finder = doctest.DocTestFinder(exclude_empty=True)
+    for thing in (
+        truerank.evaluate,
+        truerank.Task,
+        truerank.Task.evaluate,
+        truerank.Result.by,
+        truerank.compat.AccuracyCalculator,
+        truerank.compat.evaluate_rank,
+        truerank.metrics.registry.parse,
+    ):
+        examples = [example for test in finder.find(thing) for example in test.examples]
+        assert examples, thing
