@@ -25,23 +25,27 @@ def main() -> None:
     parser.add_argument("--classes", type=int, default=4_000)
     parser.add_argument("--data", choices=("trained", "random"), default="trained")
     parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--tree", action="store_true", help="hierarchical metrics instead")
     parser.add_argument("--only", action="append", choices=tuple(CONTENDERS))
     parser.add_argument("--worker", choices=tuple(CONTENDERS), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
         print(json.dumps(measure(options)))
         return
-    names = options.only or [
-        name
-        for name in CONTENDERS
-        if options.rows <= 10_000 or not name.endswith("k=None")  # 40 GB at 25,000 rows
-    ]
+    names = options.only or [name for name in CONTENDERS if takes_part(name, options)]
     rounds: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
     for number in range(options.repeat):
         for name in names:
             print(f"round {number + 1} of {options.repeat}: {name}", file=sys.stderr)
             rounds[name].append(start_worker(name))
     print_table(options, rounds)
+
+
+def takes_part(name: str, options: argparse.Namespace) -> bool:
+    """Hierarchical contenders on request; k=None only where its quadratic memory fits."""
+    if name.endswith("k=None") and options.rows > 10_000:
+        return False
+    return name == "truerank" or ("level" in name) == options.tree
 
 
 def start_worker(name: str) -> dict[str, Any]:
@@ -73,9 +77,10 @@ def print_table(options: argparse.Namespace, rounds: dict[str, list[dict[str, An
     """Medians over the rounds; ratios are medians of the ratios inside each round."""
     print(
         f"{options.rows:,} x {options.dimensions}, {options.classes:,} classes, "
-        f"{options.data} data; {len(os.sched_getaffinity(0))} cores; medians of {options.repeat} rounds\n"
+        f"{options.data} data; {len(os.sched_getaffinity(0))} cores; "
+        f"medians of {options.repeat} rounds\n"
     )
-    bases = [name for name in ("float64 GEMM", "float32 GEMM") if name in rounds]
+    bases = [name for name in ("float64 GEMM", "float32 GEMM", "truerank") if name in rounds]
     head = ["", "seconds", *(f"x {name}" for name in bases), "peak MB beyond data"]
     print("| " + " | ".join(head) + " |")
     print("|---|" + "---:|" * (len(head) - 1))

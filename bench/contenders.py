@@ -57,6 +57,55 @@ def argsort_map() -> Run:
     return run
 
 
+TREES = {3: (10, 250), 7: (2, 10, 50, 250, 1000, 2000)}
+"""Classes at each level above the finest; each number divides the next and 4,000."""
+
+
+def paths(y: Any, levels: int) -> Any:
+    """Label paths, coarse to fine, over contiguous ranges of classes."""
+    classes = int(y.max()) + 1
+    return np.column_stack([*(y * size // classes for size in TREES[levels]), y])
+
+
+def truerank_tree(levels: int) -> Run:
+    """truerank: the ranking metrics, all hierarchical ones, and AP at every level."""
+    import truerank
+
+    metrics = ["precision@1", "map@r", "map", "h_ap", "sum_wap", "asi", "ndcg", "map@level=mean"]
+    truerank.evaluate(np.eye(8, dtype=np.float32), [(0, i // 4, i // 2) for i in range(8)])
+    return lambda x, y: truerank.evaluate(x, paths(y, levels), metrics=metrics)["h_ap"].value
+
+
+def happier_way(levels: int) -> Run:
+    """H-AP as its authors' code goes about it: unique and a full sort for every query."""
+    import torch
+
+    def run(x: Any, y: Any) -> float:
+        x = torch.nn.functional.normalize(torch.from_numpy(x))
+        tree = torch.from_numpy(paths(y, levels))
+        ranks = torch.arange(1, len(x))
+        total = 0.0
+        for query in range(len(x)):
+            scores = x @ x[query]
+            scores[query] = -2
+            order = scores.argsort(descending=True)[:-1]
+            level = (tree[order] == tree[query]).sum(1)
+            values, count = torch.unique(level, return_counts=True)
+            relevance = torch.zeros(levels + 1)
+            relevance[values] = values / levels / count
+            own = relevance[level]
+            hierarchical = torch.zeros(len(own))
+            below = 0.0
+            for value in relevance[relevance > 0].unique():
+                reached = own >= value
+                hierarchical += (value - below) * reached.cumsum(0) * reached
+                below = value
+            total += float((hierarchical / ranks).sum() / own.sum())
+        return total / len(x)
+
+    return run
+
+
 def metric_learning(k: Any) -> Run:
     """pytorch-metric-learning's AccuracyCalculator, its retrieval metrics."""
     import torch
@@ -76,6 +125,9 @@ CONTENDERS: dict[str, Callable[[], Run]] = {
     "pytorch-metric-learning, top R": lambda: metric_learning("max_bin_count"),
     "pytorch-metric-learning, k=None": lambda: metric_learning(None),
     "argsort of every row": argsort_map,
+    "truerank, tree of 3 levels": lambda: truerank_tree(3),
+    "truerank, tree of 7 levels": lambda: truerank_tree(7),
+    "HAPPIER's way, 3 levels, H-AP alone": lambda: happier_way(3),
 }
 
 

@@ -73,7 +73,6 @@ def frame_of(distances: np.ndarray, grade: np.ndarray, grades: int = GRADES) -> 
     return Counts.frame(query, distances[query, item], grade[query, item], len(distances), grades)
 
 
-@pytest.mark.thorough
 @given(cases(), st.data())
 def test_tiles_add_up_in_any_order_and_grouping(
     case: tuple[np.ndarray, np.ndarray], data: st.DataObject
@@ -91,7 +90,6 @@ def test_tiles_add_up_in_any_order_and_grouping(
     assert arrays(parts[0]) == arrays(whole)
 
 
-@pytest.mark.thorough
 @given(cases())
 def test_counts_are_what_they_say(case: tuple[np.ndarray, np.ndarray]) -> None:
     distances, grade = case
@@ -123,7 +121,6 @@ def test_one_grade_is_the_simple_case(case: tuple[np.ndarray, np.ndarray]) -> No
     np.testing.assert_array_equal(one.graded[:, 0], many.graded.sum(axis=1))
 
 
-@pytest.mark.thorough
 @given(cases(), st.data())
 def test_excluded_pairs_are_taken_out_again(
     case: tuple[np.ndarray, np.ndarray], data: st.DataObject
@@ -309,6 +306,35 @@ def test_an_error_in_progress_ends_the_evaluation(device: str, sort_share: float
     assert len(calls) == 1
     assert threading.active_count() == before
     assert fingerprint(device=device) == fingerprint()
+
+
+def test_threads_stop_when_progress_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tiles that nobody began are not computed for nothing."""
+    view, space = truerank.Task(LABELS).view, build("cosine", ROWS)
+    reported = threading.Event()
+    tiles: list[int] = []
+    block = type(space).block
+
+    def watched(self: Any, rows: np.ndarray) -> Any:
+        tile = block(self, rows)
+
+        def give(start: int, stop: int) -> np.ndarray:
+            tiles.append(start)
+            if start >= 4:  # until then progress had nothing to report
+                assert reported.wait(60)
+                np.linalg.svd(np.ones((150, 150)))  # some milliseconds for the error to arrive
+            return tile(start, stop)
+
+        return give
+
+    def progress(done: int, total: int) -> None:
+        reported.set()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(type(space), "block", watched)
+    with engine.settings(gallery_rows=1, sort_share=1.0), pytest.raises(KeyboardInterrupt):
+        list(engine.tie_groups(view, space, device="cpu", threads=2, progress=progress))
+    assert len(tiles) < 90
 
 
 def test_an_error_in_a_thread_comes_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -333,6 +333,13 @@ def test_a_part_tells_its_own_number_of_queries() -> None:
     assert "8 queries" not in str(evaluate().by("label")["a"])
 
 
+def test_a_part_can_be_written_too(tmp_path: Path) -> None:
+    for part in evaluate(query_groups=GROUPS).by("group").values():
+        data = json.loads(part.to_json(tmp_path / "part.json"))
+        jsonschema.Draft202012Validator(SCHEMA).validate(data)
+        assert bits(dict(Result.from_json(tmp_path / "part.json"))) == bits(dict(part))
+
+
 @pytest.mark.parametrize(
     ("result", "attribute", "words"),
     [

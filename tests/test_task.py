@@ -153,7 +153,7 @@ def test_hamming_refuses_fractions() -> None:
         ({"gallery": GALLERY, "gallery_labels": []}, ["gallery_labels is empty"]),
         (
             {"gallery": np.ones((4, 3)), "gallery_labels": GALLERY_LABELS},
-            ["one dimension", "(6, 2)", "(4, 3)"],
+            ["the same number of dimensions", "(6, 2)", "(4, 3)"],
         ),
         (
             {"gallery": np.empty((0, 2)), "gallery_labels": []},

@@ -112,6 +112,8 @@ class AccuracyCalculator:
         skips its own row; without it a query in the reference does find itself, as in the original.
         """
         chosen = _select(self._metrics, include, exclude)
+        if (reference is None) != (reference_labels is None):
+            raise InputError("reference and reference_labels come together; pass both or neither.")
         labels, gallery_labels = _codes(query_labels, reference_labels)
         if reference is None:
             sides: dict[str, Any] = {}
@@ -120,6 +122,10 @@ class AccuracyCalculator:
             rows = as_matrix(query, "query")
             gallery = as_matrix(reference, "reference")
             count = len(rows)
+            if len(gallery_labels) != len(gallery):
+                raise InputError(
+                    f"reference has {len(gallery)} rows but reference_labels {len(gallery_labels)}."
+                )
             if ref_includes_query and not (
                 len(gallery) >= count
                 and np.array_equal(rows, gallery[:count])

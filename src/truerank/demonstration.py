@@ -8,7 +8,6 @@ import numpy as np
 
 from truerank import datasets
 from truerank.evaluation import evaluate
-from truerank.metrics import registry
 from truerank.result import Result
 
 __all__ = ["run"]
@@ -18,15 +17,29 @@ TITLES = {
     "efficientnet": "Model 2 of 2: EfficientNet-lite0, trained on ImageNet photographs",
 }
 
+MEANINGS = {
+    "precision@1": "the nearest item is a mate (also called Recall@1, rank-1)",
+    "hit@5": "a mate is among the 5 nearest items",
+    "hit@10": "a mate is among the 10 nearest items",
+    "r_precision": "share of mates among the R nearest items",
+    "map@r": "the same, and mates count more the nearer they are to the top",
+    "map": "average precision over the whole ranking",
+    "mrr": "1 / rank of the first mate",
+    "minp": "R / rank of the last mate: how far down one must look to see them all",
+    "h_ap": "average precision in which a near miss (same subcategory, category) counts in part",
+    "asi": "overlap with the best possible list, level by level, at every depth",
+    "ndcg": "gain 2^level - 1, discounted by rank, against the best possible order",
+}
+
 
 def run() -> Iterator[tuple[str, Result, list[str]]]:
     """Yield a title, a result, and sentences about it."""
     data = datasets.emoji()
     results: dict[str, Result] = {}
-    for model in data.models:
-        results[model] = evaluate(**data.task(model))
-        yield TITLES.get(model, model), results[model], []
-    silent = data.task(next(iter(data.models)))
+    for model, title in TITLES.items():
+        results[model] = evaluate(**data.task(model, hierarchy=True))
+        yield title, results[model], []
+    silent = data.task("pixels", hierarchy=True)
     for side in ("embeddings", "gallery"):
         silent[side] = np.zeros_like(silent[side])
     result = evaluate(**silent)
@@ -34,10 +47,8 @@ def run() -> Iterator[tuple[str, Result, list[str]]]:
 
 
 def _explain(results: dict[str, Result], silent: Result) -> list[str]:
-    lines = ["", "What the numbers mean, each a mean over queries:"]
-    for metric in silent:
-        entry = registry.definition(registry.parse(metric))
-        lines.append(f"  {metric:<12} {entry.definition}")
+    lines = ["", "What the numbers mean, each a mean over queries (R: a query's number of mates):"]
+    lines += [f"  {metric:<12} {MEANINGS[metric]}" for metric in silent]
     zero = silent["map"]
     best = max(results, key=lambda name: results[name]["map@r"].value)
     lines += [
@@ -45,9 +56,8 @@ def _explain(results: dict[str, Result], silent: Result) -> list[str]:
         "",
         f"{best} is ahead by "
         f"{100 * _lead(results, best):.1f} points of map@r. The zero model ties everything with "
-        f"everything: depending on the order of rows, other tools give it any mAP from "
-        f"{100 * zero.lower:.1f} to {100 * zero.upper:.1f}; its expected value is chance, and its "
-        "score here is the lower bound.",
+        f"everything, so that any mAP from {100 * zero.lower:.1f} to {100 * zero.upper:.1f} agrees "
+        "with its scores; its expected value is chance, and what it is given is the lower bound.",
     ]
     return lines
 

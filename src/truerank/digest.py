@@ -22,7 +22,7 @@ def task_digest(task: Task) -> str:
         total.update(f"side {side}\n".encode())
         _update(total, records)
     total.update(b"junk labels\n")
-    _update(total, (repr(label) for label in task.junk_labels))
+    _update(total, {repr(label) for label in task.junk_labels})
     for name, pairs in task.mask_records():
         total.update(f"mask {name}\n".encode())
         _update(total, pairs)

@@ -17,15 +17,17 @@ from truerank.arrays import as_array, as_matrix
 from truerank.errors import InputError, TruerankWarning
 from truerank.metrics import registry
 from truerank.metrics.registry import Metric
+from truerank.pairs import Mask
 from truerank.result import Attribute, Result
 from truerank.scoring import score
 from truerank.space import DISTANCES, Space, build, probe
 from truerank.task import Task
 from truerank.version import __version__
 
-__all__ = ["evaluate", "evaluate_task"]
+__all__ = ["GIVEN", "evaluate", "evaluate_task"]
 
 Array = npt.NDArray[Any]
+GIVEN = ("precomputed", "similarity")
 
 
 def evaluate(
@@ -109,18 +111,15 @@ def evaluate(
     >>> r["map@r"].value
     0.75
     """
-    if not isinstance(distance, str) or distance not in DISTANCES:
-        raise InputError(
-            f"The 'distance' parameter must be one of {', '.join(DISTANCES)}. "
-            f"Got {distance!r} instead."
-        )
+    _check_distance(distance)
     if confidence is not None:
         raise InputError("this version computes no intervals; leave confidence out.")
     if isinstance(relevance, (str, os.PathLike)):
         relevance = _judgements(relevance, query_ids, gallery_ids)
-    given = distance in ("precomputed", "similarity")
+    given = distance in GIVEN
     rows = as_matrix(embeddings, "embeddings")
     items = None if gallery is None else as_matrix(gallery, "gallery")
+    relevance = _check_relevance(relevance, rows, items, given)
     _check_sides(rows, items, labels, gallery_labels, relevance, given)
     task = Task(
         labels,
@@ -163,6 +162,7 @@ def evaluate_task(
 ) -> Result:
     """Score the rows (and gallery items) of a task; both are in the task's order."""
     started = time.perf_counter()
+    _check_distance(distance)
     if not isinstance(average, str) or average not in ("query", "class"):
         raise InputError(
             f"The 'average' parameter must be one of query, class. Got {average!r} instead."
@@ -173,7 +173,7 @@ def evaluate_task(
         raise InputError(f"The 'threads' parameter must be an int >= 1. Got {threads!r} instead.")
     chosen = _choose(task, metrics)
     device = engine.resolve_device(device)
-    _check_task(task, rows, items, given=distance in ("precomputed", "similarity"))
+    _check_task(task, rows, items, given=distance in GIVEN)
     space = build(distance, rows, items, task.columns)
     if not task.leave_one_out and items is not None and not task.excludes_pairs:
         _refuse_queries_in_gallery(task, space)
@@ -189,7 +189,7 @@ def evaluate_task(
         "version": __version__,
         "queries": task.queries,
         "gallery": task.items,
-        "dimensions": None if distance in ("precomputed", "similarity") else int(rows.shape[1]),
+        "dimensions": None if distance in GIVEN else int(rows.shape[1]),
         "leave_one_out": task.leave_one_out,
         "distance": space.facts.to_dict(),
         "average": average,
@@ -265,13 +265,33 @@ def _check_sides(
         raise InputError("gallery_labels came without a gallery; pass gallery= or leave both out.")
     if items is not None and labels is not None and gallery_labels is None and relevance is None:
         raise InputError("a gallery came without gallery_labels; pass one label for each item.")
-    if items is not None and items.shape[1] != rows.shape[1]:
+
+
+def _check_distance(distance: Any) -> None:
+    if not isinstance(distance, str) or distance not in DISTANCES:
         raise InputError(
-            f"queries and gallery must have one dimension. Got {rows.shape} and {items.shape}."
+            f"The 'distance' parameter must be one of {', '.join(DISTANCES)}. "
+            f"Got {distance!r} instead."
         )
 
 
+def _check_relevance(relevance: Any, rows: Array, items: Array | None, given: bool) -> Mask | None:
+    mask = Mask.of(relevance, "relevance")
+    gallery = rows.shape[1] if given else len(rows if items is None else items)
+    if mask is not None and mask.shape != (len(rows), gallery):
+        raise InputError(
+            f"relevance must have shape (queries, gallery) = {(len(rows), gallery)}. "
+            f"Got {mask.shape} instead."
+        )
+    return mask
+
+
 def _check_task(task: Task, rows: Array, items: Array | None, *, given: bool) -> None:
+    if items is not None and items.shape[1] != rows.shape[1]:
+        raise InputError(
+            "queries and gallery must have the same number of dimensions. "
+            f"Got {rows.shape} and {items.shape}."
+        )
     if len(rows) != task.queries:
         raise InputError(
             f"embeddings have {len(rows)} rows but there are {task.queries} labels; "

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from truerank.arrays import as_array, name_rows
 from truerank.errors import InputError, TruerankWarning
 
-__all__ = ["MISSING", "Encoded", "Levels", "encode", "encode_levels", "missing_rows"]
+__all__ = ["MISSING", "Codes", "Encoded", "Levels", "encode", "encode_levels", "missing_rows"]
 
 Codes = npt.NDArray[np.int64]
 MISSING = -1
@@ -108,7 +108,11 @@ def _kinds(column: npt.NDArray[Any]) -> set[str]:
 def _encode_objects(
     columns: list[npt.NDArray[Any]], lengths: list[int], names: Sequence[str]
 ) -> Encoded:
-    items = [item for column in columns for item in column.tolist()]
+    items = [
+        item.item() if isinstance(item, np.generic) else item
+        for column in columns
+        for item in column.tolist()
+    ]
     present = [item for item in items if _kind(item) != "missing"]
     try:
         distinct = set(present)
@@ -158,13 +162,8 @@ class Levels:
 
     @property
     def is_tree(self) -> bool:
-        """Whether labels and paths say the same: each label has one parent, and none is missing."""
-        same = (
-            np.array_equal(own == MISSING, above == MISSING)
-            for column, path in zip(self.columns, self.paths, strict=True)
-            for own, above in zip(column.codes, path.codes, strict=True)
-        )
-        return self.first_split() is None and all(same)
+        """Whether labels and paths say the same, because each label has one parent."""
+        return self.first_split() is None
 
 
 def encode_levels(sides: Sequence[Any], names: Sequence[str]) -> Levels:
@@ -187,6 +186,10 @@ def encode_levels(sides: Sequence[Any], names: Sequence[str]) -> Levels:
     columns = [
         encode(level, names) for level in zip(*(table.values() for table in tables), strict=True)
     ]
+    for side in range(len(sides)):  # a row without one of its labels has none
+        hole = np.logical_or.reduce([column.codes[side] == MISSING for column in columns])
+        for column in columns:
+            column.codes[side][hole] = MISSING
     paths = columns[:1]
     for column in columns[1:]:
         paths.append(_paths(paths[-1], column))

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from truerank.arrays import as_matrix
 from truerank.errors import InputError
 from truerank.files import atomic_path, check_readable, read_archive
-from truerank.labels import MISSING, Encoded, encode
+from truerank.labels import MISSING, Encoded, encode, missing_rows
 from truerank.pairs import Mask, PairList
 from truerank.result import Result
 from truerank.task import Task
@@ -140,16 +140,18 @@ def evaluate_submission(
     task: Task, embeddings: Any, ids: Any, *, gallery: Any = None, **options: Any
 ) -> Result:
     """Align a submission to the task and score it."""
-    from truerank.evaluation import evaluate_task
+    from truerank.evaluation import GIVEN, evaluate_task
 
     rows = as_matrix(embeddings, "embeddings")
+    given = options.get("distance") in GIVEN
     known = task.id_names
     if known is None:
         if ids is not None:
             raise InputError("this task has no ids, so its rows are taken in order; leave ids out.")
         items = None if gallery is None else as_matrix(gallery, "gallery")
-        if (items is None) != task.leave_one_out:
-            need = "takes no gallery" if task.leave_one_out else "needs gallery= as well"
+        separate = not (task.leave_one_out or given)
+        if (items is not None) != separate:
+            need = "needs gallery= as well" if separate else "takes no gallery"
             raise InputError(f"this task {need}.")
         return evaluate_task(task, rows, items, **options)
     if ids is None:
@@ -157,9 +159,16 @@ def evaluate_submission(
     if gallery is not None:
         raise InputError("a submission to a task with ids is one array; leave gallery out.")
     place = _align(known, ids, len(rows))
-    own = rows[place[known.codes[0]]]
-    items = None if task.leave_one_out else rows[place[known.codes[-1]]]
-    return evaluate_task(task, own, items, **options)
+    own, other = place[known.codes[0]], place[known.codes[-1]]
+    if given:
+        if rows.shape[1] != len(rows):
+            raise InputError(
+                f"a matrix submitted with ids must be square, one row and one column for each id. "
+                f"Got {rows.shape}."
+            )
+        return evaluate_task(task, rows[np.ix_(own, other)], None, **options)
+    items = None if task.leave_one_out else rows[other]
+    return evaluate_task(task, rows[own], items, **options)
 
 
 def _align(known: Encoded, ids: Any, count: int) -> npt.NDArray[np.int64]:
@@ -175,6 +184,8 @@ def _align(known: Encoded, ids: Any, count: int) -> npt.NDArray[np.int64]:
     rows, targets = submitted.codes
     if len(rows) != count:
         raise InputError(f"ids must have one value a row ({count}). Got {len(rows)}.")
+    if (rows == MISSING).any():
+        raise InputError(f"ids {missing_rows(rows)} are None or NaN; give each row its id.")
     names = submitted.values
     repeated = [names[code] for code, times in Counter(rows.tolist()).items() if times > 1]
     missing = [names[code] for code in np.setdiff1d(targets, rows)]

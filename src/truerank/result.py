@@ -16,19 +16,29 @@ from truerank.errors import InputError
 from truerank.metrics.average import class_mean, mean
 from truerank.severity import Severity
 
-__all__ = ["PerQuery", "Result", "Score"]
+__all__ = ["Attribute", "PerQuery", "Result", "Score"]
 
 SCHEMA_VERSION = 1
+_TWINS = {"hit@1": "precision@1", "precision@1": "hit@1"}
+"""One item at rank 1 is a hit or not: the two metrics are the same number."""
 Reals = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PerQuery:
     """Values of every query in input order, NaN for queries that do not count."""
 
     lower: Reals
     expected: Reals
     upper: Reals
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PerQuery) and all(
+            np.array_equal(getattr(self, end), getattr(other, end), equal_nan=True)
+            for end in ("lower", "expected", "upper")
+        )
+
+    __hash__ = None  # type: ignore[assignment]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists; one list where the three are the same."""
@@ -155,6 +165,7 @@ class Result(Mapping[str, Score]):
         from truerank.metrics.registry import parse
 
         name = str(parse(metric))
+        name = name if name in self._scores else _TWINS.get(name, name)
         if name not in self._scores:
             raise KeyError(f"{metric!r} was not computed; there are {', '.join(self._scores)}")
         return self._scores[name]
@@ -250,7 +261,7 @@ class Result(Mapping[str, Score]):
                 n=int(counts.sum()),
                 reason=None if counts.any() else "no query of this part has a mate",
             )
-        return Result(scores, provenance=self.provenance)
+        return Result(scores)
 
     def to_dict(self, per_query: bool = True) -> dict[str, Any]:
         """Everything as plain JSON values (the schema is truerank/result.schema.json)."""
@@ -273,10 +284,13 @@ class Result(Mapping[str, Score]):
                 f"version {SCHEMA_VERSION}."
             )
         try:
-            scores = {name: Score.from_dict(name, score) for name, score in data["scores"].items()}
+            name = "scores"
+            scores = {}
+            for name, score in data["scores"].items():
+                scores[name] = Score.from_dict(name, score)
             return Result(scores, skipped=data["skipped"], provenance=data["provenance"])
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-            raise InputError(f"this truerank result is damaged ({error}).") from error
+            raise InputError(f"this truerank result is damaged at {name} ({error}).") from error
 
     def to_json(self, path: str | os.PathLike[str] | None = None, per_query: bool = True) -> str:
         """The JSON text; written to `path` in one step if given (never half a file)."""

@@ -193,6 +193,7 @@ def _fill(
     whole = current.view.grades == depth > 1 and not current.scale.judged
     nearest = np.zeros(task.queries, np.int64)
     monotone = np.ones(task.queries, bool)
+    findable = np.zeros(task.queries, bool)
     for block, groups in blocks:
         parts: dict[int, tuple[Integers, TieGroups]] = {0: (np.arange(len(groups)), groups)}
         for column in current.columns:
@@ -201,7 +202,7 @@ def _fill(
             chosen, some = parts[column.grade]
             rows = block[chosen]
             column.values[:, rows] = _values(column, some, pool, threads)
-            column.totals[rows] = some.per_query(some.graded)
+            column.totals[rows] = some.totals
             column.candidates[rows] = some.candidates
         if first:
             mixed = groups.per_query(groups.ambiguous.astype(np.int64))
@@ -209,12 +210,14 @@ def _fill(
             findings.ties["queries"] += int((mixed > 0).sum())
         if whole:
             nearest[block] = Severity.nearest_level(groups)
-            monotone[block] = hierarchy.monotone(groups.per_query(groups.graded))
+            totals = groups.totals
+            monotone[block] = hierarchy.monotone(totals)
+            findable[block] = totals[:, -1] > 0
     if whole and task.levels is not None and getattr(current.view, "lowest", 1) == 1:
         counted = current.view.mates > 0
         share = float(np.mean(~monotone[counted])) if counted.any() else 0.0
         findings.hierarchy = {"levels": task.levels.names, "non_monotone_share": share}
-        findings.severity = Severity.of(task, nearest)
+        findings.severity = Severity.of(task, nearest, findable)
 
 
 def _values(column: Column, groups: TieGroups, pool: ThreadPoolExecutor, threads: int) -> Reals:

@@ -41,12 +41,12 @@ class Severity:
         return np.where((groups.before[first] > 0) | other, 0, lowest).astype(np.int64)
 
     @staticmethod
-    def of(task: Task, nearest: Integers) -> Severity:
-        """Count the errors among the queries that have a mate to find."""
+    def of(task: Task, nearest: Integers, findable: npt.NDArray[np.bool_]) -> Severity:
+        """Count the errors among the queries that have a mate of the finest level to find."""
         assert task.levels is not None
         depth = len(task.levels)
         names = [NONE, *task.levels.names[:-1]]
-        wrong = (nearest < depth) & (task.mates > 0)
+        wrong = (nearest < depth) & findable
 
         def tally(which: npt.NDArray[np.bool_]) -> dict[str, int]:
             found = np.bincount(nearest[which], minlength=depth).tolist()
@@ -57,7 +57,7 @@ class Severity:
             values[code]: tally(wrong & (task.query_codes == code))
             for code in np.unique(task.query_codes[wrong]).tolist()
         }
-        return Severity(int((task.mates > 0).sum()), int(wrong.sum()), tally(wrong), by_class)
+        return Severity(int(findable.sum()), int(wrong.sum()), tally(wrong), by_class)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values, without the classes."""

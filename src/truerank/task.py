@@ -97,6 +97,8 @@ class Task:
             raise InputError("labels are missing: pass one label for each row, or relevance=.")
         if labels is not None and self._relevance is not None:
             raise InputError("labels and relevance both say who is relevant; pass one of the two.")
+        if labels is None and gallery_labels is not None:
+            raise InputError("relevance says who is relevant; leave gallery_labels out.")
         if leave_one_out is None:
             leave_one_out = gallery_labels is None and self._relevance is None
         self.leave_one_out = leave_one_out
@@ -116,7 +118,7 @@ class Task:
                 )
         if isinstance(junk_labels, str) or not np.iterable(junk_labels):
             raise InputError(f"junk_labels must be a list of labels. Got {junk_labels!r}.")
-        self._drop_junk_labels(list(junk_labels))
+        self._drop_junk_labels([_plain(label) for label in junk_labels])
         self._set_exclusions()
         self.mates = self.view.mates
         self.no_mate_reason = self._reasons()
@@ -152,6 +154,11 @@ class Task:
     def _set_sizes_from_relevance(self) -> None:
         assert self._relevance is not None
         self.queries, self.gallery_size = self._relevance.shape
+        if self.leave_one_out and self.queries != self.gallery_size:
+            raise InputError(
+                "relevance must be square where the queries are their own gallery. "
+                f"Got {self._relevance.shape} instead."
+            )
         self._query_codes = np.full(self.queries, MISSING, np.int64)
         self._all_gallery_codes = np.full(self.gallery_size, MISSING, np.int64)
 
@@ -232,7 +239,7 @@ class Task:
                     f"{type(some).__name__}; they would never match."
                 )
         try:
-            junk = {_plain(label) for label in junk_labels}
+            junk = set(junk_labels)
         except TypeError as error:
             raise InputError(f"junk_labels must be labels such as int or str ({error}).") from error
         codes = [code for code, name in enumerate(names) if name in junk]
@@ -375,13 +382,25 @@ class Task:
         counts = self.no_mate_counts()
         parts = ", ".join(f"{count} {name}" for name, count in counts.items())
         hint = ""
-        if NO_MATE_REASONS[ALL_JUNK] in counts and self._groups is not None:
-            hint = " (all their mates share the query's group: check query_groups)"
+        if self._blocked_by_group().any():
+            hint = " (mates that share the query's group are junk: check query_groups)"
         where = name_rows(np.flatnonzero(self.mates == 0))
         raise InputError(
             f"{sum(counts.values())} of {self.queries} queries have no mate in the gallery: "
             f"{parts}{hint}; {where}; pass no_mate='report' to leave them out."
         )
+
+    def _blocked_by_group(self) -> npt.NDArray[np.bool_]:
+        """No-mate queries that have a mate of their own group."""
+        none: npt.NDArray[np.bool_] = self.mates == 0
+        if self._groups is None or self._relevance is not None:
+            return np.zeros(self.queries, bool)
+        sides = [(self._query_codes, self._all_gallery_codes), self._groups]
+        found = count_matches([side[0] for side in sides], [side[1] for side in sides])
+        if self._ids is not None:
+            sides.append(self._ids)
+            found -= count_matches([side[0] for side in sides], [side[1] for side in sides])
+        return none & (found > 0)
 
     # -- for organisers -----------------------------------------------------------------------
 

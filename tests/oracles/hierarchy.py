@@ -28,29 +28,30 @@ GRADED = 0
 FIFTY_DIGITS = Context(prec=60)
 
 
-def level(query: Sequence[Any], item: Sequence[Any]) -> int:
-    """The length of the path from the root that both share; a label of None is nobody's."""
-    shared = 0
-    for mine, yours in zip(query, item, strict=True):
-        if mine is None or mine != yours:
-            break
-        shared += 1
-    return shared
+def agreement(query: Sequence[Any], item: Sequence[Any]) -> tuple[bool, ...]:
+    """In which label columns both have the same name; a label of None is nobody's."""
+    return tuple(
+        mine is not None and mine == yours for mine, yours in zip(query, item, strict=True)
+    )
+
+
+def level(agreed: Sequence[bool]) -> int:
+    """The length of the path from the root that both share."""
+    return [*agreed, False].index(False)
 
 
 def triple(
     metric: str, depth: int, distances: Sequence[Any], levels: Sequence[int]
 ) -> ranking.Triple | None:
-    """Minimum, mean and maximum over all orders; None for a query that does not count."""
-    name, options = parse(metric)
-    if "level" in options or name not in DEFINITIONS:
-        # A binary question: who shares at least that level, by default the finest?
-        least = int(options.pop("level", depth or 1))
-        metric, depth, levels = text(name, options), 1, [int(v >= least) for v in levels]
+    """Minimum, mean and maximum over all orders; None for a query that does not count.
+
+    A metric that knows no levels takes every level but 0 for relevant.
+    """
+    name, _ = parse(metric)
     if not any(levels):
         return None
     if name not in DEFINITIONS:
-        return ranking.triple(metric, distances, [v == 1 for v in levels])
+        return ranking.triple(metric, distances, [v > 0 for v in levels])
     measure = definition(metric, depth)
     values = [(measure(order), count) for order, count in orders(distances, levels).items()]
     total = sum(count for _, count in values)

@@ -59,6 +59,9 @@ _settings: ContextVar[Settings] = ContextVar("settings", default=_DEFAULT)
 @contextmanager
 def settings(**changes: Any) -> Iterator[Settings]:
     """Change block and tile sizes inside a `with` block."""
+    for name, value in changes.items():
+        if name != "sort_share" and not (isinstance(value, (int, np.integer)) and value >= 1):
+            raise InputError(f"the setting {name} must be an int >= 1. Got {value!r} instead.")
     token = _settings.set(replace(_settings.get(), **changes))
     try:
         yield _settings.get()

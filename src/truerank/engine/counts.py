@@ -56,9 +56,15 @@ class TieGroups:
 
     def per_query(self, values: Integers) -> Integers:
         """Sums of a per-group quantity."""
-        running = np.concatenate([np.zeros((1, *values.shape[1:]), np.int64), values.cumsum(0)])
-        totals: Integers = running[self.offsets[1:]] - running[self.offsets[:-1]]
+        totals = np.zeros(len(self), np.int64)
+        kernels.sum_groups(values, self.offsets, totals)
         return totals
+
+    @cached_property
+    def totals(self) -> Integers:
+        """Relevant items of each query by grade."""
+        columns = [self.per_query(column) for column in self.graded.T]
+        return np.ascontiguousarray(np.column_stack(columns))
 
     @property
     def ambiguous(self) -> npt.NDArray[np.bool_]:

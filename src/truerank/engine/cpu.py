@@ -16,6 +16,7 @@ import numpy as np
 
 from truerank.engine import kernels
 from truerank.engine.counts import Counts, TieGroups
+from truerank.errors import ExactnessError
 from truerank.pairs import PairList
 from truerank.relevance import View
 from truerank.space import Distances, Rows, Space
@@ -80,10 +81,22 @@ def sort_rows(space: Space, rows: Rows, view: View, tiles: list[tuple[int, int]]
     relevant, excluded = pairs.relevant, pairs.excluded
     mates = distances[relevant.query, relevant.item]
     apart = distances[excluded.query, excluded.item]
+    _check_some(space, rows, relevant, mates)
     distances.sort(axis=1)
     counts = Counts.frame(relevant.query, mates, pairs.grade, len(rows), view.grades)
     kernels.count_sorted(distances, counts.offsets, counts.distance, counts.between, counts.equal)
     return _finish(counts, excluded, apart, space)
+
+
+def _check_some(space: Space, rows: Rows, pairs: PairList, distances: Distances) -> None:
+    """One mate of each query again, in integers: all of them would cost more than the product."""
+    last = np.append(np.flatnonzero(np.diff(pairs.query)), len(pairs) - 1)
+    exact = space.pairs(rows[pairs.query[last]], pairs.item[last])
+    if not np.array_equal(distances[last], exact):
+        raise ExactnessError(
+            "a distance differs from integer arithmetic: the matrix product of this machine is not "
+            "exact in float64; use another BLAS or device='reference'."
+        )
 
 
 def _finish(counts: Counts, excluded: PairList, distances: Distances, space: Space) -> TieGroups:

@@ -6,7 +6,7 @@ from typing import Any
 
 from truerank.jit import kernel
 
-__all__ = ["count_pairs", "count_sorted", "count_tile", "tally_grades"]
+__all__ = ["count_pairs", "count_sorted", "count_tile", "sum_groups", "tally_grades"]
 
 
 @kernel
@@ -109,3 +109,13 @@ def tally_grades(
             else:
                 high = middle
         graded[low, grade[p] - 1] += 1
+
+
+@kernel
+def sum_groups(values: Any, offsets: Any, totals: Any) -> None:
+    """Sums over the groups of each query."""
+    for q in range(totals.size):
+        total = 0
+        for g in range(offsets[q], offsets[q + 1]):
+            total += values[g]
+        totals[q] = total

@@ -57,7 +57,7 @@ def _level_worth(levels: int, alpha: str) -> tuple[float, ...]:
 
 
 def _h_ap(groups: TieGroups, metric: Metric, scale: Scale) -> Reals:
-    totals = groups.per_query(groups.graded)
+    totals = groups.totals
     custom = metric.option("rel")
     if custom is not None or scale.judged:
         values = scale.values
@@ -71,7 +71,7 @@ def _h_ap(groups: TieGroups, metric: Metric, scale: Scale) -> Reals:
 
 def _sum_wap(groups: TieGroups, metric: Metric, scale: Scale) -> Reals:
     """The relevance sum_{p <= l} w_p / |items of level >= p| makes H-AP the weighted mean of AP."""
-    totals = groups.per_query(groups.graded)
+    totals = groups.totals
     text = metric.option("weights")
     weights = np.ones(len(scale.values))
     if text is not None:
@@ -112,7 +112,7 @@ def _ndcg(groups: TieGroups, metric: Metric, scale: Scale) -> Reals:
                 "use ndcg@gain=linear for these judgements."
             )
         gain = np.ldexp(1.0, gain.astype(np.int64)) - 1.0
-    totals = groups.per_query(groups.graded)
+    totals = groups.totals
     longest = int((groups.before + groups.size).max())
     cut = longest if metric.cut is None else int(metric.cut)
     size = min(cut, max(longest, int(totals.sum(axis=1).max()))) + 1
@@ -147,7 +147,7 @@ def _asi(groups: TieGroups, metric: Metric, scale: Scale) -> Reals:
         groups.before,
         groups.size,
         groups.graded,
-        groups.per_query(groups.graded),
+        groups.totals,
         out,
     )
     return out

@@ -22,6 +22,7 @@ __all__ = [
     "DEFAULT",
     "Definition",
     "Metric",
+    "Scale",
     "definition",
     "examples",
     "names",
@@ -170,6 +171,8 @@ def parse(text: str) -> Metric:
     options: dict[str, str] = {}
     for part in parts:
         key, equals, value = part.partition("=")
+        if equals and key.strip() in options:
+            raise InputError(f"metric {text!r} gives {key.strip()!r} twice.")
         if equals:
             options[key.strip()] = _check_option(entry, key.strip(), value.strip())
         elif cut is None:
@@ -177,7 +180,7 @@ def parse(text: str) -> Metric:
         else:
             raise InputError(f"metric {text!r} has two cut-offs; write it as name@k,key=value.")
     if entry.cut == "number" and cut is None:
-        raise InputError(f"metric {name!r} needs a cut-off, for example {name}@10.")
+        raise InputError(f"metric {text!r} needs a cut-off, for example {name}@10.")
     if "divisor" in options and not isinstance(cut, int):
         raise InputError(f"the divisor option of {name} needs a number as cut-off: {name}@10.")
     kept = tuple(
@@ -216,6 +219,8 @@ def _resolve_lower(text: str) -> str:
     if match and match[1] in _NUMBERED:
         return f"{_NUMBERED[match[1]]}@{match[2]}{match[3] or ''}"
     name, at, rest = text.partition("@")
+    if name in _NUMBERED:
+        return f"{_NUMBERED[name]}{at}{rest}"
     if at and "@" not in _ALIASES.get(name, "@"):
         return f"{_ALIASES[name]}@{rest}"
     return text

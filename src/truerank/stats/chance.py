@@ -16,8 +16,8 @@ __all__ = ["chance_per_query"]
 
 Integers = npt.NDArray[np.int64]
 
-MOST_STEPS = 3e7
-"""About two seconds; a metric whose chance takes longer has none."""
+MOST_STEPS = 2e8
+"""About ten seconds; a metric whose chance takes longer has none."""
 
 
 def chance_per_query(
