@@ -355,7 +355,7 @@ def test_tied_distances_count_against_the_model() -> None:
         ({"g_pids": np.zeros(3, int)}, ["120", "3"]),
         ({"q_camids": np.zeros(3, int)}, ["40", "3"]),
         ({"g_camids": np.zeros(3, int)}, ["120", "3"]),
-        ({"q_camids": None}, ["groups"]),
+        ({"q_camids": None}, ["q_camids", "40"]),
     ],
 )
 def test_arguments_of_evaluate_rank_that_are_refused(

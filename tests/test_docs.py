@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import importlib.util
 import pkgutil
+from pathlib import Path
 
 import pytest
 
 import truerank
 
+ROOT = Path(__file__).parents[1]
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
 MODULES = [
     "truerank",
     *(
@@ -39,3 +43,16 @@ def test_the_front_doors_have_examples() -> None:
     ):
         examples = [example for test in finder.find(thing) for example in test.examples]
         assert examples, thing
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_pages(page: Path) -> None:
+    failed, _ = doctest.testfile(str(page), module_relative=False)
+    assert failed == 0
+
+
+def test_the_page_of_metrics_is_up_to_date() -> None:
+    spec = importlib.util.spec_from_file_location("pages", ROOT / "scripts/document_metrics.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert (ROOT / "docs/metrics.md").read_text(encoding="utf-8") == module.page()

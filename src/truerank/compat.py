@@ -257,6 +257,18 @@ def evaluate_rank(
     if not isinstance(max_rank, (int, np.integer)) or max_rank < 1:
         raise InputError(f"max_rank must be an int >= 1. Got {max_rank!r} instead.")
     matrix = as_matrix(distmat, "distmat")
+    for name, values, expected in (
+        ("q_pids", q_pids, matrix.shape[0]),
+        ("q_camids", q_camids, matrix.shape[0]),
+        ("g_pids", g_pids, matrix.shape[1]),
+        ("g_camids", g_camids, matrix.shape[1]),
+    ):
+        given = as_array(values, name)
+        if given.shape != (expected,):
+            raise InputError(
+                f"distmat of shape {matrix.shape} needs {expected} {name}, one each. "
+                f"Got shape {given.shape}."
+            )
     ranks = min(int(max_rank), matrix.shape[1])
     result = evaluate(
         matrix,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["ExactnessError", "InputError", "TruerankWarning"]
+__all__ = ["ExactnessError", "InputError", "TruerankWarning", "UnknownMetricError"]
 
 
 class InputError(ValueError):
@@ -10,6 +10,12 @@ class InputError(ValueError):
 
     def __init__(self, message: str) -> None:
         super().__init__(" ".join(message.split()))
+
+
+class UnknownMetricError(InputError, KeyError):
+    """A result was asked for something that is no metric; a mapping calls that a KeyError."""
+
+    __str__ = ValueError.__str__
 
 
 class ExactnessError(RuntimeError):

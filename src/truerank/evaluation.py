@@ -169,7 +169,9 @@ def evaluate_task(
         )
     if average == "class" and task.levels is None:
         raise InputError("average='class' needs labels; relevance= says nothing about classes.")
-    if threads is not None and (not isinstance(threads, (int, np.integer)) or threads < 1):
+    if threads is not None and (
+        isinstance(threads, bool) or not isinstance(threads, (int, np.integer)) or threads < 1
+    ):
         raise InputError(f"The 'threads' parameter must be an int >= 1. Got {threads!r} instead.")
     chosen = _choose(task, metrics)
     device = engine.resolve_device(device)

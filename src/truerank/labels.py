@@ -80,7 +80,7 @@ def encode(sides: Sequence[Any], names: Sequence[str]) -> Encoded:
     if len(kinds) > 1:
         (first, where), (second, elsewhere) = list(kinds.items())[:2]
         raise InputError(
-            f"labels of different types never match: {where} holds {first} and {elsewhere} holds "
+            f"values of different types never match: {where} holds {first} and {elsewhere} holds "
             f"{second}; convert both to one type, for example str."
         )
     lengths = [len(column) for column in columns]
@@ -169,6 +169,13 @@ class Levels:
 def encode_levels(sides: Sequence[Any], names: Sequence[str]) -> Levels:
     """Encode labels (N,) or (N, L), coarse to fine."""
     tables = [_levels(side, name) for side, name in zip(sides, names, strict=True)]
+    if len(tables) == 2 and set(tables[0]) == set(tables[1]):
+        tables[1] = {key: tables[1][key] for key in tables[0]}
+    elif len(tables) == 2 and all(_is_named(side) for side in sides):
+        raise InputError(
+            f"the label columns of both sides must have the same names: {names[0]} has "
+            f"{', '.join(tables[0])} and {names[1]} has {', '.join(tables[1])}."
+        )
     if len({len(table) for table in tables}) > 1:
         found = ", ".join(
             f"{name} has {len(table)}" for name, table in zip(names, tables, strict=True)
@@ -225,12 +232,22 @@ def _as_path(value: Any) -> tuple[Any, ...]:
     return value if isinstance(value, tuple) else (value,)
 
 
+def _is_named(value: Any) -> bool:
+    """Whether the label columns came with names."""
+    return isinstance(value, Mapping) or hasattr(value, "columns")
+
+
 def _levels(value: Any, name: str) -> dict[str, Any]:
     """The columns of a label array by name, coarse to fine."""
     if hasattr(value, "columns") and hasattr(value, "iloc"):  # a DataFrame
         if value.shape[1] > 1 and _looks_one_hot(value.to_numpy()):
             _refuse_one_hot(name, value.shape)
-        return {str(key): value.iloc[:, i].to_numpy() for i, key in enumerate(value.columns)}
+        keys = [str(key) for key in value.columns]
+        if keys == [str(number) for number in range(len(keys))]:  # no names were given
+            keys = [str(number) for number in range(1, len(keys) + 1)]
+        if len(set(keys)) < len(keys):
+            raise InputError(f"{name} names a column twice: {', '.join(keys)}.")
+        return {key: value.iloc[:, i].to_numpy() for i, key in enumerate(keys)}
     if isinstance(value, Mapping):
         return {str(key): column for key, column in value.items()}
     return {str(number): column for number, column in enumerate(_columns(value, name), 1)}

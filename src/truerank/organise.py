@@ -10,6 +10,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterable
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -58,9 +59,16 @@ def save(task: Task, path: str | os.PathLike[str]) -> None:
         pairs = mask.pairs(rows, None)
         arrays[f"{name}_query"], arrays[f"{name}_item"] = pairs.query, pairs.item
         arrays[f"{name}_grade"] = mask.grades(rows, None)
+    header["check"] = _check(header)
     text = json.dumps(header).encode()
     with atomic_path(path) as partial, partial.open("wb") as file:
         np.savez_compressed(file, header=np.frombuffer(text, np.uint8), **arrays)  # type: ignore[arg-type]
+
+
+def _check(header: dict[str, Any]) -> str:
+    """A hash of the header, options included."""
+    rest = {key: value for key, value in header.items() if key != "check"}
+    return blake2b(json.dumps(rest, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
 def _plain_values(values: Iterable[Any], what: str) -> list[Any]:
@@ -83,7 +91,7 @@ def load(path: str | os.PathLike[str]) -> Task:
         raise InputError(f"{path} is not a truerank task: {error}") from error
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise InputError(f"{path} is a damaged truerank task ({error}).") from error
-    if task.digest != header.get("digest"):
+    if task.digest != header.get("digest") or header.get("check") != _check(header):
         raise InputError(f"{path} was changed after it was saved: its digest does not match.")
     return task
 
@@ -185,7 +193,7 @@ def _align(known: Encoded, ids: Any, count: int) -> npt.NDArray[np.int64]:
     if len(rows) != count:
         raise InputError(f"ids must have one value a row ({count}). Got {len(rows)}.")
     if (rows == MISSING).any():
-        raise InputError(f"ids {missing_rows(rows)} are None or NaN; give each row its id.")
+        raise InputError(f"None or NaN in ids {missing_rows(rows)}; give each row its id.")
     names = submitted.values
     repeated = [names[code] for code, times in Counter(rows.tolist()).items() if times > 1]
     missing = [names[code] for code in np.setdiff1d(targets, rows)]

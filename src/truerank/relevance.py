@@ -9,16 +9,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from truerank.errors import InputError
+from truerank.jit import kernel
 from truerank.pairs import CodeIndex, Codes, Mask, PairList, count_matches
 
 __all__ = ["BlockPairs", "Equality", "Exclusions", "GradeView", "LabelView", "TreeView", "View"]
 
 Rows = npt.NDArray[np.int64]
 _CHUNK = 1024
+MOST_GRADES = 100
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,18 @@ class Exclusions:
         return out
 
 
+@kernel
+def common_paths(query: Any, item: Any, lowest: int, out: Any) -> None:
+    """Lengths of the common paths, from `lowest` up; shorter ones stay 0, as do missing labels."""
+    for q in range(query.shape[0]):
+        for g in range(item.shape[0]):
+            level = 0
+            while level < query.shape[1] and query[q, level] == item[g, level]:
+                level += 1
+            if level > 0 and query[q, 0] >= 0:
+                out[q, g] = lowest + level - 1
+
+
 class View(ABC):
     """One notion of relevance over the queries and the gallery items that take part."""
 
@@ -106,6 +122,13 @@ class View(ABC):
     def grade(self, rows: Rows, pairs: PairList) -> npt.NDArray[np.int64]:
         """Grade of each pair."""
         return np.ones(len(pairs), np.int64)
+
+    def grade_rows(self, rows: Rows) -> npt.NDArray[np.int8]:
+        """The grade of every item for these queries, 0 if irrelevant; excluded ones have theirs."""
+        pairs = self.candidates(rows)
+        grades = np.zeros((len(rows), self.items), np.int8)
+        grades[pairs.query, pairs.item] = self.grade(rows, pairs)
+        return grades
 
     def block(self, rows: Rows) -> BlockPairs:
         """The relevant and the excluded items of these queries."""
@@ -160,6 +183,8 @@ class TreeView(LabelView):
         self, query: list[Codes], item: list[Codes], lowest: int, exclusions: Exclusions
     ) -> None:
         self._query_paths, self._item_paths = query, item
+        self._query_table = np.column_stack(query[lowest - 1 :])
+        self._item_table = np.column_stack(item[lowest - 1 :])
         self.lowest, self.grades = lowest, len(query)
         super().__init__(query[lowest - 1], item[lowest - 1], exclusions)
 
@@ -172,6 +197,12 @@ class TreeView(LabelView):
             length += query[rows][pairs.query] == item[pairs.item]
         return length
 
+    def grade_rows(self, rows: Rows) -> npt.NDArray[np.int8]:
+        """See View."""
+        grades = np.zeros((len(rows), self.items), np.int8)
+        common_paths(self._query_table[rows], self._item_table, self.lowest, grades)
+        return grades
+
 
 class GradeView(View):
     """Relevant: a judgement above zero; the grade numbers the distinct judgements, lowest 1."""
@@ -181,6 +212,11 @@ class GradeView(View):
     ) -> None:
         self._judgements, self._columns = judgements, columns
         self.values = judgements.distinct()
+        if len(self.values) > MOST_GRADES:
+            raise InputError(
+                f"relevance has {len(self.values)} distinct grades; at most {MOST_GRADES} are told "
+                "apart: round them first."
+            )
         self.grades = max(1, len(self.values))
         super().__init__(exclusions, judgements.shape[0], items)
 

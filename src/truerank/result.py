@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank import tables
-from truerank.errors import InputError
+from truerank.errors import InputError, UnknownMetricError
 from truerank.metrics.average import class_mean, mean
 from truerank.severity import Severity
 
@@ -164,18 +164,17 @@ class Result(Mapping[str, Score]):
             return self._scores[metric]
         from truerank.metrics.registry import parse
 
-        name = str(parse(metric))
+        try:
+            name = str(parse(metric))
+        except InputError as error:
+            raise UnknownMetricError(str(error)) from error
         name = name if name in self._scores else _TWINS.get(name, name)
         if name not in self._scores:
             raise KeyError(f"{metric!r} was not computed; there are {', '.join(self._scores)}")
         return self._scores[name]
 
     def __contains__(self, metric: object) -> bool:
-        try:
-            self[metric]  # type: ignore[index]
-        except (KeyError, InputError):
-            return False
-        return True
+        return self.get(metric) is not None  # type: ignore[call-overload]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._scores)
@@ -212,9 +211,11 @@ class Result(Mapping[str, Score]):
                 )
             found = self._attributes[attribute]
         else:
-            from truerank.labels import encode
+            from truerank.labels import MISSING, encode
 
             encoded = encode((attribute,), ("attribute",))
+            if (encoded.codes[0] == MISSING).any():
+                raise InputError("the attribute has missing values; give every query one.")
             found = Attribute(encoded.codes[0], encoded.values)
         return {
             value: self._part(found.codes == code)
@@ -261,7 +262,9 @@ class Result(Mapping[str, Score]):
                 n=int(counts.sum()),
                 reason=None if counts.any() else "no query of this part has a mate",
             )
-        return Result(scores)
+        own = {"queries": int(chosen.sum()), "no_mate": {}, "ties": {"queries": 0, "groups": 0}}
+        facts = self.provenance | own | {"hierarchy": None, "severity": None, "part": True}
+        return Result(scores, provenance=facts if self.provenance else {})
 
     def to_dict(self, per_query: bool = True) -> dict[str, Any]:
         """Everything as plain JSON values (the schema is truerank/result.schema.json)."""

@@ -138,10 +138,10 @@ def _level(task: Task, metric: Metric) -> int:
     if text is None:
         return depth
     names = [] if task.levels is None else task.levels.names
-    if text in names:
-        return names.index(text) + 1
     if text.isdigit() and 1 <= int(text) <= depth:
         return int(text)
+    if text in names:
+        return names.index(text) + 1
     known = ", ".join(names) if names else "1"
     raise InputError(f"there is no level {text!r} in {metric}; the levels are {known}.")
 
@@ -240,7 +240,7 @@ def _values(column: Column, groups: TieGroups, pool: ThreadPoolExecutor, threads
 
 def _score(column: Column, task: Task, average: str) -> Score:
     entry = registry.definition(column.metric)
-    has_mates = column.totals.sum(axis=1) > 0
+    has_mates = ~np.isnan(column.values[0])
     counts = has_mates if task.no_mate == "report" else np.ones(task.queries, bool)
     chance = np.full(task.queries, np.nan)
     known = chance_per_query(

@@ -56,7 +56,9 @@ def summary(result: Result) -> list[str]:
     """Sentences below the table: what was ranked, what was left out, what ties did."""
     facts = result.provenance
     lines = []
-    if "queries" in facts:
+    if facts.get("part"):
+        lines.append(f"Part of a result: {count(facts['queries'], 'query')}.")
+    elif "queries" in facts:
         gallery = (
             "leave-one-out"
             if facts["leave_one_out"]

@@ -145,9 +145,7 @@ class Task:
                     if name == "gallery_labels"
                     else "label them or leave those rows out"
                 )
-                raise InputError(
-                    f"{name} {missing_rows(codes)} have no label (None or NaN); {fix}."
-                )
+                raise InputError(f"no label (None or NaN) in {name} {missing_rows(codes)}; {fix}.")
         self._query_codes, self._all_gallery_codes = finest.codes[0], finest.codes[-1]
         self.queries, self.gallery_size = len(finest.codes[0]), len(finest.codes[-1])
 
@@ -217,9 +215,7 @@ class Task:
         if len(codes) != count:
             raise InputError(f"{name} must have one value a row ({count}). Got {len(codes)}.")
         if (codes == MISSING).any():
-            raise InputError(
-                f"{name} {missing_rows(codes)} are None or NaN; give each row a value."
-            )
+            raise InputError(f"None or NaN in {name} {missing_rows(codes)}; give each row a value.")
 
     def _drop_junk_labels(self, junk_labels: list[Any]) -> None:
         """Junk labels leave the gallery as a whole: `columns` are the items that stay."""
@@ -235,7 +231,7 @@ class Task:
         for label in junk_labels:
             if some is not None and isinstance(label, str) != isinstance(some, str):
                 raise InputError(
-                    f"junk label {label!r} is a {type(label).__name__} but labels are "
+                    f"junk label {label!r} is of type {type(label).__name__} but labels are "
                     f"{type(some).__name__}; they would never match."
                 )
         try:

@@ -48,8 +48,9 @@ class Settings:
     """Most relevant pairs in flight, counting every query of a block at its block's largest R."""
     sort_share: float = 0.05
     """Queries for which more than this share of the gallery is relevant have their rows sorted."""
-    row_numbers: int = 1 << 23
-    """Most distances in rows held to be sorted, for each thread."""
+    row_numbers: int = 1 << 21
+    """Most distances in rows held to be sorted, for each thread: arrays below 32 MB are reused by
+    the C library, while larger ones cost a page fault for every 4 KB anew."""
 
 
 _DEFAULT = Settings()
@@ -60,6 +61,11 @@ _settings: ContextVar[Settings] = ContextVar("settings", default=_DEFAULT)
 def settings(**changes: Any) -> Iterator[Settings]:
     """Change block and tile sizes inside a `with` block."""
     for name, value in changes.items():
+        if name not in Settings.__dataclass_fields__:
+            known = ", ".join(Settings.__dataclass_fields__)
+            raise InputError(f"there is no setting {name!r}; known are {known}.")
+        if name == "sort_share" and not isinstance(value, (int, float)):
+            raise InputError(f"the setting sort_share must be a number. Got {value!r} instead.")
         if name != "sort_share" and not (isinstance(value, (int, np.integer)) and value >= 1):
             raise InputError(f"the setting {name} must be an int >= 1. Got {value!r} instead.")
     token = _settings.set(replace(_settings.get(), **changes))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +33,7 @@ class TieGroups:
     offsets: Integers
     before: Integers
     size: Integers
-    graded: Integers
+    graded: npt.NDArray[np.int32]
     candidates: Integers
     """Per query: gallery items that can be ranked, relevant or not."""
 
@@ -42,19 +43,14 @@ class TieGroups:
     @cached_property
     def relevant(self) -> Integers:
         """Relevant items of any grade in each group."""
-        return np.ascontiguousarray(self.graded.sum(axis=1))
+        return np.ascontiguousarray(self.graded.sum(axis=1, dtype=np.int64))
 
     @cached_property
     def mates(self) -> Integers:
         """R of each query."""
         return self.per_query(self.relevant)
 
-    @cached_property
-    def owner(self) -> Integers:
-        """The query of each group."""
-        return np.repeat(np.arange(len(self)), np.diff(self.offsets))
-
-    def per_query(self, values: Integers) -> Integers:
+    def per_query(self, values: npt.NDArray[Any]) -> Integers:
         """Sums of a per-group quantity."""
         totals = np.zeros(len(self), np.int64)
         kernels.sum_groups(values, self.offsets, totals)
@@ -63,26 +59,30 @@ class TieGroups:
     @cached_property
     def totals(self) -> Integers:
         """Relevant items of each query by grade."""
-        columns = [self.per_query(column) for column in self.graded.T]
-        return np.ascontiguousarray(np.column_stack(columns))
+        totals = np.zeros((len(self), self.graded.shape[1]), np.int64)
+        kernels.sum_grades(self.graded, self.offsets, totals)
+        return totals
 
     @property
     def ambiguous(self) -> npt.NDArray[np.bool_]:
         """Groups whose order inside matters: items of different worth tied."""
-        mixed: npt.NDArray[np.bool_] = self.graded.max(axis=1) < self.size
+        mixed = self.size > 1
+        several = np.flatnonzero(mixed)
+        mixed[several] = self.graded[several].max(axis=1) < self.size[several]
         return mixed
 
     def at_least(self, grade: int) -> tuple[Integers, TieGroups]:
         """With only this grade and above relevant: the queries that keep one, and their groups."""
-        graded = self.graded[:, grade - 1 :].sum(axis=1, keepdims=True)
-        kept = graded[:, 0] > 0
-        sizes = np.bincount(self.owner[kept], minlength=len(self))
-        queries = np.flatnonzero(sizes)
+        count = np.zeros(len(self), np.int64)
+        graded = np.zeros(len(self.size), np.int32)
+        kernels.merge_grades(self.graded, grade - 1, self.offsets, graded, count)
+        kept = np.flatnonzero(graded)
+        queries = np.flatnonzero(count)
         return queries, TieGroups(
-            np.concatenate([[0], np.cumsum(sizes[queries])]),
+            np.concatenate([[0], np.cumsum(count[queries])]),
             self.before[kept],
             self.size[kept],
-            graded[kept],
+            graded[kept][:, None],
             self.candidates[queries],
         )
 
@@ -101,8 +101,9 @@ class TieGroups:
     def single(graded: Integers, candidates: Integers) -> TieGroups:
         """One tie group of everything per query: what a scorer without any knowledge gives."""
         count = len(graded)
+        few = graded.astype(np.int32)
         return TieGroups(
-            np.arange(count + 1), np.zeros(count, np.int64), candidates, graded, candidates
+            np.arange(count + 1), np.zeros(count, np.int64), candidates, few, candidates
         )
 
 
@@ -112,7 +113,7 @@ class Counts:
 
     offsets: Integers
     distance: npt.NDArray[np.float64]
-    graded: Integers
+    graded: npt.NDArray[np.int32]
     between: Integers
     equal: Integers
 
@@ -138,9 +139,9 @@ class Counts:
         distinct = table[fresh]
         if grades == 1:
             start = np.flatnonzero(fresh[held])
-            graded = np.diff(np.append(start, len(query)))[:, None]
+            graded = np.diff(np.append(start, len(query))).astype(np.int32)[:, None]
         else:
-            graded = np.zeros((len(distinct), grades), np.int64)
+            graded = np.zeros((len(distinct), grades), np.int32)
             kernels.tally_grades(query, distance, grade, offsets, distinct, graded)
         nothing = np.zeros(len(distinct), np.int64)
         return Counts(offsets, distinct, graded, nothing, nothing.copy())

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 
 import numpy as np
+import numpy.typing as npt
 
 from truerank.engine import kernels
 from truerank.engine.counts import Counts, TieGroups
@@ -73,26 +74,38 @@ def count_block(
 
 def sort_rows(space: Space, rows: Rows, view: View, tiles: list[tuple[int, int]]) -> TieGroups:
     """Many relevant items: whole rows of distances, sorted once for all grades."""
-    pairs = view.block(rows)
     tile = space.block(rows)
     distances = np.empty((len(rows), space.gallery))
     for start, stop in tiles:
         distances[:, start:stop] = tile(start, stop)
-    relevant, excluded = pairs.relevant, pairs.excluded
-    mates = distances[relevant.query, relevant.item]
-    apart = distances[excluded.query, excluded.item]
-    _check_some(space, rows, relevant, mates)
-    distances.sort(axis=1)
-    counts = Counts.frame(relevant.query, mates, pairs.grade, len(rows), view.grades)
-    kernels.count_sorted(distances, counts.offsets, counts.distance, counts.between, counts.equal)
-    return _finish(counts, excluded, apart, space)
+    grade = view.grade_rows(rows)
+    excluded = view.exclusions.pairs(rows, view.items)
+    grade[excluded.query, excluded.item] = 0
+    _check_some(space, rows, distances, grade)
+    distances[excluded.query, excluded.item] = np.inf  # behind everything, and not ranked
+    order = np.argsort(distances, axis=1)
+    most = view.mates[rows]
+    first = np.cumsum(most) - most
+    count = np.zeros(len(rows), np.int64)
+    before, size = np.empty(int(most.sum()), np.int64), np.empty(int(most.sum()), np.int64)
+    graded = np.empty((len(before), view.grades), np.int32)
+    kernels.walk_sorted(distances, order, grade, first, count, before, size, graded)
+    gone = np.bincount(excluded.query, minlength=len(rows))
+    offsets = np.concatenate([[0], np.cumsum(count)])
+    if offsets[-1] < len(before):  # some relevant items tie with each other
+        owner = np.repeat(np.arange(len(rows)), count)
+        kept = first[owner] + np.arange(offsets[-1]) - offsets[owner]
+        before, size, graded = before[kept], size[kept], graded[kept]
+    return TieGroups(offsets, before, size, graded, space.gallery - gone)
 
 
-def _check_some(space: Space, rows: Rows, pairs: PairList, distances: Distances) -> None:
+def _check_some(
+    space: Space, rows: Rows, distances: Distances, grade: npt.NDArray[np.int8]
+) -> None:
     """One mate of each query again, in integers: all of them would cost more than the product."""
-    last = np.append(np.flatnonzero(np.diff(pairs.query)), len(pairs) - 1)
-    exact = space.pairs(rows[pairs.query[last]], pairs.item[last])
-    if not np.array_equal(distances[last], exact):
+    last = grade.shape[1] - 1 - np.argmax(grade[:, ::-1] > 0, axis=1)
+    exact = space.pairs(rows, last)
+    if not np.array_equal(distances[np.arange(len(rows)), last], exact):
         raise ExactnessError(
             "a distance differs from integer arithmetic: the matrix product of this machine is not "
             "exact in float64; use another BLAS or device='reference'."

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from truerank.jit import kernel
 
-__all__ = ["count_pairs", "count_sorted", "count_tile", "sum_groups", "tally_grades"]
+__all__ = [
+    "count_pairs",
+    "count_tile",
+    "merge_grades",
+    "sum_grades",
+    "sum_groups",
+    "tally_grades",
+    "walk_sorted",
+]
 
 
 @kernel
@@ -74,23 +84,47 @@ def count_pairs(
 
 
 @kernel
-def count_sorted(
-    ranked: Any, offsets: Any, relevant_distance: Any, between: Any, equal: Any
+def walk_sorted(
+    distances: Any,
+    order: Any,
+    grade: Any,
+    start: Any,
+    count: Any,
+    before: Any,
+    size: Any,
+    graded: Any,
 ) -> None:
-    """Add whole rows of distances that are sorted already: one walk down both lists."""
-    for q in range(ranked.shape[0]):
-        row = ranked[q]
-        item = 0
-        for g in range(offsets[q], offsets[q + 1]):
-            d = relevant_distance[g]
-            first = item
-            while item < row.size and row[item] < d:
-                item += 1
-            between[g] += item - first
-            first = item
-            while item < row.size and row[item] == d:
-                item += 1
-            equal[g] += item - first
+    """Tie groups of whole rows, down their sorted order; rows end at their first infinity.
+
+    Row q writes its groups from start[q] on and their number to count[q].
+    """
+    for q in range(distances.shape[0]):
+        row = distances[q]
+        ranks = order[q]
+        g = start[q]
+        first = 0
+        d = row[ranks[0]]
+        while d != np.inf:
+            stop = first
+            any_relevant = False
+            following = d
+            while following == d:
+                level = grade[q, ranks[stop]]
+                if level > 0:
+                    if not any_relevant:
+                        any_relevant = True
+                        for i in range(graded.shape[1]):
+                            graded[g, i] = 0
+                    graded[g, level - 1] += 1
+                stop += 1
+                following = row[ranks[stop]] if stop < row.size else np.inf
+            if any_relevant:
+                before[g] = first
+                size[g] = stop - first
+                g += 1
+            first = stop
+            d = following
+        count[q] = g - start[q]
 
 
 @kernel
@@ -119,3 +153,25 @@ def sum_groups(values: Any, offsets: Any, totals: Any) -> None:
         for g in range(offsets[q], offsets[q + 1]):
             total += values[g]
         totals[q] = total
+
+
+@kernel
+def sum_grades(graded: Any, offsets: Any, totals: Any) -> None:
+    """Sums over the groups of each query, grade by grade."""
+    for q in range(totals.shape[0]):
+        for g in range(offsets[q], offsets[q + 1]):
+            for i in range(graded.shape[1]):
+                totals[q, i] += graded[g, i]
+
+
+@kernel
+def merge_grades(graded: Any, lowest: int, offsets: Any, merged: Any, count: Any) -> None:
+    """Items of grade index `lowest` or more in each group, and the groups of a query with any."""
+    for q in range(count.size):
+        for g in range(offsets[q], offsets[q + 1]):
+            total = 0
+            for i in range(lowest, graded.shape[1]):
+                total += graded[g, i]
+            merged[g] = total
+            if total > 0:
+                count[q] += 1

@@ -32,7 +32,10 @@ def count_block(space: Space, rows: Rows, pairs: BlockPairs, grades: int) -> Tie
         before.append(first)
         size.append(np.searchsorted(ranked, at, side="right") - first)
         inside.append(
-            np.array([[((row == d) & (worth == g + 1)).sum() for g in range(grades)] for d in at])
+            np.array(
+                [[((row == d) & (worth == g + 1)).sum() for g in range(grades)] for d in at],
+                np.int32,
+            )
         )
         offsets.append(offsets[-1] + len(at))
     return TieGroups(

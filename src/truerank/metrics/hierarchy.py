@@ -59,6 +59,10 @@ def _level_worth(levels: int, alpha: str) -> tuple[float, ...]:
 def _h_ap(groups: TieGroups, metric: Metric, scale: Scale) -> Reals:
     totals = groups.totals
     custom = metric.option("rel")
+    if scale.judged and metric.option("alpha") is not None:
+        raise InputError(
+            "h_ap's alpha shapes levels; judgements are used as they are: leave it out."
+        )
     if custom is not None or scale.judged:
         values = scale.values
         if custom is not None:
@@ -94,6 +98,7 @@ def _weighted(groups: TieGroups, worth: Reals, worth_low: Reals) -> Reals:
         groups.before,
         groups.size,
         groups.graded,
+        groups.totals,
         worth,
         worth_low,
         high,
@@ -141,6 +146,18 @@ def _discounts(count: int) -> tuple[Reals, Reals]:
 
 
 def _asi(groups: TieGroups, metric: Metric, scale: Scale) -> Reals:
+    if len(groups.size) == len(groups):  # one group a query: ties in bulk, and few are different
+        table = np.column_stack([groups.before, groups.size, groups.graded])
+        distinct, first, number = np.unique(table, axis=0, return_index=True, return_inverse=True)
+        if len(distinct) < len(groups):
+            few = TieGroups(
+                np.arange(len(first) + 1),
+                groups.before[first],
+                groups.size[first],
+                groups.graded[first],
+                groups.candidates[first],
+            )
+            return _asi(few, metric, scale)[:, number.ravel()]
     out = np.empty((3, len(groups)))
     kernels.set_intersection(
         groups.offsets,
@@ -183,6 +200,7 @@ for _definition in (
         f"{_HAPPIER}, ECCV 2022",
         _h_ap,
         graded=True,
+        family="hierarchy",
         options={"alpha": "positive", "rel": "numbers"},
         examples=("h_ap", "h_ap@alpha=3", "h_ap@alpha=0.5"),
     ),
@@ -193,6 +211,7 @@ for _definition in (
         f"{_HAPPIER}, ECCV 2022, supplementary A.2",
         _sum_wap,
         graded=True,
+        family="hierarchy",
         options={"weights": "numbers"},
         examples=("sum_wap",),
     ),
@@ -205,6 +224,7 @@ for _definition in (
         "Multiple Semantic Scales, CVPR 2021",
         _asi,
         graded=True,
+        family="hierarchy",
         levels=True,
         effort=_asi_effort,
         examples=("asi", "asi@level=1", "asi@level=mean"),
@@ -218,6 +238,7 @@ for _definition in (
         "Burges et al., ICML 2005",
         _ndcg,
         graded=True,
+        family="hierarchy",
         cut="number or none",
         options={"gain": ("exponential", "linear")},
         examples=("ndcg", "ndcg@5", "ndcg@gain=linear"),

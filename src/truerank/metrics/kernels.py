@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from truerank.jit import kernel
 
 __all__ = [
@@ -56,6 +58,13 @@ def add(a: float, a_low: float, b: float, b_low: float) -> tuple[float, float]:
     low, more = two_sum(a_low, b_low)
     high, error = two_sum(high, error + low)
     return two_sum(high, error + more)
+
+
+@kernel
+def accumulate(total: float, total_low: float, a: float, a_low: float) -> tuple[float, float]:
+    """A running sum: cheaper than add, because the two parts are put in order only at the end."""
+    high, error = two_sum(total, a)
+    return high, total_low + (error + a_low)
 
 
 @kernel
@@ -160,7 +169,7 @@ def average_precision(
 ) -> None:
     """out[:, q] = lower, expected, upper of sum_{i <= cut} rel_i P@i / divisor."""
     for q in range(cut.size):
-        worst = worst_low = mean = mean_low = best = best_low = 0.0
+        worst = worst_low = mean = mean_low = best = best_low = sure = sure_low = 0.0
         n = 0
         for g in range(offsets[q], offsets[q + 1]):
             k = before[g]
@@ -168,6 +177,11 @@ def average_precision(
                 break
             t = size[g]
             m = relevant[g]
+            if t == 1:
+                n += 1
+                part, part_low = over(float(n), 0.0, float(k + 1))
+                sure, sure_low = accumulate(sure, sure_low, part, part_low)
+                continue
             room = cut[q] - k
             part = part_low = 0.0
             part, part_low = run(n, k, min(m, room), high, low)
@@ -182,6 +196,10 @@ def average_precision(
                 part, part_low = tied(n, k, t, m, min(t, room), high, low)
                 mean, mean_low = add(mean, mean_low, part, part_low)
             n += m
+        sure, sure_low = two_sum(sure, sure_low)
+        worst, worst_low = add(worst, worst_low, sure, sure_low)
+        mean, mean_low = add(mean, mean_low, sure, sure_low)
+        best, best_low = add(best, best_low, sure, sure_low)
         d = float(divisor[q])
         out[0, q] = over(worst, worst_low, d)[0]
         out[2, q] = over(best, best_low, d)[0]
@@ -257,6 +275,7 @@ def hierarchical_precision(
     before: Any,
     size: Any,
     graded: Any,
+    totals: Any,
     worth: Any,
     worth_low: Any,
     high: Any,
@@ -270,23 +289,33 @@ def hierarchical_precision(
     sets are nested, so one order inside a tie group is worst, and one best, for all of them.
     """
     grades = graded.shape[1]
-    order = [0] * grades
-    seen = [0] * grades
+    order = np.zeros(grades, np.int64)  # grades by rising relevance
+    place = np.zeros(grades, np.int64)  # and where each grade stands among them
+    seen = np.zeros(grades, np.int64)
+    up_to = np.zeros(grades)  # relevance seen so far, of everything up to a place
+    up_to_low = np.zeros(grades)
     for q in range(offsets.size - 1):
+        total = total_low = 0.0
         for i in range(grades):  # insertion sort of the grades by relevance
-            place = i
-            while place > 0 and (
-                worth[q, order[place - 1]] > worth[q, i]
+            p = i
+            while p > 0 and (
+                worth[q, order[p - 1]] > worth[q, i]
                 or (
-                    worth[q, order[place - 1]] == worth[q, i]
-                    and worth_low[q, order[place - 1]] > worth_low[q, i]
+                    worth[q, order[p - 1]] == worth[q, i]
+                    and worth_low[q, order[p - 1]] > worth_low[q, i]
                 )
             ):
-                order[place] = order[place - 1]
-                place -= 1
-            order[place] = i
-            seen[i] = 0
-        worst = worst_low = mean = mean_low = best = best_low = total = total_low = 0.0
+                order[p] = order[p - 1]
+                p -= 1
+            order[p] = i
+            part, part_low = times(worth[q, i], worth_low[q, i], float(totals[q, i]))
+            total, total_low = add(total, total_low, part, part_low)
+        for p in range(grades):
+            place[order[p]] = p
+            seen[p] = 0
+            up_to[p] = 0.0
+            up_to_low[p] = 0.0
+        sure = sure_low = worst = worst_low = mean = mean_low = best = best_low = 0.0
         for g in range(offsets[q], offsets[q + 1]):
             k = before[g]
             t = size[g]
@@ -294,28 +323,22 @@ def hierarchical_precision(
                 own = 0
                 while graded[g, own] == 0:
                     own += 1
-                part, part_low = worth[q, own], worth_low[q, own]
-                total, total_low = add(total, total_low, part, part_low)
-                reached = False
-                count = 0
-                for p in range(grades):
-                    other = order[p]
-                    if reached:
-                        count += seen[other]
-                    elif seen[other] > 0:
-                        more, more_low = times(
-                            worth[q, other], worth_low[q, other], float(seen[other])
-                        )
-                        part, part_low = add(part, part_low, more, more_low)
-                    if other == own:
-                        reached = True
-                more, more_low = times(worth[q, own], worth_low[q, own], float(count))
-                part, part_low = add(part, part_low, more, more_low)
-                part, part_low = over(part, part_low, float(k + 1))
-                worst, worst_low = add(worst, worst_low, part, part_low)
-                mean, mean_low = add(mean, mean_low, part, part_low)
-                best, best_low = add(best, best_low, part, part_low)
+                v = worth[q, own]
+                v_low = worth_low[q, own]
+                at = place[own]
+                higher = 0
+                for p in range(at, grades):
+                    up_to[p], up_to_low[p] = accumulate(up_to[p], up_to_low[p], v, v_low)
+                    higher += seen[order[p]]
+                higher -= seen[own]
                 seen[own] += 1
+                part = up_to[at]
+                part_low = up_to_low[at]
+                if higher > 0:
+                    more, more_low = times(v, v_low, float(higher))
+                    part, part_low = add(part, part_low, more, more_low)
+                part, part_low = over(part, part_low, float(k + 1))
+                sure, sure_low = accumulate(sure, sure_low, part, part_low)
                 continue
             n = 0
             m = 0
@@ -345,8 +368,16 @@ def hierarchical_precision(
             for i in range(grades):
                 if graded[g, i] > 0:
                     part, part_low = times(worth[q, i], worth_low[q, i], float(graded[g, i]))
-                    total, total_low = add(total, total_low, part, part_low)
+                    for p in range(place[i], grades):
+                        up_to[p], up_to_low[p] = accumulate(up_to[p], up_to_low[p], part, part_low)
                     seen[i] += graded[g, i]
+        if total == 0.0:  # nothing here is worth anything
+            out[:, q] = np.nan
+            continue
+        sure, sure_low = two_sum(sure, sure_low)
+        worst, worst_low = add(worst, worst_low, sure, sure_low)
+        mean, mean_low = add(mean, mean_low, sure, sure_low)
+        best, best_low = add(best, best_low, sure, sure_low)
         out[0, q] = over_long(worst, worst_low, total, total_low)[0]
         out[2, q] = over_long(best, best_low, total, total_low)[0]
         value = over_long(mean, mean_low, total, total_low)[0]
@@ -407,7 +438,8 @@ def discounted_gain(
     """out[:, q] = lower, expected, upper of NDCG@cut; gain[i] of grade i + 1 grows with i."""
     grades = gain.size
     for q in range(offsets.size - 1):
-        worst = worst_low = mean = mean_low = best = best_low = ideal = ideal_low = 0.0
+        worst = worst_low = mean = mean_low = best = best_low = 0.0
+        sure = sure_low = ideal = ideal_low = 0.0
         place = 0
         for i in range(grades - 1, -1, -1):
             stop = min(place + totals[q, i], cut)
@@ -421,6 +453,14 @@ def discounted_gain(
             if k >= cut:
                 break
             t = size[g]
+            if t == 1:
+                own = 0
+                while graded[g, own] == 0:
+                    own += 1
+                part, part_low = discounts(k, k + 1, high, low)
+                part, part_low = times(part, part_low, gain[own])
+                sure, sure_low = accumulate(sure, sure_low, part, part_low)
+                continue
             whole = whole_low = 0.0
             up = k
             down = k + t
@@ -444,6 +484,13 @@ def discounted_gain(
             part, part_low = times_long(part, part_low, whole, whole_low)
             part, part_low = over(part, part_low, float(t))
             mean, mean_low = add(mean, mean_low, part, part_low)
+        if ideal == 0.0:
+            out[:, q] = np.nan
+            continue
+        sure, sure_low = two_sum(sure, sure_low)
+        worst, worst_low = add(worst, worst_low, sure, sure_low)
+        mean, mean_low = add(mean, mean_low, sure, sure_low)
+        best, best_low = add(best, best_low, sure, sure_low)
         out[0, q] = over_long(worst, worst_low, ideal, ideal_low)[0]
         out[2, q] = over_long(best, best_low, ideal, ideal_low)[0]
         value = over_long(mean, mean_low, ideal, ideal_low)[0]
@@ -500,8 +547,8 @@ def set_intersection(
     ones and one the ideal ones, so the overlap is kept up to date by looking at these two.
     """
     grades = graded.shape[1]
-    found = [0] * grades
-    ideal = [0] * grades
+    found = np.zeros(grades, np.int64)
+    ideal = np.zeros(grades, np.int64)
     for q in range(offsets.size - 1):
         depth = 0
         for i in range(grades):
@@ -537,7 +584,7 @@ def set_intersection(
                         overlap += 1
                     if overlap > 0:
                         part, part_low = over(float(overlap), 0.0, float(n))
-                        value, value_low = add(value, value_low, part, part_low)
+                        value, value_low = accumulate(value, value_low, part, part_low)
                 if n == depth or g == offsets[q + 1]:
                     break
                 single = -1  # the group's grade, if all of it is of one grade
@@ -563,7 +610,7 @@ def set_intersection(
                                 part, part_low = add(part, part_low, float(found[i]), 0.0)
                                 part, part_low = add(part, part_low, more, more_low)
                         part, part_low = over(part, part_low, float(n))
-                        value, value_low = add(value, value_low, part, part_low)
+                        value, value_low = accumulate(value, value_low, part, part_low)
                     overlap = 0
                     for i in range(grades):
                         found[i] += graded[g, i]
@@ -592,8 +639,9 @@ def set_intersection(
                                 overlap += 1
                         if overlap > 0:
                             part, part_low = over(float(overlap), 0.0, float(n))
-                            value, value_low = add(value, value_low, part, part_low)
+                            value, value_low = accumulate(value, value_low, part, part_low)
                 g += 1
+            value, value_low = two_sum(value, value_low)
             out[bound, q] = over(value, value_low, float(depth))[0]
         if ambiguous:
             out[1, q] = min(max(out[1, q], out[0, q]), out[2, q])

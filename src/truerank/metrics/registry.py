@@ -33,6 +33,7 @@ __all__ = [
 DEFAULT = ("precision@1", "hit@5", "hit@10", "r_precision", "map@r", "map", "mrr", "minp")
 DEFAULT_HIERARCHY = ("h_ap", "asi", "ndcg")
 FAMILIES = ("ranking", "hierarchy")
+LARGEST_ALPHA = 100
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,7 @@ class Definition:
     """Steps that chance takes, where that can be very many."""
     range: tuple[float, float] = (0.0, 1.0)
     higher_is_better: bool = True
+    family: str = "ranking"
     examples: tuple[str, ...] = ()
 
 
@@ -131,14 +133,19 @@ def _load() -> dict[str, Definition]:
     return _DEFINITIONS
 
 
+def _in_order() -> list[Definition]:
+    """All definitions, family by family, whichever module was imported first."""
+    return sorted(_load().values(), key=lambda entry: FAMILIES.index(entry.family))
+
+
 def names() -> list[str]:
     """The registered metric names."""
-    return list(_load())
+    return [entry.name for entry in _in_order()]
 
 
 def examples() -> list[str]:
     """Metric strings that together exercise every registered metric."""
-    return [text for entry in _load().values() for text in entry.examples]
+    return [text for entry in _in_order() for text in entry.examples]
 
 
 def entry(name: str) -> Definition:
@@ -181,6 +188,10 @@ def parse(text: str) -> Metric:
             raise InputError(f"metric {text!r} has two cut-offs; write it as name@k,key=value.")
     if entry.cut == "number" and cut is None:
         raise InputError(f"metric {text!r} needs a cut-off, for example {name}@10.")
+    if "alpha" in options and "rel" in options:
+        raise InputError(
+            f"metric {text!r} gives both alpha and rel; relevances of your own need none."
+        )
     if "divisor" in options and not isinstance(cut, int):
         raise InputError(f"the divisor option of {name} needs a number as cut-off: {name}@10.")
     kept = tuple(
@@ -256,9 +267,9 @@ def _check_option(entry: Definition, key: str, value: str) -> str:
             return value
         expected = f"one of {', '.join(allowed)}"
     elif allowed == "positive":
-        if _is_number(value) and float(value) > 0:
+        if _is_number(value) and 0 < float(value) <= LARGEST_ALPHA:
             return f"{Decimal(value).normalize():f}"
-        expected = "a number above 0"
+        expected = f"a number above 0 and up to {LARGEST_ALPHA}"
     else:
         parts = value.split(":")
         if all(_is_number(part) for part in parts) and max(map(float, parts)) > 0:
@@ -270,4 +281,4 @@ def _check_option(entry: Definition, key: str, value: str) -> str:
 
 
 def _is_number(text: str) -> bool:
-    return re.fullmatch(r"\d{1,6}(\.\d{1,12})?", text) is not None
+    return re.fullmatch(r"\d{1,6}(\.\d{1,12})?|\.\d{1,12}", text) is not None

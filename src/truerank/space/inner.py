@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from threading import Lock
 
 import numpy as np
 import numpy.typing as npt
@@ -72,8 +73,17 @@ class _InnerProductSpace(Space):
         self._right_square = self._left_square if gallery is queries else gallery.squares()
 
 
+KEPT_NUMBERS = 1 << 24
+"""Galleries up to this many numbers (128 MB) are kept in float64 as well."""
+
+
 class SquaredDistance(_InnerProductSpace):
     """D = |X - Y|^2, an integer, as one matrix product; for rows of bits the hamming distance."""
+
+    def __init__(self, queries: GridRows, gallery: GridRows, facts: Facts) -> None:
+        super().__init__(queries, gallery, facts)
+        self._lock = Lock()
+        self._widened: Distances | None = None
 
     def block(self, rows: Rows) -> Callable[[int, int], Distances]:
         """See Space."""
@@ -83,13 +93,25 @@ class SquaredDistance(_InnerProductSpace):
         left[:, dimension] = self._left_square[rows]
 
         def tile(start: int, stop: int) -> Distances:
-            right = np.ones((stop - start, dimension + 2))
-            np.multiply(self._right.integers[start:stop], -2.0, out=right[:, :dimension])
-            right[:, dimension + 1] = self._right_square[start:stop]
-            distances: Distances = left @ right.T
+            distances: Distances = left @ self._right_rows(start, stop).T
             return distances
 
         return tile
+
+    def _right_rows(self, start: int, stop: int) -> Distances:
+        """[-2 y^, 1, n] of these items; a gallery that is small enough is widened only once."""
+        if self.gallery * (self.dimension + 2) > KEPT_NUMBERS:
+            return self._widen(start, stop)
+        with self._lock:
+            if self._widened is None:
+                self._widened = self._widen(0, self.gallery)
+        return self._widened[start:stop]
+
+    def _widen(self, start: int, stop: int) -> Distances:
+        right = np.ones((stop - start, self.dimension + 2))
+        np.multiply(self._right.integers[start:stop], -2.0, out=right[:, : self.dimension])
+        right[:, self.dimension + 1] = self._right_square[start:stop]
+        return right
 
     def pairs(self, query: Rows, item: Rows) -> Distances:
         """See Space."""
