@@ -7,11 +7,13 @@ neither the blocks nor the tiles nor the threads can be seen in the result.
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -125,13 +127,21 @@ def tie_groups(
         for block in _blocks(view.mates, rows[few], limits.query_rows):
             yield block, cpu.count_block(space, block, view, tiles, pool, threads, tick)
         height = max(1, min(limits.query_rows, limits.row_numbers // space.gallery))
-        blocks = list(_blocks(view.mates, rows[~few], height))
-        for start in range(0, len(blocks), threads):
-            some = blocks[start : start + threads]
-            work = [pool.submit(cpu.sort_rows, space, block, view, tiles) for block in some]
-            for block, groups in zip(some, work, strict=True):
-                yield block, groups.result()
+        blocks = _blocks(view.mates, rows[~few], height)
+        ahead: deque[tuple[Rows, Future[TieGroups]]] = deque()
+        try:
+            for block in islice(blocks, threads):
+                ahead.append((block, pool.submit(cpu.sort_rows, space, block, view, tiles)))
+            while ahead:
+                block, groups = ahead.popleft()
+                found = groups.result()
+                for more in islice(blocks, 1):
+                    ahead.append((more, pool.submit(cpu.sort_rows, space, more, view, tiles)))
+                yield block, found
                 tick(len(block) * space.gallery)
+        finally:
+            for _, groups in ahead:  # on an interrupt, what has not begun is not begun
+                groups.cancel()
 
 
 def _blocks(mates: Rows, rows: Rows, height: int) -> Iterator[Rows]:

@@ -83,13 +83,18 @@ def sort_rows(space: Space, rows: Rows, view: View, tiles: list[tuple[int, int]]
     grade[excluded.query, excluded.item] = 0
     _check_some(space, rows, distances, grade)
     distances[excluded.query, excluded.item] = np.inf  # behind everything, and not ranked
-    order = np.argsort(distances, axis=1)
+    keys = np.empty(distances.shape, np.int64)
+    if space.integral:
+        kernels.pack(distances, grade, keys)
+        keys.sort(axis=1)
+    else:
+        kernels.rank_grades(distances, np.argsort(distances, axis=1), grade, keys)
     most = view.mates[rows]
     first = np.cumsum(most) - most
     count = np.zeros(len(rows), np.int64)
     before, size = np.empty(int(most.sum()), np.int64), np.empty(int(most.sum()), np.int64)
     graded = np.empty((len(before), view.grades), np.int32)
-    kernels.walk_sorted(distances, order, grade, first, count, before, size, graded)
+    kernels.walk(keys, first, count, before, size, graded)
     gone = np.bincount(excluded.query, minlength=len(rows))
     offsets = np.concatenate([[0], np.cumsum(count)])
     if offsets[-1] < len(before):  # some relevant items tie with each other

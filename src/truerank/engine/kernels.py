@@ -12,10 +12,12 @@ __all__ = [
     "count_pairs",
     "count_tile",
     "merge_grades",
+    "pack",
+    "rank_grades",
     "sum_grades",
     "sum_groups",
     "tally_grades",
-    "walk_sorted",
+    "walk",
 ]
 
 
@@ -83,33 +85,55 @@ def count_pairs(
             between[low] += step
 
 
+GRADE_BITS = 7
+LAST = np.iinfo(np.int64).max
+"""Behind every distance: what is not ranked."""
+
+
 @kernel
-def walk_sorted(
-    distances: Any,
-    order: Any,
-    grade: Any,
-    start: Any,
-    count: Any,
-    before: Any,
-    size: Any,
-    graded: Any,
-) -> None:
-    """Tie groups of whole rows, down their sorted order; rows end at their first infinity.
+def pack(distances: Any, grade: Any, keys: Any) -> None:
+    """Integral distances with the grade in the lowest bits: sorted, both come in order."""
+    for q in range(distances.shape[0]):
+        for g in range(distances.shape[1]):
+            d = distances[q, g]
+            if d == np.inf:
+                keys[q, g] = LAST
+            else:
+                keys[q, g] = (np.int64(d) << GRADE_BITS) | grade[q, g]
+
+
+@kernel
+def rank_grades(distances: Any, order: Any, grade: Any, keys: Any) -> None:
+    """The same for any distances, from their argsort: equal ones share a number."""
+    for q in range(distances.shape[0]):
+        number = np.int64(0)
+        previous = distances[q, order[q, 0]]
+        for rank in range(distances.shape[1]):
+            item = order[q, rank]
+            d = distances[q, item]
+            if d != previous:
+                number += 1
+                previous = d
+            keys[q, rank] = LAST if d == np.inf else (number << GRADE_BITS) | grade[q, item]
+
+
+@kernel
+def walk(keys: Any, start: Any, count: Any, before: Any, size: Any, graded: Any) -> None:
+    """Tie groups of whole rows of sorted keys.
 
     Row q writes its groups from start[q] on and their number to count[q].
     """
-    for q in range(distances.shape[0]):
-        row = distances[q]
-        ranks = order[q]
+    mask = (1 << GRADE_BITS) - 1
+    for q in range(keys.shape[0]):
+        row = keys[q]
         g = start[q]
         first = 0
-        d = row[ranks[0]]
-        while d != np.inf:
+        while first < row.size and row[first] != LAST:
+            d = row[first] >> GRADE_BITS
             stop = first
             any_relevant = False
-            following = d
-            while following == d:
-                level = grade[q, ranks[stop]]
+            while stop < row.size and row[stop] >> GRADE_BITS == d:
+                level = row[stop] & mask
                 if level > 0:
                     if not any_relevant:
                         any_relevant = True
@@ -117,13 +141,11 @@ def walk_sorted(
                             graded[g, i] = 0
                     graded[g, level - 1] += 1
                 stop += 1
-                following = row[ranks[stop]] if stop < row.size else np.inf
             if any_relevant:
                 before[g] = first
                 size[g] = stop - first
                 g += 1
             first = stop
-            d = following
         count[q] = g - start[q]
 
 

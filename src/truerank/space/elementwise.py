@@ -27,6 +27,7 @@ class _Elementwise(Space):
     pair_kernel: Callable[..., None]
     tile_kernel: Callable[..., None]
     centre = 0.0
+    integral = True
 
     def __init__(self, queries: Grid, gallery: Grid, facts: Facts, unit: float = 1.0) -> None:
         self._left, self._right, self._unit = queries, gallery, unit

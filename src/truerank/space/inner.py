@@ -80,6 +80,8 @@ KEPT_NUMBERS = 1 << 24
 class SquaredDistance(_InnerProductSpace):
     """D = |X - Y|^2, an integer, as one matrix product; for rows of bits the hamming distance."""
 
+    integral = True
+
     def __init__(self, queries: GridRows, gallery: GridRows, facts: Facts) -> None:
         super().__init__(queries, gallery, facts)
         self._lock = Lock()
