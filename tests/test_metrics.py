@@ -108,7 +108,7 @@ def test_one_metric_under_two_names_is_computed_once() -> None:
     ("text", "words"),
     [
         ("maq", ["unknown metric 'maq'", "did you mean 'map'"]),
-        ("prescision@5", ["unknown", "did you mean 'precision'"]),
+        ("prescision@5", ["unknown", "did you mean 'precision@5'"]),
         ("mrrr", ["did you mean 'mrr'"]),
         ("hits", ["'hits'", "cut-off"]),
         ("cmc", ["'cmc'", "cut-off"]),

@@ -141,16 +141,27 @@ def commands(context: click.Context) -> None:
 @click.option("--gallery", type=click.Path(path_type=Path), help="Embeddings to search in.")
 @click.option("--gallery-labels", type=click.Path(path_type=Path), help="Labels of the gallery.")
 @click.option("--levels", help="Label columns from coarse to fine, separated by commas.")
-@click.option("--taxonomy", type=click.Path(path_type=Path), help="CSV of child,parent.")
+@click.option(
+    "--taxonomy",
+    type=click.Path(path_type=Path),
+    help="CSV file with the columns child and parent.",
+)
 @click.option("--task", "task_file", type=click.Path(path_type=Path), help="A saved task.")
 @click.option("--junk-label", multiple=True, help="Exclude gallery items of this label.")
-@click.option("--distance", default="cosine", show_default=True, help="Or euclidean, dot, ...")
+@click.option(
+    "--distance",
+    default="cosine",
+    show_default=True,
+    help="cosine, euclidean, dot, cityblock, hamming, precomputed or similarity.",
+)
 @click.option("-m", "--metrics", help="Such as map@r,hit@10 (divided by spaces or commas), or all.")
-@click.option("--average", default="query", show_default=True, help="Or class.")
+@click.option("--average", default="query", show_default=True, help="Mean over query or class.")
 @click.option("--no-mate", help="report (default), zero or error.")
 @click.option("--unlabelled", help="error (default) or distractor.")
-@click.option("--device", default="auto", show_default=True, help="Or cpu, reference.")
-@click.option("--threads", type=int, help="All cores by default.")
+@click.option(
+    "--device", default="auto", show_default=True, help="auto, cpu, or reference (pure numpy)."
+)
+@click.option("--threads", type=int, help="Number of threads; all cores by default.")
 @click.option("--format", "form", default="table", type=click.Choice(FORMATS), show_default=True)
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the result as JSON.")
 @click.option("--per-query", type=click.Path(path_type=Path), help="Write .csv or .parquet.")

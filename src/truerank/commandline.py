@@ -126,6 +126,10 @@ def _evaluate_task(
 ) -> tuple[Result, list[Any] | None]:
     task = Task.load(task_file)
     submission = read(embeddings)
+    if task.id_names is not None and submission.ids is None:
+        raise InputError(
+            f"{embeddings} needs an array 'id' beside its embeddings, one for each row."
+        )
     items = None if gallery is None else read(gallery).embeddings
     result = task.evaluate(
         _require_embeddings(submission, embeddings),

@@ -85,6 +85,12 @@ def summary(result: Result) -> list[str]:
             )
         if facts["severity"] is not None:
             lines.append(_severity(facts["severity"]))
+        merged = facts["distance"]["merged_rows"]
+        if merged:
+            lines.append(
+                f"{count(merged, 'distinct row')} became equal to another on the grid "
+                f"({facts['distance']['grid']})."
+            )
         tree = facts["hierarchy"]
         if tree is not None and tree["non_monotone_share"] > 0:
             lines.append(

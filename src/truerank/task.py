@@ -143,7 +143,7 @@ class Task:
                 fix = (
                     "label them or pass unlabelled='distractor'"
                     if name == "gallery_labels"
-                    else "label them or leave those rows out"
+                    else "label them or leave those rows out (only a gallery may have distractors)"
                 )
                 raise InputError(f"no label (None or NaN) in {name} {missing_rows(codes)}; {fix}.")
         self._query_codes, self._all_gallery_codes = finest.codes[0], finest.codes[-1]

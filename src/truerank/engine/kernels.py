@@ -22,6 +22,18 @@ __all__ = [
 
 
 @kernel
+def find(relevant_distance: Any, low: int, high: int, d: float) -> int:
+    """The first of the groups low to high that is not nearer than d; high lies at or beyond d."""
+    while low < high:
+        middle = (low + high) // 2
+        if relevant_distance[middle] < d:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel
 def count_tile(
     distances: Any, offsets: Any, relevant_distance: Any, between: Any, equal: Any
 ) -> None:
@@ -40,18 +52,11 @@ def count_tile(
         for item in range(row.size):
             d = row[item]
             if d <= last:
-                low = start
-                high = stop - 1
-                while low < high:
-                    middle = (low + high) // 2
-                    if relevant_distance[middle] < d:
-                        low = middle + 1
-                    else:
-                        high = middle
-                if relevant_distance[low] == d:
-                    equal[low] += 1
+                g = find(relevant_distance, start, stop - 1, d)
+                if relevant_distance[g] == d:
+                    equal[g] += 1
                 else:
-                    between[low] += 1
+                    between[g] += 1
 
 
 @kernel
@@ -71,18 +76,11 @@ def count_pairs(
         d = distances[p]
         if start == stop or d > relevant_distance[stop - 1]:
             continue
-        low = start
-        high = stop - 1
-        while low < high:
-            middle = (low + high) // 2
-            if relevant_distance[middle] < d:
-                low = middle + 1
-            else:
-                high = middle
-        if relevant_distance[low] == d:
-            equal[low] += step
+        g = find(relevant_distance, start, stop - 1, d)
+        if relevant_distance[g] == d:
+            equal[g] += step
         else:
-            between[low] += step
+            between[g] += step
 
 
 GRADE_BITS = 7
@@ -155,16 +153,9 @@ def tally_grades(
 ) -> None:
     """How many relevant items of each grade lie at each relevant distance."""
     for p in range(query.size):
-        low = offsets[query[p]]
-        high = offsets[query[p] + 1] - 1
-        d = distances[p]
-        while low < high:
-            middle = (low + high) // 2
-            if relevant_distance[middle] < d:
-                low = middle + 1
-            else:
-                high = middle
-        graded[low, grade[p] - 1] += 1
+        q = query[p]
+        g = find(relevant_distance, offsets[q], offsets[q + 1] - 1, distances[p])
+        graded[g, grade[p] - 1] += 1
 
 
 @kernel

@@ -156,6 +156,49 @@ def tied(n: int, k: int, t: int, m: int, count: int, high: Any, low: Any) -> tup
 
 
 @kernel
+def times_long(a: float, a_low: float, b: float, b_low: float) -> tuple[float, float]:
+    """Double-double product."""
+    high, error = two_product(a, b)
+    return two_sum(high, error + (a * b_low + a_low * b))
+
+
+@kernel
+def over_long(a: float, a_low: float, b: float, b_low: float) -> tuple[float, float]:
+    """Double-double quotient: a first digit, the exact rest, a second digit."""
+    first = a / b
+    part, part_low = times(b, b_low, first)
+    rest, rest_low = add(a, a_low, -part, -part_low)
+    second = (rest + rest_low) / b
+    return two_sum(first, second)
+
+
+@kernel
+def settle(
+    out: Any,
+    q: int,
+    sure: float,
+    sure_low: float,
+    worst: float,
+    worst_low: float,
+    mean: float,
+    mean_low: float,
+    best: float,
+    best_low: float,
+    total: float,
+    total_low: float,
+) -> None:
+    """Lower, expected and upper of query q: what is sure plus what ties leave open, over total."""
+    sure, sure_low = two_sum(sure, sure_low)
+    worst, worst_low = add(worst, worst_low, sure, sure_low)
+    mean, mean_low = add(mean, mean_low, sure, sure_low)
+    best, best_low = add(best, best_low, sure, sure_low)
+    out[0, q] = over_long(worst, worst_low, total, total_low)[0]
+    out[2, q] = over_long(best, best_low, total, total_low)[0]
+    value = over_long(mean, mean_low, total, total_low)[0]
+    out[1, q] = min(max(value, out[0, q]), out[2, q])
+
+
+@kernel
 def average_precision(
     offsets: Any,
     before: Any,
@@ -196,15 +239,20 @@ def average_precision(
                 part, part_low = tied(n, k, t, m, min(t, room), high, low)
                 mean, mean_low = add(mean, mean_low, part, part_low)
             n += m
-        sure, sure_low = two_sum(sure, sure_low)
-        worst, worst_low = add(worst, worst_low, sure, sure_low)
-        mean, mean_low = add(mean, mean_low, sure, sure_low)
-        best, best_low = add(best, best_low, sure, sure_low)
-        d = float(divisor[q])
-        out[0, q] = over(worst, worst_low, d)[0]
-        out[2, q] = over(best, best_low, d)[0]
-        value = over(mean, mean_low, d)[0]
-        out[1, q] = min(max(value, out[0, q]), out[2, q])
+        settle(
+            out,
+            q,
+            sure,
+            sure_low,
+            worst,
+            worst_low,
+            mean,
+            mean_low,
+            best,
+            best_low,
+            float(divisor[q]),
+            0.0,
+        )
 
 
 @kernel
@@ -250,23 +298,6 @@ def expected_hit(t: Any, m: Any, drawn: Any, out: Any) -> None:
             if miss < 1e-40:
                 break
         out[g] = add(1.0, 0.0, -miss, -miss_low)[0]
-
-
-@kernel
-def times_long(a: float, a_low: float, b: float, b_low: float) -> tuple[float, float]:
-    """Double-double product."""
-    high, error = two_product(a, b)
-    return two_sum(high, error + (a * b_low + a_low * b))
-
-
-@kernel
-def over_long(a: float, a_low: float, b: float, b_low: float) -> tuple[float, float]:
-    """Double-double quotient: a first digit, the exact rest, a second digit."""
-    first = a / b
-    part, part_low = times(b, b_low, first)
-    rest, rest_low = add(a, a_low, -part, -part_low)
-    second = (rest + rest_low) / b
-    return two_sum(first, second)
 
 
 @kernel
@@ -374,14 +405,20 @@ def hierarchical_precision(
         if total == 0.0:  # nothing here is worth anything
             out[:, q] = np.nan
             continue
-        sure, sure_low = two_sum(sure, sure_low)
-        worst, worst_low = add(worst, worst_low, sure, sure_low)
-        mean, mean_low = add(mean, mean_low, sure, sure_low)
-        best, best_low = add(best, best_low, sure, sure_low)
-        out[0, q] = over_long(worst, worst_low, total, total_low)[0]
-        out[2, q] = over_long(best, best_low, total, total_low)[0]
-        value = over_long(mean, mean_low, total, total_low)[0]
-        out[1, q] = min(max(value, out[0, q]), out[2, q])
+        settle(
+            out,
+            q,
+            sure,
+            sure_low,
+            worst,
+            worst_low,
+            mean,
+            mean_low,
+            best,
+            best_low,
+            total,
+            total_low,
+        )
 
 
 @kernel
@@ -487,14 +524,20 @@ def discounted_gain(
         if ideal == 0.0:
             out[:, q] = np.nan
             continue
-        sure, sure_low = two_sum(sure, sure_low)
-        worst, worst_low = add(worst, worst_low, sure, sure_low)
-        mean, mean_low = add(mean, mean_low, sure, sure_low)
-        best, best_low = add(best, best_low, sure, sure_low)
-        out[0, q] = over_long(worst, worst_low, ideal, ideal_low)[0]
-        out[2, q] = over_long(best, best_low, ideal, ideal_low)[0]
-        value = over_long(mean, mean_low, ideal, ideal_low)[0]
-        out[1, q] = min(max(value, out[0, q]), out[2, q])
+        settle(
+            out,
+            q,
+            sure,
+            sure_low,
+            worst,
+            worst_low,
+            mean,
+            mean_low,
+            best,
+            best_low,
+            ideal,
+            ideal_low,
+        )
 
 
 @kernel

@@ -239,7 +239,8 @@ def _resolve_lower(text: str) -> str:
 
 def _refuse_unknown(text: str, name: str) -> None:
     near = get_close_matches(name, [*_DEFINITIONS, *_ALIASES, *_NUMBERED], n=1, cutoff=0.4)
-    hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(_DEFINITIONS)}."
+    rest = text.strip()[len(name) :] if near and "@" not in near[0] else ""
+    hint = f"did you mean {near[0] + rest!r}?" if near else f"known are {', '.join(_DEFINITIONS)}."
     raise InputError(f"unknown metric {text!r}; {hint}")
 
 
