@@ -28,6 +28,7 @@ __all__ = ["GIVEN", "evaluate", "evaluate_task"]
 
 Array = npt.NDArray[Any]
 GIVEN = ("precomputed", "similarity")
+MOST_THREADS = 1024
 
 
 def evaluate(
@@ -170,9 +171,14 @@ def evaluate_task(
     if average == "class" and task.levels is None:
         raise InputError("average='class' needs labels; relevance= says nothing about classes.")
     if threads is not None and (
-        isinstance(threads, bool) or not isinstance(threads, (int, np.integer)) or threads < 1
+        isinstance(threads, bool)
+        or not isinstance(threads, (int, np.integer))
+        or not 1 <= threads <= MOST_THREADS
     ):
-        raise InputError(f"The 'threads' parameter must be an int >= 1. Got {threads!r} instead.")
+        raise InputError(
+            f"The 'threads' parameter must be an int >= 1 and at most {MOST_THREADS}. "
+            f"Got {threads!r} instead."
+        )
     chosen = _choose(task, metrics)
     device = engine.resolve_device(device)
     _check_task(task, rows, items, given=distance in GIVEN)

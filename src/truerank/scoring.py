@@ -104,7 +104,7 @@ def score(
             if progress is not None:
                 tick = _shifted(progress, before, sum(work))
             blocks = engine.tie_groups(
-                current.view, space, device=device, threads=threads, progress=tick
+                current.view, space, device=device, threads=threads, progress=tick, keep=False
             )
             _fill(task, current, blocks, findings, pool, threads, first=number == 0)
     scored = {c.metric: _score(c, task, average) for p in passes for c in p.columns}

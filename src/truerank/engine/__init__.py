@@ -97,8 +97,12 @@ def tie_groups(
     device: str = "auto",
     threads: int | None = None,
     progress: Progress | None = None,
+    keep: bool = True,
 ) -> Iterator[tuple[Rows, TieGroups]]:
-    """Yield (query rows, their tie groups) until every query with a relevant item has been seen."""
+    """Yield (query rows, their tie groups) until every query with a relevant item has been seen.
+
+    With `keep=False` a block's tie groups are valid only until the next block is asked for.
+    """
     device = resolve_device(device)
     threads = threads or available_cores()
     limits = _settings.get()
@@ -128,20 +132,29 @@ def tie_groups(
             yield block, cpu.count_block(space, block, view, tiles, pool, threads, tick)
         height = max(1, min(limits.query_rows, limits.row_numbers // space.gallery))
         blocks = _blocks(view.mates, rows[~few], height)
-        ahead: deque[tuple[Rows, Future[TieGroups]]] = deque()
+        ahead: deque[tuple[Rows, cpu.Workspace, Future[TieGroups]]] = deque()
+        free: list[cpu.Workspace] = []
+
+        def begin(block: Rows) -> None:
+            workspace = free.pop() if free else cpu.Workspace()
+            work = pool.submit(cpu.sort_rows, space, block, view, tiles, workspace)
+            ahead.append((block, workspace, work))
+
         try:
             for block in islice(blocks, threads):
-                ahead.append((block, pool.submit(cpu.sort_rows, space, block, view, tiles)))
+                begin(block)
             while ahead:
-                block, groups = ahead.popleft()
-                found = groups.result()
+                block, workspace, work = ahead.popleft()
+                groups = work.result()
                 for more in islice(blocks, 1):
-                    ahead.append((more, pool.submit(cpu.sort_rows, space, more, view, tiles)))
-                yield block, found
+                    begin(more)
+                yield block, groups
+                if not keep:
+                    free.append(workspace)
                 tick(len(block) * space.gallery)
         finally:
-            for _, groups in ahead:  # on an interrupt, what has not begun is not begun
-                groups.cancel()
+            for _, _, work in ahead:  # on an interrupt, what has not begun is not begun
+                work.cancel()
 
 
 def _blocks(mates: Rows, rows: Rows, height: int) -> Iterator[Rows]:

@@ -8,9 +8,11 @@ more than sorting the row. The counts are the same integers.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +24,7 @@ from truerank.pairs import PairList
 from truerank.relevance import View
 from truerank.space import Distances, Rows, Space
 
-__all__ = ["count_block", "sort_rows"]
+__all__ = ["Workspace", "count_block", "sort_rows"]
 
 
 def count_block(
@@ -72,10 +74,29 @@ def count_block(
     return _finish(total, excluded, space.pairs(rows[excluded.query], excluded.item), space)
 
 
-def sort_rows(space: Space, rows: Rows, view: View, tiles: list[tuple[int, int]]) -> TieGroups:
-    """Many relevant items: whole rows of distances, sorted once for all grades."""
+class Workspace:
+    """Large arrays by name, used again for block after block: fresh memory is slow to touch."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, npt.NDArray[Any]] = {}
+
+    def take(self, name: str, shape: tuple[int, ...], dtype: type) -> npt.NDArray[Any]:
+        """An array of this shape with anything in it."""
+        size = math.prod(shape)
+        if name not in self._held or len(self._held[name]) < size:
+            self._held[name] = np.empty(size, dtype)
+        return self._held[name][:size].reshape(shape)
+
+
+def sort_rows(
+    space: Space, rows: Rows, view: View, tiles: list[tuple[int, int]], workspace: Workspace
+) -> TieGroups:
+    """Many relevant items: whole rows of distances, sorted once for all grades.
+
+    The result lies in the workspace.
+    """
     tile = space.block(rows)
-    distances = np.empty((len(rows), space.gallery))
+    distances = workspace.take("distances", (len(rows), space.gallery), np.float64)
     for start, stop in tiles:
         distances[:, start:stop] = tile(start, stop)
     grade = view.grade_rows(rows)
@@ -83,7 +104,7 @@ def sort_rows(space: Space, rows: Rows, view: View, tiles: list[tuple[int, int]]
     grade[excluded.query, excluded.item] = 0
     _check_some(space, rows, distances, grade)
     distances[excluded.query, excluded.item] = np.inf  # behind everything, and not ranked
-    keys = np.empty(distances.shape, np.int64)
+    keys = workspace.take("keys", distances.shape, np.int64)
     if space.integral:
         kernels.pack(distances, grade, keys)
         keys.sort(axis=1)
@@ -92,8 +113,10 @@ def sort_rows(space: Space, rows: Rows, view: View, tiles: list[tuple[int, int]]
     most = view.mates[rows]
     first = np.cumsum(most) - most
     count = np.zeros(len(rows), np.int64)
-    before, size = np.empty(int(most.sum()), np.int64), np.empty(int(most.sum()), np.int64)
-    graded = np.empty((len(before), view.grades), np.int32)
+    groups = int(most.sum())
+    before = workspace.take("before", (groups,), np.int64)
+    size = workspace.take("size", (groups,), np.int64)
+    graded = workspace.take("graded", (groups, view.grades), np.int32)
     kernels.walk(keys, first, count, before, size, graded)
     gone = np.bincount(excluded.query, minlength=len(rows))
     offsets = np.concatenate([[0], np.cumsum(count)])

@@ -132,12 +132,12 @@ def walk(keys: Any, start: Any, count: Any, before: Any, size: Any, graded: Any)
             any_relevant = False
             while stop < row.size and row[stop] >> GRADE_BITS == d:
                 level = row[stop] & mask
-                if level > 0:
-                    if not any_relevant:
-                        any_relevant = True
-                        for i in range(graded.shape[1]):
-                            graded[g, i] = 0
+                if level > 0 and any_relevant:
                     graded[g, level - 1] += 1
+                elif level > 0:
+                    any_relevant = True
+                    for i in range(graded.shape[1]):
+                        graded[g, i] = i == level - 1
                 stop += 1
             if any_relevant:
                 before[g] = first
