@@ -194,45 +194,47 @@ def _fill(
     nearest = np.zeros(task.queries, np.int64)
     monotone = np.ones(task.queries, bool)
     findable = np.zeros(task.queries, bool)
-    for block, groups in blocks:
+    mixed = np.zeros(task.queries, np.int64)
+
+    def look(block: Integers, groups: TieGroups) -> None:
+        """Everything that is wanted of these queries; other threads have other queries."""
         parts: dict[int, tuple[Integers, TieGroups]] = {0: (np.arange(len(groups)), groups)}
         for column in current.columns:
             if column.grade not in parts:
                 parts[column.grade] = groups.at_least(column.grade)
             chosen, some = parts[column.grade]
+            if not len(some):
+                continue
             rows = block[chosen]
-            column.values[:, rows] = _values(column, some, pool, threads)
+            per_query = registry.definition(column.metric).per_query
+            column.values[:, rows] = per_query(some, column.metric, column.scale)
             column.totals[rows] = some.totals
             column.candidates[rows] = some.candidates
-        if first:
-            mixed = groups.per_query(groups.ambiguous.astype(np.int64))
-            findings.ties["groups"] += int(mixed.sum())
-            findings.ties["queries"] += int((mixed > 0).sum())
+        mixed[block] = groups.per_query(groups.ambiguous.astype(np.int64))
         if whole:
             nearest[block] = Severity.nearest_level(groups)
-            totals = groups.totals
-            monotone[block] = hierarchy.monotone(totals)
-            findable[block] = totals[:, -1] > 0
+            monotone[block] = hierarchy.monotone(groups.totals)
+            findable[block] = groups.totals[:, -1] > 0
+
+    for block, groups in blocks:
+        if len(groups.size) < _PARALLEL_GROUPS or threads == 1:
+            look(block, groups)
+            continue
+        share = np.linspace(0, len(groups.size), threads + 1)
+        cuts = np.unique(np.searchsorted(groups.offsets, share)).tolist()
+        work = [
+            pool.submit(look, block[start:stop], groups.part(start, stop))
+            for start, stop in pairwise(cuts)
+        ]
+        for part in work:
+            part.result()
+    if first:
+        findings.ties = {"queries": int((mixed > 0).sum()), "groups": int(mixed.sum())}
     if whole and task.levels is not None and getattr(current.view, "lowest", 1) == 1:
         counted = current.view.mates > 0
-        share = float(np.mean(~monotone[counted])) if counted.any() else 0.0
-        findings.hierarchy = {"levels": task.levels.names, "non_monotone_share": share}
+        share_falling = float(np.mean(~monotone[counted])) if counted.any() else 0.0
+        findings.hierarchy = {"levels": task.levels.names, "non_monotone_share": share_falling}
         findings.severity = Severity.of(task, nearest, findable)
-
-
-def _values(column: Column, groups: TieGroups, pool: ThreadPoolExecutor, threads: int) -> Reals:
-    per_query = registry.definition(column.metric).per_query
-    if not len(groups):
-        return np.empty((3, 0))
-    if len(groups.size) < _PARALLEL_GROUPS or threads == 1:
-        return per_query(groups, column.metric, column.scale)
-    share = np.linspace(0, len(groups.size), threads + 1)
-    cuts = np.unique(np.searchsorted(groups.offsets, share))
-    parts = [
-        pool.submit(per_query, groups.part(start, stop), column.metric, column.scale)
-        for start, stop in pairwise(cuts.tolist())
-    ]
-    return np.concatenate([part.result() for part in parts], axis=1)
 
 
 # -- what it amounts to -----------------------------------------------------------------------

@@ -57,11 +57,21 @@ class TieGroups:
         return totals
 
     @cached_property
+    def _grades(self) -> tuple[npt.NDArray[np.int8], Integers]:
+        grade = np.empty(len(self.size), np.int8)
+        totals = np.zeros((len(self), self.graded.shape[1]), np.int64)
+        kernels.sum_grades(self.size, self.graded, self.offsets, grade, totals)
+        return grade, totals
+
+    @property
+    def grade(self) -> npt.NDArray[np.int8]:
+        """The grade of the item of a group of one, 0 where several are tied."""
+        return self._grades[0]
+
+    @property
     def totals(self) -> Integers:
         """Relevant items of each query by grade."""
-        totals = np.zeros((len(self), self.graded.shape[1]), np.int64)
-        kernels.sum_grades(self.graded, self.offsets, totals)
-        return totals
+        return self._grades[1]
 
     @property
     def ambiguous(self) -> npt.NDArray[np.bool_]:
@@ -74,15 +84,17 @@ class TieGroups:
     def at_least(self, grade: int) -> tuple[Integers, TieGroups]:
         """With only this grade and above relevant: the queries that keep one, and their groups."""
         count = np.zeros(len(self), np.int64)
-        graded = np.zeros(len(self.size), np.int32)
-        kernels.merge_grades(self.graded, grade - 1, self.offsets, graded, count)
-        kept = np.flatnonzero(graded)
+        kept = np.empty(len(self.size) + 1, np.int64)
+        merged = np.empty((len(self.size) + 1, 1), np.int32)
+        kernels.merge_grades(self.grade, self.graded, grade - 1, self.offsets, kept, merged, count)
         queries = np.flatnonzero(count)
+        offsets = np.concatenate([[0], np.cumsum(count[queries])])
+        kept = kept[: offsets[-1]]
         return queries, TieGroups(
-            np.concatenate([[0], np.cumsum(count[queries])]),
+            offsets,
             self.before[kept],
             self.size[kept],
-            graded[kept][:, None],
+            merged[: offsets[-1]],
             self.candidates[queries],
         )
 

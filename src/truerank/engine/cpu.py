@@ -113,17 +113,18 @@ def sort_rows(
     most = view.mates[rows]
     first = np.cumsum(most) - most
     count = np.zeros(len(rows), np.int64)
-    groups = int(most.sum())
+    groups = int(most.sum()) + 1
     before = workspace.take("before", (groups,), np.int64)
     size = workspace.take("size", (groups,), np.int64)
     graded = workspace.take("graded", (groups, view.grades), np.int32)
     kernels.walk(keys, first, count, before, size, graded)
     gone = np.bincount(excluded.query, minlength=len(rows))
     offsets = np.concatenate([[0], np.cumsum(count)])
-    if offsets[-1] < len(before):  # some relevant items tie with each other
+    kept: Any = slice(offsets[-1])
+    if offsets[-1] < groups - 1:  # some relevant items tie with each other
         owner = np.repeat(np.arange(len(rows)), count)
         kept = first[owner] + np.arange(offsets[-1]) - offsets[owner]
-        before, size, graded = before[kept], size[kept], graded[kept]
+    before, size, graded = before[kept], size[kept], graded[kept]
     return TieGroups(offsets, before, size, graded, space.gallery - gone)
 
 
