@@ -637,14 +637,14 @@ def set_intersection(
     """out[:, q] = lower, expected, upper of ASI; (high, low)[n] is H(n).
 
     At each depth n up to the number of relevant items D, the overlap with the ideal list is
-    sum over grades of min(found, ideal), divided by n. Down the list one item enters the found
-    ones and one the ideal ones, so the overlap grows by what these two bring. A step at depth n
-    counts at all depths from n to D: H(D) - H(n - 1) times, so no depth needs a division.
+    sum over grades of min(found, ideal), divided by n. The ideal list goes down the grades: it has
+    all items above the grade `best`, `reached` of that grade, none below. So an item enters the
+    overlap at once if its grade is above `best`, and a step of the ideal list brings one more of
+    grade `best` if it had been found before. What enters at depth n counts at all depths from n to
+    D: H(D) - H(n - 1) times, so no depth needs a division.
     """
     grades = graded.shape[1]
-    found = np.zeros(grades + 1, np.int64)
-    ideal = np.zeros(grades + 1, np.int64)
-    ideal[grades] = -1  # irrelevant items are found and never ideal
+    found = np.zeros(grades + 1, np.int64)  # by grade, 0 for irrelevant items
     for q in range(offsets.size - 1):
         depth = 0
         for i in range(grades):
@@ -662,50 +662,54 @@ def set_intersection(
                 out[bound, q] = out[0, q]
                 continue
             found[:] = 0
-            ideal[:grades] = 0
             value = value_low = 0.0  # sums over depths inside tie groups, less the H(n - 1)
             overlap = 0
             n = 0
-            best = grades - 1  # the grade the ideal list is at
+            best = grades
+            reached = 0
             g = offsets[q]
             while n < depth:
                 here = min(g, end - 1)
                 hit = (g < end) & (before[here] == n)
                 if not (hit & (grade[here] == 0)):  # an item that ties with nothing relevant
-                    own = grade[here] - 1 if hit else grades
-                    while ideal[best] == totals[q, best]:
+                    own = grade[here] if hit else 0
+                    while reached == totals[q, best - 1]:
                         best -= 1
-                    ideal[best] += 1
-                    step = 1 if ideal[best] <= found[best] else 0
+                        reached = 0
+                    reached += 1
+                    step = (reached <= found[best]) + (own > best)
                     found[own] += 1
-                    step += 1 if found[own] <= ideal[own] else 0
+                    step += (own == best) & (found[best] <= reached)
                     overlap += step
-                    value, value_low = accumulate(value, value_low, -step * high[n], -step * low[n])
-                    g += 1 if hit else 0
+                    value, value_low = accumulate(
+                        value, value_low, -step * high[n], -step * low[n]
+                    )
+                    g += hit
                     n += 1
                     continue
-                single = -1  # the group's grade, if all of it is of one grade
+                single = False  # whether all of the group is of one grade
                 for i in range(grades):
-                    if graded[g, i] == size[g]:
-                        single = i
-                if bound == 1 and single < 0:
+                    single |= graded[g, i] == size[g]
+                if bound == 1 and not single:
                     k = n
                     value, value_low = accumulate(
                         value, value_low, overlap * high[n], overlap * low[n]
                     )
                     while n < min(depth, k + size[g]):
                         n += 1
-                        while ideal[best] == totals[q, best]:
+                        while reached == totals[q, best - 1]:
                             best -= 1
-                        ideal[best] += 1
+                            reached = 0
+                        reached += 1
                         part = part_low = 0.0
-                        for i in range(grades):
-                            room = ideal[i] - found[i]
+                        for i in range(best, grades + 1):
+                            ideal = reached if i == best else totals[q, i - 1]
+                            room = ideal - found[i]
                             if room <= 0:
-                                part, part_low = add(part, part_low, float(ideal[i]), 0.0)
+                                part, part_low = add(part, part_low, float(ideal), 0.0)
                             else:
                                 more, more_low = expected_overlap(
-                                    size[g], graded[g, i], n - k, room
+                                    size[g], graded[g, i - 1], n - k, room
                                 )
                                 part, part_low = add(part, part_low, float(found[i]), 0.0)
                                 part, part_low = add(part, part_low, more, more_low)
@@ -713,9 +717,11 @@ def set_intersection(
                         value, value_low = accumulate(value, value_low, part, part_low)
                     overlap = 0
                     if n < depth:
-                        for i in range(grades):
-                            found[i] += graded[g, i]
-                            overlap += min(found[i], ideal[i])
+                        for i in range(1, grades + 1):
+                            found[i] += graded[g, i - 1]
+                        overlap = min(found[best], reached)
+                        for i in range(best + 1, grades + 1):
+                            overlap += found[i]
                     value, value_low = accumulate(
                         value, value_low, -overlap * high[n], -overlap * low[n]
                     )
@@ -726,18 +732,16 @@ def set_intersection(
                     other -= graded[g, i]
                 for turn in range(grades + 1):
                     # lower: irrelevant first, then rising grades; upper: falling grades
-                    i = turn - 1 if bound == 0 else grades - 1 - turn
-                    count = other if i < 0 else graded[g, i]
-                    own = grades if i < 0 else i
-                    for _ in range(count):
-                        if n == depth:
-                            break
-                        while ideal[best] == totals[q, best]:
+                    own = turn if bound == 0 else grades - turn
+                    count = other if own == 0 else graded[g, own - 1]
+                    for _ in range(min(count, depth - n)):
+                        while reached == totals[q, best - 1]:
                             best -= 1
-                        ideal[best] += 1
-                        step = 1 if ideal[best] <= found[best] else 0
+                            reached = 0
+                        reached += 1
+                        step = (reached <= found[best]) + (own > best)
                         found[own] += 1
-                        step += 1 if found[own] <= ideal[own] else 0
+                        step += (own == best) & (found[best] <= reached)
                         overlap += step
                         value, value_low = accumulate(
                             value, value_low, -step * high[n], -step * low[n]
