@@ -681,9 +681,7 @@ def set_intersection(
                     found[own] += 1
                     step += (own == best) & (found[best] <= reached)
                     overlap += step
-                    value, value_low = accumulate(
-                        value, value_low, -step * high[n], -step * low[n]
-                    )
+                    value, value_low = accumulate(value, value_low, -step * high[n], -step * low[n])
                     g += hit
                     n += 1
                     continue
