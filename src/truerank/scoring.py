@@ -18,10 +18,11 @@ import numpy.typing as npt
 from truerank import engine
 from truerank.engine.counts import TieGroups
 from truerank.errors import InputError
+from truerank.evidence import Evidence
 from truerank.metrics import hierarchy, registry
 from truerank.metrics.average import class_mean, mean
 from truerank.metrics.registry import Metric, Scale
-from truerank.relevance import GradeView, View
+from truerank.relevance import GradeView, TreeView, View
 from truerank.result import PerQuery, Score
 from truerank.severity import Severity
 from truerank.space import Space
@@ -92,8 +93,18 @@ def score(
     progress: Callable[[int, int], None] | None,
 ) -> tuple[dict[str, Score], Findings]:
     """Every metric's score, by its string."""
-    wanted = list(dict.fromkeys(part for metric in metrics for part in _parts(task, metric)))
-    passes = _plan(task, wanted)
+    measured = [metric for metric in metrics if registry.definition(metric).measure is not None]
+    wanted = list(
+        dict.fromkeys(
+            part for metric in metrics if metric not in measured for part in _parts(task, metric)
+        )
+    )
+    passes = _plan(task, wanted) if wanted else []
+    evidence = None
+    if measured:
+        evidence = Evidence(task, space, measured, average=average, device=device, threads=threads)
+        if not passes or not (passes[0].view is task.view or isinstance(passes[0].view, TreeView)):
+            passes.insert(0, Pass(task.view, Scale(np.ones(1))))
     findings = Findings()
     threads = threads or engine.available_cores()
     work = [int((p.view.mates > 0).sum()) * space.gallery for p in passes]
@@ -103,12 +114,41 @@ def score(
             tick = None
             if progress is not None:
                 tick = _shifted(progress, before, sum(work))
+            watching = evidence if number == 0 else None
+            grade = _depth(task) if isinstance(current.view, TreeView) else 1
             blocks = engine.tie_groups(
-                current.view, space, device=device, threads=threads, progress=tick, keep=False
+                current.view,
+                space,
+                device=device,
+                threads=threads,
+                progress=tick,
+                keep=False,
+                watchers=() if watching is None else watching.watchers,
+                grade=grade,
             )
+            if watching is not None:
+                blocks = _taken(blocks, watching, grade)
             _fill(task, current, blocks, findings, pool, threads, first=number == 0)
     scored = {c.metric: _score(c, task, average) for p in passes for c in p.columns}
-    return {str(metric): _combine(task, metric, scored) for metric in metrics}, findings
+    scores = {}
+    for metric in metrics:
+        measure = registry.definition(metric).measure
+        if measure is None:
+            scores[str(metric)] = _combine(task, metric, scored)
+        else:
+            assert evidence is not None
+            scores[str(metric)] = measure(evidence, metric)
+    return scores, findings
+
+
+def _taken(
+    blocks: Iterator[tuple[Integers, TieGroups]], evidence: Evidence, grade: int
+) -> Iterator[tuple[Integers, TieGroups]]:
+    """The same blocks, once the evidence has taken what it needs of them."""
+    for rows, groups in blocks:
+        chosen, finest = groups.at_least(grade)
+        evidence.take(rows[chosen], finest)
+        yield rows, groups
 
 
 def _shifted(
@@ -207,6 +247,7 @@ def _fill(
                 continue
             rows = block[chosen]
             per_query = registry.definition(column.metric).per_query
+            assert per_query is not None
             column.values[:, rows] = per_query(some, column.metric, column.scale)
             column.totals[rows] = some.totals
             column.candidates[rows] = some.candidates

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
 
 from truerank.engine import cpu, reference
 from truerank.engine.counts import Counts, TieGroups
+from truerank.engine.watch import Audience, Watcher
 from truerank.errors import InputError
 from truerank.jit import compiled
 from truerank.relevance import View
@@ -33,6 +34,7 @@ __all__ = [
     "available_cores",
     "resolve_device",
     "settings",
+    "sweep",
     "tie_groups",
 ]
 
@@ -98,17 +100,25 @@ def tie_groups(
     threads: int | None = None,
     progress: Progress | None = None,
     keep: bool = True,
+    watchers: Sequence[Watcher] = (),
+    grade: int = 1,
 ) -> Iterator[tuple[Rows, TieGroups]]:
     """Yield (query rows, their tie groups) until every query with a relevant item has been seen.
 
     With `keep=False` a block's tie groups are valid only until the next block is asked for.
+    Watchers see every query, also those without a relevant item, and as relevant what has at
+    least this grade.
     """
     device = resolve_device(device)
     threads = threads or available_cores()
     limits = _settings.get()
     rows = np.flatnonzero(view.mates > 0)
     rows = rows[np.argsort(view.mates[rows], kind="stable")]
-    total = len(rows) * space.gallery
+    alone = np.flatnonzero(view.mates == 0) if watchers else rows[:0]
+    audience = None
+    if watchers:
+        audience = Audience(watchers, grade=grade, compiled=device != "reference")
+    total = (len(rows) + len(alone)) * space.gallery
     done = 0
 
     def tick(pairs: int) -> None:
@@ -118,43 +128,99 @@ def tie_groups(
             progress(done, total)
 
     if device == "reference":
-        for block in _blocks(view.mates, rows, limits.query_rows):
-            yield block, reference.count_block(space, block, view.block(block), view.grades)
+        for block in chain(*(_blocks(view.mates, r, limits.query_rows) for r in (alone, rows))):
+            groups = reference.count_block(space, block, view.block(block), view.grades, audience)
+            if view.mates[block[0]]:
+                yield block, groups
             tick(len(block) * space.gallery)
         return
-    tiles = [
-        (start, min(start + limits.gallery_rows, space.gallery))
-        for start in range(0, space.gallery, limits.gallery_rows)
-    ]
+    tiles = _tiles(space.gallery)
     few = view.mates[rows] <= limits.sort_share * space.gallery
     with _single_threaded_blas(), ThreadPoolExecutor(threads) as pool:
-        for block in _blocks(view.mates, rows[few], limits.query_rows):
-            yield block, cpu.count_block(space, block, view, tiles, pool, threads, tick)
-        height = max(1, min(limits.query_rows, limits.row_numbers // space.gallery))
-        blocks = _blocks(view.mates, rows[~few], height)
+        height = _height(space.gallery)
+        blocks: Iterator[tuple[Rows, Callable[..., TieGroups]]] = (
+            (block, cpu.sort_rows) for block in _blocks(view.mates, rows[~few], height)
+        )
+        if watchers:
+            first = chain(*(_blocks(view.mates, r, height) for r in (alone, rows[few])))
+            blocks = chain(((block, cpu.count_rows) for block in first), blocks)
+        else:
+            for block in _blocks(view.mates, rows[few], limits.query_rows):
+                yield block, cpu.count_block(space, block, view, tiles, pool, threads, tick)
         ahead: deque[tuple[Rows, cpu.Workspace, Future[TieGroups]]] = deque()
         free: list[cpu.Workspace] = []
 
-        def begin(block: Rows) -> None:
+        def begin(block: Rows, count: Callable[..., TieGroups]) -> None:
             workspace = free.pop() if free else cpu.Workspace()
-            work = pool.submit(cpu.sort_rows, space, block, view, tiles, workspace)
+            work = pool.submit(count, space, block, view, tiles, workspace, audience)
             ahead.append((block, workspace, work))
 
         try:
-            for block in islice(blocks, threads):
-                begin(block)
+            for block, count in islice(blocks, threads):
+                begin(block, count)
             while ahead:
                 block, workspace, work = ahead.popleft()
                 groups = work.result()
-                for more in islice(blocks, 1):
-                    begin(more)
-                yield block, groups
+                for more, count in islice(blocks, 1):
+                    begin(more, count)
+                if view.mates[block[0]]:
+                    yield block, groups
                 if not keep:
                     free.append(workspace)
                 tick(len(block) * space.gallery)
         finally:
             for _, _, work in ahead:  # on an interrupt, what has not begun is not begun
                 work.cancel()
+
+
+def sweep(
+    view: View,
+    space: Space,
+    watchers: Sequence[Watcher],
+    *,
+    device: str = "auto",
+    threads: int | None = None,
+) -> None:
+    """Show every query's row to the watchers, without tie groups."""
+    threads = threads or available_cores()
+    audience = Audience(watchers, compiled=resolve_device(device) != "reference")
+    tiles = _tiles(space.gallery)
+    height = _height(space.gallery)
+    remaining = deque(
+        np.arange(start, min(start + height, view.queries))
+        for start in range(0, view.queries, height)
+    )
+
+    def work() -> None:
+        workspace = cpu.Workspace()
+        while True:
+            try:
+                rows = remaining.popleft()
+            except IndexError:
+                return
+            distances = cpu.whole_rows(space, rows, tiles, workspace)
+            audience.matrix(rows, distances)
+            excluded = view.exclusions.pairs(rows, view.items)
+            distances[excluded.query, excluded.item] = np.inf
+            audience.ranked(rows, distances, None)
+
+    with _single_threaded_blas(), ThreadPoolExecutor(threads) as pool:
+        try:
+            for worker in [pool.submit(work) for _ in range(threads)]:
+                worker.result()
+        finally:
+            remaining.clear()  # on an interrupt the threads stop after the rows they are in
+
+
+def _tiles(gallery: int) -> list[tuple[int, int]]:
+    step = _settings.get().gallery_rows
+    return [(start, min(start + step, gallery)) for start in range(0, gallery, step)]
+
+
+def _height(gallery: int) -> int:
+    """Rows of the whole gallery that a thread holds at a time."""
+    limits = _settings.get()
+    return max(1, min(limits.query_rows, limits.row_numbers // gallery))
 
 
 def _blocks(mates: Rows, rows: Rows, height: int) -> Iterator[Rows]:

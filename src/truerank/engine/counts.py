@@ -7,7 +7,7 @@ exactly at u_g. These are integers: tiles add up in any order and any grouping t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -36,6 +36,8 @@ class TieGroups:
     graded: npt.NDArray[np.int32]
     candidates: Integers
     """Per query: gallery items that can be ranked, relevant or not."""
+    distance: npt.NDArray[np.float64] | None = None
+    """Distance of each group, where the engine kept it."""
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -96,7 +98,18 @@ class TieGroups:
             self.size[kept],
             merged[: offsets[-1]],
             self.candidates[queries],
+            None if self.distance is None else self.distance[kept],
         )
+
+    def binary(self, grade: int) -> TieGroups:
+        """With only this grade and above relevant: all queries, some of them without groups."""
+        if self.graded.shape[1] == 1 and grade == 1:
+            return self
+        queries, few = self.at_least(grade)
+        count = np.zeros(len(self), np.int64)
+        count[queries] = np.diff(few.offsets)
+        offsets = np.concatenate([[0], np.cumsum(count)])
+        return replace(few, offsets=offsets, candidates=self.candidates)
 
     def part(self, start: int, stop: int) -> TieGroups:
         """The queries start to stop."""
@@ -107,6 +120,7 @@ class TieGroups:
             self.size[groups],
             self.graded[groups],
             self.candidates[start:stop],
+            None if self.distance is None else self.distance[groups],
         )
 
     @staticmethod
@@ -192,4 +206,4 @@ class Counts:
         base = np.concatenate([[0], running])[self.offsets[:-1]]
         owner = np.repeat(np.arange(queries), np.diff(self.offsets))
         before = running - self.equal - base[owner]
-        return TieGroups(self.offsets, before, self.equal, self.graded, candidates)
+        return TieGroups(self.offsets, before, self.equal, self.graded, candidates, self.distance)

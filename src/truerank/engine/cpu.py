@@ -12,6 +12,7 @@ import math
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,12 +20,13 @@ import numpy.typing as npt
 
 from truerank.engine import kernels
 from truerank.engine.counts import Counts, TieGroups
+from truerank.engine.watch import Audience
 from truerank.errors import ExactnessError
 from truerank.pairs import PairList
 from truerank.relevance import View
 from truerank.space import Distances, Rows, Space
 
-__all__ = ["Workspace", "count_block", "sort_rows"]
+__all__ = ["Workspace", "count_block", "count_rows", "sort_rows", "whole_rows"]
 
 
 def count_block(
@@ -88,21 +90,63 @@ class Workspace:
         return self._held[name][:size].reshape(shape)
 
 
+def whole_rows(
+    space: Space, rows: Rows, tiles: list[tuple[int, int]], workspace: Workspace
+) -> Distances:
+    """These queries against the whole gallery, in the workspace."""
+    tile = space.block(rows)
+    distances = workspace.take("distances", (len(rows), space.gallery), np.float64)
+    for start, stop in tiles:
+        distances[:, start:stop] = tile(start, stop)
+    return distances
+
+
+def count_rows(
+    space: Space,
+    rows: Rows,
+    view: View,
+    tiles: list[tuple[int, int]],
+    workspace: Workspace,
+    audience: Audience,
+) -> TieGroups:
+    """Few relevant items, or none, and watchers that look at whole rows."""
+    distances = whole_rows(space, rows, tiles, workspace)
+    audience.matrix(rows, distances)
+    pairs = view.block(rows)
+    relevant, excluded = pairs.relevant, pairs.excluded
+    mates = distances[relevant.query, relevant.item]
+    held, one = np.unique(relevant.query, return_index=True)
+    _check_pairs(space, rows[held], relevant.item[one], mates[one])
+    counts = Counts.frame(relevant.query, mates, pairs.grade, len(rows), view.grades)
+    distances[excluded.query, excluded.item] = np.inf
+    kernels.count_tile(distances, counts.offsets, counts.distance, counts.between, counts.equal)
+    gone = np.bincount(excluded.query, minlength=len(rows))
+    groups = counts.tie_groups(space.gallery - gone)
+    audience.ranked(rows, distances, groups)
+    return groups
+
+
 def sort_rows(
-    space: Space, rows: Rows, view: View, tiles: list[tuple[int, int]], workspace: Workspace
+    space: Space,
+    rows: Rows,
+    view: View,
+    tiles: list[tuple[int, int]],
+    workspace: Workspace,
+    audience: Audience | None = None,
 ) -> TieGroups:
     """Many relevant items: whole rows of distances, sorted once for all grades.
 
     The result lies in the workspace.
     """
-    tile = space.block(rows)
-    distances = workspace.take("distances", (len(rows), space.gallery), np.float64)
-    for start, stop in tiles:
-        distances[:, start:stop] = tile(start, stop)
+    distances = whole_rows(space, rows, tiles, workspace)
+    if audience is not None:
+        audience.matrix(rows, distances)
     grade = view.grade_rows(rows)
     excluded = view.exclusions.pairs(rows, view.items)
     grade[excluded.query, excluded.item] = 0
-    _check_some(space, rows, distances, grade)
+    # One mate of each query again, in integers: all of them would cost more than the product.
+    last = grade.shape[1] - 1 - np.argmax(grade[:, ::-1] > 0, axis=1)
+    _check_pairs(space, rows, last, distances[np.arange(len(rows)), last])
     distances[excluded.query, excluded.item] = np.inf  # behind everything, and not ranked
     keys = workspace.take("keys", distances.shape, np.int64)
     if space.integral:
@@ -125,16 +169,21 @@ def sort_rows(
         owner = np.repeat(np.arange(len(rows)), count)
         kept = first[owner] + np.arange(offsets[-1]) - offsets[owner]
     before, size, graded = before[kept], size[kept], graded[kept]
-    return TieGroups(offsets, before, size, graded, space.gallery - gone)
+    ranked = TieGroups(offsets, before, size, graded, space.gallery - gone)
+    if audience is None:
+        return ranked
+    owner = np.repeat(np.arange(len(rows)), count)
+    if space.integral:
+        distance = (keys[owner, before] >> kernels.GRADE_BITS).astype(np.float64)
+    else:
+        distance = np.sort(distances, axis=1)[owner, before]
+    ranked = replace(ranked, distance=distance)
+    audience.ranked(rows, distances, ranked)
+    return ranked
 
 
-def _check_some(
-    space: Space, rows: Rows, distances: Distances, grade: npt.NDArray[np.int8]
-) -> None:
-    """One mate of each query again, in integers: all of them would cost more than the product."""
-    last = grade.shape[1] - 1 - np.argmax(grade[:, ::-1] > 0, axis=1)
-    exact = space.pairs(rows, last)
-    if not np.array_equal(distances[np.arange(len(rows)), last], exact):
+def _check_pairs(space: Space, query: Rows, item: Rows, distances: Distances) -> None:
+    if not np.array_equal(distances, space.pairs(query, item)):
         raise ExactnessError(
             "a distance differs from integer arithmetic: the matrix product of this machine is not "
             "exact in float64; use another BLAS or device='reference'."

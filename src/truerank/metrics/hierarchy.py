@@ -216,6 +216,7 @@ for _definition in (
         graded=True,
         family="hierarchy",
         options={"alpha": "positive", "rel": "numbers"},
+        defaults={"alpha": "1"},
         examples=("h_ap", "h_ap@alpha=3", "h_ap@alpha=0.5"),
     ),
     Definition(

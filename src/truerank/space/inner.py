@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from threading import Lock
 
 import numpy as np
@@ -71,6 +72,10 @@ class _InnerProductSpace(Space):
         self.facts = facts
         self._left_square = queries.squares()
         self._right_square = self._left_square if gallery is queries else gallery.squares()
+
+    def fingerprints(self) -> tuple[Rows, Rows] | None:
+        """See Space: the squared length, to the last bit, hardly ever repeats."""
+        return self._left_square, self._right_square
 
 
 KEPT_NUMBERS = 1 << 24
@@ -152,9 +157,19 @@ class Cosine(SquaredDistance):
         distances[self._left.zero[query] | self._right.zero[item]] = self.ZERO
         return distances
 
+    unit_scale = 2.0 ** -(2 * UNIT_BITS + 2)
+
     def in_unit(self, distances: Distances) -> Distances:
         """1 - s, which is D/2."""
         return np.ldexp(distances, -(2 * UNIT_BITS + 1))
+
+    def raw(self, threshold: Fraction) -> Fraction:
+        """See Space."""
+        return threshold * int(2 ** (2 * UNIT_BITS + 1))
+
+    def linear(self, distances: Distances) -> Distances:
+        """The L2 distance of unit vectors."""
+        return np.sqrt(np.ldexp(distances, -2 * UNIT_BITS))
 
 
 class _Scaled(_InnerProductSpace):
@@ -219,6 +234,10 @@ class Euclidean(_Scaled):
     def in_unit(self, distances: Distances) -> Distances:
         """The distance unsquared."""
         return np.sqrt(distances)
+
+    def raw(self, threshold: Fraction) -> Fraction:
+        """See Space."""
+        return threshold * threshold if threshold >= 0 else Fraction(-1)
 
 
 def _widen(rows: GridRows, index: Rows | slice, factor: float) -> Distances:
