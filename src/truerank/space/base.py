@@ -9,10 +9,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from truerank.space.single import SinglePrecision
 
 __all__ = ["Distances", "Facts", "Rows", "Space"]
 
@@ -48,6 +51,11 @@ class Space(ABC):
     query_digests: list[bytes]
     gallery_digests: list[bytes]
     """Fingerprints of the rounded rows, to recognise a row met twice (empty for given matrices)."""
+
+    @cached_property
+    def single(self) -> SinglePrecision | None:
+        """Float32 scores that decide most comparisons, where the distance has them."""
+        return None
 
     @abstractmethod
     def block(self, rows: Rows) -> Callable[[int, int], Distances]:
