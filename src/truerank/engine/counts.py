@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -177,7 +178,23 @@ class Counts:
         zeros = np.zeros_like(self.between)
         return Counts(self.offsets, self.distance, self.graded, zeros, zeros.copy())
 
+    def digest(self) -> str:
+        """A fingerprint of the frame."""
+        total = blake2b(self.offsets.tobytes(), digest_size=8)
+        total.update(self.distance.tobytes())
+        return total.hexdigest()
+
+    def state(self) -> dict[str, npt.NDArray[Any]]:
+        """The arrays that counting changes, by name."""
+        return {"between": self.between, "equal": self.equal}
+
     def __add__(self, other: Counts) -> Counts:
+        total = self.empty_copy()
+        total += self
+        total += other
+        return total
+
+    def __iadd__(self, other: Counts) -> Counts:
         for mine, theirs in (
             (self.offsets, other.offsets),
             (self.distance, other.distance),
@@ -185,13 +202,9 @@ class Counts:
         ):
             if mine is not theirs and not np.array_equal(mine, theirs):
                 raise ValueError("counts of different queries cannot be added")
-        return Counts(
-            self.offsets,
-            self.distance,
-            self.graded,
-            self.between + other.between,
-            self.equal + other.equal,
-        )
+        self.between += other.between
+        self.equal += other.equal
+        return self
 
     def tie_groups(self, candidates: Integers) -> TieGroups:
         """Cumulated counts, once the whole gallery has been seen and exclusions are taken out."""

@@ -9,9 +9,8 @@ more than sorting the row. The counts are the same integers.
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -20,60 +19,97 @@ import numpy.typing as npt
 
 from truerank.engine import kernels
 from truerank.engine.counts import Counts, TieGroups
+from truerank.engine.crew import Crew, Take, Tile
+from truerank.engine.filter import Buffers, Filter, Thresholds
 from truerank.engine.watch import Audience
 from truerank.errors import ExactnessError
-from truerank.pairs import PairList
 from truerank.relevance import View
 from truerank.space import Distances, Rows, Space
 
-__all__ = ["Workspace", "count_block", "count_rows", "sort_rows", "whole_rows"]
+__all__ = ["Workspace", "begin_counts", "count_block", "count_rows", "sort_rows", "whole_rows"]
+
+FILTER_ROWS = 512
+"""Queries in a float32 tile: with some hundred items, it stays in a core's own cache."""
 
 
-def count_block(
-    space: Space,
-    rows: Rows,
-    view: View,
-    tiles: list[tuple[int, int]],
-    pool: ThreadPoolExecutor,
-    threads: int,
-    tick: Callable[[int], None],
-) -> TieGroups:
-    """Few relevant items: their distances first, then every tile counted against them.
+def begin_counts(space: Space, rows: Rows, view: View) -> tuple[Counts, Rows]:
+    """The relevant distances of these queries, in integers, and how many items each can rank.
 
-    `tick` hears of finished pairs, in the calling thread.
+    Pairs that never meet will be met in the tiles: they are taken out beforehand.
     """
     pairs = view.block(rows)
     mates = space.pairs(rows[pairs.relevant.query], pairs.relevant.item)
-    total = Counts.frame(pairs.relevant.query, mates, pairs.grade, len(rows), view.grades)
-    distances = space.block(rows)
-    remaining = deque(tiles)
-    finished: deque[int] = deque()
-
-    def work() -> Counts:
-        counts = total.empty_copy()
-        while True:
-            try:
-                tile = remaining.popleft()
-            except IndexError:
-                return counts
-            kernels.count_tile(
-                distances(*tile), counts.offsets, counts.distance, counts.between, counts.equal
-            )
-            finished.append(tile[1] - tile[0])
-
-    workers = [pool.submit(work) for _ in range(min(threads, len(tiles)))]
-    try:
-        pending = set(workers)
-        while pending:
-            pending = wait(pending, timeout=0.1).not_done
-            while finished:
-                tick(len(rows) * finished.popleft())
-    finally:
-        remaining.clear()  # on an interrupt the threads stop after the tile they are in
-    for worker in workers:
-        total = total + worker.result()
+    counts = Counts.frame(pairs.relevant.query, mates, pairs.grade, len(rows), view.grades)
     excluded = pairs.excluded
-    return _finish(total, excluded, space.pairs(rows[excluded.query], excluded.item), space)
+    kernels.count_pairs(
+        excluded.query,
+        space.pairs(rows[excluded.query], excluded.item),
+        -1,
+        counts.offsets,
+        counts.distance,
+        counts.between,
+        counts.equal,
+    )
+    return counts, space.gallery - np.bincount(excluded.query, minlength=len(rows))
+
+
+def count_block(
+    space: Space, rows: Rows, view: View, tiles: list[Tile], crew: Crew, way: Filter | None = None
+) -> TieGroups:
+    """Few relevant items: their distances first, then every tile counted against them."""
+    total, candidates = begin_counts(space, rows, view)
+    add = _exactly(space, rows) if way is None else _filtered(way, rows, total)
+
+    def work(take: Take, finished: Callable[[Tile], None]) -> Counts:
+        counts = total.empty_copy()
+        buffers = None if way is None else Buffers(FILTER_ROWS, tiles[0][1])
+        while (tile := take()) is not None:
+            add(counts, tile, buffers)
+            finished(tile)
+        return counts
+
+    crew.complete(
+        tiles,
+        work,
+        total.__iadd__,
+        lambda tile: len(rows) * (tile[1] - tile[0]),
+        f"block-{tiles[0][1]}-{total.digest()}",
+        total.state(),
+    )
+    return total.tie_groups(candidates)
+
+
+Add = Callable[[Counts, Tile, Buffers | None], None]
+
+
+def _exactly(space: Space, rows: Rows) -> Add:
+    distances = space.block(rows)
+
+    def add(counts: Counts, tile: Tile, buffers: Buffers | None) -> None:
+        kernels.count_tile(
+            distances(*tile), counts.offsets, counts.distance, counts.between, counts.equal
+        )
+
+    return add
+
+
+def _filtered(way: Filter, rows: Rows, frame: Counts) -> Add:
+    thresholds = Thresholds(frame, rows, way.single)
+    left = way.single.queries(rows)
+    guard: AbstractContextManager[None] = nullcontext()  # each thread has counts of its own
+
+    def add(counts: Counts, tile: Tile, buffers: Buffers | None) -> None:
+        assert buffers is not None
+        right = way.single.items(*tile)
+        for first in range(0, len(rows), FILTER_ROWS):
+            last = min(first + FILTER_ROWS, len(rows))
+            if way.pays:
+                scores = buffers.product(left[first:last], right)
+                way.add(scores, thresholds, counts, first, tile[0], buffers, guard)
+            else:
+                way.add_exact(rows, counts, first, last, *tile, guard)
+
+    return add
 
 
 class Workspace:
@@ -91,7 +127,7 @@ class Workspace:
 
 
 def whole_rows(
-    space: Space, rows: Rows, tiles: list[tuple[int, int]], workspace: Workspace
+    space: Space, rows: Rows, tiles: list[Tile], workspace: Workspace
 ) -> Distances:
     """These queries against the whole gallery, in the workspace."""
     tile = space.block(rows)
@@ -105,7 +141,7 @@ def count_rows(
     space: Space,
     rows: Rows,
     view: View,
-    tiles: list[tuple[int, int]],
+    tiles: list[Tile],
     workspace: Workspace,
     audience: Audience,
 ) -> TieGroups:
@@ -130,7 +166,7 @@ def sort_rows(
     space: Space,
     rows: Rows,
     view: View,
-    tiles: list[tuple[int, int]],
+    tiles: list[Tile],
     workspace: Workspace,
     audience: Audience | None = None,
 ) -> TieGroups:
@@ -188,18 +224,3 @@ def _check_pairs(space: Space, query: Rows, item: Rows, distances: Distances) ->
             "a distance differs from integer arithmetic: the matrix product of this machine is not "
             "exact in float64; use another BLAS or device='reference'."
         )
-
-
-def _finish(counts: Counts, excluded: PairList, distances: Distances, space: Space) -> TieGroups:
-    """Take the excluded pairs out again."""
-    kernels.count_pairs(
-        excluded.query,
-        distances,
-        -1,
-        counts.offsets,
-        counts.distance,
-        counts.between,
-        counts.equal,
-    )
-    gone = np.bincount(excluded.query, minlength=len(counts.offsets) - 1)
-    return counts.tie_groups(space.gallery - gone)

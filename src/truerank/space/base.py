@@ -10,10 +10,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from truerank.space.single import SinglePrecision
 
 __all__ = ["Distances", "Facts", "Rows", "Space"]
 
@@ -52,6 +55,11 @@ class Space(ABC):
 
     unit_scale: float | None = None
     """What takes a distance to the threshold axis [0, 1] of GOM; None if only min-max does."""
+
+    @cached_property
+    def single(self) -> SinglePrecision | None:
+        """Float32 scores that decide most comparisons, where the distance has them."""
+        return None
 
     @abstractmethod
     def block(self, rows: Rows) -> Callable[[int, int], Distances]:

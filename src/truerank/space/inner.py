@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from threading import Lock
 
 import numpy as np
@@ -32,6 +33,7 @@ from truerank.jit import compiled
 from truerank.space import kernels
 from truerank.space.base import Distances, Facts, Rows, Space
 from truerank.space.grid import SCALED_BITS, UNIT_BITS
+from truerank.space.single import MOST_DIMENSIONS, SinglePrecision
 
 __all__ = ["Cosine", "Dot", "Euclidean", "GridRows", "SquaredDistance"]
 
@@ -135,6 +137,14 @@ class Cosine(SquaredDistance):
     """D in units of 2^-50; a row without a direction has cosine 0, D = 2, with everything."""
 
     ZERO = 2.0 ** (2 * UNIT_BITS + 1)
+
+    @cached_property
+    def single(self) -> SinglePrecision | None:
+        """See Space."""
+        if self.dimension > MOST_DIMENSIONS:
+            return None
+        squares = self._left_square, self._right_square
+        return SinglePrecision(self._left, self._right, *squares, self.ZERO)
 
     def block(self, rows: Rows) -> Callable[[int, int], Distances]:
         """See Space."""
