@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 import click
 
 from truerank.errors import ExactnessError, InputError, TruerankWarning
+from truerank.training.commands import embed, train
 from truerank.version import __version__
 
 __all__ = ["main"]
@@ -133,6 +134,10 @@ def commands(context: click.Context) -> None:
     """Exact, tie-proof scores for embedding models."""
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
+
+
+commands.add_command(train)
+commands.add_command(embed)
 
 
 @commands.command()
