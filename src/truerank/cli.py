@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 import click
 
+from truerank.datasets.commands import data
 from truerank.errors import ExactnessError, InputError, TruerankWarning
 from truerank.training.commands import embed, train
 from truerank.version import __version__
@@ -136,6 +137,7 @@ def commands(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
+commands.add_command(data)
 commands.add_command(train)
 commands.add_command(embed)
 

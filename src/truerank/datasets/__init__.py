@@ -9,10 +9,15 @@ from truerank.datasets.emoji import Emoji, emoji
 
 if TYPE_CHECKING:
     from truerank.datasets.base import Dataset
+    from truerank.datasets.registry import names, read
 
-__all__ = ["Dataset", "Emoji", "emoji"]
+__all__ = ["Dataset", "Emoji", "emoji", "names", "read"]
 
-_HOME = {"Dataset": "truerank.datasets.base"}
+_HOME = {
+    "Dataset": "truerank.datasets.base",
+    "names": "truerank.datasets.registry",
+    "read": "truerank.datasets.registry",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -7,7 +7,6 @@ however the camera was held. A file that is no image ends in a sentence with its
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -139,13 +138,10 @@ def decode(path: str | os.PathLike[str]) -> Image:
     except ImportError as error:
         raise InputError("decoding images needs Pillow: pip install 'truerank[train]'.") from error
     try:
-        with warnings.catch_warnings():
-            # About odd metadata; whether the pixels are sound shows when they are read.
-            warnings.simplefilter("ignore")
-            with PIL.Image.open(path) as file:
-                if file.getexif().get(_ORIENTATION, 1) == 1:
-                    return _as_rgb(file)
-                return _as_rgb(PIL.ImageOps.exif_transpose(file))
+        with PIL.Image.open(path) as file:
+            if _orientation(file) == 1:
+                return _as_rgb(file)
+            return _as_rgb(PIL.ImageOps.exif_transpose(file))
     except MemoryError:
         raise
     except Exception as error:  # a damaged file can raise nearly anything inside a decoder
@@ -154,7 +150,15 @@ def decode(path: str | os.PathLike[str]) -> Image:
         if isinstance(error, PIL.UnidentifiedImageError):
             raise InputError(f"{path} is not an image: its format is unknown.") from error
         reason = " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__
-        raise InputError(f"{path} is a damaged image: {reason}.") from error
+        raise InputError(f"image {path} cannot be decoded: {reason}.") from error
+
+
+def _orientation(file: Any) -> int:
+    """How the camera was held; metadata that cannot be read says nothing."""
+    try:
+        return int(file.getexif().get(_ORIENTATION, 1))
+    except Exception:
+        return 1
 
 
 def _as_rgb(picture: Any) -> Image:
@@ -168,4 +172,6 @@ def _as_rgb(picture: Any) -> Image:
         solid = PIL.Image.new("RGBA", picture.size, "white")
         solid.alpha_composite(picture.convert("RGBA"))
         picture = solid
-    return np.array(picture.convert("RGB"), np.uint8)
+    if picture.mode != "RGB":
+        picture = picture.convert("RGB")
+    return np.array(picture, np.uint8)
