@@ -17,6 +17,7 @@ import click
 
 from truerank.datasets.commands import data
 from truerank.errors import ExactnessError, InputError, TruerankWarning
+from truerank.training.commands import embed, train
 from truerank.version import __version__
 
 __all__ = ["main"]
@@ -137,6 +138,8 @@ def commands(context: click.Context) -> None:
 
 
 commands.add_command(data)
+commands.add_command(train)
+commands.add_command(embed)
 
 
 @commands.command()
