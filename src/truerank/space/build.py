@@ -6,9 +6,11 @@ cityblock and hamming).
 
 from __future__ import annotations
 
+import os
 import warnings
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from hashlib import blake2b
 from typing import Any
 
@@ -29,7 +31,9 @@ DISTANCES = ("cosine", "euclidean", "dot", "cityblock", "hamming", "precomputed"
 
 Array = npt.NDArray[Any]
 Digests = list[bytes]
-_CHUNK_NUMBERS = 1 << 21
+_CHUNK_NUMBERS = 1 << 19
+_THREADS = min(4, os.cpu_count() or 1)
+"""Reading is one thread's work, and hardly more than a few others can keep up rounding."""
 
 
 def build(
@@ -160,7 +164,8 @@ def _round_rows(
     integers = np.empty((side.count, side.dimension), np.int32)
     exponent = np.zeros(side.count, np.int32)
     zero = np.zeros(side.count, bool)
-    for where, rows in side.chunks(limit):
+
+    def convert(where: slice, rows: npt.NDArray[np.float64]) -> Digests:
         rounded, inexact = rounding(rows)
         integers[where], exponent[where], zero[where] = (
             rounded.integers,
@@ -168,7 +173,16 @@ def _round_rows(
             rounded.zero,
         )
         side.note_rounding(rows, inexact)
-        side.rounded += _digests(np.column_stack([rounded.integers, rounded.exponent]))
+        return _digests(np.column_stack([rounded.integers, rounded.exponent]))
+
+    with ThreadPoolExecutor(_THREADS) as pool:
+        ahead: deque[Future[Digests]] = deque()
+        for where, rows in side.chunks(limit):
+            if len(ahead) > _THREADS:
+                side.rounded += ahead.popleft().result()
+            ahead.append(pool.submit(convert, where, rows))
+        for waiting in ahead:
+            side.rounded += waiting.result()
     return GridRows(integers, exponent, zero)
 
 
