@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from truerank.engine import cpu, reference
+from truerank.engine import cpu, cuda, reference
 from truerank.engine.counts import Counts, TieGroups
 from truerank.errors import InputError
 from truerank.jit import compiled
@@ -36,7 +36,7 @@ __all__ = [
     "tie_groups",
 ]
 
-DEVICES = ("auto", "cpu", "reference")
+DEVICES = ("auto", "cpu", "cuda", "reference")
 Progress = Callable[[int, int], None]
 
 
@@ -78,13 +78,15 @@ def settings(**changes: Any) -> Iterator[Settings]:
 
 
 def resolve_device(device: str) -> str:
-    """The engine that will run: "cpu" (compiled) or "reference" (pure numpy)."""
+    """The engine that will run: "cpu" (compiled), "cuda" or "reference" (pure numpy)."""
     if not isinstance(device, str) or device not in DEVICES:
         raise InputError(
             f"The 'device' parameter must be one of {', '.join(DEVICES)}. Got {device!r} instead."
         )
     if device == "auto":
         return "cpu" if compiled else "reference"
+    if device == "cuda":
+        cuda.check()
     if device == "cpu" and not compiled:
         raise InputError("device='cpu' needs numba; install it or use device='reference'.")
     return device
@@ -118,7 +120,7 @@ def tie_groups(
             progress(done, total)
 
     if device == "reference":
-        for block in _blocks(view.mates, rows, limits.query_rows):
+        for block in _blocks(view.mates, rows, limits.query_rows, limits.mates):
             yield block, reference.count_block(space, block, view.block(block), view.grades)
             tick(len(block) * space.gallery)
         return
@@ -127,11 +129,16 @@ def tie_groups(
         for start in range(0, space.gallery, limits.gallery_rows)
     ]
     few = view.mates[rows] <= limits.sort_share * space.gallery
+    if device == "cuda":
+        most = cuda.WIDER * limits.mates
+        blocks = _blocks(view.mates, rows, cuda.WIDER * limits.query_rows, most)
+        yield from cuda.tie_groups(view, space, blocks, limits, tick)
+        return
     with _single_threaded_blas(), ThreadPoolExecutor(threads) as pool:
-        for block in _blocks(view.mates, rows[few], limits.query_rows):
+        for block in _blocks(view.mates, rows[few], limits.query_rows, limits.mates):
             yield block, cpu.count_block(space, block, view, tiles, pool, threads, tick)
         height = max(1, min(limits.query_rows, limits.row_numbers // space.gallery))
-        blocks = _blocks(view.mates, rows[~few], height)
+        blocks = _blocks(view.mates, rows[~few], height, limits.mates)
         ahead: deque[tuple[Rows, cpu.Workspace, Future[TieGroups]]] = deque()
         free: list[cpu.Workspace] = []
 
@@ -157,9 +164,8 @@ def tie_groups(
                 work.cancel()
 
 
-def _blocks(mates: Rows, rows: Rows, height: int) -> Iterator[Rows]:
-    """Rows in order of R, cut so that rows x largest R stays within the settings."""
-    most = _settings.get().mates
+def _blocks(mates: Rows, rows: Rows, height: int, most: int) -> Iterator[Rows]:
+    """Rows in order of R, cut so that rows x largest R stays within `most`."""
     start = 0
     while start < len(rows):
         stop = min(len(rows), start + height)
