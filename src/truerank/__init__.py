@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from truerank import compat, datasets, engine, metrics
+    from truerank import compat, datasets, engine, integrations, losses, metrics
     from truerank.errors import ExactnessError, InputError, TruerankWarning
     from truerank.evaluation import evaluate
     from truerank.result import Result, Score
@@ -27,6 +27,8 @@ __all__ = [
     "datasets",
     "engine",
     "evaluate",
+    "integrations",
+    "losses",
     "metrics",
 ]
 

@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 import click
 
+from truerank.datasets.commands import data
 from truerank.errors import ExactnessError, InputError, TruerankWarning
 from truerank.version import __version__
 
@@ -133,6 +134,9 @@ def commands(context: click.Context) -> None:
     """Exact, tie-proof scores for embedding models."""
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
+
+
+commands.add_command(data)
 
 
 @commands.command()

@@ -83,7 +83,7 @@ def evaluate(
     metrics : strings, optional
         Such as "map@r" or "hit@10"; "all" for every registered one. By default
         precision@1, hit@5, hit@10, r_precision, map@r, map, mrr, minp; with labels of several
-        levels also h_ap, asi, ndcg.
+        levels also h_ap, asi, ndcg; with queries that have no mate also dir@far=0.01, mrep, mfr.
     average : {"query", "class"}
         Mean over queries, or over classes of the mean over each class's queries.
     no_mate : {"report", "zero", "error"}
@@ -189,6 +189,13 @@ def evaluate_task(
     scores, findings = score(
         task, space, chosen, average=average, device=device, threads=threads, progress=progress
     )
+    if "auc" in scores and scores["auc"].value < 0.5:
+        warnings.warn(
+            "pairs of one class are farther apart than pairs of two (AUC below 0.5): similarity "
+            "and distance may be swapped.",
+            TruerankWarning,
+            stacklevel=3,
+        )
     skipped = {}
     if metrics is None:
         skipped = {name: s.reason for name, s in scores.items() if s.reason}
@@ -224,6 +231,8 @@ def _choose(task: Task, metrics: Iterable[str] | str | None) -> list[Metric]:
     deep = task.levels is not None and len(task.levels) > 1
     if metrics is None:
         more = registry.DEFAULT_HIERARCHY if deep else ()
+        if (task.mates == 0).any():
+            more = (*more, *registry.DEFAULT_OPEN_SET)
         return registry.parse_all([*registry.DEFAULT, *more])
     if isinstance(metrics, str) and metrics == "all":
         return registry.parse_all(registry.examples())

@@ -76,6 +76,10 @@ class Score:
     """Number of queries that count."""
     reason: str | None = None
     """Why the score is not defined, if it is not."""
+    threshold: float | None = None
+    """The threshold at which the score was taken, in the distance's own unit."""
+    bracket: tuple[float, float] | None = None
+    """Where an integral was bounded instead of computed: the exact score lies between these."""
     per_query: PerQuery | None = field(default=None, repr=False)
 
     def __float__(self) -> float:
@@ -97,6 +101,10 @@ class Score:
             "n": self.n,
             "reason": self.reason,
         }
+        if self.threshold is not None:
+            data["threshold"] = self.threshold
+        if self.bracket is not None:
+            data["bracket"] = list(self.bracket)
         if per_query and self.per_query is not None:
             data["per_query"] = self.per_query.to_dict()
         return data
@@ -110,6 +118,7 @@ class Score:
         }
         interval = data["interval"]
         rows = data.get("per_query")
+        bracket = data.get("bracket")
         return Score(
             metric,
             **numbers,
@@ -117,6 +126,8 @@ class Score:
             interval=None if interval is None else (interval[0], interval[1]),
             n=data["n"],
             reason=data["reason"],
+            threshold=data.get("threshold"),
+            bracket=None if bracket is None else (bracket[0], bracket[1]),
             per_query=None if rows is None else PerQuery.from_dict(rows),
         )
 

@@ -18,10 +18,11 @@ import numpy.typing as npt
 from truerank import engine
 from truerank.engine.counts import TieGroups
 from truerank.errors import InputError
+from truerank.evidence import Evidence
 from truerank.metrics import hierarchy, registry
 from truerank.metrics.average import class_mean, mean
 from truerank.metrics.registry import Metric, Scale
-from truerank.relevance import GradeView, View
+from truerank.relevance import GradeView, TreeView, View
 from truerank.result import PerQuery, Score
 from truerank.severity import Severity
 from truerank.space import Space
@@ -92,8 +93,18 @@ def score(
     progress: Callable[[int, int], None] | None,
 ) -> tuple[dict[str, Score], Findings]:
     """Every metric's score, by its string."""
-    wanted = list(dict.fromkeys(part for metric in metrics for part in _parts(task, metric)))
-    passes = _plan(task, wanted)
+    measured = [metric for metric in metrics if registry.definition(metric).measure is not None]
+    wanted = list(
+        dict.fromkeys(
+            part for metric in metrics if metric not in measured for part in _parts(task, metric)
+        )
+    )
+    passes = _plan(task, wanted) if wanted else []
+    evidence = None
+    if measured:
+        evidence = Evidence(task, space, measured, average=average, device=device, threads=threads)
+        if not passes or not (passes[0].view is task.view or isinstance(passes[0].view, TreeView)):
+            passes.insert(0, Pass(task.view, Scale(np.ones(1))))
     findings = Findings()
     threads = threads or engine.available_cores()
     work = [int((p.view.mates > 0).sum()) * space.gallery for p in passes]
@@ -103,12 +114,41 @@ def score(
             tick = None
             if progress is not None:
                 tick = _shifted(progress, before, sum(work))
+            watching = evidence if number == 0 else None
+            grade = _depth(task) if isinstance(current.view, TreeView) else 1
             blocks = engine.tie_groups(
-                current.view, space, device=device, threads=threads, progress=tick, keep=False
+                current.view,
+                space,
+                device=device,
+                threads=threads,
+                progress=tick,
+                keep=False,
+                watchers=() if watching is None else watching.watchers,
+                grade=grade,
             )
+            if watching is not None:
+                blocks = _taken(blocks, watching, grade)
             _fill(task, current, blocks, findings, pool, threads, first=number == 0)
     scored = {c.metric: _score(c, task, average) for p in passes for c in p.columns}
-    return {str(metric): _combine(task, metric, scored) for metric in metrics}, findings
+    scores = {}
+    for metric in metrics:
+        measure = registry.definition(metric).measure
+        if measure is None:
+            scores[str(metric)] = _combine(task, metric, scored)
+        else:
+            assert evidence is not None
+            scores[str(metric)] = measure(evidence, metric)
+    return scores, findings
+
+
+def _taken(
+    blocks: Iterator[tuple[Integers, TieGroups]], evidence: Evidence, grade: int
+) -> Iterator[tuple[Integers, TieGroups]]:
+    """The same blocks, once the evidence has taken what it needs of them."""
+    for rows, groups in blocks:
+        chosen, finest = groups.at_least(grade)
+        evidence.take(rows[chosen], finest)
+        yield rows, groups
 
 
 def _shifted(
@@ -194,45 +234,48 @@ def _fill(
     nearest = np.zeros(task.queries, np.int64)
     monotone = np.ones(task.queries, bool)
     findable = np.zeros(task.queries, bool)
-    for block, groups in blocks:
+    mixed = np.zeros(task.queries, np.int64)
+
+    def look(block: Integers, groups: TieGroups) -> None:
+        """Everything that is wanted of these queries; other threads have other queries."""
         parts: dict[int, tuple[Integers, TieGroups]] = {0: (np.arange(len(groups)), groups)}
         for column in current.columns:
             if column.grade not in parts:
                 parts[column.grade] = groups.at_least(column.grade)
             chosen, some = parts[column.grade]
+            if not len(some):
+                continue
             rows = block[chosen]
-            column.values[:, rows] = _values(column, some, pool, threads)
+            per_query = registry.definition(column.metric).per_query
+            assert per_query is not None
+            column.values[:, rows] = per_query(some, column.metric, column.scale)
             column.totals[rows] = some.totals
             column.candidates[rows] = some.candidates
-        if first:
-            mixed = groups.per_query(groups.ambiguous.astype(np.int64))
-            findings.ties["groups"] += int(mixed.sum())
-            findings.ties["queries"] += int((mixed > 0).sum())
+        mixed[block] = groups.per_query(groups.ambiguous.astype(np.int64))
         if whole:
             nearest[block] = Severity.nearest_level(groups)
-            totals = groups.totals
-            monotone[block] = hierarchy.monotone(totals)
-            findable[block] = totals[:, -1] > 0
+            monotone[block] = hierarchy.monotone(groups.totals)
+            findable[block] = groups.totals[:, -1] > 0
+
+    for block, groups in blocks:
+        if len(groups.size) < _PARALLEL_GROUPS or threads == 1:
+            look(block, groups)
+            continue
+        share = np.linspace(0, len(groups.size), threads + 1)
+        cuts = np.unique(np.searchsorted(groups.offsets, share)).tolist()
+        work = [
+            pool.submit(look, block[start:stop], groups.part(start, stop))
+            for start, stop in pairwise(cuts)
+        ]
+        for part in work:
+            part.result()
+    if first:
+        findings.ties = {"queries": int((mixed > 0).sum()), "groups": int(mixed.sum())}
     if whole and task.levels is not None and getattr(current.view, "lowest", 1) == 1:
         counted = current.view.mates > 0
-        share = float(np.mean(~monotone[counted])) if counted.any() else 0.0
-        findings.hierarchy = {"levels": task.levels.names, "non_monotone_share": share}
+        share_falling = float(np.mean(~monotone[counted])) if counted.any() else 0.0
+        findings.hierarchy = {"levels": task.levels.names, "non_monotone_share": share_falling}
         findings.severity = Severity.of(task, nearest, findable)
-
-
-def _values(column: Column, groups: TieGroups, pool: ThreadPoolExecutor, threads: int) -> Reals:
-    per_query = registry.definition(column.metric).per_query
-    if not len(groups):
-        return np.empty((3, 0))
-    if len(groups.size) < _PARALLEL_GROUPS or threads == 1:
-        return per_query(groups, column.metric, column.scale)
-    share = np.linspace(0, len(groups.size), threads + 1)
-    cuts = np.unique(np.searchsorted(groups.offsets, share))
-    parts = [
-        pool.submit(per_query, groups.part(start, stop), column.metric, column.scale)
-        for start, stop in pairwise(cuts.tolist())
-    ]
-    return np.concatenate([part.result() for part in parts], axis=1)
 
 
 # -- what it amounts to -----------------------------------------------------------------------

@@ -7,8 +7,9 @@ exactly at u_g. These are integers: tiles add up in any order and any grouping t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,8 @@ class TieGroups:
     graded: npt.NDArray[np.int32]
     candidates: Integers
     """Per query: gallery items that can be ranked, relevant or not."""
+    distance: npt.NDArray[np.float64] | None = None
+    """Distance of each group, where the engine kept it."""
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -57,11 +60,21 @@ class TieGroups:
         return totals
 
     @cached_property
+    def _grades(self) -> tuple[npt.NDArray[np.int8], Integers]:
+        grade = np.empty(len(self.size), np.int8)
+        totals = np.zeros((len(self), self.graded.shape[1]), np.int64)
+        kernels.sum_grades(self.size, self.graded, self.offsets, grade, totals)
+        return grade, totals
+
+    @property
+    def grade(self) -> npt.NDArray[np.int8]:
+        """The grade of the item of a group of one, 0 where several are tied."""
+        return self._grades[0]
+
+    @property
     def totals(self) -> Integers:
         """Relevant items of each query by grade."""
-        totals = np.zeros((len(self), self.graded.shape[1]), np.int64)
-        kernels.sum_grades(self.graded, self.offsets, totals)
-        return totals
+        return self._grades[1]
 
     @property
     def ambiguous(self) -> npt.NDArray[np.bool_]:
@@ -74,17 +87,30 @@ class TieGroups:
     def at_least(self, grade: int) -> tuple[Integers, TieGroups]:
         """With only this grade and above relevant: the queries that keep one, and their groups."""
         count = np.zeros(len(self), np.int64)
-        graded = np.zeros(len(self.size), np.int32)
-        kernels.merge_grades(self.graded, grade - 1, self.offsets, graded, count)
-        kept = np.flatnonzero(graded)
+        kept = np.empty(len(self.size) + 1, np.int64)
+        merged = np.empty((len(self.size) + 1, 1), np.int32)
+        kernels.merge_grades(self.grade, self.graded, grade - 1, self.offsets, kept, merged, count)
         queries = np.flatnonzero(count)
+        offsets = np.concatenate([[0], np.cumsum(count[queries])])
+        kept = kept[: offsets[-1]]
         return queries, TieGroups(
-            np.concatenate([[0], np.cumsum(count[queries])]),
+            offsets,
             self.before[kept],
             self.size[kept],
-            graded[kept][:, None],
+            merged[: offsets[-1]],
             self.candidates[queries],
+            None if self.distance is None else self.distance[kept],
         )
+
+    def binary(self, grade: int) -> TieGroups:
+        """With only this grade and above relevant: all queries, some of them without groups."""
+        if self.graded.shape[1] == 1 and grade == 1:
+            return self
+        queries, few = self.at_least(grade)
+        count = np.zeros(len(self), np.int64)
+        count[queries] = np.diff(few.offsets)
+        offsets = np.concatenate([[0], np.cumsum(count)])
+        return replace(few, offsets=offsets, candidates=self.candidates)
 
     def part(self, start: int, stop: int) -> TieGroups:
         """The queries start to stop."""
@@ -95,6 +121,7 @@ class TieGroups:
             self.size[groups],
             self.graded[groups],
             self.candidates[start:stop],
+            None if self.distance is None else self.distance[groups],
         )
 
     @staticmethod
@@ -151,7 +178,23 @@ class Counts:
         zeros = np.zeros_like(self.between)
         return Counts(self.offsets, self.distance, self.graded, zeros, zeros.copy())
 
+    def digest(self) -> str:
+        """A fingerprint of the frame."""
+        total = blake2b(self.offsets.tobytes(), digest_size=8)
+        total.update(self.distance.tobytes())
+        return total.hexdigest()
+
+    def state(self) -> dict[str, npt.NDArray[Any]]:
+        """The arrays that counting changes, by name."""
+        return {"between": self.between, "equal": self.equal}
+
     def __add__(self, other: Counts) -> Counts:
+        total = self.empty_copy()
+        total += self
+        total += other
+        return total
+
+    def __iadd__(self, other: Counts) -> Counts:
         for mine, theirs in (
             (self.offsets, other.offsets),
             (self.distance, other.distance),
@@ -159,13 +202,9 @@ class Counts:
         ):
             if mine is not theirs and not np.array_equal(mine, theirs):
                 raise ValueError("counts of different queries cannot be added")
-        return Counts(
-            self.offsets,
-            self.distance,
-            self.graded,
-            self.between + other.between,
-            self.equal + other.equal,
-        )
+        self.between += other.between
+        self.equal += other.equal
+        return self
 
     def tie_groups(self, candidates: Integers) -> TieGroups:
         """Cumulated counts, once the whole gallery has been seen and exclusions are taken out."""
@@ -180,4 +219,4 @@ class Counts:
         base = np.concatenate([[0], running])[self.offsets[:-1]]
         owner = np.repeat(np.arange(queries), np.diff(self.offsets))
         before = running - self.equal - base[owner]
-        return TieGroups(self.offsets, before, self.equal, self.graded, candidates)
+        return TieGroups(self.offsets, before, self.equal, self.graded, candidates, self.distance)

@@ -8,15 +8,20 @@ from __future__ import annotations
 import numpy as np
 
 from truerank.engine.counts import TieGroups
+from truerank.engine.watch import Audience
 from truerank.relevance import BlockPairs
 from truerank.space import Rows, Space
 
 __all__ = ["count_block"]
 
 
-def count_block(space: Space, rows: Rows, pairs: BlockPairs, grades: int) -> TieGroups:
+def count_block(
+    space: Space, rows: Rows, pairs: BlockPairs, grades: int, audience: Audience | None = None
+) -> TieGroups:
     """Tie groups of these queries from fully sorted rows of distances."""
     distances = space.block(rows)(0, space.gallery)
+    if audience is not None:
+        audience.matrix(rows, distances)
     excluded = np.zeros(distances.shape, bool)
     excluded[pairs.excluded.query, pairs.excluded.item] = True
     grade = np.zeros(distances.shape, np.int64)
@@ -25,6 +30,7 @@ def count_block(space: Space, rows: Rows, pairs: BlockPairs, grades: int) -> Tie
     before: list[np.ndarray] = []
     size: list[np.ndarray] = []
     inside: list[np.ndarray] = []
+    distance: list[np.ndarray] = []
     for row, worth, is_excluded in zip(distances, grade, excluded, strict=True):
         ranked = np.sort(row[~is_excluded])
         at = np.unique(row[worth > 0])
@@ -35,13 +41,19 @@ def count_block(space: Space, rows: Rows, pairs: BlockPairs, grades: int) -> Tie
             np.array(
                 [[((row == d) & (worth == g + 1)).sum() for g in range(grades)] for d in at],
                 np.int32,
-            )
+            ).reshape(-1, grades)
         )
+        distance.append(at)
         offsets.append(offsets[-1] + len(at))
-    return TieGroups(
+    groups = TieGroups(
         np.array(offsets),
         np.concatenate(before),
         np.concatenate(size),
         np.concatenate(inside),
         (~excluded).sum(axis=1),
+        np.concatenate(distance),
     )
+    if audience is not None:
+        distances[excluded] = np.inf
+        audience.ranked(rows, distances, groups)
+    return groups

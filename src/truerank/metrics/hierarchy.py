@@ -97,6 +97,7 @@ def _weighted(groups: TieGroups, worth: Reals, worth_low: Reals) -> Reals:
         groups.offsets,
         groups.before,
         groups.size,
+        groups.grade,
         groups.graded,
         groups.totals,
         worth,
@@ -127,6 +128,7 @@ def _ndcg(groups: TieGroups, metric: Metric, scale: Scale) -> Reals:
         groups.offsets,
         groups.before,
         groups.size,
+        groups.grade,
         groups.graded,
         totals,
         gain,
@@ -159,15 +161,27 @@ def _asi(groups: TieGroups, metric: Metric, scale: Scale) -> Reals:
             )
             return _asi(few, metric, scale)[:, number.ravel()]
     out = np.empty((3, len(groups)))
+    depth = int(groups.totals.sum(axis=1).max())
+    high, low = _harmonic_sums(1 << depth.bit_length())
     kernels.set_intersection(
         groups.offsets,
         groups.before,
         groups.size,
+        groups.grade,
         groups.graded,
         groups.totals,
+        high,
+        low,
         out,
     )
     return out
+
+
+@lru_cache(maxsize=4)
+def _harmonic_sums(count: int) -> tuple[Reals, Reals]:
+    high, low = np.empty(count), np.empty(count)
+    kernels.harmonic_sums(high, low)
+    return high, low
 
 
 def _asi_effort(totals: Integers, candidates: Integers) -> float:
@@ -202,6 +216,7 @@ for _definition in (
         graded=True,
         family="hierarchy",
         options={"alpha": "positive", "rel": "numbers"},
+        defaults={"alpha": "1"},
         examples=("h_ap", "h_ap@alpha=3", "h_ap@alpha=0.5"),
     ),
     Definition(

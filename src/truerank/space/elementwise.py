@@ -9,6 +9,7 @@ Hamming counts unequal components.
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
@@ -69,6 +70,10 @@ class _Elementwise(Space):
     def in_unit(self, distances: Distances) -> Distances:
         """Distances in the scale of the input."""
         return (distances + self.centre) * self._unit
+
+    def raw(self, threshold: Fraction) -> Fraction:
+        """See Space."""
+        return threshold / Fraction(self._unit) - Fraction(self.centre)
 
     @staticmethod
     def _broadcast(left: Grid, right: Grid) -> npt.NDArray[np.int64]:

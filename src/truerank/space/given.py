@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 
 import numpy as np
 
@@ -22,6 +23,8 @@ class Given(Space):
         self.queries = matrix.shape[0]
         self.gallery = matrix.shape[1] if columns is None else len(columns)
         self.facts = facts
+        if sign > 0 and matrix.min() >= 0 and matrix.max() <= 1:
+            self.unit_scale = 1.0
 
     def block(self, rows: Rows) -> Callable[[int, int], Distances]:
         """See Space."""
@@ -41,6 +44,14 @@ class Given(Space):
     def in_unit(self, distances: Distances) -> Distances:
         """Distances as given, similarities as given."""
         return distances * self._sign
+
+    def raw(self, threshold: Fraction) -> Fraction:
+        """See Space."""
+        return threshold * int(self._sign)
+
+    def linear(self, distances: Distances) -> Distances:
+        """As given, similarities with their sign turned."""
+        return distances
 
     def _distances(self, entries: Distances) -> Distances:
         return np.asarray(entries, np.float64) * self._sign + 0.0  # no -0.0

@@ -22,6 +22,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
 from threading import Lock
 from typing import Any
 
@@ -32,6 +34,7 @@ from truerank.jit import compiled
 from truerank.space import kernels
 from truerank.space.base import Distances, Facts, Rows, Space
 from truerank.space.grid import SCALED_BITS, UNIT_BITS
+from truerank.space.single import MOST_DIMENSIONS, SinglePrecision
 
 __all__ = ["Cosine", "Dot", "Euclidean", "GridRows", "SquaredDistance"]
 
@@ -81,6 +84,10 @@ class _InnerProductSpace(Space):
     @property
     def norms(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """|x|^2 of queries and gallery, as it enters a distance."""
+        return self._left_square, self._right_square
+
+    def fingerprints(self) -> tuple[Rows, Rows] | None:
+        """See Space: the squared length, to the last bit, hardly ever repeats."""
         return self._left_square, self._right_square
 
 
@@ -142,6 +149,14 @@ class Cosine(SquaredDistance):
 
     ZERO = 2.0 ** (2 * UNIT_BITS + 1)
 
+    @cached_property
+    def single(self) -> SinglePrecision | None:
+        """See Space."""
+        if self.dimension > MOST_DIMENSIONS:
+            return None
+        squares = self._left_square, self._right_square
+        return SinglePrecision(self._left, self._right, *squares, self.ZERO)
+
     def block(self, rows: Rows) -> Callable[[int, int], Distances]:
         """See Space."""
         tile = super().block(rows)
@@ -163,9 +178,19 @@ class Cosine(SquaredDistance):
         distances[self._left.zero[query] | self._right.zero[item]] = self.ZERO
         return distances
 
+    unit_scale = 2.0 ** -(2 * UNIT_BITS + 2)
+
     def in_unit(self, distances: Distances) -> Distances:
         """1 - s, which is D/2."""
         return np.ldexp(distances, -(2 * UNIT_BITS + 1))
+
+    def raw(self, threshold: Fraction) -> Fraction:
+        """See Space."""
+        return threshold * int(2 ** (2 * UNIT_BITS + 1))
+
+    def linear(self, distances: Distances) -> Distances:
+        """The L2 distance of unit vectors."""
+        return np.sqrt(np.ldexp(distances, -2 * UNIT_BITS))
 
 
 class _Scaled(_InnerProductSpace):
@@ -235,6 +260,10 @@ class Euclidean(_Scaled):
     def in_unit(self, distances: Distances) -> Distances:
         """The distance unsquared."""
         return np.sqrt(distances)
+
+    def raw(self, threshold: Fraction) -> Fraction:
+        """See Space."""
+        return threshold * threshold if threshold >= 0 else Fraction(-1)
 
 
 def _widen(rows: GridRows, index: Rows | slice, factor: float) -> Distances:

@@ -32,5 +32,6 @@ def chance_per_query(
     entry = definition(metric)
     if entry.effort is not None and entry.effort(graded, size) > MOST_STEPS:
         return None
+    assert entry.per_query is not None
     expected = entry.per_query(TieGroups.single(graded, size), metric, scale)[1]
     return np.asarray(expected[number.ravel()], np.float64)

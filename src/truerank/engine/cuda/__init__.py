@@ -19,15 +19,15 @@ from typing import TYPE_CHECKING
 from truerank.engine.counts import TieGroups
 from truerank.errors import InputError
 from truerank.relevance import View
-from truerank.space import Rows, Space
+from truerank.space import Distances, Rows, Space
 
 if TYPE_CHECKING:
     from truerank.engine import Settings
 
-__all__ = ["WIDER", "check", "tie_groups", "unavailable"]
+__all__ = ["TALLER", "Lent", "check", "tie_groups", "unavailable"]
 
-WIDER = 8
-"""A GPU's blocks and tiles are this many times as tall and as wide as the CPU's."""
+TALLER = 32
+"""A GPU's blocks hold this many times as many queries, and mates, as the CPU's."""
 _AHEAD = 2
 """Blocks under way for each GPU: one being counted and one waiting."""
 
@@ -59,14 +59,12 @@ def tie_groups(
     limits: Settings,
     tick: Callable[[int], None],
     *,
-    path: str = "auto",
     devices: Sequence[str] | None = None,
     kernels: ModuleType | None = None,
 ) -> Iterator[tuple[Rows, TieGroups]]:
     """Yield (query rows, their tie groups), block after block in the given order.
 
-    The rest is for tests and measurements: the path "float64" or "filter" instead of the faster one,
-    devices other than all GPUs, and kernels other than the best ones installed.
+    The rest is for tests: devices other than all GPUs, kernels other than the best ones installed.
     """
     import torch
 
@@ -81,7 +79,7 @@ def tie_groups(
         on_gpu = places[number].type == "cuda"
         with torch.cuda.device(places[number]) if on_gpu else nullcontext(), torch.no_grad():
             if number not in workers:
-                workers[number] = Worker(view, space, places[number], chosen, path)
+                workers[number] = Worker(view, space, places[number], chosen)
             return workers[number].count(rows, limits)
 
     pools = [ThreadPoolExecutor(1) for _ in places]
@@ -106,6 +104,32 @@ def _next(
     groups = work.result()
     tick(len(rows) * space.gallery)
     yield rows, groups
+
+
+class Lent(Space):
+    """A space whose tiles the first GPU makes, for whoever needs them in main memory."""
+
+    def __init__(self, space: Space, device: str = "cuda:0") -> None:
+        import torch
+
+        from truerank.engine.cuda.rows import place
+
+        self._space = space
+        self._placed = place(space, torch.device(device), _kernels())
+        self.queries, self.gallery, self.facts = space.queries, space.gallery, space.facts
+        self.integral = space.integral
+
+    def block(self, rows: Rows) -> Callable[[int, int], Distances]:
+        """See Space."""
+        return self._placed.tiles(rows)
+
+    def pairs(self, query: Rows, item: Rows) -> Distances:
+        """See Space."""
+        return self._space.pairs(query, item)
+
+    def in_unit(self, distances: Distances) -> Distances:
+        """See Space."""
+        return self._space.in_unit(distances)
 
 
 def _kernels() -> ModuleType:

@@ -62,13 +62,22 @@ class Frame:
 class Tally:
     """Counts at each threshold, while the gallery goes by."""
 
-    def __init__(self, edges: Any) -> None:
-        rows, m = edges.shape
-        self.edges = edges
-        self.less = torch.zeros((rows, m), dtype=torch.int32, device=edges.device)
-        self.equal = torch.zeros_like(self.less)
-        self.bins = torch.zeros((rows, m + 1), dtype=torch.int32, device=edges.device)
+    def __init__(self, edges: Any, less: Any, equal: Any, bins: Any) -> None:
+        self.edges, self.less, self.equal = edges, less, equal
+        self.bins = bins
         """An item in bin j is nearer than threshold j and all that follow."""
+
+    @staticmethod
+    def of(edges: Any) -> Tally:
+        """Nothing counted yet."""
+        rows, m = edges.shape
+        less = torch.zeros((rows, m), dtype=torch.int32, device=edges.device)
+        bins = torch.zeros((rows, m + 1), dtype=torch.int32, device=edges.device)
+        return Tally(edges, less, torch.zeros_like(less), bins)
+
+    def part(self, rows: slice) -> Tally:
+        """Some of the queries; what is counted there is counted here."""
+        return Tally(self.edges[rows], self.less[rows], self.equal[rows], self.bins[rows])
 
     def replace(self, rows: Any, other: Tally) -> None:
         """Take these rows' counts from another tally of the same thresholds."""

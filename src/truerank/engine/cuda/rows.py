@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 
 from truerank.engine.cuda import torch_kernels
-from truerank.space.base import Rows, Space
+from truerank.space.base import Distances, Rows, Space
 from truerank.space.elementwise import Cityblock, Hamming
 from truerank.space.grid import SCALED_BITS
 from truerank.space.inner import Cosine, Dot, Euclidean, GridRows, SquaredDistance
@@ -51,6 +51,18 @@ class DeviceSpace:
     def distances(self, products: Any, norm: Any, item_norm: Any) -> Any:
         """Distances from a tile's products and norms."""
         return torch_kernels.distances(products, norm, item_norm, self.mode)
+
+    def tiles(self, rows: Rows) -> Callable[[int, int], Distances]:
+        """The tiles of these queries as a space gives them, in main memory."""
+        norm, tile = self.block(rows)
+
+        def give(start: int, stop: int) -> Distances:
+            products, item_norm = tile(start, stop)
+            found = self.distances(products, norm[:, None], item_norm[None, :])
+            distances: Distances = found.cpu().numpy()
+            return distances
+
+        return give
 
     def _send(self, array: npt.NDArray[Any]) -> Any:
         return torch.from_numpy(np.ascontiguousarray(array)).to(self.device)
@@ -90,12 +102,13 @@ class InnerProducts(DeviceSpace):
         norms = space.norms
         if isinstance(space, Cosine):  # a negative norm marks a row without a direction
             norms = (_marked(norms[0], left), _marked(norms[1], right))
-        one_side = left is right
-        free = _free_bytes(device)
-        numbers = left.integers.size * (1 if one_side else 2)
-        self.resident = 4 * numbers <= free // 2
+        self.one_side = left is right and factor == 1.0
+        numbers = left.integers.size + (0 if self.one_side else right.integers.size)
+        self.resident = 4 * numbers <= _free_bytes(device) // 2
         self._left = _Side(self, left, norms[0], factor, self.resident)
-        self._right = _Side(self, right, norms[1], 1.0, self.resident)
+        self._right = self._left
+        if not self.one_side:
+            self._right = _Side(self, right, norms[1], 1.0, self.resident)
         self._kept: Any = None
         if self.resident and 8 * right.integers.size <= _free_bytes(device) // 4:
             self._kept = self._right.widened(slice(0, space.gallery))

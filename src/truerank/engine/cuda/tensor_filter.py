@@ -25,6 +25,8 @@ SHIFT = 17
 LOST_BITS = 22
 _CAUTION = 1.0 + 2.0**-30
 """For the roundings of the bound itself, which is computed in float64."""
+_ROWS, _COLUMNS = 256, 64
+"""Rows and dimensions are padded to multiples of these."""
 _FARTHEST = 2.0**17
 """More than any product of two rows in half precision."""
 
@@ -41,12 +43,22 @@ class Halves:
     residual: Any
     """|X - 2^17 H|, rounded up."""
 
+    def take(self, index: Any) -> Halves:
+        """Some of the rows, padded again."""
+        rows = torch.zeros(
+            (-(-len(index) // _ROWS) * _ROWS, self.rows.shape[1]),
+            dtype=torch.float16,
+            device=self.rows.device,
+        )
+        rows[: len(index)] = self.rows[index]
+        return Halves(rows, self.length[index], self.half_length[index], self.residual[index])
+
 
 def halves(integers: Any) -> Halves:
-    """Round integer rows; the number of rows is padded to 256s and the dimension to 64s."""
+    """Round integer rows."""
     count, dimension = integers.shape
     padded = torch.zeros(
-        (-(-count // 256) * 256, -(-dimension // 64) * 64),
+        (-(-count // _ROWS) * _ROWS, -(-dimension // _COLUMNS) * _COLUMNS),
         dtype=torch.float16,
         device=integers.device,
     )
