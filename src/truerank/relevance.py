@@ -195,6 +195,11 @@ class TreeView(LabelView):
         self.lowest, self.grades = lowest, len(query)
         super().__init__(query[lowest - 1], item[lowest - 1], exclusions)
 
+    @property
+    def paths(self) -> tuple[list[Codes], list[Codes]]:
+        """Codes of every level, coarse to fine, of queries and items."""
+        return self._query_paths, self._item_paths
+
     def grade(self, rows: Rows, pairs: PairList) -> npt.NDArray[np.int64]:
         """See View: paths are nested, so the levels that agree can be counted."""
         length = np.full(len(pairs), self.lowest, np.int64)

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank.checkpoint import Checkpoint
-from truerank.engine import cpu, reference, symmetric
+from truerank.engine import cpu, cuda, reference, symmetric
 from truerank.engine.counts import Counts, TieGroups
 from truerank.engine.crew import Crew
 from truerank.engine.filter import Filter
@@ -43,7 +43,7 @@ __all__ = [
     "tie_groups",
 ]
 
-DEVICES = ("auto", "cpu", "reference")
+DEVICES = ("auto", "cpu", "cuda", "reference")
 METHODS = ("auto", "float64", "filter", "symmetric")
 """float64 tiles; float32 tiles refined by integers; the same with each pair computed once."""
 _SMALL = 1 << 22
@@ -101,13 +101,15 @@ def settings(**changes: Any) -> Iterator[Settings]:
 
 
 def resolve_device(device: str) -> str:
-    """The engine that will run: "cpu" (compiled) or "reference" (pure numpy)."""
+    """The engine that will run: "cpu" (compiled), "cuda" or "reference" (pure numpy)."""
     if not isinstance(device, str) or device not in DEVICES:
         raise InputError(
             f"The 'device' parameter must be one of {', '.join(DEVICES)}. Got {device!r} instead."
         )
     if device == "auto":
         return "cpu" if compiled else "reference"
+    if device == "cuda":
+        cuda.check()
     if device == "cpu" and not compiled:
         raise InputError("device='cpu' needs numba; install it or use device='reference'.")
     return device
@@ -164,6 +166,12 @@ def tie_groups(
         return
     tiles = _tiles(space.gallery)
     few = view.mates[rows] <= limits.sort_share * space.gallery
+    if device == "cuda" and not watchers:
+        tall = _blocks(view.mates, rows[few], cuda.TALLER * limits.query_rows, cuda.TALLER)
+        yield from cuda.tie_groups(view, space, tall, limits, tick)
+        rows, few = rows[~few], few[~few]
+    if device == "cuda":  # whole rows, for watchers and for sorting: the GPU makes the distances
+        space = cuda.Lent(space)
     method = _method(space, view.mates[rows[few]])
     with _single_threaded_blas(), ThreadPoolExecutor(threads) as pool:
         height = _height(space.gallery)
@@ -219,7 +227,10 @@ def sweep(
 ) -> None:
     """Show every query's row to the watchers, without tie groups."""
     threads = threads or available_cores()
-    audience = Audience(watchers, compiled=resolve_device(device) != "reference")
+    device = resolve_device(device)
+    audience = Audience(watchers, compiled=device != "reference")
+    if device == "cuda":
+        space = cuda.Lent(space)
     tiles = _tiles(space.gallery)
     height = _height(space.gallery)
     remaining = deque(
@@ -259,9 +270,9 @@ def _height(gallery: int) -> int:
     return max(1, min(limits.query_rows, limits.row_numbers // gallery))
 
 
-def _blocks(mates: Rows, rows: Rows, height: int) -> Iterator[Rows]:
+def _blocks(mates: Rows, rows: Rows, height: int, taller: int = 1) -> Iterator[Rows]:
     """Rows in the given order, cut so that rows x largest R stays within the settings."""
-    most = _settings.get().mates
+    most = taller * _settings.get().mates
     start = 0
     while start < len(rows):
         stop = min(len(rows), start + height)

@@ -34,6 +34,11 @@ class _Elementwise(Space):
         self._left, self._right, self._unit = queries, gallery, unit
         self.queries, self.gallery, self.facts = len(queries), len(gallery), facts
 
+    @property
+    def grids(self) -> tuple[Grid, Grid]:
+        """The integer rows of queries and gallery."""
+        return self._left, self._right
+
     def block(self, rows: Rows) -> Callable[[int, int], Distances]:
         """See Space."""
         left = np.ascontiguousarray(self._left[rows])

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from threading import Lock
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -74,6 +75,16 @@ class _InnerProductSpace(Space):
         self.facts = facts
         self._left_square = queries.squares()
         self._right_square = self._left_square if gallery is queries else gallery.squares()
+
+    @property
+    def grids(self) -> tuple[GridRows, GridRows]:
+        """The integer rows of queries and gallery."""
+        return self._left, self._right
+
+    @property
+    def norms(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """|x|^2 of queries and gallery, as it enters a distance."""
+        return self._left_square, self._right_square
 
     def fingerprints(self) -> tuple[Rows, Rows] | None:
         """See Space: the squared length, to the last bit, hardly ever repeats."""
@@ -233,6 +244,11 @@ class Euclidean(_Scaled):
         super().__init__(queries, gallery, facts)
         self._left_norm = _scaled_square(queries, self._left_square)
         self._right_norm = _scaled_square(gallery, self._right_square)
+
+    @property
+    def norms(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """See above, with each row's exponent."""
+        return self._left_norm, self._right_norm
 
     def _finish(self, product: Distances, query: Rows, item: Rows) -> Distances:
         a, b = self._left_norm[query], self._right_norm[item]
