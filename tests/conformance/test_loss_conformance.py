@@ -99,8 +99,8 @@ def test_proxy_nca_leaves_the_own_proxy_out() -> None:
 
 
 def test_proxy_nca_plus_plus_counts_the_hardest_rows() -> None:
-    # Row 0 on the wrong side of the circle: d = 4 to its own proxy, 0 to the other. At scale 100 the
-    # loss is 400; row 1, on its own proxy, has 0. The mean is 200.
+    # Row 0 on the wrong side of the circle: d = 4 to its own proxy, 0 to the other. At scale 100
+    # the loss is 400; row 1, on its own proxy, has 0. The mean is 200.
     ours = losses.get("proxy_nca_plus_plus", num_classes=2, embedding_size=2, scale=100.0)
     theirs = library.ProxyNCALoss(2, 2, softmax_scale=100)
     for proxies in (ours.proxies, theirs.proxies):
@@ -155,8 +155,8 @@ def test_angular_does_not_depend_on_the_negatives_length() -> None:
 
 
 def test_lifted_structure_with_references() -> None:
-    # Query at 0; its mate at 90 (d = sqrt 2), a negative at 180 (d = 2). The mate has no negative in
-    # the batch. log e^(1 - 2) + sqrt 2 = .4142; squared and halved .0858.
+    # Query at 0; its mate at 90 (d = sqrt 2), a negative at 180 (d = 2). The mate has no negative
+    # in the batch. log e^(1 - 2) + sqrt 2 = .4142; squared and halved .0858.
     rows, labels = rows_at(0), torch.tensor([0])
     references, reference_labels = rows_at(180, 90), torch.tensor([1, 0])
     wanted = (math.sqrt(2) - 1) ** 2 / 2
@@ -167,8 +167,8 @@ def test_lifted_structure_with_references() -> None:
     apart = 2 * math.sin(math.radians(22.5))
     with_it = (math.log(math.exp(-1) + math.exp(1 - apart)) + math.sqrt(2)) ** 2 / 2
     assert ours(*two, None, references, reference_labels).item() == pytest.approx(with_it)
-    theirs = library.LiftedStructureLoss()
-    assert theirs(*two, None, references, reference_labels).item() != pytest.approx(with_it, rel=0.1)
+    theirs = library.LiftedStructureLoss()(*two, None, references, reference_labels)
+    assert theirs.item() != pytest.approx(with_it, rel=0.1)
 
 
 # --- one pair is a pair

@@ -26,7 +26,7 @@ def batches(draw: st.DrawFn) -> tuple[torch.Tensor, torch.Tensor]:
     )
     # As one label may not stand under two parents, the path to a node is its name.
     named = [
-        [sum(3**i * (step + 1) for i, step in enumerate(path[: level + 1])) for level in range(depth)]
+        [sum(3**i * (step + 1) for i, step in enumerate(path[:end])) for end in range(1, depth + 1)]
         for path in paths
     ]
     seed = draw(st.integers(0, 2**32 - 1))

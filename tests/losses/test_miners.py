@@ -31,9 +31,8 @@ def test_multi_similarity(which: str, epsilon: float) -> None:
     for q in range(len(lists.rows)):
         near, far = lists.positives(q), lists.negatives(q)
         if near and far:
-            hardest, easiest = max(lists.score(q, j) for j in far), min(
-                lists.score(q, j) for j in near
-            )
+            hardest = max(lists.score(q, j) for j in far)
+            easiest = min(lists.score(q, j) for j in near)
             positives |= {(q, j) for j in near if lists.score(q, j) < hardest + epsilon}
             negatives |= {(q, j) for j in far if lists.score(q, j) > easiest - epsilon}
     assert set(zip(a, p, strict=True)) == positives
@@ -121,7 +120,7 @@ def test_nothing_to_mine() -> None:
 
 
 def test_unknown_miners_and_parameters() -> None:
-    with pytest.raises(InputError, match="'semi-hard' is no miner. Did you mean 'semihard'"):
+    with pytest.raises(InputError, match=r"'semi-hard' is no miner\. Did you mean 'semihard'"):
         losses.miner("semi-hard")
     with pytest.raises(InputError, match="'epsilon' is no parameter of semihard"):
         losses.miner("semihard", epsilon=1)
