@@ -19,7 +19,7 @@ from truerank.datasets.commands import data
 from truerank.errors import ExactnessError, InputError, TruerankWarning
 from truerank.version import __version__
 
-__all__ = ["main"]
+__all__ = ["main", "progress_bar"]
 
 FORMATS = ("table", "json", "csv", "markdown", "latex")
 

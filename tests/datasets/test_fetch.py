@@ -283,9 +283,10 @@ def test_a_cache_that_cannot_be_made(sketch_package, monkeypatch, tmp_path):
     assert message.endswith("set TRUERANK_CACHE to another.")
 
 
-def test_emoji_without_a_renderer(emoji_store, monkeypatch, cache):
+def test_emoji_without_a_renderer(monkeypatch, tmp_path, cache):
     monkeypatch.setitem(sys.modules, "resvg_py", None)
-    message = refused(name="emoji", sources=[emoji_store])
+    npm(monkeypatch, tmp_path, "raise SystemExit('nothing is fetched in vain')")
+    message = refused(name="emoji")
     assert message.endswith("needs resvg-py and Pillow: pip install 'truerank[data]'.")
     assert left_behind(cache) == []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import sys
 
@@ -161,6 +162,14 @@ def test_files_are_read_when_asked_for(tmp_path):
     with pytest.raises(TypeError, match="by an int"):
         images[0:1]
     assert np.array_equal(pickle.loads(pickle.dumps(images))[1], CORNERS)
+
+
+def test_paths_need_not_be_ascii(tmp_path):
+    for name in ("Vögel/ø.png", os.fsdecode(b"raw-\xff.png")):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        Image.fromarray(CORNERS).save(tmp_path / name)
+        assert np.array_equal(ImageFiles([name], tmp_path)[0], CORNERS)
+        assert ImageFiles([tmp_path / name]).path(0) == str(tmp_path / name)
 
 
 def test_arrays():
