@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import pickle
 import sys
+import warnings
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from PIL import Image
 
 from truerank.datasets.images import ImageArray, ImageFiles, ImageRows, as_images, decode
@@ -139,6 +142,36 @@ def test_cut_off_file(tmp_path, suffix):
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     with pytest.raises(InputError, match=rf"^image .*cut\{suffix} cannot be decoded: .+\.$"):
         decode(path)
+
+
+@pytest.fixture(scope="module")
+def sound_files(tmp_path_factory) -> dict[str, bytes]:
+    folder = tmp_path_factory.mktemp("sound")
+    noise = np.random.default_rng(1).integers(0, 256, (12, 9, 3), np.uint8)
+    for suffix in ("jpg", "png", "webp", "gif", "bmp", "tif"):
+        Image.fromarray(noise).save(folder / f"noise.{suffix}")
+    return {path.suffix: path.read_bytes() for path in folder.iterdir()}
+
+
+@given(data=st.data())
+def test_a_damaged_file_is_an_image_or_an_input_error(data, sound_files, tmp_path_factory):
+    suffix = data.draw(st.sampled_from(sorted(sound_files)))
+    content = bytearray(sound_files[suffix])
+    for place in data.draw(st.lists(st.integers(0, len(content) - 1), max_size=8)):
+        content[place] = data.draw(st.integers(0, 255))
+    path = tmp_path_factory.getbasetemp() / f"damaged{suffix}"
+    path.write_bytes(content[: data.draw(st.integers(0, len(content)))])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Pillow's own, about odd sizes and metadata
+        try:
+            image = decode(path)
+        except InputError as error:
+            complaint = str(error)
+        else:
+            assert image.dtype == np.uint8
+            assert image.shape[2:] == (3,)
+            return
+    assert str(path) in complaint
 
 
 def test_without_pillow(monkeypatch):

@@ -143,8 +143,6 @@ def decode(path: str | os.PathLike[str]) -> Image:
             if _orientation(file) == 1:
                 return _as_rgb(file)
             return _as_rgb(PIL.ImageOps.exif_transpose(file))
-    except MemoryError:
-        raise
     except Exception as error:  # a damaged file can raise nearly anything inside a decoder
         if isinstance(error, OSError) and error.strerror:
             raise InputError(f"cannot read image {path}: {error.strerror}.") from error
