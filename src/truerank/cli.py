@@ -20,7 +20,7 @@ from truerank.errors import ExactnessError, InputError, TruerankWarning
 from truerank.training.commands import embed, train
 from truerank.version import __version__
 
-__all__ = ["main"]
+__all__ = ["main", "progress_bar"]
 
 FORMATS = ("table", "json", "csv", "markdown", "latex")
 
