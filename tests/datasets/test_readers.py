@@ -273,7 +273,7 @@ TABLE = {
     "label": ["007", "8", "9"],
     "camera": [1, 2, 1],
     "id": ["i", "j", "j"],
-    "split": ["train", "query", "gallery"],
+    "split": ["train", "Query", "gallery "],
 }
 
 
