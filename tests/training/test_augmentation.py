@@ -159,7 +159,7 @@ def test_arrays_are_kept_on_the_device_and_others_are_decoded() -> None:
     forced = open_pipeline(Sizes(8, 8), augmentation, CPU, kind="resident")
     assert isinstance(forced, Resident)
     assert forced.pixels.shape == (2, 3, 8, 8)
-    with pytest.raises(InputError, match="2 different sizes .* set training.pipeline to decoded"):
+    with pytest.raises(InputError, match=r"2 different sizes .* set training.pipeline to decoded"):
         open_pipeline(Sizes(8, 9), augmentation, CPU, kind="resident")
 
 

@@ -34,13 +34,22 @@ def test_the_defaults_are_the_papers() -> None:
     [
         ("sampler.clases=4", "has a field 'sampler.clases' that is not known; did you mean 'class"),
         ("wizard=4", "has a field 'wizard' that is not known; the fields there: data, model, "),
-        ("sampler.classes=0", "the field 'sampler.classes' must be greater than or equal to 1. Got"),
+        (
+            "sampler.classes=0",
+            "the field 'sampler.classes' must be greater than or equal to 1. Got",
+        ),
         ("sampler.classes=x", "the field 'sampler.classes' must be an int. Got 'x' instead."),
         ("sampler.classes=1.5", "the field 'sampler.classes' must be an int. Got 1.5 instead."),
         ("optimiser.lr=fast", "the field 'optimiser.lr' must be a number. Got 'fast' instead."),
         ("optimiser.lr=.inf", "the field 'optimiser.lr' must be a finite number. Got inf instead."),
-        ("optimiser.name=adm", "the field 'optimiser.name' must be 'rmsprop', 'sgd', 'adam' or 'ad"),
-        ("model.pretrained=2", "the field 'model.pretrained' must be true or false. Got 2 instead."),
+        (
+            "optimiser.name=adm",
+            "the field 'optimiser.name' must be 'rmsprop', 'sgd', 'adam' or 'ad",
+        ),
+        (
+            "model.pretrained=2",
+            "the field 'model.pretrained' must be true or false. Got 2 instead.",
+        ),
         ("loss.name=", "the field 'loss.name' must be text. Got None instead."),
         ("loss.parameters=2", "the field 'loss.parameters' must be a mapping. Got 2 instead."),
         ("loss.plus=[{nam: tcm}]", "lacks the field 'loss.plus.0.name'."),

@@ -64,16 +64,15 @@ def test_files_come_in_sorted_order(folder: Path, images: Path) -> None:
     np.testing.assert_allclose(embed(folder / "best.pt", paths[3]), stored[3:4], atol=0.02)
 
 
-def test_the_command_writes_what_evaluate_reads(
-    folder: Path, images: Path, tmp_path: Path
-) -> None:
+def test_the_command_writes_what_evaluate_reads(folder: Path, images: Path, tmp_path: Path) -> None:
     done = truerank_command("embed", folder / "best.pt", images, "-o", tmp_path / "emb.npy")
     assert done.status == 0, done
     assert done.err.endswith("emb.npy: 10 x 16.\n")
     alone = np.load(tmp_path / "emb.npy")
-    assert truerank_command(
-        "embed", folder / "best.pt", images, "-o", tmp_path / "emb.npz"
-    ).status == 0
+    assert (
+        truerank_command("embed", folder / "best.pt", images, "-o", tmp_path / "emb.npz").status
+        == 0
+    )
     with np.load(tmp_path / "emb.npz") as arrays:
         np.testing.assert_array_equal(arrays["embeddings"], alone)
         ids = arrays["id"].tolist()
@@ -123,7 +122,7 @@ def test_the_train_command(tmp_path: Path, images: Path) -> None:
 
 def test_refusals(folder: Path, images: Path, tmp_path: Path) -> None:
     checkpoint = folder / "best.pt"
-    with pytest.raises(InputError, match="must be an int >= 1. Got 0 instead"):
+    with pytest.raises(InputError, match=r"must be an int >= 1\. Got 0 instead"):
         embed(checkpoint, images, batch=0)
     with pytest.raises(InputError, match="holds no image"):
         embed(checkpoint, tmp_path)

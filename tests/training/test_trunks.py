@@ -69,9 +69,7 @@ def test_refusals(name: Any, sentence: str) -> None:
 
 
 @pytest.mark.parametrize("package", ["timm", "torchvision"])
-def test_borrowed_trunks_say_what_to_install(
-    package: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_borrowed_trunks_say_what_to_install(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.partition(".")[0] == package]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(sys, "path", [])

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from truerank.training import trunks
     from truerank.training.checkpoint import load_embedder
     from truerank.training.config import Config, read_config
-    from truerank.training.embedding import check_target, embed, find_images, write_embeddings
     from truerank.training.embedder import Embedder
+    from truerank.training.embedding import check_target, embed, list_images, write_embeddings
     from truerank.training.logs import CsvLog, JsonLinesLog, Log, TensorBoardLog
     from truerank.training.loop import DivergedError, Trainer
     from truerank.training.progress import ProgressLine
@@ -40,7 +40,7 @@ __all__ = [
     "check_target",
     "class_folds",
     "embed",
-    "find_images",
+    "list_images",
     "load_embedder",
     "read_config",
     "train",
@@ -64,7 +64,7 @@ _HOME = {
     "check_target": "embedding",
     "class_folds": "splits",
     "embed": "embedding",
-    "find_images": "embedding",
+    "list_images": "embedding",
     "load_embedder": "checkpoint",
     "read_config": "config",
     "train": "run",

@@ -83,6 +83,6 @@ def embed(
         embeddings = training.embed(
             checkpoint, images, device=device, batch=batch, workers=workers, progress=progress
         )
-    ids = training.find_images(images) if images.is_dir() else None
+    ids = training.list_images(images) if images.is_dir() else None
     training.write_embeddings(output, embeddings, ids=ids)
     click.echo(f"truerank: {output}: {embeddings.shape[0]} x {embeddings.shape[1]}.", err=True)

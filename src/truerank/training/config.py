@@ -16,7 +16,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from truerank.errors import InputError
-from truerank.metrics.registry import parse_all
+from truerank.metrics import registry
 from truerank.training.augmentation import Augmentation
 
 __all__ = [
@@ -155,7 +155,7 @@ class TrainingConfig(Section):
 
     @model_validator(mode="after")
     def _known(self) -> TrainingConfig:
-        parse_all([self.metric])
+        registry.parse_all([self.metric])
         return self
 
 
@@ -168,7 +168,7 @@ class EvaluationConfig(Section):
     @model_validator(mode="after")
     def _known(self) -> EvaluationConfig:
         if self.metrics is not None and self.metrics != "all":
-            parse_all(self.metrics)
+            registry.parse_all(self.metrics)
         return self
 
 

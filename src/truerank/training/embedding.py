@@ -14,6 +14,7 @@ from torch import nn
 
 from truerank.datasets.base import Dataset
 from truerank.datasets.images import ImageFiles, as_images
+from truerank.datasets.readers.disk import find_images
 from truerank.errors import InputError
 from truerank.files import atomic_path, check_writable
 from truerank.training.checkpoint import load_embedder
@@ -21,10 +22,9 @@ from truerank.training.devices import resolve
 from truerank.training.embedder import Embedder
 from truerank.training.pipeline import Pipeline, open_pipeline
 
-__all__ = ["check_target", "embed", "embed_rows", "find_images", "write_embeddings"]
+__all__ = ["check_target", "embed", "embed_rows", "list_images", "write_embeddings"]
 
 Embeddings = npt.NDArray[np.float32]
-SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
 
 
 def embed(
@@ -121,16 +121,11 @@ def write_embeddings(
             np.savez(file, **arrays)
 
 
-def find_images(folder: str | os.PathLike[str]) -> list[str]:
+def list_images(folder: str | os.PathLike[str]) -> list[str]:
     """The image files below a folder, as sorted paths relative to it."""
-    root = Path(folder)
-    found = sorted(
-        path.relative_to(root).as_posix()
-        for path in root.rglob("*")
-        if path.suffix.lower() in SUFFIXES and path.is_file()
-    )
+    found = list(find_images(Path(folder)))
     if not found:
-        raise InputError(f"{folder} holds no image ({', '.join(SUFFIXES)}).")
+        raise InputError(f"{folder} holds no image.")
     return found
 
 
@@ -140,7 +135,7 @@ def _images(images: Any) -> Sequence[Any]:
     if isinstance(images, (str, os.PathLike)):
         path = Path(images)
         if path.is_dir():
-            return ImageFiles(find_images(path), path)
+            return ImageFiles(list_images(path), path)
         if path.suffix.lower() == ".npy":
             return as_images(_read_array(path))
         return ImageFiles([path])

@@ -25,8 +25,8 @@ from truerank.evaluation import evaluate
 from truerank.training import checkpoint, devices, objective, randomness, trunks
 from truerank.training.augmentation import draw
 from truerank.training.config import Config
-from truerank.training.embedding import embed_rows
 from truerank.training.embedder import Embedder
+from truerank.training.embedding import embed_rows
 from truerank.training.interrupts import Interrupts
 from truerank.training.logs import Log
 from truerank.training.optimisers import make_optimiser, rate

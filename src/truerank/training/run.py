@@ -28,8 +28,8 @@ from truerank.files import write_text
 from truerank.result import Result
 from truerank.training import checkpoint, environment
 from truerank.training.config import Config
-from truerank.training.embedding import write_embeddings
 from truerank.training.embedder import Embedder
+from truerank.training.embedding import write_embeddings
 from truerank.training.logs import CsvLog, JsonLinesLog, Log
 from truerank.training.loop import Trainer
 from truerank.training.splits import class_folds

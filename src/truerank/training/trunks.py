@@ -42,9 +42,7 @@ def names() -> list[str]:
     return [*_OWN, "timm:NAME", "torchvision:NAME"]
 
 
-def get(
-    name: str | Callable[[], nn.Module], *, pretrained: bool = True, size: int = 64
-) -> Trunk:
+def get(name: str | Callable[[], nn.Module], *, pretrained: bool = True, size: int = 64) -> Trunk:
     """Build a trunk.
 
     Parameters
