@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank import engine
+from truerank.checkpoint import Checkpoint
 from truerank.engine.counts import TieGroups
 from truerank.errors import InputError
 from truerank.metrics import hierarchy, registry
@@ -80,6 +81,24 @@ class Pass:
     scale: Scale
     columns: list[Column] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        queries = self.view.queries
+        self.seen = np.zeros(queries, bool)
+        """Queries whose row of every column and of the arrays below is filled."""
+        self.ties = np.zeros(queries, np.int64)
+        self.nearest = np.zeros(queries, np.int64)
+        self.monotone = np.ones(queries, bool)
+        self.findable = np.zeros(queries, bool)
+
+    def state(self) -> dict[str, npt.NDArray[Any]]:
+        """Everything that fills up in the pass, by name."""
+        names = ("seen", "ties", "nearest", "monotone", "findable")
+        state = {name: getattr(self, name) for name in names}
+        for number, column in enumerate(self.columns):
+            for name in ("values", "totals", "candidates"):
+                state[f"{name}-{number}"] = getattr(column, name)
+        return state
+
 
 def score(
     task: Task,
@@ -90,6 +109,7 @@ def score(
     device: str,
     threads: int | None,
     progress: Callable[[int, int], None] | None,
+    checkpoint: Checkpoint,
 ) -> tuple[dict[str, Score], Findings]:
     """Every metric's score, by its string."""
     wanted = list(dict.fromkeys(part for metric in metrics for part in _parts(task, metric)))
@@ -97,16 +117,34 @@ def score(
     findings = Findings()
     threads = threads or engine.available_cores()
     work = [int((p.view.mates > 0).sum()) * space.gallery for p in passes]
-    with ThreadPoolExecutor(threads) as pool:
-        for number, current in enumerate(passes):
-            before = sum(work[:number])
-            tick = None
-            if progress is not None:
-                tick = _shifted(progress, before, sum(work))
-            blocks = engine.tie_groups(
-                current.view, space, device=device, threads=threads, progress=tick, keep=False
-            )
-            _fill(task, current, blocks, findings, pool, threads, first=number == 0)
+    for number, current in enumerate(passes):
+        checkpoint.restore(f"pass-{number}", current.state())
+        checkpoint.hold(f"pass-{number}", current.state())
+    try:
+        with ThreadPoolExecutor(threads) as pool:
+            for number, current in enumerate(passes):
+                before = sum(work[:number])
+                tick = None
+                if progress is not None:
+                    tick = _shifted(progress, before, sum(work))
+                blocks = engine.tie_groups(
+                    current.view,
+                    space,
+                    device=device,
+                    threads=threads,
+                    progress=tick,
+                    keep=False,
+                    checkpoint=checkpoint,
+                    seen=current.seen,
+                )
+                _fill(task, current, blocks, findings, pool, threads, checkpoint)
+    except BaseException:
+        checkpoint.abandon()
+        raise
+    findings.ties = {
+        "queries": int(np.count_nonzero(passes[0].ties)),
+        "groups": int(passes[0].ties.sum()),
+    }
     scored = {c.metric: _score(c, task, average) for p in passes for c in p.columns}
     return {str(metric): _combine(task, metric, scored) for metric in metrics}, findings
 
@@ -186,14 +224,10 @@ def _fill(
     findings: Findings,
     pool: ThreadPoolExecutor,
     threads: int,
-    *,
-    first: bool,
+    checkpoint: Checkpoint,
 ) -> None:
     depth = _depth(task)
     whole = current.view.grades == depth > 1 and not current.scale.judged
-    nearest = np.zeros(task.queries, np.int64)
-    monotone = np.ones(task.queries, bool)
-    findable = np.zeros(task.queries, bool)
     for block, groups in blocks:
         parts: dict[int, tuple[Integers, TieGroups]] = {0: (np.arange(len(groups)), groups)}
         for column in current.columns:
@@ -204,20 +238,20 @@ def _fill(
             column.values[:, rows] = _values(column, some, pool, threads)
             column.totals[rows] = some.totals
             column.candidates[rows] = some.candidates
-        if first:
-            mixed = groups.per_query(groups.ambiguous.astype(np.int64))
-            findings.ties["groups"] += int(mixed.sum())
-            findings.ties["queries"] += int((mixed > 0).sum())
+        current.ties[block] = groups.per_query(groups.ambiguous.astype(np.int64))
         if whole:
-            nearest[block] = Severity.nearest_level(groups)
+            current.nearest[block] = Severity.nearest_level(groups)
             totals = groups.totals
-            monotone[block] = hierarchy.monotone(totals)
-            findable[block] = totals[:, -1] > 0
+            current.monotone[block] = hierarchy.monotone(totals)
+            current.findable[block] = totals[:, -1] > 0
+        current.seen[block] = True
+        if checkpoint.due():
+            checkpoint.save()
     if whole and task.levels is not None and getattr(current.view, "lowest", 1) == 1:
         counted = current.view.mates > 0
-        share = float(np.mean(~monotone[counted])) if counted.any() else 0.0
+        share = float(np.mean(~current.monotone[counted])) if counted.any() else 0.0
         findings.hierarchy = {"levels": task.levels.names, "non_monotone_share": share}
-        findings.severity = Severity.of(task, nearest, findable)
+        findings.severity = Severity.of(task, current.nearest, current.findable)
 
 
 def _values(column: Column, groups: TieGroups, pool: ThreadPoolExecutor, threads: int) -> Reals:

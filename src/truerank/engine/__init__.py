@@ -145,6 +145,8 @@ def tie_groups(
         if progress is not None:
             progress(done, total)
 
+    if done:
+        tick(0)
     if device == "reference":
         for block in _blocks(view.mates, rows, limits.query_rows):
             yield block, reference.count_block(space, block, view.block(block), view.grades)
