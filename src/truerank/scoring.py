@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank import engine
+from truerank.checkpoint import Checkpoint
 from truerank.engine.counts import TieGroups
 from truerank.errors import InputError
 from truerank.evidence import Evidence
@@ -81,6 +82,24 @@ class Pass:
     scale: Scale
     columns: list[Column] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        queries = self.view.queries
+        self.seen = np.zeros(queries, bool)
+        """Queries whose row of every column and of the arrays below is filled."""
+        self.ties = np.zeros(queries, np.int64)
+        self.nearest = np.zeros(queries, np.int64)
+        self.monotone = np.ones(queries, bool)
+        self.findable = np.zeros(queries, bool)
+
+    def state(self) -> dict[str, npt.NDArray[Any]]:
+        """Everything that fills up in the pass, by name."""
+        names = ("seen", "ties", "nearest", "monotone", "findable")
+        state = {name: getattr(self, name) for name in names}
+        for number, column in enumerate(self.columns):
+            for name in ("values", "totals", "candidates"):
+                state[f"{name}-{number}"] = getattr(column, name)
+        return state
+
 
 def score(
     task: Task,
@@ -91,6 +110,7 @@ def score(
     device: str,
     threads: int | None,
     progress: Callable[[int, int], None] | None,
+    checkpoint: Checkpoint,
 ) -> tuple[dict[str, Score], Findings]:
     """Every metric's score, by its string."""
     measured = [metric for metric in metrics if registry.definition(metric).measure is not None]
@@ -108,27 +128,41 @@ def score(
     findings = Findings()
     threads = threads or engine.available_cores()
     work = [int((p.view.mates > 0).sum()) * space.gallery for p in passes]
-    with ThreadPoolExecutor(threads) as pool:
-        for number, current in enumerate(passes):
-            before = sum(work[:number])
-            tick = None
-            if progress is not None:
-                tick = _shifted(progress, before, sum(work))
-            watching = evidence if number == 0 else None
-            grade = _depth(task) if isinstance(current.view, TreeView) else 1
-            blocks = engine.tie_groups(
-                current.view,
-                space,
-                device=device,
-                threads=threads,
-                progress=tick,
-                keep=False,
-                watchers=() if watching is None else watching.watchers,
-                grade=grade,
-            )
-            if watching is not None:
-                blocks = _taken(blocks, watching, grade)
-            _fill(task, current, blocks, findings, pool, threads, first=number == 0)
+    for number, current in enumerate(passes):
+        if evidence is None or number > 0:  # what watchers have seen is not kept: they start anew
+            checkpoint.restore(f"pass-{number}", current.state())
+            checkpoint.hold(f"pass-{number}", current.state())
+    try:
+        with ThreadPoolExecutor(threads) as pool:
+            for number, current in enumerate(passes):
+                before = sum(work[:number])
+                tick = None
+                if progress is not None:
+                    tick = _shifted(progress, before, sum(work))
+                watching = evidence if number == 0 else None
+                grade = _depth(task) if isinstance(current.view, TreeView) else 1
+                blocks = engine.tie_groups(
+                    current.view,
+                    space,
+                    device=device,
+                    threads=threads,
+                    progress=tick,
+                    keep=False,
+                    checkpoint=checkpoint,
+                    seen=current.seen,
+                    watchers=() if watching is None else watching.watchers,
+                    grade=grade,
+                )
+                if watching is not None:
+                    blocks = _taken(blocks, watching, grade)
+                _fill(task, current, blocks, findings, pool, threads, checkpoint)
+    except BaseException:
+        checkpoint.abandon()
+        raise
+    findings.ties = {
+        "queries": int(np.count_nonzero(passes[0].ties)),
+        "groups": int(passes[0].ties.sum()),
+    }
     scored = {c.metric: _score(c, task, average) for p in passes for c in p.columns}
     scores = {}
     for metric in metrics:
@@ -226,15 +260,10 @@ def _fill(
     findings: Findings,
     pool: ThreadPoolExecutor,
     threads: int,
-    *,
-    first: bool,
+    checkpoint: Checkpoint,
 ) -> None:
     depth = _depth(task)
     whole = current.view.grades == depth > 1 and not current.scale.judged
-    nearest = np.zeros(task.queries, np.int64)
-    monotone = np.ones(task.queries, bool)
-    findable = np.zeros(task.queries, bool)
-    mixed = np.zeros(task.queries, np.int64)
 
     def look(block: Integers, groups: TieGroups) -> None:
         """Everything that is wanted of these queries; other threads have other queries."""
@@ -251,31 +280,31 @@ def _fill(
             column.values[:, rows] = per_query(some, column.metric, column.scale)
             column.totals[rows] = some.totals
             column.candidates[rows] = some.candidates
-        mixed[block] = groups.per_query(groups.ambiguous.astype(np.int64))
+        current.ties[block] = groups.per_query(groups.ambiguous.astype(np.int64))
         if whole:
-            nearest[block] = Severity.nearest_level(groups)
-            monotone[block] = hierarchy.monotone(groups.totals)
-            findable[block] = groups.totals[:, -1] > 0
+            current.nearest[block] = Severity.nearest_level(groups)
+            current.monotone[block] = hierarchy.monotone(groups.totals)
+            current.findable[block] = groups.totals[:, -1] > 0
 
     for block, groups in blocks:
-        if len(groups.size) < _PARALLEL_GROUPS or threads == 1:
-            look(block, groups)
-            continue
-        share = np.linspace(0, len(groups.size), threads + 1)
-        cuts = np.unique(np.searchsorted(groups.offsets, share)).tolist()
+        cuts = [0, len(groups)]
+        if len(groups.size) >= _PARALLEL_GROUPS and threads > 1:
+            share = np.linspace(0, len(groups.size), threads + 1)
+            cuts = np.unique(np.searchsorted(groups.offsets, share)).tolist()
         work = [
             pool.submit(look, block[start:stop], groups.part(start, stop))
             for start, stop in pairwise(cuts)
         ]
         for part in work:
             part.result()
-    if first:
-        findings.ties = {"queries": int((mixed > 0).sum()), "groups": int(mixed.sum())}
+        current.seen[block] = True
+        if checkpoint.due():
+            checkpoint.save()
     if whole and task.levels is not None and getattr(current.view, "lowest", 1) == 1:
         counted = current.view.mates > 0
-        share_falling = float(np.mean(~monotone[counted])) if counted.any() else 0.0
-        findings.hierarchy = {"levels": task.levels.names, "non_monotone_share": share_falling}
-        findings.severity = Severity.of(task, nearest, findable)
+        falling = float(np.mean(~current.monotone[counted])) if counted.any() else 0.0
+        findings.hierarchy = {"levels": task.levels.names, "non_monotone_share": falling}
+        findings.severity = Severity.of(task, current.nearest, current.findable)
 
 
 # -- what it amounts to -----------------------------------------------------------------------

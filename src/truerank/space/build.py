@@ -267,7 +267,9 @@ def _given(distance: str, matrix: Array, columns: Rows | None) -> Space:
     for _, rows in side.chunks(None):
         digest.update((rows + 0.0).data)
     facts = Facts(distance, "as given", input_digest=digest.hexdigest())
-    return Given(matrix, -1.0 if distance == "similarity" else 1.0, columns, facts)
+    space = Given(matrix, -1.0 if distance == "similarity" else 1.0, columns, facts)
+    space.query_digests = space.gallery_digests = []
+    return space
 
 
 _BUILDERS = {
