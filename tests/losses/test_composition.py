@@ -41,6 +41,7 @@ def test_a_loss_from_elsewhere_can_be_added() -> None:
     ours = losses.get("tcm")
     wanted = other(ROWS, LABELS).item() + ours(ROWS, LABELS).item()
     assert (ours + other)(ROWS, LABELS).item() == pytest.approx(wanted)
+    assert (other + ours)(ROWS, LABELS).item() == pytest.approx(wanted)
 
 
 def test_a_binary_loss_beside_a_hierarchical_one() -> None:
