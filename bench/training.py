@@ -43,11 +43,10 @@ def main() -> None:
     print(f"{'':20} {'bare trunk':>12} {'training':>12} {'share':>7}  (images/s)")
     for loss in options.loss or ["smooth_ap", "multi_similarity", "arcface"]:
         trainer = Trainer(configure(options, loss), data)
-        bare, trained = [], []
-        for _ in range(options.repeat):
-            bare.append(run_bare(options, trainer))
-            trained.append(run_trainer(trainer))
-        before, after = statistics.median(bare), statistics.median(trained)
+        before = statistics.median(run_bare(options, trainer) for _ in range(options.repeat))
+        trainer.fit()
+        speeds = [record["images_per_second"] for record in trainer.history]
+        after = statistics.median(speeds[2:])  # before training, and while warming up
         print(f"{loss:20} {before:12,.0f} {after:12,.0f} {after / before:7.1%}", flush=True)
 
 
@@ -76,22 +75,11 @@ def configure(options: argparse.Namespace, loss: str) -> dict[str, Any]:
     }
 
 
-def run_trainer(trainer: Trainer) -> float:
-    """Images per second of the next epoch; the first call trains one more, to warm up."""
-    wanted = trainer.epoch + (1 if trainer.epoch else 2)
-    while trainer.epoch < wanted:
-        trainer.fit_epoch()
-    speed: float = trainer.history[-1]["images_per_second"]
-    return speed
-
-
 def run_bare(options: argparse.Namespace, trainer: Trainer) -> float:
     """Images per second of the trunk and its embedder on one batch, in the same precision."""
     device = trainer.device
     kind = precision("auto", device)
-    model = Embedder(
-        trunks.get(options.trunk, pretrained=False), freeze_batchnorm=True
-    ).to(device)
+    model = Embedder(trunks.get(options.trunk, pretrained=False), freeze_batchnorm=True).to(device)
     model.train()
     optimiser = make_optimiser(model.parameters(), trainer.config.optimiser)
     size = options.classes * options.samples
