@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank import engine
+from truerank.curves import Curve, FirstMates, from_evidence
 from truerank.engine.counts import TieGroups
 from truerank.errors import InputError
 from truerank.evidence import Evidence
@@ -45,6 +46,8 @@ class Findings:
     ties: dict[str, int] = field(default_factory=lambda: {"queries": 0, "groups": 0})
     hierarchy: dict[str, Any] | None = None
     severity: Severity | None = None
+    curves: dict[str, Curve] = field(default_factory=dict)
+    first_mates: FirstMates | None = None
 
 
 @dataclass
@@ -126,9 +129,12 @@ def score(
                 watchers=() if watching is None else watching.watchers,
                 grade=grade,
             )
-            if watching is not None:
-                blocks = _taken(blocks, watching, grade)
+            firsts: list[TieGroups] = []
+            if number == 0:
+                blocks = _taken(blocks, watching, grade, firsts)
             _fill(task, current, blocks, findings, pool, threads, first=number == 0)
+            if number == 0:
+                findings.first_mates = FirstMates.of(firsts)
     scored = {c.metric: _score(c, task, average) for p in passes for c in p.columns}
     scores = {}
     for metric in metrics:
@@ -138,16 +144,25 @@ def score(
         else:
             assert evidence is not None
             scores[str(metric)] = measure(evidence, metric)
+    if evidence is not None:
+        findings.curves = from_evidence(evidence)
     return scores, findings
 
 
 def _taken(
-    blocks: Iterator[tuple[Integers, TieGroups]], evidence: Evidence, grade: int
+    blocks: Iterator[tuple[Integers, TieGroups]],
+    evidence: Evidence | None,
+    grade: int,
+    firsts: list[TieGroups],
 ) -> Iterator[tuple[Integers, TieGroups]]:
-    """The same blocks, once the evidence has taken what it needs of them."""
+    """The same blocks, once what else is needed of them has been taken."""
     for rows, groups in blocks:
-        chosen, finest = groups.at_least(grade)
-        evidence.take(rows[chosen], finest)
+        chosen, finest = np.arange(len(rows)), groups
+        if groups.graded.shape[1] > 1:
+            chosen, finest = groups.at_least(grade)
+        firsts.append(finest.first())
+        if evidence is not None:
+            evidence.take(rows[chosen], finest)
         yield rows, groups
 
 
