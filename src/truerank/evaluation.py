@@ -243,6 +243,8 @@ def evaluate_task(
         provenance=provenance,
         attributes=_attributes(task),
         severity=findings.severity,
+        curves=findings.curves,
+        first_mates=findings.first_mates,
     )
 
 

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from truerank import engine
 from truerank.checkpoint import Checkpoint
+from truerank.curves import Curve, FirstMates, from_evidence
 from truerank.engine.counts import TieGroups
 from truerank.errors import InputError
 from truerank.evidence import Evidence
@@ -46,6 +47,8 @@ class Findings:
     ties: dict[str, int] = field(default_factory=lambda: {"queries": 0, "groups": 0})
     hierarchy: dict[str, Any] | None = None
     severity: Severity | None = None
+    curves: dict[str, Curve] = field(default_factory=dict)
+    first_mates: FirstMates | None = None
 
 
 @dataclass
@@ -90,10 +93,17 @@ class Pass:
         self.nearest = np.zeros(queries, np.int64)
         self.monotone = np.ones(queries, bool)
         self.findable = np.zeros(queries, bool)
+        self.first = np.zeros((3, queries), np.int64)
+        """Items before the tie group of the nearest mate, in it, and mates in it."""
+
+    @property
+    def finest(self) -> int:
+        """The grade of an item with the query's own label."""
+        return self.view.grades if isinstance(self.view, TreeView) else 1
 
     def state(self) -> dict[str, npt.NDArray[Any]]:
         """Everything that fills up in the pass, by name."""
-        names = ("seen", "ties", "nearest", "monotone", "findable")
+        names = ("seen", "ties", "nearest", "monotone", "findable", "first")
         state = {name: getattr(self, name) for name in names}
         for number, column in enumerate(self.columns):
             for name in ("values", "totals", "candidates"):
@@ -140,7 +150,6 @@ def score(
                 if progress is not None:
                     tick = _shifted(progress, before, sum(work))
                 watching = evidence if number == 0 else None
-                grade = _depth(task) if isinstance(current.view, TreeView) else 1
                 blocks = engine.tie_groups(
                     current.view,
                     space,
@@ -151,14 +160,15 @@ def score(
                     checkpoint=checkpoint,
                     seen=current.seen,
                     watchers=() if watching is None else watching.watchers,
-                    grade=grade,
+                    grade=current.finest,
                 )
                 if watching is not None:
-                    blocks = _taken(blocks, watching, grade)
+                    blocks = _taken(blocks, watching, current.finest)
                 _fill(task, current, blocks, findings, pool, threads, checkpoint)
     except BaseException:
         checkpoint.abandon()
         raise
+    findings.first_mates = FirstMates(*passes[0].first[:, passes[0].first[-1] > 0])
     findings.ties = {
         "queries": int(np.count_nonzero(passes[0].ties)),
         "groups": int(passes[0].ties.sum()),
@@ -172,6 +182,8 @@ def score(
         else:
             assert evidence is not None
             scores[str(metric)] = measure(evidence, metric)
+    if evidence is not None:
+        findings.curves = from_evidence(evidence)
     return scores, findings
 
 
@@ -267,10 +279,14 @@ def _fill(
 
     def look(block: Integers, groups: TieGroups) -> None:
         """Everything that is wanted of these queries; other threads have other queries."""
-        parts: dict[int, tuple[Integers, TieGroups]] = {0: (np.arange(len(groups)), groups)}
+        everything = (np.arange(len(groups)), groups)
+        parts: dict[int, tuple[Integers, TieGroups]] = {0: everything}
+        for grade in {current.finest, *(column.grade for column in current.columns)} - {0}:
+            parts[grade] = groups.at_least(grade) if groups.graded.shape[1] > 1 else everything
+        chosen, some = parts[current.finest]
+        first = some.first()
+        current.first[:, block[chosen]] = first.before, first.size, first.relevant
         for column in current.columns:
-            if column.grade not in parts:
-                parts[column.grade] = groups.at_least(column.grade)
             chosen, some = parts[column.grade]
             if not len(some):
                 continue

@@ -112,6 +112,17 @@ class TieGroups:
         offsets = np.concatenate([[0], np.cumsum(count)])
         return replace(few, offsets=offsets, candidates=self.candidates)
 
+    def first(self) -> TieGroups:
+        """Each query's nearest group alone, as a copy; every query must have one."""
+        at = self.offsets[:-1]
+        return TieGroups(
+            np.arange(len(self) + 1),
+            self.before[at],
+            self.size[at],
+            self.graded[at],
+            self.candidates.copy(),
+        )
+
     def part(self, start: int, stop: int) -> TieGroups:
         """The queries start to stop."""
         groups = slice(self.offsets[start], self.offsets[stop])

@@ -16,7 +16,10 @@ import numpy.typing as npt
 from truerank import engine
 from truerank.engine.counts import TieGroups
 from truerank.engine.cuts import largest_float
-from truerank.engine.watch import Nearest, Watcher
+from truerank.engine.watch import Extent, Nearest, Watcher
+from truerank.evidence.axis import Axis
+from truerank.evidence.gom import Gom
+from truerank.evidence.peaks import Peak, peaks
 from truerank.evidence.pooled import Pooled
 from truerank.evidence.positives import Positives
 from truerank.metrics import registry
@@ -31,6 +34,9 @@ Reals = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 SAMPLED_ROWS = 512
 """Queries, and items, whose distances foretell where quantiles of all distances lie."""
+MOST_BREAKPOINTS = 50_000_000
+"""Integrals over thresholds are exact up to this many pairs, and bracketed beyond."""
+HIGHEST = ("mrep_max", "mvp_max", "tau_max")
 SMALL = 1 << 22
 """Up to this many pairs a sample is not worth its while."""
 
@@ -59,6 +65,10 @@ class Evidence:
         ranks = {int(m.option("rank") or 1) for m in self.metrics if m.name == "dir"}
         self.hits = {rank: np.full((3, task.queries), np.nan) for rank in sorted(ranks)}
         """By rank: lower, expected and upper of whether a relevant item is among the first."""
+        self.gom: dict[str, Gom | str] = {}
+        """By scale: what was seen of GOM, or why it is not defined."""
+        self._peaks: dict[str, list[Peak]] = {}
+        self._plan_gom()
         self.pooled: Pooled | None = None
         if families & {"verification", "consistency"}:
             self.pooled = self._pool()
@@ -72,6 +82,53 @@ class Evidence:
         assert hit is not None
         for rank, table in self.hits.items():
             table[:, rows] = hit(groups, Metric("hit", rank), registry.Scale(np.ones(1)))
+
+    # -- GOM ----------------------------------------------------------------------------------
+
+    def _plan_gom(self) -> None:
+        asked = [m for m in self.metrics if registry.definition(m).family == "gom"]
+        for scale in sorted({metric.option("scale") or "fixed" for metric in asked}):
+            some = [m for m in asked if (m.option("scale") or "fixed") == scale]
+            axis = self._axis(scale)
+            if axis is None:
+                self.gom[scale] = (
+                    "not defined: thresholds of GOM lie in [0, 1], which these distances leave; "
+                    "ask for scale=minmax"
+                )
+                continue
+            integrals = [
+                m.option("integral") for m in some if m.name == "mrep" and not m.option("tau")
+            ]
+            small = self.pairs <= MOST_BREAKPOINTS
+            self.gom[scale] = Gom(
+                axis,
+                self.task.queries,
+                self.space.gallery,
+                exact="exact" in integrals or (None in integrals and small),
+                bracketed=None in integrals and not small,
+                limits=[int(m.option("b") or 3000) for m in some if m.name in ("mfr", "tau_nz")],
+                taus=[Fraction(m.option("tau") or 0) for m in some if m.option("tau")],
+                peaks=any(m.name in HIGHEST for m in some),
+            )
+        self.watchers += [gom for gom in self.gom.values() if isinstance(gom, Gom)]
+
+    def peaks(self, scale: str) -> list[Peak]:
+        """Where mVP and mReP are highest."""
+        gom = self.gom[scale]
+        assert isinstance(gom, Gom)
+        if scale not in self._peaks:
+            self._peaks[scale] = peaks(gom, self.sweep)
+        return self._peaks[scale]
+
+    def _axis(self, scale: str) -> Axis | None:
+        if scale == "minmax":
+            extent = Extent()
+            self.sweep([extent])
+            low, high = extent.ends
+            return Axis(low, (high - low) or 1.0)
+        if self.space.unit_scale is None:
+            return None
+        return Axis(0.0, 1 / self.space.unit_scale)
 
     # -- queries ------------------------------------------------------------------------------
 

@@ -38,7 +38,7 @@ __all__ = [
 DEFAULT = ("precision@1", "hit@5", "hit@10", "r_precision", "map@r", "map", "mrr", "minp")
 DEFAULT_HIERARCHY = ("h_ap", "asi", "ndcg")
 DEFAULT_OPEN_SET = ("dir@far=0.01", "mrep", "mfr")
-FAMILIES = ("ranking", "hierarchy", "verification", "openset")
+FAMILIES = ("ranking", "hierarchy", "verification", "openset", "gom")
 _DECIMAL = r"-?(\d{1,12}(\.\d{0,18})?|\.\d{1,18})(e-?\d{1,2})?"
 _LEAST = Decimal("1e-18")
 KINDS = {
