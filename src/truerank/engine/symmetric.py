@@ -48,11 +48,13 @@ def count_all(
 
     def work(take: Take, finished: Callable[[Tile], None]) -> None:
         buffers = way.buffers(side, side)
+        left, held = buffers.left, -1
         while (tile := take()) is not None:
             i, j = tile
             rows, columns = strips[i], strips[j]
             if way.pays:
-                left = single.items(*rows, buffers.left)
+                if i != held:
+                    left, held = single.items(*rows, buffers.left), i
                 scores = buffers.product(left, single.items(*columns, buffers.right))
                 if queries[i]:
                     way.add(scores, thresholds, counts, rows[0], columns[0], buffers, guards[i])
