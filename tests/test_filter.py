@@ -107,7 +107,7 @@ def wrong_decisions(data: np.ndarray, single: SinglePrecision, space: Any) -> in
     query, item = np.divmod(np.arange(count * count), count)
     exact = space.pairs(query, item).reshape(count, count)
     low, high = (ends.reshape(count, count) for ends in single.intervals(query, exact.ravel()))
-    rows = single.items(0, count)
+    rows = single.items(0, count, np.empty((count, single.dimension), np.float32))
     wrong = 0
     for scores in sums(rows, rows).values():
         nearer = scores[:, :, None] > high[:, None, :]  # item against threshold
@@ -143,7 +143,7 @@ def test_the_bound_covers_the_worst_sum_there_is() -> None:
     terms = [0.5 + 2.0**-12, *[lost] * (dimension - 2)]
     x = np.sqrt(np.array([[*terms, 1 - sum(terms)]]))
     space, single = space_of(x)
-    rows = single.items(0, 1)
+    rows = single.items(0, 1, np.empty((1, dimension), np.float32))
     low, high = single.intervals(np.array([0]), np.array([0.0]))
     scores = [float(score.item()) for score in sums(rows, rows).values()]
     exact = sum(int(v) ** 2 for v in space._left.integers[0].tolist())

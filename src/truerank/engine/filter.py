@@ -41,8 +41,10 @@ class Thresholds:
 class Buffers:
     """What one thread needs for tiles of up to height x width, used again for every tile."""
 
-    def __init__(self, height: int, width: int) -> None:
+    def __init__(self, height: int, width: int, dimension: int) -> None:
         most = height * width
+        self.left = np.empty((height, dimension), np.float32)
+        self.right = np.empty((width, dimension), np.float32)
         self._scores = np.empty(most, np.float32)
         self._turned = np.empty(most, np.float32)
         room = int(most * OPEN_SHARE) + max(height, width)
@@ -73,6 +75,10 @@ class Filter:
     def pays(self) -> bool:
         """Whether tiles have mostly been decided so far."""
         return self._failed <= PATIENCE + self._tried // 4
+
+    def buffers(self, height: int, width: int) -> Buffers:
+        """For tiles of up to this size."""
+        return Buffers(height, width, self.single.dimension)
 
     def add(
         self,

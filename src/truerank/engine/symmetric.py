@@ -15,11 +15,14 @@ import numpy as np
 from truerank.engine.counts import Counts, TieGroups
 from truerank.engine.cpu import begin_counts
 from truerank.engine.crew import Crew, Take, Tile
-from truerank.engine.filter import Buffers, Filter, Thresholds
+from truerank.engine.filter import Filter, Thresholds
 from truerank.relevance import View
 from truerank.space import Rows, Space
 
 __all__ = ["count_all"]
+
+SQUARE = 32
+"""Strips on either side of a square of tiles."""
 
 
 def count_all(
@@ -44,12 +47,15 @@ def count_all(
         return one if i == j else one + other
 
     def work(take: Take, finished: Callable[[Tile], None]) -> None:
-        buffers = Buffers(side, side)
+        buffers = way.buffers(side, side)
+        left, held = buffers.left, -1
         while (tile := take()) is not None:
             i, j = tile
             rows, columns = strips[i], strips[j]
             if way.pays:
-                scores = buffers.product(single.items(*rows), single.items(*columns))
+                if i != held:
+                    left, held = single.items(*rows, buffers.left), i
+                scores = buffers.product(left, single.items(*columns, buffers.right))
                 if queries[i]:
                     way.add(scores, thresholds, counts, rows[0], columns[0], buffers, guards[i])
                 if i != j and queries[j]:
@@ -61,8 +67,11 @@ def count_all(
                     way.add_exact(every, counts, *columns, *rows, guards[j])
             finished(tile)
 
+    tiles = [tile for tile in combinations_with_replacement(range(len(strips)), 2) if pairs(tile)]
+    # Square by square, so that rows that come from a file are read again less often.
+    tiles.sort(key=lambda tile: (tile[0] // SQUARE, tile[1] // SQUARE))
     crew.complete(
-        [tile for tile in combinations_with_replacement(range(len(strips)), 2) if pairs(tile)],
+        tiles,
         work,
         lambda nothing: None,  # all threads add to the same counts
         pairs,

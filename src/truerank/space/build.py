@@ -1,7 +1,8 @@
 """From the user's arrays to a Space: read in chunks, check every number, round to the grid.
 
 Memory-mapped input is never held as a whole: only its integer rows are (int32, or int64 for
-cityblock and hamming).
+cityblock and hamming). Rows that do not fit into memory are rounded once, into a temporary file:
+every block of queries reads the whole gallery, and rounding costs more than reading.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from truerank.space.base import Facts, Rows, Space
 from truerank.space.elementwise import Cityblock, Hamming
 from truerank.space.given import Given
 from truerank.space.inner import Cosine, Dot, Euclidean, GridRows, SquaredDistance
+from truerank.storage import room
 
 __all__ = ["DISTANCES", "build"]
 
@@ -161,7 +163,7 @@ def _round_rows(
     rounding: Callable[[npt.NDArray[np.float64]], tuple[GridRows, bool]],
     limit: int | None,
 ) -> GridRows:
-    integers = np.empty((side.count, side.dimension), np.int32)
+    integers = room((side.count, side.dimension), np.int32)
     exponent = np.zeros(side.count, np.int32)
     zero = np.zeros(side.count, bool)
 
@@ -221,7 +223,7 @@ def _cityblock(sides: list[_Side]) -> Space:
     exponent = 0 if exponent == -10_000 else exponent
     grids = []
     for side in sides:
-        integers = np.empty((side.count, side.dimension), np.int64)
+        integers = room((side.count, side.dimension), np.int64)
         for where, rows in side.chunks(grid.LARGEST_EXPONENT):
             integers[where], inexact = grid.cityblock_grid(rows, exponent)
             side.note_rounding(rows, inexact)
@@ -246,7 +248,7 @@ def _hamming(sides: list[_Side]) -> Space:
     )
     grids: list[npt.NDArray[Any]] = []
     for side in sides:
-        integers = np.empty((side.count, side.dimension), np.int32 if bits else np.int64)
+        integers = room((side.count, side.dimension), np.int32 if bits else np.int64)
         for where, rows in side.chunks(None):
             integers[where] = rows
             side.rounded += _digests(integers[where])

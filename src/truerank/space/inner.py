@@ -35,6 +35,7 @@ from truerank.space import kernels
 from truerank.space.base import Distances, Facts, Rows, Space
 from truerank.space.grid import SCALED_BITS, UNIT_BITS
 from truerank.space.single import MOST_DIMENSIONS, SinglePrecision
+from truerank.storage import fits
 
 __all__ = ["Cosine", "Dot", "Euclidean", "GridRows", "SquaredDistance"]
 
@@ -121,7 +122,8 @@ class SquaredDistance(_InnerProductSpace):
 
     def _right_rows(self, start: int, stop: int) -> Distances:
         """[-2 y^, 1, n] of these items; a small gallery is kept once it is asked for again."""
-        if self.gallery * (self.dimension + 2) > KEPT_NUMBERS:
+        size = self.gallery * (self.dimension + 2)
+        if size > KEPT_NUMBERS or not fits(8 * size):
             return self._widen(start, stop)
         with self._lock:
             self._widened_rows += stop - start
