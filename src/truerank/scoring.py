@@ -125,6 +125,7 @@ def score(
                 keep=False,
                 watchers=() if watching is None else watching.watchers,
                 grade=grade,
+                rankings=True,
             )
             if watching is not None:
                 blocks = _taken(blocks, watching, grade)
@@ -222,7 +223,7 @@ def _plan(task: Task, metrics: list[Metric]) -> list[Pass]:
 def _fill(
     task: Task,
     current: Pass,
-    blocks: Iterator[tuple[Integers, TieGroups]],
+    blocks: Iterator[tuple[Integers, Any]],
     findings: Findings,
     pool: ThreadPoolExecutor,
     threads: int,
@@ -236,9 +237,9 @@ def _fill(
     findable = np.zeros(task.queries, bool)
     mixed = np.zeros(task.queries, np.int64)
 
-    def look(block: Integers, groups: TieGroups) -> None:
+    def look(block: Integers, groups: Any) -> None:
         """Everything that is wanted of these queries; other threads have other queries."""
-        parts: dict[int, tuple[Integers, TieGroups]] = {0: (np.arange(len(groups)), groups)}
+        parts: dict[int, tuple[Integers, Any]] = {0: (np.arange(len(groups)), groups)}
         for column in current.columns:
             if column.grade not in parts:
                 parts[column.grade] = groups.at_least(column.grade)
@@ -248,17 +249,23 @@ def _fill(
             rows = block[chosen]
             per_query = registry.definition(column.metric).per_query
             assert per_query is not None
-            column.values[:, rows] = per_query(some, column.metric, column.scale)
+            if isinstance(some, TieGroups):
+                column.values[:, rows] = per_query(some, column.metric, column.scale)
+            else:  # a ranking on the GPU
+                column.values[:, rows] = some.values(column.metric, column.scale, per_query)
             column.totals[rows] = some.totals
             column.candidates[rows] = some.candidates
-        mixed[block] = groups.per_query(groups.ambiguous.astype(np.int64))
+        on_gpu = not isinstance(groups, TieGroups)
+        if not on_gpu:
+            mixed[block] = groups.per_query(groups.ambiguous.astype(np.int64))
         if whole:
-            nearest[block] = Severity.nearest_level(groups)
+            nearest[block] = groups.nearest_level() if on_gpu else Severity.nearest_level(groups)
             monotone[block] = hierarchy.monotone(groups.totals)
             findable[block] = groups.totals[:, -1] > 0
 
     for block, groups in blocks:
-        if len(groups.size) < _PARALLEL_GROUPS or threads == 1:
+        on_gpu = not isinstance(groups, TieGroups)
+        if on_gpu or len(groups.size) < _PARALLEL_GROUPS or threads == 1:
             look(block, groups)
             continue
         share = np.linspace(0, len(groups.size), threads + 1)
