@@ -11,6 +11,7 @@ import datetime
 import gc
 import json
 import os
+import platform
 import statistics
 import subprocess
 import sys

@@ -161,6 +161,7 @@ def score(
                     seen=current.seen,
                     watchers=() if watching is None else watching.watchers,
                     grade=current.finest,
+                    rankings=True,
                 )
                 if watching is not None:
                     blocks = _taken(blocks, watching, current.finest)
@@ -268,7 +269,7 @@ def _plan(task: Task, metrics: list[Metric]) -> list[Pass]:
 def _fill(
     task: Task,
     current: Pass,
-    blocks: Iterator[tuple[Integers, TieGroups]],
+    blocks: Iterator[tuple[Integers, Any]],
     findings: Findings,
     pool: ThreadPoolExecutor,
     threads: int,
@@ -277,15 +278,16 @@ def _fill(
     depth = _depth(task)
     whole = current.view.grades == depth > 1 and not current.scale.judged
 
-    def look(block: Integers, groups: TieGroups) -> None:
+    def look(block: Integers, groups: Any) -> None:
         """Everything that is wanted of these queries; other threads have other queries."""
+        on_gpu = not isinstance(groups, TieGroups)
         everything = (np.arange(len(groups)), groups)
-        parts: dict[int, tuple[Integers, TieGroups]] = {0: everything}
+        parts: dict[int, tuple[Integers, Any]] = {0: everything}
         for grade in {current.finest, *(column.grade for column in current.columns)} - {0}:
-            parts[grade] = groups.at_least(grade) if groups.graded.shape[1] > 1 else everything
+            graded = on_gpu or groups.graded.shape[1] > 1
+            parts[grade] = groups.at_least(grade) if graded else everything
         chosen, some = parts[current.finest]
-        first = some.first()
-        current.first[:, block[chosen]] = first.before, first.size, first.relevant
+        current.first[:, block[chosen]] = some.first()
         for column in current.columns:
             chosen, some = parts[column.grade]
             if not len(some):
@@ -293,16 +295,25 @@ def _fill(
             rows = block[chosen]
             per_query = registry.definition(column.metric).per_query
             assert per_query is not None
-            column.values[:, rows] = per_query(some, column.metric, column.scale)
+            if isinstance(some, TieGroups):
+                column.values[:, rows] = per_query(some, column.metric, column.scale)
+            else:  # a ranking on the GPU
+                column.values[:, rows] = some.values(column.metric, column.scale, per_query)
             column.totals[rows] = some.totals
             column.candidates[rows] = some.candidates
-        current.ties[block] = groups.per_query(groups.ambiguous.astype(np.int64))
+        if not on_gpu:  # rankings there have no ties
+            current.ties[block] = groups.per_query(groups.ambiguous.astype(np.int64))
         if whole:
-            current.nearest[block] = Severity.nearest_level(groups)
+            level = groups.nearest_level() if on_gpu else Severity.nearest_level(groups)
+            current.nearest[block] = level
             current.monotone[block] = hierarchy.monotone(groups.totals)
             current.findable[block] = groups.totals[:, -1] > 0
 
     for block, groups in blocks:
+        if not isinstance(groups, TieGroups):
+            look(block, groups)
+            current.seen[block] = True
+            continue
         cuts = [0, len(groups)]
         if len(groups.size) >= _PARALLEL_GROUPS and threads > 1:
             share = np.linspace(0, len(groups.size), threads + 1)

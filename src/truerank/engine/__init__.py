@@ -127,12 +127,14 @@ def tie_groups(
     seen: npt.NDArray[np.bool_] | None = None,
     watchers: Sequence[Watcher] = (),
     grade: int = 1,
-) -> Iterator[tuple[Rows, TieGroups]]:
+    rankings: bool = False,
+) -> Iterator[tuple[Rows, Any]]:
     """Yield (query rows, their tie groups) until every query with a relevant item has been seen.
 
     With `keep=False` a block's tie groups are valid only until the next block is asked for. Queries
     already `seen` are left out; a checkpoint holds the counts of those in flight. Watchers see
     every query, also those without a relevant item, and as relevant what has at least this grade.
+    With `rankings`, a GPU may give truerank.engine.cuda.ranked.Ranked in place of tie groups.
     """
     device = resolve_device(device)
     threads = threads or available_cores()
@@ -169,9 +171,16 @@ def tie_groups(
     tiles = _tiles(space.gallery)
     few = view.mates[rows] <= limits.sort_share * space.gallery
     if device == "cuda" and not watchers:
-        tall = _blocks(view.mates, rows[few], cuda.TALLER * limits.query_rows, cuda.TALLER)
-        yield from cuda.tie_groups(view, space, tall, limits, tick)
-        rows, few = rows[~few], few[~few]
+        gpus = cuda.Engine(view, space, limits, tick)
+        tall = cuda.TALLER * limits.query_rows
+        yield from gpus.tie_groups(_blocks(view.mates, rows[few], tall, cuda.TALLER))
+        rows = rows[~few]
+        if rankings and gpus.walks and len(rows):
+            tied: list[Rows] = []
+            height = min(tall, gpus.height())
+            yield from gpus.rankings(_blocks(view.mates, rows, height, cuda.TALLER**3), tied)
+            rows = np.concatenate(tied)
+        few = np.zeros(len(rows), bool)
     if device == "cuda":  # whole rows, for watchers and for sorting: the GPU makes the distances
         space = cuda.Lent(space)
     method = _method(space, view.mates[rows[few]])

@@ -16,6 +16,7 @@ import numpy as np
 from truerank.jit import kernel
 
 __all__ = [
+    "all_by_relevance",
     "average_precision",
     "discount_table",
     "discounted_gain",
@@ -26,6 +27,9 @@ __all__ = [
     "hierarchical_precision",
     "precision_sums",
     "set_intersection",
+    "settle_gains",
+    "settle_overlaps",
+    "settle_sure",
 ]
 
 STRIDE = 64
@@ -226,6 +230,29 @@ def settle(
 
 
 @kernel
+def settle_sure(sure: Any, sure_low: Any, total: Any, total_low: Any, out: Any) -> None:
+    """Queries without ties whose sums were taken elsewhere."""
+    for q in range(sure.size):
+        if total[q] == 0.0:  # nothing here is worth anything
+            out[:, q] = np.nan
+            continue
+        settle(
+            out,
+            q,
+            sure[q],
+            sure_low[q],
+            0.0,
+            0.0,
+            0.0,
+            0.0,
+            0.0,
+            0.0,
+            total[q],
+            total_low[q],
+        )
+
+
+@kernel
 def average_precision(
     offsets: Any,
     before: Any,
@@ -356,6 +383,64 @@ def expected_hit(t: Any, m: Any, drawn: Any, out: Any) -> None:
 
 
 @kernel
+def by_relevance(
+    q: int,
+    worth: Any,
+    worth_low: Any,
+    totals: Any,
+    order: Any,
+    place: Any,
+    value: Any,
+    value_top: Any,
+    value_low: Any,
+) -> tuple[float, float]:
+    """Query q's grades in order of rising relevance, and the sum of all relevances."""
+    total = total_low = 0.0
+    grades = order.size
+    for i in range(grades):  # insertion sort
+        p = i
+        while p > 0 and (
+            worth[q, order[p - 1]] > worth[q, i]
+            or (
+                worth[q, order[p - 1]] == worth[q, i]
+                and worth_low[q, order[p - 1]] > worth_low[q, i]
+            )
+        ):
+            order[p] = order[p - 1]
+            p -= 1
+        order[p] = i
+        part, part_low = times(worth[q, i], worth_low[q, i], float(totals[q, i]))
+        total, total_low = add(total, total_low, part, part_low)
+    for p in range(grades):
+        place[order[p]] = p
+        value[p] = worth[q, order[p]]
+        value_low[p] = worth_low[q, order[p]]
+        split = 134217729.0 * value[p]
+        value_top[p] = split - (split - value[p])
+    return total, total_low
+
+
+@kernel
+def all_by_relevance(
+    worth: Any,
+    worth_low: Any,
+    totals: Any,
+    place: Any,
+    value: Any,
+    value_top: Any,
+    value_low: Any,
+    total: Any,
+    total_low: Any,
+) -> None:
+    """by_relevance of every query."""
+    order = np.zeros(worth.shape[1], np.int64)
+    for q in range(worth.shape[0]):
+        total[q], total_low[q] = by_relevance(
+            q, worth, worth_low, totals, order, place[q], value[q], value_top[q], value_low[q]
+        )
+
+
+@kernel
 def hierarchical_precision(
     offsets: Any,
     before: Any,
@@ -383,28 +468,10 @@ def hierarchical_precision(
     value_low = np.zeros(grades)
     seen = np.zeros(grades, np.int64)
     for q in range(offsets.size - 1):
-        total = total_low = 0.0
-        for i in range(grades):  # insertion sort of the grades by relevance
-            p = i
-            while p > 0 and (
-                worth[q, order[p - 1]] > worth[q, i]
-                or (
-                    worth[q, order[p - 1]] == worth[q, i]
-                    and worth_low[q, order[p - 1]] > worth_low[q, i]
-                )
-            ):
-                order[p] = order[p - 1]
-                p -= 1
-            order[p] = i
-            part, part_low = times(worth[q, i], worth_low[q, i], float(totals[q, i]))
-            total, total_low = add(total, total_low, part, part_low)
-        for p in range(grades):
-            place[order[p]] = p
-            value[p] = worth[q, order[p]]
-            value_low[p] = worth_low[q, order[p]]
-            split = 134217729.0 * value[p]
-            value_top[p] = split - (split - value[p])
-            seen[p] = 0
+        total, total_low = by_relevance(
+            q, worth, worth_low, totals, order, place, value, value_top, value_low
+        )
+        seen[:] = 0
         sure = sure_low = worst = worst_low = mean = mean_low = best = best_low = 0.0
         found = 0
         for g in range(offsets[q], offsets[q + 1]):
@@ -513,6 +580,34 @@ def discounts(first: int, last: int, high: Any, low: Any) -> tuple[float, float]
 
 
 @kernel
+def ideal_gain(
+    q: int, totals: Any, gain: Any, cut: int, high: Any, low: Any
+) -> tuple[float, float]:
+    """The gain of query q's items in the best order."""
+    ideal = ideal_low = 0.0
+    place = 0
+    for i in range(gain.size - 1, -1, -1):
+        stop = min(place + totals[q, i], cut)
+        if stop > place:
+            part, part_low = discounts(place, stop, high, low)
+            part, part_low = times(part, part_low, gain[i])
+            ideal, ideal_low = add(ideal, ideal_low, part, part_low)
+        place = stop
+    return ideal, ideal_low
+
+
+@kernel
+def whole_gain(alone: Any, alone_low: Any, gain: Any) -> tuple[float, float]:
+    """From the discounts of each grade to the gain."""
+    sure = sure_low = 0.0
+    for i in range(gain.size):
+        part, part_low = two_sum(alone[i], alone_low[i])
+        part, part_low = times(part, part_low, gain[i])
+        sure, sure_low = accumulate(sure, sure_low, part, part_low)
+    return sure, sure_low
+
+
+@kernel
 def discounted_gain(
     offsets: Any,
     before: Any,
@@ -532,17 +627,9 @@ def discounted_gain(
     alone_low = np.zeros(grades)
     for q in range(offsets.size - 1):
         worst = worst_low = mean = mean_low = best = best_low = 0.0
-        sure = sure_low = ideal = ideal_low = 0.0
         alone[:] = 0.0
         alone_low[:] = 0.0
-        place = 0
-        for i in range(grades - 1, -1, -1):
-            stop = min(place + totals[q, i], cut)
-            if stop > place:
-                part, part_low = discounts(place, stop, high, low)
-                part, part_low = times(part, part_low, gain[i])
-                ideal, ideal_low = add(ideal, ideal_low, part, part_low)
-            place = stop
+        ideal, ideal_low = ideal_gain(q, totals, gain, cut, high, low)
         for g in range(offsets[q], offsets[q + 1]):
             k = before[g]
             if k >= cut:
@@ -576,10 +663,7 @@ def discounted_gain(
             part, part_low = times_long(part, part_low, whole, whole_low)
             part, part_low = over(part, part_low, float(t))
             mean, mean_low = add(mean, mean_low, part, part_low)
-        for i in range(grades):
-            part, part_low = two_sum(alone[i], alone_low[i])
-            part, part_low = times(part, part_low, gain[i])
-            sure, sure_low = accumulate(sure, sure_low, part, part_low)
+        sure, sure_low = whole_gain(alone, alone_low, gain)
         if ideal == 0.0:
             out[:, q] = np.nan
             continue
@@ -597,6 +681,40 @@ def discounted_gain(
             ideal,
             ideal_low,
         )
+
+
+@kernel
+def settle_gains(
+    alone: Any, alone_low: Any, totals: Any, gain: Any, cut: int, high: Any, low: Any, out: Any
+) -> None:
+    """NDCG of queries without ties whose discounts were added up, by grade, elsewhere."""
+    for q in range(alone.shape[0]):
+        ideal, ideal_low = ideal_gain(q, totals, gain, cut, high, low)
+        if ideal == 0.0:
+            out[:, q] = np.nan
+            continue
+        sure, sure_low = whole_gain(alone[q], alone_low[q], gain)
+        settle(out, q, sure, sure_low, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, ideal, ideal_low)
+
+
+@kernel
+def settle_overlaps(
+    value: Any, value_low: Any, overlap: Any, depth: Any, high: Any, low: Any, out: Any
+) -> None:
+    """ASI of queries without ties whose sums over depths were taken elsewhere."""
+    for q in range(value.size):
+        out[:, q] = overlap_share(value[q], value_low[q], overlap[q], depth[q], high, low)
+
+
+@kernel
+def overlap_share(
+    value: float, value_low: float, overlap: int, depth: int, high: Any, low: Any
+) -> float:
+    """From the sum less the H(n - 1) to the mean over depths."""
+    value, value_low = two_sum(value, value_low)
+    part, part_low = times(high[depth], low[depth], float(overlap))
+    value, value_low = add(value, value_low, part, part_low)
+    return over(value, value_low, float(depth))[0]
 
 
 @kernel
@@ -775,9 +893,6 @@ def set_intersection(
                         )
                         n += 1
                 g += 1
-            value, value_low = two_sum(value, value_low)
-            part, part_low = times(high[depth], low[depth], float(overlap))
-            value, value_low = add(value, value_low, part, part_low)
-            out[bound, q] = over(value, value_low, float(depth))[0]
+            out[bound, q] = overlap_share(value, value_low, overlap, depth, high, low)
         if ambiguous:
             out[1, q] = min(max(out[1, q], out[0, q]), out[2, q])

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from truerank.engine.counts import TieGroups
 from truerank.errors import InputError
@@ -23,15 +23,15 @@ from truerank.space import Distances, Rows, Space
 
 if TYPE_CHECKING:
     from truerank.engine import Settings
+    from truerank.engine.cuda.ranked import Ranked
+    from truerank.engine.cuda.worker import Worker
 
-__all__ = ["TALLER", "Lent", "check", "tie_groups", "unavailable"]
+__all__ = ["TALLER", "Engine", "Lent", "check", "unavailable"]
+
+Found = TypeVar("Found")
 
 TALLER = 32
 """A GPU's blocks hold this many times as many queries, and mates, as the CPU's."""
-_AHEAD = 2
-"""Blocks under way for each GPU: one being counted and one waiting."""
-
-
 def unavailable() -> str | None:
     """Why there is no GPU to use, or None if there is one. Imports torch only if it is installed."""
     if "torch" not in sys.modules and importlib.util.find_spec("torch") is None:
@@ -52,58 +52,91 @@ def check() -> None:
         raise InputError(f"device='cuda' cannot be used: {reason}.")
 
 
-def tie_groups(
-    view: View,
-    space: Space,
-    blocks: Iterator[Rows],
-    limits: Settings,
-    tick: Callable[[int], None],
-    *,
-    devices: Sequence[str] | None = None,
-    kernels: ModuleType | None = None,
-) -> Iterator[tuple[Rows, TieGroups]]:
-    """Yield (query rows, their tie groups), block after block in the given order.
+class Engine:
+    """The GPUs of this machine at work on one view of a space; blocks come back in order.
 
-    The rest is for tests: devices other than all GPUs, kernels other than the best ones installed.
+    `devices` and `kernels` are for tests: other than all GPUs, other than the best ones installed.
     """
+
+    def __init__(
+        self,
+        view: View,
+        space: Space,
+        limits: Settings,
+        tick: Callable[[int], None],
+        devices: Sequence[str] | None = None,
+        kernels: ModuleType | None = None,
+    ) -> None:
+        import torch
+
+        names = devices or [f"cuda:{number}" for number in range(torch.cuda.device_count())]
+        self._devices = [torch.device(name) for name in names]
+        self._view, self._space, self._limits, self._tick = view, space, limits, tick
+        self._kernels = kernels or _kernels()
+        self._workers: dict[int, Worker] = {}
+        self.walks: bool = self._kernels.FUSED
+        """Whether rankings can stay on the device."""
+
+    def tie_groups(self, blocks: Iterator[Rows]) -> Iterator[tuple[Rows, TieGroups]]:
+        """Few relevant items: tie groups of each block."""
+        for rows, groups in self._share(
+            blocks, lambda worker, rows: worker.count(rows, self._limits)
+        ):
+            self._tick(len(rows) * self._space.gallery)
+            yield rows, groups
+
+    def rankings(
+        self, blocks: Iterator[Rows], tied: list[Rows]
+    ) -> Iterator[tuple[Rows, Ranked]]:
+        """Many relevant items: rankings that stay on the device; queries with ties are put aside."""
+        for rows, (ranked, ties) in self._share(blocks, lambda worker, rows: worker.rank(rows)):
+            tied.append(rows[ties])
+            self._tick(len(ranked) * self._space.gallery)
+            if len(ranked):
+                yield rows[~ties], ranked
+
+    def height(self) -> int:
+        """Rows of grades that each device has room for, with two blocks under way."""
+        free = min(_free_bytes(device) for device in self._devices)
+        return max(1, min(1 << 32, free // 8) // self._space.gallery)
+
+    def _share(
+        self, blocks: Iterator[Rows], task: Callable[[Worker, Rows], Found]
+    ) -> Iterator[tuple[Rows, Found]]:
+        pools = [ThreadPoolExecutor(1) for _ in self._devices]
+        ahead: deque[tuple[Rows, Future[Found]]] = deque()
+        try:
+            for turn, rows in enumerate(blocks):
+                number = turn % len(pools)
+                ahead.append((rows, pools[number].submit(self._work, number, rows, task)))
+                if len(ahead) > len(pools):
+                    rows, work = ahead.popleft()
+                    yield rows, work.result()
+            while ahead:
+                rows, work = ahead.popleft()
+                yield rows, work.result()
+        finally:
+            for pool in pools:  # on an interrupt, what has not begun is not begun
+                pool.shutdown(cancel_futures=True)
+
+    def _work(self, number: int, rows: Rows, task: Callable[[Worker, Rows], Found]) -> Found:
+        import torch
+
+        from truerank.engine.cuda.worker import Worker
+
+        device = self._devices[number]
+        with torch.cuda.device(device) if device.type == "cuda" else nullcontext(), torch.no_grad():
+            if number not in self._workers:
+                self._workers[number] = Worker(self._view, self._space, device, self._kernels)
+            return task(self._workers[number], rows)
+
+
+def _free_bytes(device: Any) -> int:
+    if device.type != "cuda":
+        return 1 << 62
     import torch
 
-    from truerank.engine.cuda.worker import Worker
-
-    names = devices or [f"cuda:{number}" for number in range(torch.cuda.device_count())]
-    places = [torch.device(name) for name in names]
-    chosen = kernels or _kernels()
-    workers: dict[int, Worker] = {}
-
-    def work(number: int, rows: Rows) -> TieGroups:
-        on_gpu = places[number].type == "cuda"
-        with torch.cuda.device(places[number]) if on_gpu else nullcontext(), torch.no_grad():
-            if number not in workers:
-                workers[number] = Worker(view, space, places[number], chosen)
-            return workers[number].count(rows, limits)
-
-    pools = [ThreadPoolExecutor(1) for _ in places]
-    ahead: deque[tuple[Rows, Future[TieGroups]]] = deque()
-    try:
-        for turn, rows in enumerate(blocks):
-            number = turn % len(places)
-            ahead.append((rows, pools[number].submit(work, number, rows)))
-            if len(ahead) > _AHEAD * len(places):
-                yield from _next(ahead, space, tick)
-        while ahead:
-            yield from _next(ahead, space, tick)
-    finally:
-        for pool in pools:  # on an interrupt, what has not begun is not begun
-            pool.shutdown(cancel_futures=True)
-
-
-def _next(
-    ahead: deque[tuple[Rows, Future[TieGroups]]], space: Space, tick: Callable[[int], None]
-) -> Iterator[tuple[Rows, TieGroups]]:
-    rows, work = ahead.popleft()
-    groups = work.result()
-    tick(len(rows) * space.gallery)
-    yield rows, groups
+    return int(torch.cuda.mem_get_info(device)[0])
 
 
 class Lent(Space):

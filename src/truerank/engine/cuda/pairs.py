@@ -40,7 +40,9 @@ class DevicePairs:
         self._relevant = _Rule(self, view.query, view.item)
         self._rules = [_Rule(self, rule.query, rule.item) for rule in view.exclusions.rules]
         self._deeper: list[tuple[Any, Any]] = []
+        self._lowest = 1
         if isinstance(view, TreeView):
+            self._lowest = view.lowest
             levels = zip(*view.paths, strict=True)
             self._deeper = [
                 (self.send(query), self.send(item)) for query, item in list(levels)[view.lowest :]
@@ -62,12 +64,29 @@ class DevicePairs:
         for rule in self._rules:
             kept = ~rule.holds(chosen[query], item)
             query, item = query[kept], item[kept]
-        grade = torch.ones_like(query)
-        if isinstance(self._view, TreeView):
-            grade *= self._view.lowest
-            for of_query, of_item in self._deeper:
-                grade += of_query[chosen[query]] == of_item[item]
+        grade = torch.full_like(query, self._lowest)
+        for of_query, of_item in self._deeper:
+            grade += of_query[chosen[query]] == of_item[item]
         return Lists(query, item, grade, *self._excluded(chosen))
+
+    def grade_rows(self, rows: Rows) -> Any:
+        """The grade of every item for these queries, uint8; excluded ones have theirs."""
+        if not self._by_code:
+            return self.send(self._view.grade_rows(rows).astype(np.uint8))
+        from truerank.engine.cuda.walk_kernels import common_grades
+
+        chosen = self.send(rows)
+        levels = [(self._relevant.query, self._relevant.item), *self._deeper]
+        query = torch.stack([of_query[chosen].to(torch.int32) for of_query, _ in levels])
+        item = torch.stack([of_item.to(torch.int32) for _, of_item in levels])
+        return common_grades(query, item, self._lowest)
+
+    def excluded(self, rows: Rows) -> tuple[Any, Any]:
+        """The excluded pairs of these queries."""
+        if self._by_code:
+            return self._excluded(self.send(rows))
+        pairs = self._view.exclusions.pairs(rows, self._view.items)
+        return self.send(pairs.query), self.send(pairs.item)
 
     def _excluded(self, chosen: Any) -> tuple[Any, Any]:
         """Every excluded pair once: those of a rule that no earlier rule has."""
@@ -89,17 +108,17 @@ class _Rule:
     """Pairs with equal codes; negative codes are carried by nobody."""
 
     def __init__(self, owner: DevicePairs, query: Any, item: Any) -> None:
-        self._query, self._item = owner.send(query), owner.send(item)
-        codes, self._order = torch.sort(self._item, stable=True)
-        known = self._query.clamp(min=0)
+        self.query, self.item = owner.send(query), owner.send(item)
+        codes, self._order = torch.sort(self.item, stable=True)
+        known = self.query.clamp(min=0)
         self._start = torch.searchsorted(codes, known)
         self._stop = torch.searchsorted(codes, known, right=True)
-        self._stop = torch.where(self._query < 0, self._start, self._stop)
+        self._stop = torch.where(self.query < 0, self._start, self._stop)
 
     def holds(self, rows: Any, item: Any) -> Any:
         """Which of these pairs have equal codes."""
-        code = self._query[rows]
-        return (code == self._item[item]) & (code >= 0)
+        code = self.query[rows]
+        return (code == self.item[item]) & (code >= 0)
 
     def pairs(self, rows: Any) -> tuple[Any, Any]:
         """For each row, numbered from 0, all items with its code."""

@@ -45,6 +45,10 @@ _OPEN = tl.constexpr(-(2.0**20))
 MODES = {"as is": 0, "squared": 1, "euclidean": 2}
 _SHAPE = (128, 128, 4, 3)
 """Rows and items of the filter's tiles, warps and stages: the fastest of those tried on an H200."""
+_LOOKED_UP_SHAPE = (64, 64, 4, 3)
+_EXACT = {"enable_fp_fusion": True}
+"""Where sums are exact, fusing a product into them changes nothing."""
+_ROUNDED = {"enable_fp_fusion": False}
 _COLUMNS = 4096
 _LOOKED_UP = 2048
 
@@ -99,7 +103,7 @@ def pair_products(left: Any, right: Any, query: Any, item: Any) -> Any:
         part = min(128, triton.next_power_of_2(dimension))
         grid = (triton.cdiv(len(query), 16),)
         _pair_products[grid](
-            left, right, query, item, out, len(query), dimension, PAIRS=16, PART=part
+            left, right, query, item, out, len(query), dimension, PAIRS=16, PART=part, **_EXACT
         )
     return out
 
@@ -193,6 +197,7 @@ def count_tile(
             MODE=MODES[mode],
             COLUMNS=_COLUMNS,
             num_warps=8,
+            **_ROUNDED,
         )
     else:
         _count_looked_up[(rows, triton.cdiv(width, _LOOKED_UP))](
@@ -209,6 +214,7 @@ def count_tile(
             MODE=MODES[mode],
             COLUMNS=_LOOKED_UP,
             num_warps=8,
+            **_ROUNDED,
         )
 
 
@@ -255,6 +261,7 @@ def elementwise_tile(left: Any, right: Any, centre: int, *, unequal: bool) -> An
         CENTRE=centre,
         UNEQUAL=unequal,
         SIDE=side,
+        **_EXACT,
     )
     return out
 
@@ -433,7 +440,7 @@ def filter_tile(
     one of 64.
     """
     m = sure.shape[1]
-    shape = {"DIMENSION": left.shape[1], "DEPTH": 64, "GROUP": 16}
+    shape = {"DIMENSION": left.shape[1], "DEPTH": 64, "GROUP": 16, **_EXACT}
     if m <= LINEAR:
         rows, columns, warps, stages = _SHAPE
         grid = (triton.cdiv(queries, rows) * triton.cdiv(items, columns),)
@@ -456,7 +463,8 @@ def filter_tile(
             **shape,
         )
     else:
-        grid = (triton.cdiv(queries, 64) * triton.cdiv(items, 64),)
+        rows, columns, warps, stages = _LOOKED_UP_SHAPE
+        grid = (triton.cdiv(queries, rows) * triton.cdiv(items, columns),)
         _filter_looked_up[grid](
             left,
             right,
@@ -470,10 +478,10 @@ def filter_tile(
             m,
             entries.shape[1],
             m.bit_length(),
-            ROWS=64,
-            ITEMS=64,
-            num_warps=4,
-            num_stages=3,
+            ROWS=rows,
+            ITEMS=columns,
+            num_warps=warps,
+            num_stages=stages,
             **shape,
         )
 
@@ -508,6 +516,7 @@ def filter_products(left: Any, right: Any) -> Any:
         DEPTH=64,
         num_warps=4,
         num_stages=3,
+        **_EXACT,
     )
     return out
 
@@ -604,4 +613,5 @@ def refine(
         m.bit_length(),
         PAIRS=16,
         PART=min(128, triton.next_power_of_2(dimension)),
+        **_EXACT,
     )

@@ -12,6 +12,8 @@ from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
 from truerank.engine.counts import TieGroups
@@ -19,6 +21,7 @@ from truerank.engine.cuda import tensor_filter
 from truerank.engine.cuda.counting import Frame, Tally
 from truerank.engine.cuda.pairs import DevicePairs
 from truerank.engine.cuda.rows import InnerProducts, place
+from truerank.errors import ExactnessError
 from truerank.relevance import View
 from truerank.space.base import Rows, Space
 from truerank.space.inner import Cosine
@@ -26,6 +29,7 @@ from truerank.space.probe import probe
 
 if TYPE_CHECKING:
     from truerank.engine import Settings
+    from truerank.engine.cuda.ranked import Ranked
 
 __all__ = ["Worker", "accumulates_well"]
 
@@ -35,6 +39,9 @@ _STRIP = 1 << 20
 """Most items between two refinements."""
 _ENTRIES = 1 << 29
 """Most open words in flight."""
+_SORTED = 1 << 27
+"""Most distances in rows that are sorted at a time, and the columns of the tiles they come in."""
+_SORTED_TILE = 1 << 14
 _TRIED = 512
 """Queries of a block that are filtered first, to see whether it pays."""
 _FULL_RATE = {(6, 0), (7, 0), (8, 0), (9, 0), (10, 0)}
@@ -74,6 +81,57 @@ class Worker:
         tally.take_out(lists.excluded_query, excluded)
         gone = torch.bincount(lists.excluded_query, minlength=len(rows))
         return tally.tie_groups(frame.graded, self._gallery - gone)
+
+    def rank(self, rows: Rows) -> tuple[Ranked, npt.NDArray[np.bool_]]:
+        """Many relevant items: whole rows sorted. Which queries have ties is said, not resolved."""
+        from truerank.engine.cuda.ranked import Ranked
+
+        shape = (len(rows), self._gallery)
+        grades = torch.empty(shape, dtype=torch.uint8, device=self._device)
+        tied = torch.empty(len(rows), dtype=torch.bool, device=self._device)
+        gone = torch.empty(len(rows), dtype=torch.int64, device=self._device)
+        step = max(1, _SORTED // self._gallery)
+        for first in range(0, len(rows), step):
+            some = slice(first, first + step)
+            distances = self._whole_rows(rows[some])
+            grade = self._pairs.grade_rows(rows[some])
+            query, item = self._pairs.excluded(rows[some])
+            grade[query, item] = 0
+            self._check_some(rows[some], distances, grade)
+            distances[query, item] = torch.inf  # behind everything, and not ranked
+            distances, order = torch.sort(distances, dim=1)
+            grade = torch.gather(grade, 1, order)
+            same = distances[:, 1:] == distances[:, :-1]
+            same &= (grade[:, 1:] | grade[:, :-1]) > 0
+            tied[some] = same.any(1)
+            grades[some] = grade
+            gone[some] = torch.bincount(query, minlength=len(grade))
+        free = torch.nonzero(~tied).flatten()
+        candidates = (self._gallery - gone)[free].cpu().numpy()
+        kept = grades if len(free) == len(rows) else grades[free]
+        return Ranked(kept, candidates, self._grades), tied.cpu().numpy()
+
+    def _whole_rows(self, rows: Rows) -> Any:
+        norm, tile = self._space.block(rows)
+        shape = (len(rows), self._gallery)
+        distances = torch.empty(shape, dtype=torch.float64, device=self._device)
+        for start in range(0, self._gallery, _SORTED_TILE):
+            stop = min(start + _SORTED_TILE, self._gallery)
+            products, item_norm = tile(start, stop)
+            distances[:, start:stop] = self._space.distances(
+                products, norm[:, None], item_norm[None, :]
+            )
+        return distances
+
+    def _check_some(self, rows: Rows, distances: Any, grade: Any) -> None:
+        """One mate of each query again, as a single pair of integer rows."""
+        query = torch.arange(len(rows), device=self._device)
+        item = torch.argmax((grade > 0).to(torch.uint8), 1)
+        if not torch.equal(self._space.pairs(rows, query, item), distances[query, item]):
+            raise ExactnessError(
+                "a distance differs from integer arithmetic: the matrix product of this GPU is not "
+                "exact in float64; use device='cpu'."
+            )
 
     def _exact(self, rows: Rows, tally: Tally, limits: Settings) -> None:
         tall, wide = WIDER * limits.query_rows, WIDER * limits.gallery_rows
