@@ -21,9 +21,7 @@ def batches(draw: st.DrawFn) -> tuple[torch.Tensor, torch.Tensor]:
     """Some rows of a tree of three levels, in any order; the rows' directions are all different."""
     depth = draw(st.integers(1, 3))
     rows = draw(st.integers(2, 12))
-    paths = draw(
-        st.lists(st.tuples(*[st.integers(0, 2)] * depth), min_size=rows, max_size=rows)
-    )
+    paths = draw(st.lists(st.tuples(*[st.integers(0, 2)] * depth), min_size=rows, max_size=rows))
     # As one label may not stand under two parents, the path to a node is its name.
     named = [
         [sum(3**i * (step + 1) for i, step in enumerate(path[:end])) for end in range(1, depth + 1)]
