@@ -43,7 +43,6 @@ def true_value(embeddings: torch.Tensor, labels: torch.Tensor, metric: str) -> f
     return None if score.n == 0 else score.lower
 
 
-@pytest.mark.thorough
 @given(batches())
 def test_sup_ap_bounds_average_precision(batch: tuple[torch.Tensor, torch.Tensor]) -> None:
     embeddings, labels = batch[0], batch[1][:, -1]
@@ -63,7 +62,6 @@ def test_happier_bounds_hierarchical_average_precision(
     check(embeddings, labels, metric, options)
 
 
-@pytest.mark.thorough
 @given(batches(), st.booleans())
 def test_happier_with_sum_wap_bounds_sum_wap(
     batch: tuple[torch.Tensor, torch.Tensor], pull_back: bool

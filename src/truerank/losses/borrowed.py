@@ -313,12 +313,13 @@ class _CentreSpread(torch.nn.Module):
     def __init__(self, classes: int, centres: int) -> None:
         super().__init__()
         self.shape = (classes, centres, -1)
+        self.centres = centres
         self.pairs = max(classes * centres * (centres - 1), 1)
 
     def forward(self, weights: Tensor) -> Tensor:
         centres = normalize(weights, dim=1).reshape(self.shape)
-        first, second = torch.triu_indices(*self.shape[1:2] * 2, offset=1, device=weights.device)
-        cos = (centres[:, first] * centres[:, second]).sum(-1)
+        first, second = torch.triu_indices(self.centres, self.centres, offset=1)
+        cos = (centres @ centres.mT)[:, first, second]
         eps = torch.finfo(cos.dtype).eps
         return (2 - 2 * cos).clamp_min(eps).sqrt().sum() / self.pairs
 
