@@ -37,11 +37,12 @@ class Section(BaseModel):
 
 
 class DataConfig(Section):
-    """Which images, and which of the training classes are kept for validation."""
+    """Which images; `validation` names a split of its own, else a fold of the classes is kept."""
 
     name: str
     root: str | None = None
     train: str = "train"
+    validation: str | None = None
     folds: int = Field(default=4, ge=2)
     fold: int | None = Field(default=0, ge=0)
 
