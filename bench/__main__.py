@@ -6,17 +6,15 @@ import argparse
 import gc
 import json
 import os
-import platform
-import resource
 import statistics
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 from bench.contenders import CONTENDERS, prepare
 from bench.data import make
+from bench.memory import peak, start_peak
 
 
 def main() -> None:
@@ -63,36 +61,12 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     run = prepare(options.worker)
     x, y = make(options.rows, options.dimensions, options.classes, options.data)
     gc.collect()
-    before = _start_peak()
+    before = start_peak()
     start = time.perf_counter()
     value = run(x, y)
     seconds = time.perf_counter() - start
     score = value if isinstance(value, float) else None
-    return {"seconds": seconds, "megabytes": (_peak() - before) / 2**20, "score": score}
-
-
-def _start_peak() -> int:
-    """Resident memory now; on Linux the peak starts anew from it."""
-    try:
-        Path("/proc/self/clear_refs").write_text("5")
-        return _status("VmRSS")
-    except OSError:
-        return _peak()
-
-
-def _peak() -> int:
-    try:
-        return _status("VmHWM")
-    except OSError:
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return peak if platform.system() == "Darwin" else peak * 1024
-
-
-def _status(field: str) -> int:
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(field):
-            return int(line.split()[1]) * 1024
-    raise OSError(field)
+    return {"seconds": seconds, "megabytes": (peak() - before) / 2**20, "score": score}
 
 
 def print_table(options: argparse.Namespace, rounds: dict[str, list[dict[str, Any]]]) -> None:

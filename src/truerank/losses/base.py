@@ -101,7 +101,7 @@ class Loss(torch.nn.Module):
         if (ref_emb is None) != (ref_labels is None):
             raise InputError("ref_emb and ref_labels come together; pass both or neither.")
         if ref_emb is embeddings or ref_emb is None or ref_labels is None:
-            return Batch(rows, paths, rows, paths, _check_indices(indices, len(rows), len(rows)))
+            return Batch(rows, paths, rows, paths, _check_indices(indices))
         if not self.takes_references:
             raise InputError(
                 f"{type(self).__name__} compares rows with its own proxies, or with one another; "
@@ -118,8 +118,7 @@ class Loss(torch.nn.Module):
             raise InputError(
                 f"labels have {paths.shape[1]} levels but ref_labels {reference_paths.shape[1]}."
             )
-        chosen = _check_indices(indices, len(rows), len(references))
-        return Batch(rows, paths, references, reference_paths, chosen)
+        return Batch(rows, paths, references, reference_paths, _check_indices(indices))
 
 
 class WeightedSum(Loss):
@@ -199,7 +198,7 @@ def _check_labels(value: Any, name: str, rows: Tensor) -> Tensor:
     return labels if labels.ndim == 2 else labels.unsqueeze(1)
 
 
-def _check_indices(value: Any, rows: int, references: int) -> tuple[Tensor, ...] | None:
+def _check_indices(value: Any) -> tuple[Tensor, ...] | None:
     if value is None:
         return None
     indices = tuple(value)

@@ -498,6 +498,7 @@ _ENTRIES = (
         search={"alpha": Range(0.5, 5.0), **HAPPIER_SEARCH},
         own_lr=LR,
         needs=PROXIES,
+        needs_nothing_if={"cluster_weight": 0},
     ),
     _embedding(
         "happier_f",
@@ -513,6 +514,7 @@ _ENTRIES = (
         search={"alpha": Range(1.0, 10.0), **HAPPIER_SEARCH},
         own_lr=LR,
         needs=PROXIES,
+        needs_nothing_if={"cluster_weight": 0},
     ),
     _embedding(
         "happier_sum_wap",
@@ -529,6 +531,7 @@ _ENTRIES = (
         search=HAPPIER_SEARCH,
         own_lr=LR,
         needs=PROXIES,
+        needs_nothing_if={"cluster_weight": 0},
     ),
     _classification(
         "csl",

@@ -22,7 +22,8 @@ class SumOverLevels(Loss):
     """The same loss at every level of the labels, summed: the papers' sigma baselines.
 
     One loss without parameters of its own serves all levels; a loss with proxies needs one for
-    each level, coarse to fine, because each level has its own classes.
+    each level, coarse to fine, because each level has its own classes. Each level's labels are
+    compared by themselves, without those above.
     """
 
     def __init__(self, loss: torch.nn.Module | Sequence[torch.nn.Module]) -> None:

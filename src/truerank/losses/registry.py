@@ -71,13 +71,15 @@ class Entry:
     """Where to search the learning rate of its own parameters; None if it has none."""
     needs: tuple[str, ...] = ()
     """Parameters without a default; classes=, the labels themselves, may replace num_classes."""
+    needs_nothing_if: Mapping[str, Any] = field(default_factory=dict)
+    """Parameters with which it learns no vectors, so that nothing is needed."""
     takes_references: bool = True
     normalizes: bool = True
     """Whether the length of an embedding is without effect."""
     source: str = "truerank"
 
     def __post_init__(self) -> None:
-        for name in ("defaults", "search"):
+        for name in ("defaults", "search", "needs_nothing_if"):
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
 
     @property
@@ -146,9 +148,8 @@ def get(name: str, **parameters: Any) -> Any:
     missing = [one for one in known.needs if one not in parameters]
     if "classes" in parameters and "num_classes" in missing:
         missing.remove("num_classes")
-    if "cluster_weight" in parameters and parameters["cluster_weight"] == 0:
-        missing = []
-    if missing:
+    free = any(parameters.get(key) == value for key, value in known.needs_nothing_if.items())
+    if missing and not free:
         raise InputError(
             f"{known.name} needs {' and '.join(f'{one}=' for one in missing)}, "
             "because it learns a vector for each class."
