@@ -156,7 +156,9 @@ class TrainingConfig(Section):
 
     @model_validator(mode="after")
     def _known(self) -> TrainingConfig:
-        registry.parse_all([self.metric])
+        (metric,) = registry.parse_all([self.metric])
+        if not registry.entry(metric.name).higher_is_better:
+            raise ValueError(f"metric must be one that is better when higher; {metric} is not")
         return self
 
 

@@ -115,12 +115,12 @@ def train(
     training, validation = _split(config, data)
     own: list[Log] = []
     if where is not None:
-        _make_folder(where)
         own = [CsvLog(where / "log.csv"), JsonLinesLog(where / "log.jsonl")]
     trainer = Trainer(
         config, training, validation, folder=where, trunk=trunk, loss=loss, logs=[*own, *logs]
     )
     if where is not None:
+        _make_folder(where)
         write_text(where / "config.yaml", config.to_yaml())
         facts = environment.describe(
             trainer.device, seed=config.training.seed, deterministic=config.training.deterministic
