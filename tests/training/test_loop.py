@@ -402,3 +402,18 @@ def test_the_result_is_a_run() -> None:
     assert isinstance(run, Run)
     assert run.folder is None
     assert not run.model.training
+
+
+def test_validation_may_be_a_split_by_name() -> None:
+    data = sketches()
+    rows = np.arange(len(data))
+    splits = {"train": rows < 400, "val": (rows >= 400) & (rows < 640), "test": rows >= 640}
+    named = Dataset("named", data.images, data.labels, ("thing",), splits=splits)
+    run = train(
+        settings(data={"validation": "val"}, training={"epochs": 1}), data=named, trunk=tiny
+    )
+    assert run.history[0]["map@r"] > 0
+    with pytest.raises(InputError, match="named has no split 'dev'"):
+        train(settings(data={"validation": "dev"}), data=named, trunk=tiny)
+    with pytest.raises(InputError, match="named has no split 'tarin'"):
+        train(settings(data={"train": "tarin"}), data=named, trunk=tiny)

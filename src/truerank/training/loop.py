@@ -93,7 +93,7 @@ class Trainer:
             _check_disjoint(train, validation)
         self._sampler = _make_sampler(config, train)
         codes = objective.path_codes(train.labels)
-        with randomness.lent(config.training.seed):
+        with randomness.lent(config.training.seed, self.device):
             built = trunks.get(
                 config.model.trunk if trunk is None else trunk,
                 pretrained=config.model.pretrained,
@@ -104,7 +104,7 @@ class Trainer:
             ).to(self.device)
             if loss is None:
                 loss = objective.build(config.loss, codes, config.model.dimensions)
-            self._random = randomness.capture()
+            self._random = randomness.capture(self.device)
         self.loss = loss.to(self.device)
         labels = codes if objective.takes_paths(loss) else codes[:, -1]
         self._labels = torch.from_numpy(np.ascontiguousarray(labels)).to(self.device)
@@ -222,7 +222,7 @@ class Trainer:
         settings = self.config.training
         with (
             randomness.deterministic(settings.deterministic),
-            randomness.lent(self._random),
+            randomness.lent(self._random, self.device),
         ):
             for log in self.logs:
                 log.begin(self.history)
@@ -234,7 +234,7 @@ class Trainer:
                     "augmentation.crop."
                 ) from error
             finally:
-                self._random = randomness.capture()
+                self._random = randomness.capture(self.device)
                 for log in self.logs:
                     log.close()
 
@@ -354,7 +354,7 @@ class Trainer:
                 "optimisers": [optimiser.state_dict() for optimiser in self._optimisers],
                 "scaler": self._scaler.state_dict(),
                 "sampler": self._sampler_at_start,
-                "random": randomness.capture(),
+                "random": randomness.capture(self.device),
                 "done": self._done,
                 "loss_sum": float(self._loss_sum),
                 "history": self.history,

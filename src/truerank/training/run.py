@@ -38,6 +38,7 @@ __all__ = ["Run", "train"]
 
 Embeddings = npt.NDArray[np.float32]
 MAY_CHANGE = {
+    "data": {"root"},
     "training": {"epochs", "patience", "device", "workers", "pipeline"},
     "evaluation": {"metrics", "batch"},
 }
@@ -114,12 +115,12 @@ def train(
     training, validation = _split(config, data)
     own: list[Log] = []
     if where is not None:
-        _make_folder(where)
         own = [CsvLog(where / "log.csv"), JsonLinesLog(where / "log.jsonl")]
     trainer = Trainer(
         config, training, validation, folder=where, trunk=trunk, loss=loss, logs=[*own, *logs]
     )
     if where is not None:
+        _make_folder(where)
         write_text(where / "config.yaml", config.to_yaml())
         facts = environment.describe(
             trainer.device, seed=config.training.seed, deterministic=config.training.deterministic
@@ -143,14 +144,10 @@ def _with_split(data: Dataset) -> Dataset:
 
 
 def _split(config: Config, data: Dataset) -> tuple[Dataset, Dataset | None]:
-    """Training classes, and the fold of them that is kept for validation."""
-    part = data.subset(config.data.train) if config.data.train in data.splits else None
-    if part is None:
-        known = ", ".join(data.splits) or "none"
-        raise InputError(
-            f"{data.name} has no split {config.data.train!r} to train on (its splits: {known}); "
-            "set data.train to one of them."
-        )
+    """Training images, and those for validation: a split, or a fold of the training classes."""
+    part = data.subset(config.data.train)
+    if config.data.validation is not None:
+        return part, data.subset(config.data.validation)
     if config.data.fold is None:
         return part, None
     folds = class_folds(part.fine_labels, config.data.folds)
