@@ -302,8 +302,14 @@ TRANSFORMATIONS: dict[str, tuple[tuple[str, ...], Callable[[Data], Data]]] = {
 
 def unit_matters(metric: str, distance: str, transformation: str) -> bool:
     """Thresholds are in the distance's own unit, which scaling changes but for the cosine."""
-    names_a_threshold = metric.startswith(("threshold", "tau_")) or "tau=" in metric
-    return transformation.startswith("scaled") and distance != "cosine" and names_a_threshold
+    name = metric.partition("@")[0]
+    names_a_threshold = name in ("threshold", "tau_max", "tau_nz") or "tau=" in metric
+    fixed_axis = registry.entry(name).family == "gom" and "scale=minmax" not in metric
+    return (
+        transformation.startswith("scaled")
+        and distance != "cosine"
+        and (names_a_threshold or fixed_axis)
+    )
 
 
 # --- the comparison -------------------------------------------------------------------------------

@@ -233,6 +233,7 @@ def evaluate_task(
         "ties": findings.ties,
         "hierarchy": findings.hierarchy,
         "severity": None if findings.severity is None else findings.severity.to_dict(),
+        "consistency": None if findings.consistency is None else findings.consistency.to_dict(),
         "task_digest": task.digest,
         "device": device,
         "seconds": round(time.perf_counter() - started, 3),
@@ -245,6 +246,7 @@ def evaluate_task(
         severity=findings.severity,
         curves=findings.curves,
         first_mates=findings.first_mates,
+        consistency=findings.consistency,
     )
 
 

@@ -23,6 +23,7 @@ from truerank.errors import InputError
 from truerank.evidence import Evidence
 from truerank.metrics import hierarchy, registry
 from truerank.metrics.average import class_mean, mean
+from truerank.metrics.consistency import Consistency
 from truerank.metrics.registry import Metric, Scale
 from truerank.relevance import GradeView, TreeView, View
 from truerank.result import PerQuery, Score
@@ -49,6 +50,7 @@ class Findings:
     severity: Severity | None = None
     curves: dict[str, Curve] = field(default_factory=dict)
     first_mates: FirstMates | None = None
+    consistency: Consistency | None = None
 
 
 @dataclass
@@ -185,6 +187,7 @@ def score(
             scores[str(metric)] = measure(evidence, metric)
     if evidence is not None:
         findings.curves = from_evidence(evidence)
+        findings.consistency = evidence.consistency
     return scores, findings
 
 
