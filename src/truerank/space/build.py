@@ -6,9 +6,11 @@ cityblock and hamming).
 
 from __future__ import annotations
 
+import os
 import warnings
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from hashlib import blake2b
 from typing import Any
 
@@ -29,7 +31,10 @@ DISTANCES = ("cosine", "euclidean", "dot", "cityblock", "hamming", "precomputed"
 
 Array = npt.NDArray[Any]
 Digests = list[bytes]
-_CHUNK_NUMBERS = 1 << 21
+_CHUNK_NUMBERS = 1 << 19
+"""In a chunk of rows: with what is made on the way, it stays near the cache."""
+_THREADS = min(8, os.cpu_count() or 1)
+"""That round rows, a chunk each; most of the time they need no lock of the interpreter."""
 
 
 def build(
@@ -109,7 +114,8 @@ class _Side:
         """Remember whether more than float32 carries was lost."""
         if inexact and self.array.dtype == np.float64 and not self.inexact:
             with np.errstate(over="ignore"):
-                self.inexact = bool((rows.astype(np.float32) != rows).any())
+                if (rows.astype(np.float32) != rows).any():  # chunks come from several threads
+                    self.inexact = True
 
 
 def _digests(rows: Array) -> Digests:
@@ -160,7 +166,8 @@ def _round_rows(
     integers = np.empty((side.count, side.dimension), np.int32)
     exponent = np.zeros(side.count, np.int32)
     zero = np.zeros(side.count, bool)
-    for where, rows in side.chunks(limit):
+
+    def work(where: slice, rows: npt.NDArray[np.float64]) -> Digests:
         rounded, inexact = rounding(rows)
         integers[where], exponent[where], zero[where] = (
             rounded.integers,
@@ -168,7 +175,18 @@ def _round_rows(
             rounded.zero,
         )
         side.note_rounding(rows, inexact)
-        side.rounded += _digests(np.column_stack([rounded.integers, rounded.exponent]))
+        return _digests(np.column_stack([rounded.integers, rounded.exponent]))
+
+    digests: Digests = []
+    with ThreadPoolExecutor(_THREADS) as pool:
+        ahead: deque[Future[Digests]] = deque()
+        for where, rows in side.chunks(limit):
+            ahead.append(pool.submit(work, where, rows))
+            if len(ahead) > _THREADS:
+                digests += ahead.popleft().result()
+        for rest in ahead:
+            digests += rest.result()
+    side.rounded = digests
     return GridRows(integers, exponent, zero)
 
 
