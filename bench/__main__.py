@@ -30,7 +30,14 @@ def main() -> None:
     parser.add_argument("--tree", action="store_true", help="hierarchical metrics instead")
     parser.add_argument("--only", action="append", choices=tuple(CONTENDERS))
     parser.add_argument("--worker", choices=tuple(CONTENDERS), help=argparse.SUPPRESS)
+    parser.add_argument("--gpu", action="store_true", help="the GPU's own table instead")
+    parser.add_argument("--quick", action="store_true", help="with --gpu: no million rows")
     options = parser.parse_args()
+    if options.gpu:
+        from bench import gpu
+
+        gpu.run(quick=options.quick)
+        return
     if options.worker:
         print(json.dumps(measure(options)))
         return
