@@ -57,7 +57,14 @@ def main() -> None:
     parser.add_argument("--only", action="append", choices=tuple(CONTENDERS))
     parser.add_argument("--record", type=Path, help="write all measurements to this JSON file")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
+    parser.add_argument("--gpu", action="store_true", help="the GPU's own table instead")
+    parser.add_argument("--quick", action="store_true", help="with --gpu: no million rows")
     options = parser.parse_args()
+    if options.gpu:
+        from bench import gpu
+
+        gpu.run(quick=options.quick)
+        return
     if options.worker:
         print(json.dumps(measure(**json.loads(options.worker))))
         return

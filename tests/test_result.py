@@ -24,6 +24,7 @@ import pytest
 
 import truerank
 from truerank import InputError, Result, Score
+from truerank.metrics import registry
 from truerank.metrics.average import class_mean, mean
 from truerank.result import PerQuery
 
@@ -37,6 +38,7 @@ GROUPS = [1, 2, 1, 2, 2, 1, 1, 2]
 
 
 def evaluate(rows: Any = TIED, labels: Any = LABELS, **options: Any) -> Result:
+    options = {"metrics": registry.DEFAULT} | options
     return truerank.evaluate(rows, labels, **options)
 
 
@@ -49,7 +51,7 @@ RESULTS = {
     "without ties": lambda: evaluate(FREE),
     "all metrics": lambda: evaluate(metrics="all"),
     "undefined": undefined,
-    "skipped": lambda: evaluate(labels=list("abcdefgh")),
+    "skipped": lambda: evaluate(labels=list("abcdefgh"), metrics=None),
     "zero": lambda: evaluate(no_mate="zero"),
     "groups": lambda: evaluate(query_groups=GROUPS, average="class"),
     "gallery": lambda: evaluate(

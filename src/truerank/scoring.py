@@ -140,6 +140,8 @@ def score(
     findings = Findings()
     threads = threads or engine.available_cores()
     work = [int((p.view.mates > 0).sum()) * space.gallery for p in passes]
+    if evidence is not None:  # its watchers see every query
+        work[0] = task.queries * space.gallery
     for number, current in enumerate(passes):
         if evidence is None or number > 0:  # what watchers have seen is not kept: they start anew
             checkpoint.restore(f"pass-{number}", current.state())
