@@ -139,10 +139,10 @@ def _report(
         )
         for i in np.lexsort((seen.table.classes, means))
     ]
-    inside = np.flatnonzero((pool.cuts.at >= ends[0]) & (pool.cuts.at < ends[1]))
-    chosen = inside[np.unique(np.linspace(0, len(inside) - 1, NOISE_POINTS).astype(np.int64))]
-    points = pool.cuts.at[chosen]
-    places = evidence.space.linear(np.concatenate([[ends[0]], points[1:], [ends[1]]]))
+    inside = pool.cuts.at[(pool.cuts.at > ends[0]) & (pool.cuts.at < ends[1])]
+    inside = inside[:: max(1, len(inside) // NOISE_POINTS)]
+    points = np.concatenate([[ends[0]], inside])
+    places = evidence.space.linear(np.append(points, ends[1]))
     sizes, ours = seen.table.genuine, pool.positives.ascending
     if task.leave_one_out and not (sizes % 2).any():  # both orders of a pair are one pair
         sizes, ours = sizes // 2, ours[::2]
@@ -150,7 +150,7 @@ def _report(
         ours[: int(sizes.sum())],
         sizes,
         points,
-        1 - pool.false_accepts[chosen] / pool.impostors,
+        1 - pool.up_to(points) / pool.impostors,
         np.diff(places),
         evidence.formula(metric).square,
         evidence.seed,
