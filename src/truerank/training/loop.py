@@ -108,6 +108,8 @@ class Trainer:
         self.loss = loss.to(self.device)
         labels = codes if objective.takes_paths(loss) else codes[:, -1]
         self._labels = torch.from_numpy(np.ascontiguousarray(labels)).to(self.device)
+        if config.training.channels_last:
+            self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._optimisers = [make_optimiser(self.model.parameters(), config.optimiser)]
         own = list(self.loss.parameters())
         if own:

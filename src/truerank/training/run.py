@@ -39,7 +39,7 @@ __all__ = ["Run", "train"]
 Embeddings = npt.NDArray[np.float32]
 MAY_CHANGE = {
     "data": {"root"},
-    "training": {"epochs", "patience", "device", "workers", "pipeline"},
+    "training": {"epochs", "patience", "device", "workers", "pipeline", "channels_last"},
     "evaluation": {"metrics", "batch"},
 }
 """What a resumed run may do differently without becoming another run."""
