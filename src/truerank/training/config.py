@@ -151,6 +151,7 @@ class TrainingConfig(Section):
     device: str = "auto"
     precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     deterministic: bool = True
+    channels_last: bool = False
     pipeline: Literal["auto", "resident", "decoded"] = "auto"
     workers: int | None = Field(default=None, ge=1)
 

@@ -71,17 +71,17 @@ def lent(state: State | int, device: torch.device) -> Iterator[None]:
 
 @contextmanager
 def deterministic(wanted: bool) -> Iterator[None]:
-    """Ask torch for deterministic kernels; one that does not exist is a warning, not an error."""
-    if not wanted:
-        yield
-        return
-    # cuBLAS reads it when it is first used, and sums in changing order without it.
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    """Ask torch for deterministic kernels, or for those that are fastest on this GPU.
+
+    A deterministic kernel that does not exist is a warning, not an error.
+    """
+    if wanted:  # cuBLAS reads it when it is first used, and sums in changing order without it
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     before = torch.are_deterministic_algorithms_enabled()
     only_warns = torch.is_deterministic_algorithms_warn_only_enabled()
     benchmark = torch.backends.cudnn.benchmark
-    torch.use_deterministic_algorithms(True, warn_only=True)
-    torch.backends.cudnn.benchmark = False
+    torch.use_deterministic_algorithms(wanted, warn_only=True)
+    torch.backends.cudnn.benchmark = not wanted
     try:
         yield
     finally:

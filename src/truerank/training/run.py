@@ -39,7 +39,7 @@ __all__ = ["Run", "train"]
 Embeddings = npt.NDArray[np.float32]
 MAY_CHANGE = {
     "data": {"root"},
-    "training": {"epochs", "patience", "device", "workers", "pipeline"},
+    "training": {"epochs", "patience", "device", "workers", "pipeline", "channels_last"},
     "evaluation": {"metrics", "batch"},
 }
 """What a resumed run may do differently without becoming another run."""
@@ -101,6 +101,29 @@ def train(
     Returns
     -------
     Run
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from truerank.datasets import Dataset
+    >>> from truerank.training import train
+    >>> noise = np.random.default_rng(0).integers(0, 256, (80, 16, 16), dtype=np.uint8)
+    >>> data = Dataset("noise", noise, np.repeat(np.arange(8), 10), ("class",))
+    >>> run = train(
+    ...     {
+    ...         "data": {"name": "noise", "folds": 2},
+    ...         "model": {"trunk": "convnet"},
+    ...         "augmentation": {"resize": 16, "crop": 16},
+    ...         "sampler": {"classes": 2, "samples": 4},
+    ...         "loss": {"name": "contrastive"},
+    ...         "training": {"epochs": 2, "iterations": 1, "device": "cpu"},
+    ...     },
+    ...     data=data,
+    ... )
+    >>> [record["epoch"] for record in run.history]
+    [0, 1, 2]
+    >>> 0 <= run.result["map@r"].value <= 1
+    True
     """
     config = Config.of(config)
     if resume and folder is None:
