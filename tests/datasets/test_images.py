@@ -112,8 +112,8 @@ def test_cmyk(tmp_path, suffix):
 
 
 def test_sixteen_bits_are_scaled_and_not_cut_off(tmp_path):
-    deep = np.array([[0, 257, 32896, 65535]], np.uint16)
-    assert saved(tmp_path, Image.fromarray(deep))[0, :, 0].tolist() == [0, 1, 128, 255]
+    deep = np.array([[0, 128, 129, 257, 32896, 65535]], np.uint16)
+    assert saved(tmp_path, Image.fromarray(deep))[0, :, 0].tolist() == [0, 0, 1, 1, 128, 255]
 
 
 def test_missing_file(tmp_path):

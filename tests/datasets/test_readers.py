@@ -306,6 +306,12 @@ def test_table(tmp_path, suffix):
     assert all(is_colour(image, number) for number, image in enumerate(data.images))
 
 
+def test_numbers_beside_text_become_text(tmp_path):
+    columns = {"path": TABLE["path"], "level1": ["x", "x", "y"], "label": [3, 4, 5]}
+    data = datasets.read("table", write_table(tmp_path, columns, ".parquet"))
+    assert data.labels.tolist() == [["x", "3"], ["x", "4"], ["y", "5"]]
+
+
 def test_table_with_path_and_label_alone(tmp_path):
     columns = {"Image": TABLE["path"], "Label": [3, 3, 4]}
     data = datasets.read("table", write_table(tmp_path, columns, ".parquet"))

@@ -56,7 +56,7 @@ def read_table(name: str, root: str | os.PathLike[str]) -> Dataset:
     return Dataset(
         name,
         ImageFiles(paths, folder),
-        labels[0] if len(labels) == 1 else _matrix(labels),
+        labels[0] if len(labels) == 1 else np.stack(labels, axis=1),
         names,
         ids=_array(_full(file, columns, (identity,), identity) if identity else paths),
         groups=_array(_full(file, columns, (group,), group)) if group else None,
@@ -107,13 +107,6 @@ def _array(cells: list[Any]) -> npt.NDArray[Any]:
     if all(isinstance(cell, int) for cell in cells):
         return np.array(cells, np.int64)
     return np.array([str(cell) for cell in cells])
-
-
-def _matrix(columns: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
-    """Columns of one kind side by side: numbers beside text become text."""
-    if any(column.dtype.kind != "i" for column in columns):
-        columns = [column.astype(str) for column in columns]
-    return np.stack(columns, axis=1)
 
 
 def _split_name(cell: Any) -> str:
