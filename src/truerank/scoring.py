@@ -113,6 +113,8 @@ def score(
     findings = Findings()
     threads = threads or engine.available_cores()
     work = [int((p.view.mates > 0).sum()) * space.gallery for p in passes]
+    if evidence is not None:
+        work[0] = task.queries * space.gallery
     with ThreadPoolExecutor(threads) as pool:
         for number, current in enumerate(passes):
             before = sum(work[:number])

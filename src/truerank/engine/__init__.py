@@ -20,7 +20,7 @@ import numpy as np
 
 from truerank.engine import cpu, reference
 from truerank.engine.counts import Counts, TieGroups
-from truerank.engine.watch import Audience, Watcher
+from truerank.engine.watch import Apart, Audience, Watcher
 from truerank.errors import InputError
 from truerank.jit import compiled
 from truerank.relevance import View
@@ -141,12 +141,15 @@ def tie_groups(
         blocks: Iterator[tuple[Rows, Callable[..., TieGroups]]] = (
             (block, cpu.sort_rows) for block in _blocks(view.mates, rows[~few], height)
         )
-        if watchers:
+        if audience is not None and audience.whole_rows:
             first = chain(*(_blocks(view.mates, r, height) for r in (alone, rows[few])))
             blocks = chain(((block, cpu.count_rows) for block in first), blocks)
         else:
-            for block in _blocks(view.mates, rows[few], limits.query_rows):
-                yield block, cpu.count_block(space, block, view, tiles, pool, threads, tick)
+            tall = limits.query_rows
+            for block in chain(*(_blocks(view.mates, r, tall) for r in (alone, rows[few]))):
+                groups = cpu.count_block(space, block, view, tiles, pool, threads, tick, audience)
+                if view.mates[block[0]]:
+                    yield block, groups
         ahead: deque[tuple[Rows, cpu.Workspace, Future[TieGroups]]] = deque()
         free: list[cpu.Workspace] = []
 
@@ -181,11 +184,14 @@ def sweep(
     device: str = "auto",
     threads: int | None = None,
 ) -> None:
-    """Show every query's row to the watchers, without tie groups."""
+    """Show all pairs to the watchers, without tie groups."""
     threads = threads or available_cores()
     audience = Audience(watchers, compiled=resolve_device(device) != "reference")
     tiles = _tiles(space.gallery)
-    height = _height(space.gallery)
+    height = _settings.get().query_rows // 4
+    if audience.whole_rows:
+        height = _height(space.gallery)
+    height = max(1, min(height, -(-view.queries // threads)))
     remaining = deque(
         np.arange(start, min(start + height, view.queries))
         for start in range(0, view.queries, height)
@@ -198,11 +204,13 @@ def sweep(
                 rows = remaining.popleft()
             except IndexError:
                 return
-            distances = cpu.whole_rows(space, rows, tiles, workspace)
-            audience.matrix(rows, distances)
-            excluded = view.exclusions.pairs(rows, view.items)
-            distances[excluded.query, excluded.item] = np.inf
-            audience.ranked(rows, distances, None)
+            apart = Apart(view.exclusions.pairs(rows, view.items))
+            if audience.whole_rows:
+                audience.see(rows, cpu.whole_rows(space, rows, tiles, workspace), apart)
+                continue
+            tile = space.block(rows)
+            for start, stop in tiles:
+                audience.see(rows, tile(start, stop), apart, first=start)
 
     with _single_threaded_blas(), ThreadPoolExecutor(threads) as pool:
         try:

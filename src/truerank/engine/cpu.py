@@ -8,19 +8,18 @@ more than sorting the row. The counts are the same integers.
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
-from typing import Any
+from functools import cache
 
 import numpy as np
-import numpy.typing as npt
 
 from truerank.engine import kernels
 from truerank.engine.counts import Counts, TieGroups
-from truerank.engine.watch import Audience
+from truerank.engine.watch import Apart, Audience
+from truerank.engine.workspace import Workspace
 from truerank.errors import ExactnessError
 from truerank.pairs import PairList
 from truerank.relevance import View
@@ -37,8 +36,9 @@ def count_block(
     pool: ThreadPoolExecutor,
     threads: int,
     tick: Callable[[int], None],
+    audience: Audience | None = None,
 ) -> TieGroups:
-    """Few relevant items: their distances first, then every tile counted against them.
+    """Few relevant items, or none: their distances first, then every tile counted against them.
 
     `tick` hears of finished pairs, in the calling thread.
     """
@@ -46,6 +46,7 @@ def count_block(
     mates = space.pairs(rows[pairs.relevant.query], pairs.relevant.item)
     total = Counts.frame(pairs.relevant.query, mates, pairs.grade, len(rows), view.grades)
     distances = space.block(rows)
+    apart = Apart(pairs.excluded)
     remaining = deque(tiles)
     finished: deque[int] = deque()
 
@@ -56,9 +57,10 @@ def count_block(
                 tile = remaining.popleft()
             except IndexError:
                 return counts
-            kernels.count_tile(
-                distances(*tile), counts.offsets, counts.distance, counts.between, counts.equal
-            )
+            near = distances(*tile)
+            kernels.count_tile(near, counts.offsets, counts.distance, counts.between, counts.equal)
+            if audience is not None:
+                audience.see(rows, near, apart, first=tile[0])
             finished.append(tile[1] - tile[0])
 
     workers = [pool.submit(work) for _ in range(min(threads, len(tiles)))]
@@ -74,20 +76,6 @@ def count_block(
         total = total + worker.result()
     excluded = pairs.excluded
     return _finish(total, excluded, space.pairs(rows[excluded.query], excluded.item), space)
-
-
-class Workspace:
-    """Large arrays by name, used again for block after block: fresh memory is slow to touch."""
-
-    def __init__(self) -> None:
-        self._held: dict[str, npt.NDArray[Any]] = {}
-
-    def take(self, name: str, shape: tuple[int, ...], dtype: type) -> npt.NDArray[Any]:
-        """An array of this shape with anything in it."""
-        size = math.prod(shape)
-        if name not in self._held or len(self._held[name]) < size:
-            self._held[name] = np.empty(size, dtype)
-        return self._held[name][:size].reshape(shape)
 
 
 def whole_rows(
@@ -111,19 +99,21 @@ def count_rows(
 ) -> TieGroups:
     """Few relevant items, or none, and watchers that look at whole rows."""
     distances = whole_rows(space, rows, tiles, workspace)
-    audience.matrix(rows, distances)
     pairs = view.block(rows)
     relevant, excluded = pairs.relevant, pairs.excluded
     mates = distances[relevant.query, relevant.item]
     held, one = np.unique(relevant.query, return_index=True)
     _check_pairs(space, rows[held], relevant.item[one], mates[one])
     counts = Counts.frame(relevant.query, mates, pairs.grade, len(rows), view.grades)
-    distances[excluded.query, excluded.item] = np.inf
-    kernels.count_tile(distances, counts.offsets, counts.distance, counts.between, counts.equal)
     gone = np.bincount(excluded.query, minlength=len(rows))
-    groups = counts.tie_groups(space.gallery - gone)
-    audience.ranked(rows, distances, groups)
-    return groups
+
+    @cache
+    def groups() -> TieGroups:
+        kernels.count_tile(distances, counts.offsets, counts.distance, counts.between, counts.equal)
+        return counts.tie_groups(space.gallery - gone)
+
+    audience.see(rows, distances, Apart(excluded), groups=groups)
+    return groups()
 
 
 def sort_rows(
@@ -139,8 +129,6 @@ def sort_rows(
     The result lies in the workspace.
     """
     distances = whole_rows(space, rows, tiles, workspace)
-    if audience is not None:
-        audience.matrix(rows, distances)
     grade = view.grade_rows(rows)
     excluded = view.exclusions.pairs(rows, view.items)
     grade[excluded.query, excluded.item] = 0
@@ -177,7 +165,7 @@ def sort_rows(
     else:
         distance = np.sort(distances, axis=1)[owner, before]
     ranked = replace(ranked, distance=distance)
-    audience.ranked(rows, distances, ranked)
+    audience.see(rows, distances, Apart(excluded), groups=lambda: ranked)
     return ranked
 
 
