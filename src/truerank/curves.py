@@ -38,7 +38,7 @@ class Curve(Mapping[str, npt.NDArray[Any]]):
     >>> import truerank
     >>> r = truerank.evaluate([[0., 1], [0, 2], [1, 0], [1, 1]], ["a", "a", "b", "b"])
     >>> r.curve("cmc", ranks=3)["lower"].tolist()
-    [0.75, 1.0, 1.0]
+    [0.75, 0.75, 1.0]
     """
 
     def __init__(self, name: str, columns: Mapping[str, npt.NDArray[Any]]) -> None:

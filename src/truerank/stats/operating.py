@@ -28,7 +28,7 @@ def rate_interval(
     >>> import numpy as np
     >>> low, high = rate_interval(np.array([2, 1, 3, 2]), np.array([50] * 4), shared=False)
     >>> round(low, 3), round(high, 3)
-    (0.026, 0.062)
+    (0.027, 0.059)
     """
     total = int(trials.sum())
     rate = int(errors.sum()) / total
