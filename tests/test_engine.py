@@ -277,14 +277,16 @@ def test_progress_is_told_in_the_calling_thread_up_to_the_end(
 
 
 def test_progress_counts_queries_that_have_a_mate() -> None:
+    """All queries where the open set is looked at."""
     calls: list[tuple[int, int]] = []
-    truerank.evaluate(
-        ROWS[:5],
-        [0, 0, 1, 2, 3],
-        metrics=["map"],
-        progress=lambda done, total: calls.append((done, total)),
-    )
+
+    def progress(done: int, total: int) -> None:
+        calls.append((done, total))
+
+    truerank.evaluate(ROWS[:5], [0, 0, 1, 2, 3], metrics="map", progress=progress)
     assert calls[-1] == (2 * 5, 2 * 5)
+    truerank.evaluate(ROWS[:5], [0, 0, 1, 2, 3], metrics="far@tau=1", progress=progress)
+    assert calls[-1] == (5 * 5, 5 * 5)
 
 
 @pytest.mark.parametrize("sort_share", [0.0, 1.0])

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from truerank.result import Result, Score
     from truerank.task import Task
     from truerank.taxonomy import Taxonomy
+    from truerank.threshold import choose_threshold
+    from truerank.verification import verify
     from truerank.version import __version__
 
 __all__ = [
@@ -23,6 +25,7 @@ __all__ = [
     "Taxonomy",
     "TruerankWarning",
     "__version__",
+    "choose_threshold",
     "compat",
     "datasets",
     "engine",
@@ -31,6 +34,7 @@ __all__ = [
     "losses",
     "metrics",
     "training",
+    "verify",
 ]
 
 _HOME = {
@@ -42,7 +46,9 @@ _HOME = {
     "Task": "truerank.task",
     "Taxonomy": "truerank.taxonomy",
     "__version__": "truerank.version",
+    "choose_threshold": "truerank.threshold",
     "evaluate": "truerank.evaluation",
+    "verify": "truerank.verification",
 }
 
 

@@ -8,20 +8,20 @@ more than sorting the row. The counts are the same integers.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from truerank.engine import kernels
 from truerank.engine.counts import Counts, TieGroups
 from truerank.engine.crew import Crew, Take, Tile
 from truerank.engine.filter import Buffers, Filter, Thresholds
-from truerank.engine.watch import Audience
+from truerank.engine.watch import Apart, Audience
+from truerank.engine.workspace import Workspace
 from truerank.errors import ExactnessError
 from truerank.relevance import View
 from truerank.space import Distances, Rows, Space
@@ -54,11 +54,19 @@ def begin_counts(space: Space, rows: Rows, view: View) -> tuple[Counts, Rows]:
 
 
 def count_block(
-    space: Space, rows: Rows, view: View, tiles: list[Tile], crew: Crew, way: Filter | None = None
+    space: Space,
+    rows: Rows,
+    view: View,
+    tiles: list[Tile],
+    crew: Crew,
+    way: Filter | None = None,
+    audience: Audience | None = None,
 ) -> TieGroups:
-    """Few relevant items: their distances first, then every tile counted against them."""
+    """Few relevant items, or none: their distances first, then every tile counted against them."""
     total, candidates = begin_counts(space, rows, view)
     add = _exactly(space, rows) if way is None else _filtered(way, rows, total)
+    if audience is not None:
+        add = _watched(space, rows, audience, Apart(view.exclusions.pairs(rows, view.items)))
 
     def work(take: Take, finished: Callable[[Tile], None]) -> Counts:
         counts = total.empty_copy()
@@ -93,6 +101,17 @@ def _exactly(space: Space, rows: Rows) -> Add:
     return add
 
 
+def _watched(space: Space, rows: Rows, audience: Audience, apart: Apart) -> Add:
+    distances = space.block(rows)
+
+    def add(counts: Counts, tile: Tile, buffers: Buffers | None) -> None:
+        near = distances(*tile)
+        kernels.count_tile(near, counts.offsets, counts.distance, counts.between, counts.equal)
+        audience.see(rows, near, apart, first=tile[0])
+
+    return add
+
+
 def _filtered(way: Filter, rows: Rows, frame: Counts) -> Add:
     thresholds = Thresholds(frame, rows, way.single)
     left = way.single.queries(rows)
@@ -110,20 +129,6 @@ def _filtered(way: Filter, rows: Rows, frame: Counts) -> Add:
                 way.add_exact(rows, counts, first, last, *tile, guard)
 
     return add
-
-
-class Workspace:
-    """Large arrays by name, used again for block after block: fresh memory is slow to touch."""
-
-    def __init__(self) -> None:
-        self._held: dict[str, npt.NDArray[Any]] = {}
-
-    def take(self, name: str, shape: tuple[int, ...], dtype: type) -> npt.NDArray[Any]:
-        """An array of this shape with anything in it."""
-        size = math.prod(shape)
-        if name not in self._held or len(self._held[name]) < size:
-            self._held[name] = np.empty(size, dtype)
-        return self._held[name][:size].reshape(shape)
 
 
 def whole_rows(space: Space, rows: Rows, tiles: list[Tile], workspace: Workspace) -> Distances:
@@ -145,19 +150,21 @@ def count_rows(
 ) -> TieGroups:
     """Few relevant items, or none, and watchers that look at whole rows."""
     distances = whole_rows(space, rows, tiles, workspace)
-    audience.matrix(rows, distances)
     pairs = view.block(rows)
     relevant, excluded = pairs.relevant, pairs.excluded
     mates = distances[relevant.query, relevant.item]
     held, one = np.unique(relevant.query, return_index=True)
     _check_pairs(space, rows[held], relevant.item[one], mates[one])
     counts = Counts.frame(relevant.query, mates, pairs.grade, len(rows), view.grades)
-    distances[excluded.query, excluded.item] = np.inf
-    kernels.count_tile(distances, counts.offsets, counts.distance, counts.between, counts.equal)
     gone = np.bincount(excluded.query, minlength=len(rows))
-    groups = counts.tie_groups(space.gallery - gone)
-    audience.ranked(rows, distances, groups)
-    return groups
+
+    @cache
+    def groups() -> TieGroups:
+        kernels.count_tile(distances, counts.offsets, counts.distance, counts.between, counts.equal)
+        return counts.tie_groups(space.gallery - gone)
+
+    audience.see(rows, distances, Apart(excluded), groups=groups)
+    return groups()
 
 
 def sort_rows(
@@ -173,8 +180,6 @@ def sort_rows(
     The result lies in the workspace.
     """
     distances = whole_rows(space, rows, tiles, workspace)
-    if audience is not None:
-        audience.matrix(rows, distances)
     grade = view.grade_rows(rows)
     excluded = view.exclusions.pairs(rows, view.items)
     grade[excluded.query, excluded.item] = 0
@@ -212,7 +217,7 @@ def sort_rows(
     else:
         distance = np.sort(distances, axis=1)[owner, before]
     ranked = replace(ranked, distance=distance)
-    audience.ranked(rows, distances, ranked)
+    audience.see(rows, distances, Apart(excluded), groups=lambda: ranked)
     return ranked
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from truerank.engine.counts import TieGroups
-from truerank.engine.watch import Audience
+from truerank.engine.watch import Apart, Audience
 from truerank.relevance import BlockPairs
 from truerank.space import Rows, Space
 
@@ -20,8 +20,6 @@ def count_block(
 ) -> TieGroups:
     """Tie groups of these queries from fully sorted rows of distances."""
     distances = space.block(rows)(0, space.gallery)
-    if audience is not None:
-        audience.matrix(rows, distances)
     excluded = np.zeros(distances.shape, bool)
     excluded[pairs.excluded.query, pairs.excluded.item] = True
     grade = np.zeros(distances.shape, np.int64)
@@ -54,6 +52,5 @@ def count_block(
         np.concatenate(distance),
     )
     if audience is not None:
-        distances[excluded] = np.inf
-        audience.ranked(rows, distances, groups)
+        audience.see(rows, distances, Apart(pairs.excluded), groups=lambda: groups)
     return groups
