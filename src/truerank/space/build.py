@@ -43,6 +43,8 @@ def build(
     queries: Array,
     gallery: Array | None = None,
     columns: Rows | None = None,
+    *,
+    threads: int | None = None,
 ) -> Space:
     """The space of this distance.
 
@@ -52,6 +54,7 @@ def build(
     queries : (Q, d) embeddings, or the (Q, G) matrix for "precomputed" and "similarity"
     gallery : (G, d) embeddings; None if the queries are their own gallery
     columns : gallery rows that take part; None for all
+    threads : most threads that round rows; a few by default
     """
     if distance in ("precomputed", "similarity"):
         return _given(distance, queries, columns)
@@ -60,6 +63,8 @@ def build(
         sides.append(_Side("gallery", gallery, columns))
     elif columns is not None:
         sides.append(_Side("embeddings", queries, columns))
+    for side in sides:
+        side.threads = min(_THREADS, threads or _THREADS)
     space = _BUILDERS[distance](sides)
     space.query_digests, space.gallery_digests = sides[0].rounded, sides[-1].rounded
     return space
@@ -75,6 +80,7 @@ class _Side:
         self.rounded: Digests = []
         self.inexact = False
         self.zero_rows = 0
+        self.threads = 1
 
     def chunks(self, limit: int | None) -> Iterator[tuple[slice, npt.NDArray[np.float64]]]:
         """Finite float64 rows; a larger magnitude than 2^limit is refused."""
@@ -178,10 +184,10 @@ def _round_rows(
         side.note_rounding(rows, inexact)
         return _digests(np.column_stack([rounded.integers, rounded.exponent]))
 
-    with ThreadPoolExecutor(_THREADS) as pool:
+    with ThreadPoolExecutor(side.threads) as pool:
         ahead: deque[Future[Digests]] = deque()
         for where, rows in side.chunks(limit):
-            if len(ahead) > _THREADS:
+            if len(ahead) > side.threads:
                 side.rounded += ahead.popleft().result()
             ahead.append(pool.submit(convert, where, rows))
         for waiting in ahead:
