@@ -126,9 +126,7 @@ class Workspace:
         return self._held[name][:size].reshape(shape)
 
 
-def whole_rows(
-    space: Space, rows: Rows, tiles: list[Tile], workspace: Workspace
-) -> Distances:
+def whole_rows(space: Space, rows: Rows, tiles: list[Tile], workspace: Workspace) -> Distances:
     """These queries against the whole gallery, in the workspace."""
     tile = space.block(rows)
     distances = workspace.take("distances", (len(rows), space.gallery), np.float64)

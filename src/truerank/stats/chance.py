@@ -6,6 +6,8 @@ query. Queries with as many mates of each grade among as many candidates share i
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 
@@ -26,7 +28,7 @@ def chance_per_query(
     """Expected value of every query under random order; all of them must have a mate."""
     if not len(totals):
         return np.empty(0)
-    distinct, number = np.unique(np.column_stack([totals, candidates]), axis=0, return_inverse=True)
+    distinct, number = _distinct_rows(np.column_stack([totals, candidates]))
     graded = np.ascontiguousarray(distinct[:, :-1])
     size = np.ascontiguousarray(distinct[:, -1])
     entry = definition(metric)
@@ -35,3 +37,16 @@ def chance_per_query(
     assert entry.per_query is not None
     expected = entry.per_query(TieGroups.single(graded, size), metric, scale)[1]
     return np.asarray(expected[number.ravel()], np.float64)
+
+
+def _distinct_rows(table: Integers) -> tuple[Integers, Integers]:
+    """Distinct rows and the number of each row's; counts that fit are packed into one integer."""
+    radix = [int(column.max()) + 1 for column in table.T]
+    if math.prod(radix) >= 1 << 62:
+        distinct, number = np.unique(table, axis=0, return_inverse=True)
+        return distinct, number.ravel()
+    packed = np.zeros(len(table), np.int64)
+    for column, size in zip(table.T, radix, strict=True):
+        packed = packed * size + column
+    _, first, number = np.unique(packed, return_index=True, return_inverse=True)
+    return table[first], number
