@@ -53,7 +53,9 @@ def accepts(case: Case, distance: Fraction, tau: Fraction) -> bool:
     if kind == "euclidean":  # squared
         return distance <= tau * tau
     if kind == "similarity":
-        return -distance >= tau
+        return -distance >= Fraction(float(tau))
+    if kind == "precomputed":
+        return distance <= Fraction(float(tau))
     return distance <= tau
 
 

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from truerank import compat, datasets, engine, integrations, losses, metrics
+    from truerank import compat, datasets, engine, integrations, losses, metrics, training
     from truerank.errors import ExactnessError, InputError, TruerankWarning
     from truerank.evaluation import evaluate
     from truerank.result import Result, Score
@@ -30,6 +30,7 @@ __all__ = [
     "integrations",
     "losses",
     "metrics",
+    "training",
 ]
 
 _HOME = {

@@ -36,54 +36,67 @@ class Checkpoint:
 
     INTERVAL = 60.0
     """Seconds from one writing to the next, or twenty times as long as writing takes."""
+    WORTH = 5.0
+    """Seconds of work from which on an interrupted evaluation leaves a checkpoint."""
 
     def __init__(
         self, path: str | os.PathLike[str] | None = None, identity: dict[str, str] | None = None
     ) -> None:
         self._path = None if path is None else Path(path)
         self._identity = identity or {}
-        self._held: dict[str, Array] = {}
+        self._held: dict[str, dict[str, Array]] = {}
         self._stored: dict[str, Array] = {}
         self._wait = self.INTERVAL
-        self._written = time.monotonic()
+        self._begun = self._written = time.monotonic()
         if self._path is not None:
             check_writable(self._path)
             if self._path.exists():
                 self._stored = self._read(self._path)
 
-    def keep(self, name: str, array: Array) -> None:
-        """Write this array from now on; it is filled with what the file holds under this name."""
-        self._held[name] = array
-        stored = self._stored.pop(name, None)
-        if stored is None:
-            return
-        if stored.shape != array.shape or stored.dtype != array.dtype:
-            raise InputError(f"{self._path} is a damaged checkpoint: delete it to start anew.")
-        array[...] = stored
-
-    def keep_all(self, key: str, arrays: dict[str, Array]) -> None:
-        """Keep several arrays that belong together."""
+    def restore(self, key: str, arrays: dict[str, Array]) -> None:
+        """Fill these arrays with what the file held under this key."""
         for name, array in arrays.items():
-            self.keep(f"{key}/{name}", array)
+            stored = self._stored.pop(f"{key}/{name}", None)
+            if stored is None:
+                continue
+            if stored.shape != array.shape or stored.dtype != array.dtype:
+                raise InputError(f"{self._path} is a damaged checkpoint: delete it to start anew.")
+            array[...] = stored
 
-    def drop_all(self, key: str) -> None:
-        """No longer write what was kept under this key."""
-        self._held = {n: a for n, a in self._held.items() if not n.startswith(f"{key}/")}
+    def hold(self, key: str, arrays: dict[str, Array]) -> None:
+        """From now on these arrays belong together and may be written at any time."""
+        self._held[key] = arrays
+
+    def release(self, key: str) -> None:
+        """From now on they are in flux, or of no more use, and are not written."""
+        self._held.pop(key, None)
 
     def due(self) -> bool:
         """Whether it is time to write."""
         return self._path is not None and time.monotonic() - self._written >= self._wait
 
     def save(self) -> None:
-        """Write everything now."""
+        """Write what is held."""
         if self._path is None:
             return
         started = time.monotonic()
         header = json.dumps({"format": FORMAT, **self._identity}).encode()
+        arrays = {
+            f"{key}/{name}": array
+            for key, arrays in self._held.items()
+            for name, array in arrays.items()
+        }
         with atomic_path(self._path) as partial, partial.open("wb") as file:
-            np.savez(file, header=np.frombuffer(header, np.uint8), **self._held)  # type: ignore[arg-type]
+            np.savez(file, header=np.frombuffer(header, np.uint8), **arrays)  # type: ignore[arg-type]
         self._written = time.monotonic()
         self._wait = max(self.INTERVAL, 20 * (self._written - started))
+
+    def abandon(self) -> None:
+        """The evaluation was stopped: write what is held, unless starting anew is as quick."""
+        if self._path is not None and (
+            self._path.exists() or time.monotonic() - self._begun >= self.WORTH
+        ):
+            self.save()
 
     def remove(self) -> None:
         """The evaluation is complete."""

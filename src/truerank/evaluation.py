@@ -7,6 +7,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy.typing as npt
 
 from truerank import engine
 from truerank.arrays import as_array, as_matrix
+from truerank.checkpoint import Checkpoint
 from truerank.errors import InputError, TruerankWarning
 from truerank.metrics import registry
 from truerank.metrics.registry import Metric
@@ -54,6 +56,7 @@ def evaluate(
     confidence: float | None = None,
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> Result:
     """Score embeddings by exact, tie-proof ranking metrics.
 
@@ -101,6 +104,9 @@ def evaluate(
         nothing that is computed depends on a seed.
     progress : callable, optional
         Called as progress(pairs done, pairs in all) from time to time.
+    checkpoint : path, optional
+        A file that holds the counts so far, written every minute and on an interrupt and removed
+        at the end. If it exists, the same evaluation goes on from there; another one's is refused.
 
     Returns
     -------
@@ -148,6 +154,7 @@ def evaluate(
         device=device,
         threads=threads,
         progress=progress,
+        checkpoint=checkpoint,
     )
 
 
@@ -162,6 +169,7 @@ def evaluate_task(
     device: str = "auto",
     threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> Result:
     """Score the rows (and gallery items) of a task; both are in the task's order."""
     started = time.perf_counter()
@@ -188,9 +196,20 @@ def evaluate_task(
     if not task.leave_one_out and items is not None and not task.excludes_pairs:
         _refuse_queries_in_gallery(task, space)
     probe(space)
+    kept = Checkpoint()
+    if checkpoint is not None:
+        kept = Checkpoint(checkpoint, _identity(task, space, chosen))
     scores, findings = score(
-        task, space, chosen, average=average, device=device, threads=threads, progress=progress
+        task,
+        space,
+        chosen,
+        average=average,
+        device=device,
+        threads=threads,
+        progress=progress,
+        checkpoint=kept,
     )
+    kept.remove()
     if "auc" in scores and scores["auc"].value < 0.5:
         warnings.warn(
             "pairs of one class are farther apart than pairs of two (AUC below 0.5): similarity "
@@ -216,6 +235,7 @@ def evaluate_task(
         "ties": findings.ties,
         "hierarchy": findings.hierarchy,
         "severity": None if findings.severity is None else findings.severity.to_dict(),
+        "consistency": None if findings.consistency is None else findings.consistency.to_dict(),
         "task_digest": task.digest,
         "device": device,
         "seconds": round(time.perf_counter() - started, 3),
@@ -226,7 +246,27 @@ def evaluate_task(
         provenance=provenance,
         attributes=_attributes(task),
         severity=findings.severity,
+        curves=findings.curves,
+        first_mates=findings.first_mates,
+        consistency=findings.consistency,
     )
+
+
+def _identity(task: Task, space: Space, metrics: list[Metric]) -> dict[str, str]:
+    """What counts depend on. Unlike the digests of a result, these see the order of rows."""
+    labels, rows = blake2b(task.digest.encode(), digest_size=16), blake2b(digest_size=16)
+    for _, records in task.records():
+        labels.update("\n".join(records).encode())
+    rows.update(space.facts.input_digest.encode())
+    for digests in (space.query_digests, space.gallery_digests):
+        rows.update(b"".join(digests))
+    return {
+        "version of truerank": __version__,
+        "distance": space.facts.distance,
+        "set of embeddings": rows.hexdigest(),
+        "task": labels.hexdigest(),
+        "choice of metrics": " ".join(map(str, metrics)),
+    }
 
 
 def _choose(task: Task, metrics: Iterable[str] | str | None) -> list[Metric]:

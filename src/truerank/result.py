@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,10 @@ from truerank import tables
 from truerank.errors import InputError, UnknownMetricError
 from truerank.metrics.average import class_mean, mean
 from truerank.severity import Severity
+
+if TYPE_CHECKING:
+    from truerank.curves import Curve, FirstMates
+    from truerank.metrics.consistency import Consistency
 
 __all__ = ["Attribute", "PerQuery", "Result", "Score"]
 
@@ -162,6 +166,9 @@ class Result(Mapping[str, Score]):
         provenance: Mapping[str, Any] | None = None,
         attributes: Mapping[str, Attribute] | None = None,
         severity: Severity | None = None,
+        curves: Mapping[str, Curve] | None = None,
+        first_mates: FirstMates | None = None,
+        consistency: Consistency | None = None,
     ) -> None:
         self._scores = dict(scores)
         self.skipped = dict(skipped or {})
@@ -169,6 +176,9 @@ class Result(Mapping[str, Score]):
         self.provenance = dict(provenance or {})
         self._attributes = dict(attributes or {})
         self._severity = severity
+        self._curves = dict(curves or {})
+        self._first_mates = first_mates
+        self._consistency = consistency
 
     def __getitem__(self, metric: str) -> Score:
         if metric in self._scores:
@@ -234,6 +244,38 @@ class Result(Mapping[str, Score]):
             if (found.codes == code).any()
         }
 
+    def curve(self, name: str, *, ranks: int = 100) -> Curve:
+        """A curve as a mapping from column names to arrays.
+
+        "cmc" (rank, and hit@rank with its tie bounds) comes with every result evaluated here;
+        "roc" and "det" with a verification metric, "dir" (over far) with dir, "mrp", "mvp", "mrep"
+        and "mfr" (over tau) with a metric of GOM.
+
+        Examples
+        --------
+        >>> import truerank
+        >>> r = truerank.evaluate([[0., 1], [0, 2], [1, 0], [1, 1]], ["a", "a", "b", "b"])
+        >>> r.curve("cmc", ranks=2)["lower"].tolist()
+        [0.75, 1.0]
+        """
+        if name == "cmc" and self._first_mates is not None:
+            if isinstance(ranks, bool) or not isinstance(ranks, int) or ranks < 1:
+                raise InputError(f"The 'ranks' parameter must be an int >= 1. Got {ranks!r}.")
+            return self._first_mates.cmc(ranks)
+        if name not in self._curves:
+            known = [*(["cmc"] if self._first_mates is not None else []), *self._curves]
+            hint = f"there are {', '.join(known)}" if known else "a result read back has none"
+            raise InputError(
+                f"this result has no curve {name!r}; {hint}; evaluate with a metric of its family."
+            )
+        return self._curves[name]
+
+    def consistency(self) -> Consistency:
+        """Where OPIS was taken, its noise floor, and the classes from worst to best served."""
+        if self._consistency is None:
+            raise InputError("this result has no opis that was evaluated here; ask for the metric.")
+        return self._consistency
+
     def severity(self) -> Severity:
         """Top-1 errors by the level that query and found item share (labels of several levels)."""
         if self._severity is None:
@@ -274,7 +316,16 @@ class Result(Mapping[str, Score]):
                 reason=None if counts.any() else "no query of this part has a mate",
             )
         own = {"queries": int(chosen.sum()), "no_mate": {}, "ties": {"queries": 0, "groups": 0}}
-        facts = self.provenance | own | {"hierarchy": None, "severity": None, "part": True}
+        facts = (
+            self.provenance
+            | own
+            | {
+                "hierarchy": None,
+                "severity": None,
+                "consistency": None,
+                "part": True,
+            }
+        )
         return Result(scores, provenance=facts if self.provenance else {})
 
     def to_dict(self, per_query: bool = True) -> dict[str, Any]:

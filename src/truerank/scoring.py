@@ -16,11 +16,14 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank import engine
+from truerank.checkpoint import Checkpoint
+from truerank.curves import Curve, FirstMates, from_evidence
 from truerank.engine.counts import TieGroups
 from truerank.errors import InputError
 from truerank.evidence import Evidence
 from truerank.metrics import hierarchy, registry
 from truerank.metrics.average import class_mean, mean
+from truerank.metrics.consistency import Consistency
 from truerank.metrics.registry import Metric, Scale
 from truerank.relevance import GradeView, TreeView, View
 from truerank.result import PerQuery, Score
@@ -45,6 +48,9 @@ class Findings:
     ties: dict[str, int] = field(default_factory=lambda: {"queries": 0, "groups": 0})
     hierarchy: dict[str, Any] | None = None
     severity: Severity | None = None
+    curves: dict[str, Curve] = field(default_factory=dict)
+    first_mates: FirstMates | None = None
+    consistency: Consistency | None = None
 
 
 @dataclass
@@ -81,6 +87,31 @@ class Pass:
     scale: Scale
     columns: list[Column] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        queries = self.view.queries
+        self.seen = np.zeros(queries, bool)
+        """Queries whose row of every column and of the arrays below is filled."""
+        self.ties = np.zeros(queries, np.int64)
+        self.nearest = np.zeros(queries, np.int64)
+        self.monotone = np.ones(queries, bool)
+        self.findable = np.zeros(queries, bool)
+        self.first = np.zeros((3, queries), np.int64)
+        """Items before the tie group of the nearest mate, in it, and mates in it."""
+
+    @property
+    def finest(self) -> int:
+        """The grade of an item with the query's own label."""
+        return self.view.grades if isinstance(self.view, TreeView) else 1
+
+    def state(self) -> dict[str, npt.NDArray[Any]]:
+        """Everything that fills up in the pass, by name."""
+        names = ("seen", "ties", "nearest", "monotone", "findable", "first")
+        state = {name: getattr(self, name) for name in names}
+        for number, column in enumerate(self.columns):
+            for name in ("values", "totals", "candidates"):
+                state[f"{name}-{number}"] = getattr(column, name)
+        return state
+
 
 def score(
     task: Task,
@@ -91,6 +122,7 @@ def score(
     device: str,
     threads: int | None,
     progress: Callable[[int, int], None] | None,
+    checkpoint: Checkpoint,
 ) -> tuple[dict[str, Score], Findings]:
     """Every metric's score, by its string."""
     measured = [metric for metric in metrics if registry.definition(metric).measure is not None]
@@ -108,28 +140,44 @@ def score(
     findings = Findings()
     threads = threads or engine.available_cores()
     work = [int((p.view.mates > 0).sum()) * space.gallery for p in passes]
-    with ThreadPoolExecutor(threads) as pool:
-        for number, current in enumerate(passes):
-            before = sum(work[:number])
-            tick = None
-            if progress is not None:
-                tick = _shifted(progress, before, sum(work))
-            watching = evidence if number == 0 else None
-            grade = _depth(task) if isinstance(current.view, TreeView) else 1
-            blocks = engine.tie_groups(
-                current.view,
-                space,
-                device=device,
-                threads=threads,
-                progress=tick,
-                keep=False,
-                watchers=() if watching is None else watching.watchers,
-                grade=grade,
-                rankings=True,
-            )
-            if watching is not None:
-                blocks = _taken(blocks, watching, grade)
-            _fill(task, current, blocks, findings, pool, threads, first=number == 0)
+    if evidence is not None:  # its watchers see every query
+        work[0] = task.queries * space.gallery
+    for number, current in enumerate(passes):
+        if evidence is None or number > 0:  # what watchers have seen is not kept: they start anew
+            checkpoint.restore(f"pass-{number}", current.state())
+            checkpoint.hold(f"pass-{number}", current.state())
+    try:
+        with ThreadPoolExecutor(threads) as pool:
+            for number, current in enumerate(passes):
+                before = sum(work[:number])
+                tick = None
+                if progress is not None:
+                    tick = _shifted(progress, before, sum(work))
+                watching = evidence if number == 0 else None
+                blocks = engine.tie_groups(
+                    current.view,
+                    space,
+                    device=device,
+                    threads=threads,
+                    progress=tick,
+                    keep=False,
+                    checkpoint=checkpoint,
+                    seen=current.seen,
+                    watchers=() if watching is None else watching.watchers,
+                    grade=current.finest,
+                    rankings=True,
+                )
+                if watching is not None:
+                    blocks = _taken(blocks, watching, current.finest)
+                _fill(task, current, blocks, findings, pool, threads, checkpoint)
+    except BaseException:
+        checkpoint.abandon()
+        raise
+    findings.first_mates = FirstMates(*passes[0].first[:, passes[0].first[-1] > 0])
+    findings.ties = {
+        "queries": int(np.count_nonzero(passes[0].ties)),
+        "groups": int(passes[0].ties.sum()),
+    }
     scored = {c.metric: _score(c, task, average) for p in passes for c in p.columns}
     scores = {}
     for metric in metrics:
@@ -139,6 +187,9 @@ def score(
         else:
             assert evidence is not None
             scores[str(metric)] = measure(evidence, metric)
+    if evidence is not None:
+        findings.curves = from_evidence(evidence)
+        findings.consistency = evidence.consistency
     return scores, findings
 
 
@@ -227,22 +278,22 @@ def _fill(
     findings: Findings,
     pool: ThreadPoolExecutor,
     threads: int,
-    *,
-    first: bool,
+    checkpoint: Checkpoint,
 ) -> None:
     depth = _depth(task)
     whole = current.view.grades == depth > 1 and not current.scale.judged
-    nearest = np.zeros(task.queries, np.int64)
-    monotone = np.ones(task.queries, bool)
-    findable = np.zeros(task.queries, bool)
-    mixed = np.zeros(task.queries, np.int64)
 
     def look(block: Integers, groups: Any) -> None:
         """Everything that is wanted of these queries; other threads have other queries."""
-        parts: dict[int, tuple[Integers, Any]] = {0: (np.arange(len(groups)), groups)}
+        on_gpu = not isinstance(groups, TieGroups)
+        everything = (np.arange(len(groups)), groups)
+        parts: dict[int, tuple[Integers, Any]] = {0: everything}
+        for grade in {current.finest, *(column.grade for column in current.columns)} - {0}:
+            graded = on_gpu or groups.graded.shape[1] > 1
+            parts[grade] = groups.at_least(grade) if graded else everything
+        chosen, some = parts[current.finest]
+        current.first[:, block[chosen]] = some.first()
         for column in current.columns:
-            if column.grade not in parts:
-                parts[column.grade] = groups.at_least(column.grade)
             chosen, some = parts[column.grade]
             if not len(some):
                 continue
@@ -255,34 +306,37 @@ def _fill(
                 column.values[:, rows] = some.values(column.metric, column.scale, per_query)
             column.totals[rows] = some.totals
             column.candidates[rows] = some.candidates
-        on_gpu = not isinstance(groups, TieGroups)
-        if not on_gpu:
-            mixed[block] = groups.per_query(groups.ambiguous.astype(np.int64))
+        if not on_gpu:  # rankings there have no ties
+            current.ties[block] = groups.per_query(groups.ambiguous.astype(np.int64))
         if whole:
-            nearest[block] = groups.nearest_level() if on_gpu else Severity.nearest_level(groups)
-            monotone[block] = hierarchy.monotone(groups.totals)
-            findable[block] = groups.totals[:, -1] > 0
+            level = groups.nearest_level() if on_gpu else Severity.nearest_level(groups)
+            current.nearest[block] = level
+            current.monotone[block] = hierarchy.monotone(groups.totals)
+            current.findable[block] = groups.totals[:, -1] > 0
 
     for block, groups in blocks:
-        on_gpu = not isinstance(groups, TieGroups)
-        if on_gpu or len(groups.size) < _PARALLEL_GROUPS or threads == 1:
+        if not isinstance(groups, TieGroups):
             look(block, groups)
+            current.seen[block] = True
             continue
-        share = np.linspace(0, len(groups.size), threads + 1)
-        cuts = np.unique(np.searchsorted(groups.offsets, share)).tolist()
+        cuts = [0, len(groups)]
+        if len(groups.size) >= _PARALLEL_GROUPS and threads > 1:
+            share = np.linspace(0, len(groups.size), threads + 1)
+            cuts = np.unique(np.searchsorted(groups.offsets, share)).tolist()
         work = [
             pool.submit(look, block[start:stop], groups.part(start, stop))
             for start, stop in pairwise(cuts)
         ]
         for part in work:
             part.result()
-    if first:
-        findings.ties = {"queries": int((mixed > 0).sum()), "groups": int(mixed.sum())}
+        current.seen[block] = True
+        if checkpoint.due():
+            checkpoint.save()
     if whole and task.levels is not None and getattr(current.view, "lowest", 1) == 1:
         counted = current.view.mates > 0
-        share_falling = float(np.mean(~monotone[counted])) if counted.any() else 0.0
-        findings.hierarchy = {"levels": task.levels.names, "non_monotone_share": share_falling}
-        findings.severity = Severity.of(task, nearest, findable)
+        falling = float(np.mean(~current.monotone[counted])) if counted.any() else 0.0
+        findings.hierarchy = {"levels": task.levels.names, "non_monotone_share": falling}
+        findings.severity = Severity.of(task, current.nearest, current.findable)
 
 
 # -- what it amounts to -----------------------------------------------------------------------

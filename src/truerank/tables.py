@@ -96,6 +96,8 @@ def summary(result: Result) -> list[str]:
             )
         if facts["severity"] is not None:
             lines.append(_severity(facts["severity"]))
+        if facts.get("consistency") is not None:
+            lines.append(_consistency(facts["consistency"]))
         merged = facts["distance"]["merged_rows"]
         if merged:
             lines.append(
@@ -116,6 +118,18 @@ def summary(result: Result) -> list[str]:
     lines += [f"{score.metric}: {score.reason}." for score in result.values() if score.reason]
     lines += [f"Skipped {name}: {reason}." for name, reason in result.skipped.items()]
     return lines
+
+
+def _consistency(facts: dict[str, Any]) -> str:
+    worst = ", ".join(one["label"] for one in facts["worst"][:3])
+    left_out = ""
+    if facts["left_out"]:
+        left_out = f" ({facts['left_out']:,} without a pair of their own left out)"
+    return (
+        f"OPIS compares {facts['classes']:,} classes{left_out} at thresholds from "
+        f"{facts['low']:.4g} to {facts['high']:.4g}; noise alone gives about "
+        f"{percent(facts['noise'])}; served worst: {worst}."
+    )
 
 
 def _severity(facts: dict[str, Any]) -> str:

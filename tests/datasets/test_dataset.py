@@ -33,6 +33,13 @@ def test_repr_counts():
     )
 
 
+def test_repr_of_nothing_and_of_missing_labels():
+    assert repr(small().subset([])) == "Dataset('small', 0 images, coarse: 0, fine: 0)"
+    labels = np.array(["a", None, "a"], object)
+    data = Dataset("holes", np.zeros((3, 1, 1), np.uint8), labels, ("letter",))
+    assert repr(data) == "Dataset('holes', 3 images, letter: 2)"
+
+
 def test_is_frozen_and_pickles():
     data = small()
     with pytest.raises(AttributeError):

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import sys
+import warnings
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from PIL import Image
 
 from truerank.datasets.images import ImageArray, ImageFiles, ImageRows, as_images, decode
@@ -108,8 +112,8 @@ def test_cmyk(tmp_path, suffix):
 
 
 def test_sixteen_bits_are_scaled_and_not_cut_off(tmp_path):
-    deep = np.array([[0, 257, 32896, 65535]], np.uint16)
-    assert saved(tmp_path, Image.fromarray(deep))[0, :, 0].tolist() == [0, 1, 128, 255]
+    deep = np.array([[0, 128, 129, 257, 32896, 65535]], np.uint16)
+    assert saved(tmp_path, Image.fromarray(deep))[0, :, 0].tolist() == [0, 0, 1, 1, 128, 255]
 
 
 def test_missing_file(tmp_path):
@@ -140,6 +144,36 @@ def test_cut_off_file(tmp_path, suffix):
         decode(path)
 
 
+@pytest.fixture(scope="module")
+def sound_files(tmp_path_factory) -> dict[str, bytes]:
+    folder = tmp_path_factory.mktemp("sound")
+    noise = np.random.default_rng(1).integers(0, 256, (12, 9, 3), np.uint8)
+    for suffix in ("jpg", "png", "webp", "gif", "bmp", "tif"):
+        Image.fromarray(noise).save(folder / f"noise.{suffix}")
+    return {path.suffix: path.read_bytes() for path in folder.iterdir()}
+
+
+@given(data=st.data())
+def test_a_damaged_file_is_an_image_or_an_input_error(data, sound_files, tmp_path_factory):
+    suffix = data.draw(st.sampled_from(sorted(sound_files)))
+    content = bytearray(sound_files[suffix])
+    for place in data.draw(st.lists(st.integers(0, len(content) - 1), max_size=8)):
+        content[place] = data.draw(st.integers(0, 255))
+    path = tmp_path_factory.getbasetemp() / f"damaged{suffix}"
+    path.write_bytes(content[: data.draw(st.integers(0, len(content)))])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Pillow's own, about odd sizes and metadata
+        try:
+            image = decode(path)
+        except InputError as error:
+            complaint = str(error)
+        else:
+            assert image.dtype == np.uint8
+            assert image.shape[2:] == (3,)
+            return
+    assert str(path) in complaint
+
+
 def test_without_pillow(monkeypatch):
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
     with pytest.raises(InputError, match=r"needs Pillow: pip install 'truerank\[train\]'"):
@@ -161,6 +195,14 @@ def test_files_are_read_when_asked_for(tmp_path):
     with pytest.raises(TypeError, match="by an int"):
         images[0:1]
     assert np.array_equal(pickle.loads(pickle.dumps(images))[1], CORNERS)
+
+
+def test_paths_need_not_be_ascii(tmp_path):
+    for name in ("Vögel/ø.png", os.fsdecode(b"raw-\xff.png")):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        Image.fromarray(CORNERS).save(tmp_path / name)
+        assert np.array_equal(ImageFiles([name], tmp_path)[0], CORNERS)
+        assert ImageFiles([tmp_path / name]).path(0) == str(tmp_path / name)
 
 
 def test_arrays():

@@ -170,6 +170,7 @@ def test_images_without_a_folder(tmp_path):
         ("path,label\na.png,\n", "column 'label' of .* is empty in row 0"),
         ("path,label\na.png,1\ngone.png,2\n", "lists gone.png, which is not in"),
         ("path,label,split\na.png,1,\n", "column 'split' of .* is empty in row 0"),
+        ("path,label,Label\na.png,1,2\n", "names a column twice"),
         ("a.png,1\n", "none is called label"),
         ("", "is empty"),
     ],
@@ -188,6 +189,16 @@ def test_other_tables(tmp_path):
     assert "cannot be read as Parquet" in refusal("table", tmp_path / "list.parquet")
     assert "is a folder" in refusal("table", tmp_path)
     assert "No such file" in refusal("table", tmp_path / "gone.csv")
+
+
+def test_a_label_that_is_not_a_number_is_missing(tmp_path):
+    import pyarrow as arrow
+    import pyarrow.parquet as parquet
+
+    table = arrow.table({"path": ["a.png", "a.png"], "label": [1.0, float("nan")]})
+    parquet.write_table(table, tmp_path / "list.parquet")
+    assert "column 'label'" in refusal("table", tmp_path / "list.parquet")
+    assert "is empty in row 1" in refusal("table", tmp_path / "list.parquet")
 
 
 def test_parquet_without_pyarrow(tmp_path, monkeypatch):

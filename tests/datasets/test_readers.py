@@ -273,7 +273,7 @@ TABLE = {
     "label": ["007", "8", "9"],
     "camera": [1, 2, 1],
     "id": ["i", "j", "j"],
-    "split": ["train", "query", "gallery"],
+    "split": ["train", "Query", "gallery "],
 }
 
 
@@ -304,6 +304,12 @@ def test_table(tmp_path, suffix):
         "train": [0], "query": [1], "gallery": [2],
     }  # fmt: skip
     assert all(is_colour(image, number) for number, image in enumerate(data.images))
+
+
+def test_numbers_beside_text_become_text(tmp_path):
+    columns = {"path": TABLE["path"], "level1": ["x", "x", "y"], "label": [3, 4, 5]}
+    data = datasets.read("table", write_table(tmp_path, columns, ".parquet"))
+    assert data.labels.tolist() == [["x", "3"], ["x", "4"], ["y", "5"]]
 
 
 def test_table_with_path_and_label_alone(tmp_path):

@@ -108,13 +108,14 @@ def numbers(example: Example) -> list[int]:
     return [CLASSES.index(label) for label in example.paths[:, -1].tolist()]
 
 
-def _over_pairs(definition: Callable[..., float]) -> Callable[[Any, Example, dict[str, Any]], float]:
+Definition = Callable[[Any, Example, dict[str, Any]], float]
+
+
+def _over_pairs(definition: Callable[..., float]) -> Definition:
     return lambda loss, example, options: definition(lists(example), **options)
 
 
-def _with_proxies(
-    definition: Callable[..., float], proxies: Callable[[Any], Any]
-) -> Callable[[Any, Example, dict[str, Any]], float]:
+def _with_proxies(definition: Callable[..., float], proxies: Callable[[Any], Any]) -> Definition:
     return lambda loss, example, options: definition(
         example.rows.tolist(), numbers(example), proxies(loss), **options
     )
@@ -125,22 +126,21 @@ def _margin(loss: Any, example: Example, options: dict[str, Any]) -> float:
 
 
 def _mined_multi_similarity(loss: Any, example: Example, options: dict[str, Any]) -> float:
-    everything = lists(example)
     epsilon = options.pop("epsilon")
+    every, hard = lists(example), lists(example)
 
-    class HardPairs(oracles.Lists):
-        def positives(self, query: int) -> list[int]:
-            wrong = [self.score(query, n) for n in super(HardPairs, self).negatives(query)]
-            found = super().positives(query)
-            return [p for p in found if wrong and self.score(query, p) < max(wrong) + epsilon]
+    def scores(query: int, items: list[int]) -> list[float]:
+        return [every.score(query, item) for item in items]
 
-        def negatives(self, query: int) -> list[int]:
-            right = [self.score(query, p) for p in super(HardPairs, self).positives(query)]
-            found = super().negatives(query)
-            return [n for n in found if right and self.score(query, n) > min(right) - epsilon]
+    def hard_positives(query: int) -> list[int]:
+        most = max(scores(query, every.negatives(query)), default=-2) + epsilon
+        return [p for p in every.positives(query) if every.score(query, p) < most]
 
-    hard = HardPairs.__new__(HardPairs)
-    hard.__dict__.update(everything.__dict__)
+    def hard_negatives(query: int) -> list[int]:
+        least = min(scores(query, every.positives(query)), default=2) - epsilon
+        return [n for n in every.negatives(query) if every.score(query, n) > least]
+
+    hard.positives, hard.negatives = hard_positives, hard_negatives
     return oracles.multi_similarity(hard, **options)
 
 
@@ -192,7 +192,7 @@ def _columns(loss: Any) -> Any:
     return loss.inner.W.T.tolist()
 
 
-ORACLES: dict[str, Callable[[Any, Example, dict[str, Any]], float]] = {
+ORACLES: dict[str, Definition] = {
     "contrastive": _over_pairs(oracles.contrastive),
     "triplet": _over_pairs(oracles.triplet),
     "proxy_nca": _with_proxies(oracles.proxy_nca, lambda loss: loss.proxies.tolist()),
@@ -211,9 +211,7 @@ ORACLES: dict[str, Callable[[Any, Example, dict[str, Any]], float]] = {
     "n_pairs": _over_pairs(oracles.n_pairs),
     "tuplet_margin": _over_pairs(oracles.tuplet_margin),
     "proxy_nca_plus_plus": _with_proxies(oracles.proxy_nca, lambda loss: loss.proxies.tolist()),
-    "proxy_anchor": _with_proxies(
-        oracles.proxy_anchor, lambda loss: loss.inner.proxies.tolist()
-    ),
+    "proxy_anchor": _with_proxies(oracles.proxy_anchor, lambda loss: loss.inner.proxies.tolist()),
     "smooth_ap": _over_pairs(oracles.smooth_ap),
     "recall_at_k": _over_pairs(oracles.recall_at_k),
     "sup_ap": _over_pairs(oracles.sup_ap),

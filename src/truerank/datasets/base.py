@@ -121,10 +121,10 @@ class Dataset:
         return len(self.images)
 
     def __repr__(self) -> str:
-        columns = self.labels.reshape(len(self), -1).T
+        columns = [self.labels] if self.labels.ndim == 1 else list(self.labels.T)
         parts = [repr(self.name), count(len(self), "image")]
         for name, column in zip(self.level_names, columns, strict=True):
-            parts.append(f"{name}: {len(np.unique(column)):,}")
+            parts.append(f"{name}: {len(set(column.tolist())):,}")
         parts += [f"{name}: {len(rows):,}" for name, rows in self.splits.items()]
         return f"Dataset({', '.join(parts)})"
 

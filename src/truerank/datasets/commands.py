@@ -57,8 +57,10 @@ def list_all() -> None:
     for entry in ENTRIES.values():
         where = "your disk"
         if entry.fetched:
-            there = RECIPES[entry.name].file().is_file()
-            where = "in the cache" if there else f"data get {entry.name}"
+            file = RECIPES[entry.name].file()
+            where = f"data get {entry.name}"
+            if file.is_file():
+                where = f"in the cache, {file.stat().st_size / 1e6:.1f} MB"
         rows.append((entry.name, where, entry.title, entry.licence or "your own"))
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     for row in rows:

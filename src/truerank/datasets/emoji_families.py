@@ -27,6 +27,7 @@ __all__ = [
     "FAMILIES",
     "PACKAGES",
     "build_emoji_families",
+    "check_renderer",
     "emoji_families_file",
     "read_emoji_families",
 ]
@@ -182,15 +183,22 @@ def _svg(icons: dict[str, Any], name: str) -> str:
     )
 
 
-def _render(svg: str) -> npt.NDArray[np.uint8]:
-    """An icon on white."""
+def check_renderer() -> None:
+    """Refuse to begin what could not be finished."""
     try:
-        import PIL.Image
-        import resvg_py
+        import PIL.Image  # noqa: F401
+        import resvg_py  # noqa: F401
     except ImportError as error:
         raise InputError(
             "drawing the emoji needs resvg-py and Pillow: pip install 'truerank[data]'."
         ) from error
+
+
+def _render(svg: str) -> npt.NDArray[np.uint8]:
+    """An icon on white."""
+    import PIL.Image
+    import resvg_py
+
     png = resvg_py.svg_to_bytes(svg_string=svg, background="#ffffff", skip_system_fonts=True)
     with PIL.Image.open(io.BytesIO(bytes(png))) as picture:
         return np.array(picture.convert("RGB"), np.uint8)

@@ -29,6 +29,8 @@ class Recipe:
     packages: tuple[Package, ...]
     file: Callable[[], Path]
     build: Callable[[Mapping[str, Path], Progress | None], dict[str, npt.NDArray[Any]]]
+    check: Callable[[], None] = lambda: None
+    """Complains if building needs something that is not installed."""
 
 
 RECIPES = {
@@ -37,6 +39,7 @@ RECIPES = {
         emoji_families.PACKAGES,
         emoji_families.emoji_families_file,
         emoji_families.build_emoji_families,
+        emoji_families.check_renderer,
     ),
 }
 
@@ -83,6 +86,7 @@ def get(
             f"cannot make the cache folder {file.parent}: {error.strerror or error}; set "
             "TRUERANK_CACHE to another."
         ) from error
+    recipe.check()
     check_writable(file)
     with tempfile.TemporaryDirectory(prefix="truerank-") as folder:
         if sources:

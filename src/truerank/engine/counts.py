@@ -112,6 +112,12 @@ class TieGroups:
         offsets = np.concatenate([[0], np.cumsum(count)])
         return replace(few, offsets=offsets, candidates=self.candidates)
 
+    def first(self) -> Integers:
+        """(3, queries): items before each query's nearest group, in it, and relevant ones in it."""
+        at = self.offsets[:-1]
+        relevant = self.graded[at].sum(axis=1, dtype=np.int64)
+        return np.stack([self.before[at], self.size[at], relevant])
+
     def part(self, start: int, stop: int) -> TieGroups:
         """The queries start to stop."""
         groups = slice(self.offsets[start], self.offsets[stop])

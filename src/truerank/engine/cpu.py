@@ -62,7 +62,7 @@ def count_block(
 
     def work(take: Take, finished: Callable[[Tile], None]) -> Counts:
         counts = total.empty_copy()
-        buffers = None if way is None else Buffers(FILTER_ROWS, tiles[0][1])
+        buffers = None if way is None else way.buffers(FILTER_ROWS, tiles[0][1])
         while (tile := take()) is not None:
             add(counts, tile, buffers)
             finished(tile)
@@ -100,7 +100,7 @@ def _filtered(way: Filter, rows: Rows, frame: Counts) -> Add:
 
     def add(counts: Counts, tile: Tile, buffers: Buffers | None) -> None:
         assert buffers is not None
-        right = way.single.items(*tile)
+        right = way.single.items(*tile, buffers.right)
         for first in range(0, len(rows), FILTER_ROWS):
             last = min(first + FILTER_ROWS, len(rows))
             if way.pays:

@@ -1,8 +1,8 @@
 """A crew: threads that share a list of tiles, can stop between two tiles, and lose nothing.
 
 Tiles and a worker function come in; what each worker made of the tiles it took is handed on. When a
-checkpoint is due, or on an interrupt, every thread completes the tile it is in, and what has been
-counted is written down.
+checkpoint is due, or on an interrupt, every thread completes the tile it is in, and the checkpoint
+holds what has been counted.
 """
 
 from __future__ import annotations
@@ -47,26 +47,29 @@ class Crew:
     ) -> None:
         """Run `work(take, finished)` in the threads until every tile has been taken.
 
-        `merge` adds an outcome to the arrays of the state, which the checkpoint holds under `key`.
-        Tiles that it had counted already are not handed out again.
+        `merge` adds an outcome to the arrays of the state, which the checkpoint holds under `key`
+        whenever no thread is at work. Tiles counted before an interrupt are not handed out again.
         """
         is_open = np.ones(len(tiles), bool)
-        self.checkpoint.keep_all(key, state | {"open": is_open})
+        state = state | {"open": is_open}
+        self.checkpoint.restore(key, state)
         ahead = deque(tile for tile, left in zip(tiles, is_open, strict=True) if left)
         already = sum(map(pairs, tiles)) - sum(map(pairs, ahead))
         if already:
             self.tick(already)
         while ahead:
+            self.checkpoint.release(key)
             outcomes, stopped = self._share(ahead, work, pairs)
             for outcome in outcomes:
                 merge(outcome)
-            if stopped is not None or self.checkpoint.due():
-                left_over = set(ahead)
-                is_open[:] = [tile in left_over for tile in tiles]
-                self.checkpoint.save()
+            left_over = set(ahead)
+            is_open[:] = [tile in left_over for tile in tiles]
+            self.checkpoint.hold(key, state)
             if stopped is not None:
                 raise stopped
-        self.checkpoint.drop_all(key)
+            if self.checkpoint.due():
+                self.checkpoint.save()
+        self.checkpoint.release(key)
 
     def _share(
         self,
@@ -85,18 +88,22 @@ class Crew:
             except IndexError:
                 return None
 
-        workers = [
-            self.pool.submit(work, take, done.append) for _ in range(min(self.threads, len(ahead)))
-        ]
-        pending = set(workers)
-        while pending:
-            try:
-                pending = wait(pending, timeout=0.1).not_done
-                failed = any(worker.exception() for worker in workers if worker.done())
-                closed = closed or failed or self.checkpoint.due()
-                while done and stopped is None:
-                    self.tick(pairs(done.popleft()))
-            except BaseException as error:
-                closed = True
-                stopped = stopped or error
+        try:
+            workers = [
+                self.pool.submit(work, take, done.append)
+                for _ in range(min(self.threads, len(ahead)))
+            ]
+            pending = set(workers)
+            while pending:
+                try:
+                    pending = wait(pending, timeout=0.1).not_done
+                    failed = any(worker.exception() for worker in workers if worker.done())
+                    closed = closed or failed or self.checkpoint.due()
+                    while done and stopped is None:
+                        self.tick(pairs(done.popleft()))
+                except BaseException as error:
+                    closed = True
+                    stopped = stopped or error
+        finally:
+            closed = True  # whatever happened, no thread begins another tile
         return [worker.result() for worker in workers], stopped

@@ -24,6 +24,8 @@ Integers = npt.NDArray[np.int64]
 CELLS = 4
 """Cells of the table for each cut: most cells hold none or one."""
 MOST_CELLS = 1 << 22
+SHORT = 4
+"""Up to this many cuts in a cell are looked at one by one."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class Cuts:
     """Distinct thresholds; cell c of the table holds those from start[c] to start[c + 1]."""
 
     at: Distances
-    start: Integers
+    start: npt.NDArray[np.int32]
     low: float
     scale: float
 
@@ -47,7 +49,7 @@ class Cuts:
         scale = scale if scale < np.inf else 0.0
         # Rounding is monotone: a cut in an earlier cell than a distance is smaller than it.
         cell = np.minimum((at - low) * scale, cells).astype(np.int64)
-        start = np.searchsorted(cell, np.arange(cells + 2))
+        start = np.searchsorted(cell, np.arange(cells + 2)).astype(np.int32)
         return Cuts(at, start, low, scale)
 
     def __len__(self) -> int:
@@ -92,18 +94,16 @@ def _tally(
             d = row[item]
             if d == np.inf:
                 continue
-            x = (d - low) * scale
-            cell = 0
-            if x >= limit:
-                cell = cells
-            elif x > 0.0:
-                cell = int(x)
+            cell = int(min(max((d - low) * scale, 0.0), limit))
             first = start[cell]
             last = start[cell + 1]
-            while first < last:
-                middle = (first + last) // 2
-                if at[middle] < d:
-                    first = middle + 1
-                else:
-                    last = middle
+            if first < last:
+                while first + SHORT < last:
+                    middle = (first + last) // 2
+                    if at[middle] < d:
+                        first = middle + 1
+                    else:
+                        last = middle
+                while first < last and at[first] < d:
+                    first += 1
             mine[first] += 1

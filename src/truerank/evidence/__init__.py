@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fractions import Fraction
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +17,13 @@ import numpy.typing as npt
 from truerank import engine
 from truerank.engine.counts import TieGroups
 from truerank.engine.cuts import largest_float
-from truerank.engine.watch import Nearest, Watcher
-from truerank.evidence.pooled import Pooled
+from truerank.engine.watch import Extent, Nearest, Watcher
+from truerank.evidence.axis import Axis
+from truerank.evidence.classes import ClassTally, cells
+from truerank.evidence.consistency import Formula, Utilities, measure
+from truerank.evidence.gom import Gom
+from truerank.evidence.peaks import Peak, peaks
+from truerank.evidence.pooled import Pooled, quantile_range
 from truerank.evidence.positives import Positives
 from truerank.metrics import registry
 from truerank.metrics.average import class_mean, mean
@@ -25,12 +31,18 @@ from truerank.metrics.registry import Metric
 from truerank.space import Distances, Space
 from truerank.task import Task
 
+if TYPE_CHECKING:
+    from truerank.metrics.consistency import Consistency
+
 __all__ = ["Evidence"]
 
 Reals = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 SAMPLED_ROWS = 512
 """Queries, and items, whose distances foretell where quantiles of all distances lie."""
+MOST_BREAKPOINTS = 50_000_000
+"""Integrals over thresholds are exact up to this many pairs, and bracketed beyond."""
+HIGHEST = ("mrep_max", "mvp_max", "tau_max")
 SMALL = 1 << 22
 """Up to this many pairs a sample is not worth its while."""
 
@@ -47,7 +59,9 @@ class Evidence:
         average: str,
         device: str,
         threads: int | None,
+        seed: int = 0,
     ) -> None:
+        self.seed = seed
         self.task, self.space, self._average = task, space, average
         self._device, self._threads = device, threads
         self.metrics = list(metrics)
@@ -59,10 +73,18 @@ class Evidence:
         ranks = {int(m.option("rank") or 1) for m in self.metrics if m.name == "dir"}
         self.hits = {rank: np.full((3, task.queries), np.nan) for rank in sorted(ranks)}
         """By rank: lower, expected and upper of whether a relevant item is among the first."""
+        self.gom: dict[str, Gom | str] = {}
+        """By scale: what was seen of GOM, or why it is not defined."""
+        self._peaks: dict[str, list[Peak]] = {}
+        self._plan_gom()
         self.pooled: Pooled | None = None
         if families & {"verification", "consistency"}:
             self.pooled = self._pool()
             self.watchers += self.pooled.watchers
+        self._class_tally = self._plan_classes()
+        self._utilities: dict[tuple[object, ...], Utilities | None] = {}
+        self.consistency: Consistency | None = None
+        """Where OPIS was taken first, and what stands beside it."""
 
     def take(self, rows: npt.NDArray[np.int64], groups: TieGroups) -> None:
         """The tie groups, by the finest label, of queries that have a mate."""
@@ -72,6 +94,96 @@ class Evidence:
         assert hit is not None
         for rank, table in self.hits.items():
             table[:, rows] = hit(groups, Metric("hit", rank), registry.Scale(np.ones(1)))
+
+    # -- GOM ----------------------------------------------------------------------------------
+
+    def _plan_gom(self) -> None:
+        asked = [m for m in self.metrics if registry.definition(m).family == "gom"]
+        for scale in sorted({metric.option("scale") or "fixed" for metric in asked}):
+            some = [m for m in asked if (m.option("scale") or "fixed") == scale]
+            axis = self._axis(scale)
+            if axis is None:
+                self.gom[scale] = (
+                    "not defined: thresholds of GOM lie in [0, 1], which these distances leave; "
+                    "ask for scale=minmax"
+                )
+                continue
+            integrals = [
+                m.option("integral") for m in some if m.name == "mrep" and not m.option("tau")
+            ]
+            small = self.pairs <= MOST_BREAKPOINTS
+            self.gom[scale] = Gom(
+                axis,
+                self.task.queries,
+                self.space.gallery,
+                exact="exact" in integrals or (None in integrals and small),
+                bracketed=None in integrals and not small,
+                limits=[int(m.option("b") or 3000) for m in some if m.name in ("mfr", "tau_nz")],
+                taus=[Fraction(m.option("tau") or 0) for m in some if m.option("tau")],
+                peaks=any(m.name in HIGHEST for m in some),
+            )
+        self.watchers += [gom for gom in self.gom.values() if isinstance(gom, Gom)]
+
+    def peaks(self, scale: str) -> list[Peak]:
+        """Where mVP and mReP are highest."""
+        gom = self.gom[scale]
+        assert isinstance(gom, Gom)
+        if scale not in self._peaks:
+            self._peaks[scale] = peaks(gom, self.sweep)
+        return self._peaks[scale]
+
+    def _axis(self, scale: str) -> Axis | None:
+        if scale == "minmax":
+            extent = Extent()
+            self.sweep([extent])
+            low, high = extent.ends
+            return Axis(low, (high - low) or 1.0)
+        if self.space.unit_scale is None:
+            return None
+        return Axis(0.0, 1 / self.space.unit_scale)
+
+    # -- classes ------------------------------------------------------------------------------
+
+    def _plan_classes(self) -> ClassTally | None:
+        """Cells around the default range, where a sample can foretell it."""
+        asked = [m for m in self.metrics if m.name == "opis" and not m.option("frr")]
+        if not asked or self.task.levels is None or not len(self.sample) or not self.positives:
+            return None
+        text = asked[0].option("far") or registry.entry("opis").defaults["far"]
+        ends = [quantile_range(self.sample, float(part)) for part in text.split(":")]
+        classes = len(np.unique(self.task.query_codes))
+        tally = ClassTally(self.task, self.positives, cells(ends[0][0], ends[1][1], classes))
+        self.watchers += tally.watchers
+        return tally
+
+    def formula(self, metric: Metric) -> Formula:
+        """Which utility OPIS is asked to compare."""
+        weight = Fraction(metric.option("c") or 1)
+        positive = 0.5 if self.task.leave_one_out else 1.0
+        return Formula(
+            float(weight * weight),
+            positive if metric.option("utility") == "precision" else 0.0,
+            metric.option("mean") == "pooled",
+        )
+
+    def utilities(self, metric: Metric, low: float, high: float) -> Utilities | None:
+        """The classes between two distances."""
+        exact = metric.option("integral") == "exact" or self.pairs <= MOST_BREAKPOINTS
+        formula = self.formula(metric)
+        key = (low, high, formula, exact)
+        if key not in self._utilities:
+            self._utilities[key] = measure(
+                self.task,
+                self.space,
+                self.positives,
+                low,
+                high,
+                formula,
+                exact=exact,
+                seen=None if self._class_tally is None else self._class_tally.table(),
+                sweep=self.sweep,
+            )
+        return self._utilities[key]
 
     # -- queries ------------------------------------------------------------------------------
 

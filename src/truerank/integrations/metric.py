@@ -17,8 +17,9 @@ from torch import Tensor
 
 from truerank.errors import InputError
 from truerank.evaluation import evaluate
-from truerank.metrics.registry import DEFAULT
+from truerank.metrics import registry
 from truerank.result import Result
+from truerank.space import DISTANCES
 
 try:
     from torchmetrics import Metric
@@ -81,12 +82,20 @@ class RetrievalMetric(Metric):
     ) -> None:
         super().__init__(**options)
         if dtype not in (torch.float32, torch.float64):
-            raise InputError(f"The 'dtype' parameter must be float32 or float64. Got {dtype}.")
+            raise InputError(
+                f"The 'dtype' parameter must be float32 or float64. Got {dtype} instead."
+            )
         if isinstance(levels, bool) or not isinstance(levels, int) or levels < 1:
             raise InputError(f"The 'levels' parameter must be an int >= 1. Got {levels!r} instead.")
         if isinstance(metrics, str):
             raise InputError(f"metrics must be a list of strings. Got {metrics!r} instead.")
-        self.metrics = tuple(DEFAULT if metrics is None else metrics)
+        if distance not in DISTANCES:
+            raise InputError(
+                f"The 'distance' parameter must be one of {', '.join(DISTANCES)}. "
+                f"Got {distance!r} instead."
+            )
+        chosen = registry.parse_all(list(registry.DEFAULT if metrics is None else metrics))
+        self.metrics = tuple(str(metric) for metric in chosen)
         self.distance, self.levels, self.kept_dtype = distance, levels, dtype
         self.result: Result | None = None
         # Flat, so that a process without a single sample holds arrays of the shape of all others.
@@ -131,10 +140,10 @@ class RetrievalMetric(Metric):
     def compute(self) -> dict[str, Tensor]:
         """The scores by metric string; the whole Result is then `self.result`."""
         ids = dim_zero_cat(self.ids).cpu().numpy()
-        rows = dim_zero_cat(self.embeddings).cpu().numpy().reshape(len(ids), -1)
-        labels = dim_zero_cat(self.labels).cpu().numpy().reshape(len(ids), self.levels)
         if not len(ids):
             raise InputError("nothing was seen yet; call update before compute.")
+        rows = dim_zero_cat(self.embeddings).cpu().numpy().reshape(len(ids), -1)
+        labels = dim_zero_cat(self.labels).cpu().numpy().reshape(len(ids), self.levels)
         kept = _each_once(ids, labels, rows)
         paths = labels[kept] if self.levels > 1 else labels[kept, 0]
         self.result = evaluate(

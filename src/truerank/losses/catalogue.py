@@ -473,7 +473,7 @@ _ENTRIES = (
         "tcm_prime",
         "TCM'",
         what="tcm without the indicator: all pairs pull, also those on the right side.",
-        formula="mean_{S+} (m+ - s) + mean_{S-} (s - m-); with denominator=\"hard\" the sums are "
+        formula='mean_{S+} (m+ - s) + mean_{S-} (s - m-); with denominator="hard" the sums are '
         "divided by the numbers of offending pairs, as Eq. 17 is printed",
         when="To see what the indicator does.",
         citation=f"{ZHANG_2024}, A.2.3",
@@ -498,6 +498,7 @@ _ENTRIES = (
         search={"alpha": Range(0.5, 5.0), **HAPPIER_SEARCH},
         own_lr=LR,
         needs=PROXIES,
+        needs_nothing_if={"cluster_weight": 0},
     ),
     _embedding(
         "happier_f",
@@ -513,6 +514,7 @@ _ENTRIES = (
         search={"alpha": Range(1.0, 10.0), **HAPPIER_SEARCH},
         own_lr=LR,
         needs=PROXIES,
+        needs_nothing_if={"cluster_weight": 0},
     ),
     _embedding(
         "happier_sum_wap",
@@ -529,6 +531,7 @@ _ENTRIES = (
         search=HAPPIER_SEARCH,
         own_lr=LR,
         needs=PROXIES,
+        needs_nothing_if={"cluster_weight": 0},
     ),
     _classification(
         "csl",

@@ -6,14 +6,19 @@ built, so that a protocol or a page can read the entries anywhere.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from importlib import import_module
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from truerank.errors import InputError
+
+if TYPE_CHECKING:
+    import torch
+
+    from truerank.losses.base import Loss
 
 __all__ = [
     "Choice",
@@ -71,13 +76,15 @@ class Entry:
     """Where to search the learning rate of its own parameters; None if it has none."""
     needs: tuple[str, ...] = ()
     """Parameters without a default; classes=, the labels themselves, may replace num_classes."""
+    needs_nothing_if: Mapping[str, Any] = field(default_factory=dict)
+    """Parameters with which it learns no vectors, so that nothing is needed."""
     takes_references: bool = True
     normalizes: bool = True
     """Whether the length of an embedding is without effect."""
     source: str = "truerank"
 
     def __post_init__(self) -> None:
-        for name in ("defaults", "search"):
+        for name in ("defaults", "search", "needs_nothing_if"):
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
 
     @property
@@ -114,7 +121,7 @@ def entry(name: str) -> Entry:
     return found
 
 
-def get(name: str, **parameters: Any) -> Any:
+def get(name: str, **parameters: Any) -> Loss:
     """Build a loss: a torch module with the call form of pytorch-metric-learning's.
 
     Parameters
@@ -146,14 +153,14 @@ def get(name: str, **parameters: Any) -> Any:
     missing = [one for one in known.needs if one not in parameters]
     if "classes" in parameters and "num_classes" in missing:
         missing.remove("num_classes")
-    if "cluster_weight" in parameters and parameters["cluster_weight"] == 0:
-        missing = []
-    if missing:
+    free = any(parameters.get(key) == value for key, value in known.needs_nothing_if.items())
+    if missing and not free:
         raise InputError(
             f"{known.name} needs {' and '.join(f'{one}=' for one in missing)}, "
             "because it learns a vector for each class."
         )
-    return _build(known.build, {**known.defaults, **parameters})
+    loss: Loss = _build(known.build, {**known.defaults, **parameters})
+    return loss
 
 
 def miners() -> list[str]:
@@ -161,7 +168,7 @@ def miners() -> list[str]:
     return list(_catalogue().MINERS)
 
 
-def miner(name: str, **parameters: Any) -> Any:
+def miner(name: str, **parameters: Any) -> Callable[..., Any]:
     """Build a miner: miner(embeddings, labels, ref_emb=None, ref_labels=None) gives indices."""
     catalogue = _catalogue()
     key = _canonical(name)
@@ -173,17 +180,20 @@ def miner(name: str, **parameters: Any) -> Any:
             raise InputError(
                 _unknown(f"parameter of {known.name}", parameter, sorted(known.defaults))
             )
-    return _build(known.build, {**known.defaults, **parameters})
+    built: Callable[..., Any] = _build(known.build, {**known.defaults, **parameters})
+    return built
 
 
-def sum_over_levels(loss: Any) -> Any:
+def sum_over_levels(loss: torch.nn.Module | Sequence[torch.nn.Module]) -> Loss:
     """The same binary loss at every level of (N, L) labels, summed; or one loss for each level."""
-    return _build("composition:SumOverLevels", {"loss": loss})
+    summed: Loss = _build("composition:SumOverLevels", {"loss": loss})
+    return summed
 
 
-def with_miner(loss: Any, miner: Any) -> Any:
+def with_miner(loss: torch.nn.Module, miner: Callable[..., Any]) -> Loss:
     """A loss over what the miner chooses in each batch."""
-    return _build("composition:Mined", {"loss": loss, "miner": miner})
+    mined: Loss = _build("composition:Mined", {"loss": loss, "miner": miner})
+    return mined
 
 
 def _build(target: str, parameters: Mapping[str, Any]) -> Any:

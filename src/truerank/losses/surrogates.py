@@ -1,11 +1,12 @@
 """Smooth bounds of the Heaviside step, from which rank losses are built.
 
 In: x = s_j - s_k, how far item j is ahead of item k. `ahead` is an upper bound for what should not
-be ahead, `behind` a lower bound for what should be; both are 1 and 0 far away, or beyond.
+be ahead, `behind` a lower bound for what should be.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -41,8 +42,7 @@ class Ahead:
     def __call__(self, x: Tensor) -> Tensor:
         offset = self.offset
         if offset is None:
-            delta = torch.tensor(self.delta / self.temperature, dtype=torch.float64)
-            offset = float(torch.sigmoid(delta)) + self.start
+            offset = 1 / (1 + math.exp(-self.delta / self.temperature)) + self.start
         curve = torch.sigmoid(x / self.temperature) + self.start * (x > 0)
         return torch.where(x > self.delta, self.rho * (x - self.delta) + offset, curve)
 

@@ -25,6 +25,7 @@ __all__ = [
     "harmonic_sums",
     "harmonic_table",
     "hierarchical_precision",
+    "precision_sums",
     "set_intersection",
     "settle_gains",
     "settle_overlaps",
@@ -306,6 +307,34 @@ def average_precision(
             float(divisor[q]),
             0.0,
         )
+
+
+@kernel
+def precision_sums(
+    offsets: Any, before: Any, size: Any, relevant: Any, high: Any, low: Any, out: Any
+) -> None:
+    """out[:, g] = lower, expected, upper of the sum of precisions over the groups up to g."""
+    for q in range(offsets.size - 1):
+        worst = worst_low = mean = mean_low = best = best_low = 0.0
+        n = 0
+        for g in range(offsets[q], offsets[q + 1]):
+            k = before[g]
+            t = size[g]
+            m = relevant[g]
+            part, part_low = run(n, k, m, high, low)
+            best, best_low = add(best, best_low, part, part_low)
+            if t > m:
+                part, part_low = run(n, k + t - m, m, high, low)
+                worst, worst_low = add(worst, worst_low, part, part_low)
+                part, part_low = tied(n, k, t, m, t, high, low)
+                mean, mean_low = add(mean, mean_low, part, part_low)
+            else:
+                worst, worst_low = add(worst, worst_low, part, part_low)
+                mean, mean_low = add(mean, mean_low, part, part_low)
+            n += m
+            out[0, g] = worst
+            out[2, g] = best
+            out[1, g] = min(max(mean, worst), best)
 
 
 @kernel

@@ -1,7 +1,8 @@
 """From the user's arrays to a Space: read in chunks, check every number, round to the grid.
 
 Memory-mapped input is never held as a whole: only its integer rows are (int32, or int64 for
-cityblock and hamming).
+cityblock and hamming). Rows that do not fit into memory are rounded once, into a temporary file:
+every block of queries reads the whole gallery, and rounding costs more than reading.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from truerank.space.base import Facts, Rows, Space
 from truerank.space.elementwise import Cityblock, Hamming
 from truerank.space.given import Given
 from truerank.space.inner import Cosine, Dot, Euclidean, GridRows, SquaredDistance
+from truerank.storage import room
 
 __all__ = ["DISTANCES", "build"]
 
@@ -32,9 +34,8 @@ DISTANCES = ("cosine", "euclidean", "dot", "cityblock", "hamming", "precomputed"
 Array = npt.NDArray[Any]
 Digests = list[bytes]
 _CHUNK_NUMBERS = 1 << 19
-"""In a chunk of rows: with what is made on the way, it stays near the cache."""
 _THREADS = min(8, os.cpu_count() or 1)
-"""That round rows, a chunk each; most of the time they need no lock of the interpreter."""
+"""That read, check and round a chunk each."""
 
 
 def build(
@@ -178,7 +179,7 @@ def _round_rows(
     rounding: Callable[[npt.NDArray[np.float64]], tuple[GridRows, bool]],
     limit: int | None,
 ) -> GridRows:
-    integers = np.empty((side.count, side.dimension), np.int32)
+    integers = room((side.count, side.dimension), np.int32)
     exponent = np.zeros(side.count, np.int32)
     zero = np.zeros(side.count, bool)
 
@@ -239,7 +240,7 @@ def _cityblock(sides: list[_Side]) -> Space:
     exponent = 0 if exponent == -10_000 else exponent
     grids = []
     for side in sides:
-        integers = np.empty((side.count, side.dimension), np.int64)
+        integers = room((side.count, side.dimension), np.int64)
         for where, rows in side.chunks(grid.LARGEST_EXPONENT):
             integers[where], inexact = grid.cityblock_grid(rows, exponent)
             side.note_rounding(rows, inexact)
@@ -264,7 +265,7 @@ def _hamming(sides: list[_Side]) -> Space:
     )
     grids: list[npt.NDArray[Any]] = []
     for side in sides:
-        integers = np.empty((side.count, side.dimension), np.int32 if bits else np.int64)
+        integers = room((side.count, side.dimension), np.int32 if bits else np.int64)
         for where, rows in side.chunks(None):
             integers[where] = rows
             side.rounded += _digests(integers[where])
@@ -285,7 +286,9 @@ def _given(distance: str, matrix: Array, columns: Rows | None) -> Space:
     for _, rows in side.chunks(None):
         digest.update((rows + 0.0).data)
     facts = Facts(distance, "as given", input_digest=digest.hexdigest())
-    return Given(matrix, -1.0 if distance == "similarity" else 1.0, columns, facts)
+    space = Given(matrix, -1.0 if distance == "similarity" else 1.0, columns, facts)
+    space.query_digests = space.gallery_digests = []
+    return space
 
 
 _BUILDERS = {

@@ -46,8 +46,8 @@ class Given(Space):
         return distances * self._sign
 
     def raw(self, threshold: Fraction) -> Fraction:
-        """See Space."""
-        return threshold * int(self._sign)
+        """See Space: the threshold becomes a float64, as the entries are."""
+        return Fraction(float(threshold)) * int(self._sign)
 
     def linear(self, distances: Distances) -> Distances:
         """As given, similarities with their sign turned."""

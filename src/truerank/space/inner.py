@@ -35,6 +35,7 @@ from truerank.space import kernels
 from truerank.space.base import Distances, Facts, Rows, Space
 from truerank.space.grid import SCALED_BITS, UNIT_BITS
 from truerank.space.single import MOST_DIMENSIONS, SinglePrecision
+from truerank.storage import fits
 
 __all__ = ["Cosine", "Dot", "Euclidean", "GridRows", "SquaredDistance"]
 
@@ -104,6 +105,7 @@ class SquaredDistance(_InnerProductSpace):
         super().__init__(queries, gallery, facts)
         self._lock = Lock()
         self._widened: Distances | None = None
+        self._widened_rows = 0
 
     def block(self, rows: Rows) -> Callable[[int, int], Distances]:
         """See Space."""
@@ -119,13 +121,15 @@ class SquaredDistance(_InnerProductSpace):
         return tile
 
     def _right_rows(self, start: int, stop: int) -> Distances:
-        """[-2 y^, 1, n] of these items; a gallery that is small enough is widened only once."""
-        if self.gallery * (self.dimension + 2) > KEPT_NUMBERS:
+        """[-2 y^, 1, n] of these items; a small gallery is kept once it is asked for again."""
+        size = self.gallery * (self.dimension + 2)
+        if size > KEPT_NUMBERS or not fits(8 * size):
             return self._widen(start, stop)
         with self._lock:
-            if self._widened is None:
+            self._widened_rows += stop - start
+            if self._widened is None and self._widened_rows > self.gallery:
                 self._widened = self._widen(0, self.gallery)
-        return self._widened[start:stop]
+        return self._widen(start, stop) if self._widened is None else self._widened[start:stop]
 
     def _widen(self, start: int, stop: int) -> Distances:
         right = np.ones((stop - start, self.dimension + 2))

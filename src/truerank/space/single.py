@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["SinglePrecision"]
+from truerank.storage import fits
+
+__all__ = ["MOST_DIMENSIONS", "SinglePrecision"]
 
 Singles = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]
@@ -22,8 +24,8 @@ Integers = npt.NDArray[np.int64]
 ROUNDOFF = 2.0**-24
 MOST_DIMENSIONS = 1 << 18
 """Beyond this many terms the bound would leave hardly anything certain."""
-KEPT_NUMBERS = 1 << 25
-"""Rows up to this many numbers (128 MB) are kept in float32 as well."""
+KEPT_BYTES = 1 << 27
+"""Rows of up to 128 MB are kept in float32 as well."""
 
 
 class SinglePrecision:
@@ -52,6 +54,7 @@ class SinglePrecision:
         self._left, self._right = left, right
         self._lock = Lock()
         self._kept: Singles | None = None
+        self._keeps = right.integers.nbytes <= KEPT_BYTES and fits(right.integers.nbytes)
         middle = int(apart) // 2
         squares = [left_square, right_square]
         zeros = [left.zero, right.zero]
@@ -63,7 +66,8 @@ class SinglePrecision:
             slack = max(int(np.abs(square - middle).max()) for square in squares)
         self._query_square = squares[0]
         self._smallest, self._largest = int(squares[1].min()), int(squares[1].max())
-        terms = left.integers.shape[1] + 2
+        self.dimension = left.integers.shape[1]
+        terms = self.dimension + 2
         gamma = terms * ROUNDOFF / (1 - terms * ROUNDOFF)
         self._factor = gamma * math.sqrt(self._largest) * (1 + 2.0**-40)
         self._slack = slack / 2 + 2  # the 2 covers every rounding of the float64 sums below
@@ -73,17 +77,17 @@ class SinglePrecision:
         """Whether the queries are the gallery."""
         return self._left is self._right
 
-    def queries(self, rows: Integers | slice) -> Singles:
+    def queries(self, rows: Integers) -> Singles:
         """Rows of the queries."""
         singles: Singles = self._left.integers[rows].astype(np.float32)
         return singles
 
-    def items(self, start: int, stop: int) -> Singles:
-        """Rows of the gallery; one that is small enough is converted only once."""
+    def items(self, start: int, stop: int, out: Singles) -> Singles:
+        """Rows of the gallery, in `out` or, where it is small enough, from a copy of all."""
         integers = self._right.integers
-        if integers.size > KEPT_NUMBERS:
-            singles: Singles = integers[start:stop].astype(np.float32)
-            return singles
+        if not self._keeps:
+            np.copyto(out[: stop - start], integers[start:stop])
+            return out[: stop - start]
         with self._lock:
             if self._kept is None:
                 self._kept = integers.astype(np.float32)

@@ -6,8 +6,6 @@ query. Queries with as many mates of each grade among as many candidates share i
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import numpy.typing as npt
 
@@ -36,17 +34,14 @@ def chance_per_query(
         return None
     assert entry.per_query is not None
     expected = entry.per_query(TieGroups.single(graded, size), metric, scale)[1]
-    return np.asarray(expected[number.ravel()], np.float64)
+    return np.asarray(expected[number], np.float64)
 
 
 def _distinct_rows(table: Integers) -> tuple[Integers, Integers]:
-    """Distinct rows and the number of each row's; counts that fit are packed into one integer."""
-    radix = [int(column.max()) + 1 for column in table.T]
-    if math.prod(radix) >= 1 << 62:
-        distinct, number = np.unique(table, axis=0, return_inverse=True)
-        return distinct, number.ravel()
-    packed = np.zeros(len(table), np.int64)
-    for column, size in zip(table.T, radix, strict=True):
-        packed = packed * size + column
-    _, first, number = np.unique(packed, return_index=True, return_inverse=True)
+    """The distinct rows, and the number of each row among them; a sort for each column."""
+    number = np.zeros(len(table), np.int64)
+    first = np.zeros(1, np.int64)
+    for column in table.T:
+        joined = number * (int(column.max()) + 1) + column
+        _, first, number = np.unique(joined, return_index=True, return_inverse=True)
     return table[first], number

@@ -35,7 +35,10 @@ def read_table(name: str, root: str | os.PathLike[str]) -> Dataset:
     if file.is_dir():
         raise InputError(f"{name} is read from a .csv, .tsv or .parquet file; {file} is a folder.")
     check_readable(file)
-    columns = {key.strip().lower(): value for key, value in _columns(file).items()}
+    given = _columns(file)
+    columns = {key.strip().lower(): value for key, value in given.items()}
+    if len(columns) < len(given):
+        raise InputError(f"{file} names a column twice: {', '.join(map(repr, given))}.")
     paths = [str(path) for path in _full(file, columns, PATHS, "path")]
     levels = sorted((key for key in columns if re.fullmatch(r"level\d+", key)), key=_number)
     label = _found(file, columns, LABELS)
@@ -53,11 +56,11 @@ def read_table(name: str, root: str | os.PathLike[str]) -> Dataset:
     return Dataset(
         name,
         ImageFiles(paths, folder),
-        labels[0] if len(labels) == 1 else _matrix(labels),
+        labels[0] if len(labels) == 1 else np.stack(labels, axis=1),
         names,
         ids=_array(_full(file, columns, (identity,), identity) if identity else paths),
         groups=_array(_full(file, columns, (group,), group)) if group else None,
-        splits=split_rows(_full(file, columns, (split,), split)) if split else {},
+        splits=split_rows(map(_split_name, _full(file, columns, (split,), split))) if split else {},
     )
 
 
@@ -93,7 +96,7 @@ def _full(file: Path, columns: dict[str, Any], names: tuple[str, ...], what: str
     if key is None:
         raise InputError(f"{file} has no column {what!r}; it has {', '.join(columns)}.")
     cells = list(columns[key])
-    empty = np.flatnonzero([cell is None for cell in cells])
+    empty = np.flatnonzero([cell is None or cell != cell for cell in cells])  # NaN is not itself
     if empty.size:
         raise InputError(f"column {key!r} of {file} is empty in {name_rows(empty)}.")
     return cells
@@ -106,11 +109,8 @@ def _array(cells: list[Any]) -> npt.NDArray[Any]:
     return np.array([str(cell) for cell in cells])
 
 
-def _matrix(columns: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
-    """Columns of one kind side by side: numbers beside text become text."""
-    if any(column.dtype.kind != "i" for column in columns):
-        columns = [column.astype(str) for column in columns]
-    return np.stack(columns, axis=1)
+def _split_name(cell: Any) -> str:
+    return str(cell).strip().lower()
 
 
 def _number(key: str) -> int:

@@ -75,6 +75,11 @@ class Ranked:
             self._grades, self.candidates[queries], self._count, lowest=grade, chosen=queries
         )
 
+    def first(self) -> Integers:
+        """See TieGroups."""
+        ones = np.ones(len(self), np.int64)
+        return np.stack([self.ends[0], ones, ones])
+
     def nearest_level(self) -> Integers:
         """The grade of the first item."""
         return self._home(self._grades[:, 0].to(torch.int64))
