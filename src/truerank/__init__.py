@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from truerank import compat, datasets, engine, metrics
+    from truerank.comparison import Comparison, compare
     from truerank.errors import ExactnessError, InputError, TruerankWarning
     from truerank.evaluation import evaluate
     from truerank.result import Result, Score
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from truerank.version import __version__
 
 __all__ = [
+    "Comparison",
     "ExactnessError",
     "InputError",
     "Result",
@@ -23,6 +25,7 @@ __all__ = [
     "Taxonomy",
     "TruerankWarning",
     "__version__",
+    "compare",
     "compat",
     "datasets",
     "engine",
@@ -31,6 +34,8 @@ __all__ = [
 ]
 
 _HOME = {
+    "Comparison": "truerank.comparison",
+    "compare": "truerank.comparison",
     "ExactnessError": "truerank.errors",
     "InputError": "truerank.errors",
     "TruerankWarning": "truerank.errors",

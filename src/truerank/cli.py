@@ -162,10 +162,21 @@ def commands(context: click.Context) -> None:
     "--device", default="auto", show_default=True, help="auto, cpu, or reference (pure numpy)."
 )
 @click.option("--threads", type=int, help="Number of threads; all cores by default.")
+@click.option("--confidence", type=float, default=0.95, show_default=True, help="Of the intervals.")
+@click.option("--no-intervals", is_flag=True, help="Compute no intervals.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the intervals.")
+@click.option("--adjusted", is_flag=True, help="Show (score - chance)/(best - chance) as well.")
 @click.option("--format", "form", default="table", type=click.Choice(FORMATS), show_default=True)
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the result as JSON.")
 @click.option("--per-query", type=click.Path(path_type=Path), help="Write .csv or .parquet.")
-def evaluate(form: str, output: Path | None, per_query: Path | None, **options: Any) -> None:
+def evaluate(
+    form: str,
+    output: Path | None,
+    per_query: Path | None,
+    no_intervals: bool,
+    adjusted: bool,
+    **options: Any,
+) -> None:
     """Score EMBEDDINGS (.npy, .npz, .pt, .safetensors, .parquet) against labels.
 
     Labels come from a CSV (columns label and optionally group, id, level1, level2, ...), an array
@@ -175,13 +186,52 @@ def evaluate(form: str, output: Path | None, per_query: Path | None, **options: 
 
     inputs = ("embeddings", "labels", "gallery", "gallery_labels", "task_file")
     commandline.check_targets(output, per_query, tuple(options[name] for name in inputs))
+    if no_intervals:
+        options["confidence"] = None
     with progress_bar("ranking") as progress:
         result, names = commandline.evaluate_files(progress=progress, **options)
     if output is not None:
         result.to_json(output)
     if per_query is not None:
         commandline.write_per_query(result, names, per_query)
-    _print_result(result, form)
+    _print_result(result, form, adjusted)
+
+
+@commands.command()
+@click.argument("results", nargs=-1, type=click.Path(path_type=Path))
+@click.option(
+    "--runs",
+    multiple=True,
+    help="A model by several runs that differ in their seed: FILE,FILE,... (repeat per model).",
+)
+@click.option("--names", help="Names of the models, separated by commas: RESULTS, then --runs.")
+@click.option(
+    "-m", "--metrics", help="Such as map@r,hit@10; all that the results share if left out."
+)
+@click.option("--confidence", type=float, default=0.95, show_default=True, help="Of the intervals.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the bootstrap.")
+@click.option(
+    "--format",
+    "form",
+    default="table",
+    type=click.Choice(("table", "json", "markdown", "latex")),
+    show_default=True,
+)
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the JSON as well.")
+def compare(form: str, output: Path | None, **options: Any) -> None:
+    """Compare models by their RESULTS, the JSON files that evaluate -o wrote for one task."""
+    from truerank import commandline
+
+    comparison = commandline.compare_files(output=output, **options)
+    if output is not None:
+        comparison.to_json(output)
+    text = {
+        "table": lambda: f"{comparison}\n",
+        "json": comparison.to_json,
+        "markdown": comparison.to_markdown,
+        "latex": comparison.to_latex,
+    }
+    click.echo(text[form](), nl=False)
 
 
 @commands.command()
@@ -198,26 +248,26 @@ def demo(form: str) -> None:
             click.echo("\n".join(remarks))
 
 
-def _print_result(result: Any, form: str) -> None:
+def _print_result(result: Any, form: str, adjusted: bool = False) -> None:
+    from truerank import tables
+
     text = {
         "json": lambda: result.to_json(per_query=False),
         "csv": result.to_csv,
-        "markdown": result.to_markdown,
-        "latex": result.to_latex,
+        "markdown": lambda: result.to_markdown(adjusted),
+        "latex": lambda: result.to_latex(adjusted),
     }
     if form != "table":
         click.echo(text[form](), nl=False)
         return
     if not sys.stdout.isatty():  # a pipe has no width to which a table could be cut
-        click.echo(str(result))
+        click.echo(tables.as_text(result, adjusted))
         return
     from rich import box
     from rich.console import Console
     from rich.table import Table
 
-    from truerank import tables
-
-    header, rows = tables.cells(result)
+    header, rows = tables.cells(result, adjusted)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for number, name in enumerate(header):
         table.add_column(name, justify="left" if number == 0 else "right", no_wrap=True)

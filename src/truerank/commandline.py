@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from truerank.comparison import Comparison, compare
 from truerank.errors import InputError
 from truerank.evaluation import evaluate
 from truerank.files import Bundle, atomic_path, check_writable, read
@@ -15,7 +16,7 @@ from truerank.result import Result
 from truerank.task import Task
 from truerank.taxonomy import Taxonomy
 
-__all__ = ["check_targets", "evaluate_files", "write_per_query"]
+__all__ = ["check_targets", "compare_files", "evaluate_files", "write_per_query"]
 
 TABLES = (".csv", ".parquet")
 
@@ -100,6 +101,30 @@ def evaluate_files(
         **options,
     )
     return result, None if queries.ids is None else list(queries.ids)
+
+
+def compare_files(
+    *,
+    results: tuple[Path, ...],
+    runs: tuple[str, ...],
+    names: str | None,
+    metrics: str | None,
+    confidence: float,
+    seed: int,
+    output: Path | None,
+) -> Comparison:
+    """The comparison of results in files; each of `runs` lists the files of one model."""
+    models: list[Any] = [*results]
+    for text in runs:
+        models.append([Path(part.strip()) for part in text.split(",") if part.strip()])
+    check_targets(output, None, tuple(results))
+    return compare(
+        *models,
+        names=None if names is None else [name.strip() for name in names.split(",")],
+        metrics=None if metrics is None else _split_metrics(metrics),
+        confidence=confidence,
+        seed=seed,
+    )
 
 
 def _expand(taxonomy: Taxonomy, *sides: Bundle) -> None:

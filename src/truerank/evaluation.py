@@ -21,6 +21,7 @@ from truerank.pairs import Mask
 from truerank.result import Attribute, Result
 from truerank.scoring import score
 from truerank.space import DISTANCES, Space, build, probe
+from truerank.stats.intervals import Request
 from truerank.task import Task
 from truerank.version import __version__
 
@@ -51,7 +52,7 @@ def evaluate(
     unlabelled: str = "error",
     device: str = "auto",
     threads: int | None = None,
-    confidence: float | None = None,
+    confidence: float | None = 0.95,
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> Result:
@@ -94,9 +95,11 @@ def evaluate(
         The compiled engine, or the slow numpy one that defines the truth; the bits are the same.
     threads : int, optional
         Number of threads; all available cores by default.
-    confidence, seed : None, 0
-        Reserved for intervals, which this version does not compute: a confidence is refused, and
-        nothing that is computed depends on a seed.
+    confidence : float, optional
+        Of the interval around each score; None for no intervals. In leave-one-out it is for the
+        expectation over new data sets of the same design, otherwise conditional on this gallery.
+    seed : int
+        Of what the intervals draw at random. No score depends on it.
     progress : callable, optional
         Called as progress(pairs done, pairs in all) from time to time.
 
@@ -113,8 +116,6 @@ def evaluate(
     0.75
     """
     _check_distance(distance)
-    if confidence is not None:
-        raise InputError("this version computes no intervals; leave confidence out.")
     if isinstance(relevance, (str, os.PathLike)):
         relevance = _judgements(relevance, query_ids, gallery_ids)
     given = distance in GIVEN
@@ -145,6 +146,8 @@ def evaluate(
         average=average,
         device=device,
         threads=threads,
+        confidence=confidence,
+        seed=seed,
         progress=progress,
     )
 
@@ -159,6 +162,8 @@ def evaluate_task(
     average: str = "query",
     device: str = "auto",
     threads: int | None = None,
+    confidence: float | None = 0.95,
+    seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> Result:
     """Score the rows (and gallery items) of a task; both are in the task's order."""
@@ -179,6 +184,7 @@ def evaluate_task(
             f"The 'threads' parameter must be an int >= 1 and at most {MOST_THREADS}. "
             f"Got {threads!r} instead."
         )
+    request = Request.of(confidence, seed)
     chosen = _choose(task, metrics)
     device = engine.resolve_device(device)
     _check_task(task, rows, items, given=distance in GIVEN)
@@ -187,7 +193,14 @@ def evaluate_task(
         _refuse_queries_in_gallery(task, space)
     probe(space)
     scores, findings = score(
-        task, space, chosen, average=average, device=device, threads=threads, progress=progress
+        task,
+        space,
+        chosen,
+        average=average,
+        device=device,
+        threads=threads,
+        progress=progress,
+        request=request,
     )
     skipped = {}
     if metrics is None:
@@ -207,6 +220,7 @@ def evaluate_task(
         "ties": findings.ties,
         "hierarchy": findings.hierarchy,
         "severity": None if findings.severity is None else findings.severity.to_dict(),
+        "intervals": findings.intervals,
         "task_digest": task.digest,
         "device": device,
         "seconds": round(time.perf_counter() - started, 3),
@@ -217,6 +231,7 @@ def evaluate_task(
         provenance=provenance,
         attributes=_attributes(task),
         severity=findings.severity,
+        units=_units(task),
     )
 
 
@@ -254,6 +269,15 @@ def _attributes(task: Task) -> dict[str, Attribute]:
     if task.group_names is not None:
         attributes["group"] = Attribute(task.group_names.codes[0], task.group_names.values)
     return attributes
+
+
+def _units(task: Task) -> npt.NDArray[np.int64]:
+    """What resampling draws: classes, or queries (by their ids, if they have any)."""
+    if task.levels is not None:
+        return task.query_codes
+    if task.id_names is not None:
+        return task.id_names.codes[0]
+    return np.arange(task.queries)
 
 
 def _check_sides(

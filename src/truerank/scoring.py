@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -25,10 +25,12 @@ from truerank.relevance import GradeView, View
 from truerank.result import PerQuery, Score
 from truerank.severity import Severity
 from truerank.space import Space
-from truerank.stats.chance import chance_per_query
+from truerank.stats.chance import attainable_per_query, chance_per_query
+from truerank.stats.estimation import Estimation, Plan
+from truerank.stats.intervals import Interval, Request
 from truerank.task import Task
 
-__all__ = ["Findings", "score"]
+__all__ = ["Column", "Findings", "score"]
 
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
@@ -44,6 +46,7 @@ class Findings:
     ties: dict[str, int] = field(default_factory=lambda: {"queries": 0, "groups": 0})
     hierarchy: dict[str, Any] | None = None
     severity: Severity | None = None
+    intervals: dict[str, Any] | None = None
 
 
 @dataclass
@@ -90,11 +93,13 @@ def score(
     device: str,
     threads: int | None,
     progress: Callable[[int, int], None] | None,
+    request: Request | None = None,
 ) -> tuple[dict[str, Score], Findings]:
     """Every metric's score, by its string."""
     wanted = list(dict.fromkeys(part for metric in metrics for part in _parts(task, metric)))
     passes = _plan(task, wanted)
     findings = Findings()
+    estimation = None if request is None else Estimation(task, space, request, average)
     threads = threads or engine.available_cores()
     work = [int((p.view.mates > 0).sum()) * space.gallery for p in passes]
     with ThreadPoolExecutor(threads) as pool:
@@ -103,12 +108,41 @@ def score(
             tick = None
             if progress is not None:
                 tick = _shifted(progress, before, sum(work))
+            plan = None if estimation is None else estimation.plan(current.view, current.columns)
             blocks = engine.tie_groups(
-                current.view, space, device=device, threads=threads, progress=tick, keep=False
+                current.view,
+                space,
+                device=device,
+                threads=threads,
+                progress=tick,
+                keep=False,
+                shares=None if plan is None else plan.shares,
+                apart=None if plan is None else (plan.apart, plan.counted),
             )
-            _fill(task, current, blocks, findings, pool, threads, first=number == 0)
-    scored = {c.metric: _score(c, task, average) for p in passes for c in p.columns}
-    return {str(metric): _combine(task, metric, scored) for metric in metrics}, findings
+            _fill(task, current, blocks, findings, pool, threads, plan, first=number == 0)
+            if plan is not None:
+                plan.finish(device, threads)
+    columns = [column for current in passes for column in current.columns]
+    scored = {column.metric: _score(column, task, average) for column in columns}
+    scores = {str(metric): _combine(task, metric, scored) for metric in metrics}
+    if estimation is not None:
+        estimation.estimate(columns)
+        findings.intervals = estimation.facts()
+        for metric in metrics:
+            whole = scores[str(metric)]
+            if whole.reason is None:
+                interval = estimation.interval(whole, _parts(task, metric))
+                scores[str(metric)] = _with_interval(whole, interval)
+    return scores, findings
+
+
+def _with_interval(score: Score, interval: Interval) -> Score:
+    return replace(
+        score,
+        interval=interval.ends,
+        interval_reason=interval.reason,
+        replicates=interval.replicates,
+    )
 
 
 def _shifted(
@@ -186,6 +220,7 @@ def _fill(
     findings: Findings,
     pool: ThreadPoolExecutor,
     threads: int,
+    plan: Plan | None,
     *,
     first: bool,
 ) -> None:
@@ -204,6 +239,8 @@ def _fill(
             column.values[:, rows] = _values(column, some, pool, threads)
             column.totals[rows] = some.totals
             column.candidates[rows] = some.candidates
+            if plan is not None:
+                plan.take(column, block, groups)
         if first:
             mixed = groups.per_query(groups.ambiguous.astype(np.int64))
             findings.ties["groups"] += int(mixed.sum())
@@ -248,9 +285,11 @@ def _score(column: Column, task: Task, average: str) -> Score:
     )
     if known is not None:
         chance[has_mates] = known
+    best = np.full(task.queries, np.nan)
+    best[has_mates] = attainable_per_query(column.metric, column.scale, column.totals[has_mates])
     if task.no_mate == "zero":
         column.values[:, ~has_mates] = 0.0
-        chance[~has_mates] = 0.0
+        chance[~has_mates] = best[~has_mates] = 0.0
 
     def averaged(values: Reals) -> float:
         if average == "class":
@@ -266,6 +305,7 @@ def _score(column: Column, task: Task, average: str) -> Score:
         expected,
         upper,
         chance=averaged(chance) if defined and known is not None else None,
+        attainable=averaged(best) if defined else None,
         n=int(counts.sum()),
         reason=None if defined else "not defined: no query has a mate in the gallery",
         per_query=PerQuery(*column.values),
@@ -283,6 +323,7 @@ def _combine(task: Task, metric: Metric, scored: dict[Metric, Score]) -> Score:
         return float("nan") if undefined else mean(np.array([getattr(p, end) for p in parts]))
 
     chances = [part.chance for part in parts if part.chance is not None]
+    best = [part.attainable for part in parts if part.attainable is not None]
     return Score(
         str(metric),
         averaged("value"),
@@ -290,6 +331,7 @@ def _combine(task: Task, metric: Metric, scored: dict[Metric, Score]) -> Score:
         averaged("expected"),
         averaged("upper"),
         chance=mean(np.array(chances)) if len(chances) == len(parts) else None,
+        attainable=mean(np.array(best)) if len(best) == len(parts) else None,
         n=max(part.n for part in parts),
         reason=undefined[0] if undefined else None,
         per_query=_mean_over_levels([p.per_query for p in parts if p.per_query is not None]),

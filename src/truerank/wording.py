@@ -4,7 +4,7 @@ from __future__ import annotations
 
 __all__ = ["count"]
 
-_IRREGULAR = {"query": "queries"}
+_IRREGULAR = {"class": "classes", "query": "queries"}
 
 
 def count(number: int, noun: str) -> str:

@@ -17,9 +17,10 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from truerank.engine import cpu, reference
-from truerank.engine.counts import Counts, TieGroups
+from truerank.engine.counts import Counts, Shares, Split, TieGroups
 from truerank.errors import InputError
 from truerank.jit import compiled
 from truerank.relevance import View
@@ -29,6 +30,8 @@ __all__ = [
     "DEVICES",
     "Counts",
     "Settings",
+    "Shares",
+    "Split",
     "TieGroups",
     "available_cores",
     "resolve_device",
@@ -48,6 +51,8 @@ class Settings:
     gallery_rows: int = 1024
     mates: int = 1 << 22
     """Most relevant pairs in flight, counting every query of a block at its block's largest R."""
+    split_mates: int = 1 << 18
+    """The same where tie groups are split by share, at some 300 bytes a group and thread."""
     sort_share: float = 0.05
     """Queries for which more than this share of the gallery is relevant have their rows sorted."""
     row_numbers: int = 1 << 21
@@ -98,15 +103,21 @@ def tie_groups(
     threads: int | None = None,
     progress: Progress | None = None,
     keep: bool = True,
+    shares: Shares | None = None,
+    apart: tuple[View, npt.NDArray[np.bool_]] | None = None,
+    only: Rows | None = None,
 ) -> Iterator[tuple[Rows, TieGroups]]:
     """Yield (query rows, their tie groups) until every query with a relevant item has been seen.
 
     With `keep=False` a block's tie groups are valid only until the next block is asked for.
+    With `shares` the groups of counted rows are split by share. Where rows are sorted instead, the
+    groups in the view `apart` are, for the queries that go with it (they must have few mates in
+    it). `only` names the queries to look at, and they are all counted.
     """
     device = resolve_device(device)
     threads = threads or available_cores()
     limits = _settings.get()
-    rows = np.flatnonzero(view.mates > 0)
+    rows = np.flatnonzero(view.mates > 0) if only is None else only[view.mates[only] > 0]
     rows = rows[np.argsort(view.mates[rows], kind="stable")]
     total = len(rows) * space.gallery
     done = 0
@@ -119,7 +130,8 @@ def tie_groups(
 
     if device == "reference":
         for block in _blocks(view.mates, rows, limits.query_rows):
-            yield block, reference.count_block(space, block, view.block(block), view.grades)
+            pairs = view.block(block)
+            yield block, reference.count_block(space, block, pairs, view.grades, shares)
             tick(len(block) * space.gallery)
         return
     tiles = [
@@ -127,9 +139,12 @@ def tie_groups(
         for start in range(0, space.gallery, limits.gallery_rows)
     ]
     few = view.mates[rows] <= limits.sort_share * space.gallery
+    if only is not None:
+        few[:] = True
+    most = limits.mates if shares is None else limits.split_mates
     with _single_threaded_blas(), ThreadPoolExecutor(threads) as pool:
-        for block in _blocks(view.mates, rows[few], limits.query_rows):
-            yield block, cpu.count_block(space, block, view, tiles, pool, threads, tick)
+        for block in _blocks(view.mates, rows[few], limits.query_rows, most):
+            yield block, cpu.count_block(space, block, view, tiles, pool, threads, tick, shares)
         height = max(1, min(limits.query_rows, limits.row_numbers // space.gallery))
         blocks = _blocks(view.mates, rows[~few], height)
         ahead: deque[tuple[Rows, cpu.Workspace, Future[TieGroups]]] = deque()
@@ -137,7 +152,11 @@ def tie_groups(
 
         def begin(block: Rows) -> None:
             workspace = free.pop() if free else cpu.Workspace()
-            work = pool.submit(cpu.sort_rows, space, block, view, tiles, workspace)
+            counted = None
+            if shares is not None and apart is not None:
+                some = np.flatnonzero(apart[1][block] & (apart[0].mates[block] > 0))
+                counted = (some, apart[0], shares) if some.size else None
+            work = pool.submit(cpu.sort_rows, space, block, view, tiles, workspace, counted)
             ahead.append((block, workspace, work))
 
         try:
@@ -157,9 +176,9 @@ def tie_groups(
                 work.cancel()
 
 
-def _blocks(mates: Rows, rows: Rows, height: int) -> Iterator[Rows]:
+def _blocks(mates: Rows, rows: Rows, height: int, most: int | None = None) -> Iterator[Rows]:
     """Rows in order of R, cut so that rows x largest R stays within the settings."""
-    most = _settings.get().mates
+    most = _settings.get().mates if most is None else most
     start = 0
     while start < len(rows):
         stop = min(len(rows), start + height)

@@ -7,7 +7,7 @@ exactly at u_g. These are integers: tiles add up in any order and any grouping t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -16,10 +16,47 @@ import numpy.typing as npt
 
 from truerank.engine import kernels
 from truerank.errors import ExactnessError
+from truerank.pairs import PairList
 
-__all__ = ["Counts", "TieGroups"]
+__all__ = ["Counts", "Shares", "Split", "TieGroups"]
 
 Integers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Shares:
+    """The gallery cut into shares, in one or more ways at once; the ways' columns are distinct."""
+
+    item: npt.NDArray[np.uint8]
+    """(items, ways): the column of each item's share in each way."""
+    columns: int
+    queries: npt.NDArray[np.bool_]
+    """Whose tie groups are to be split; those of other queries are left at zero."""
+
+    @cached_property
+    def dtype(self) -> type:
+        """Half the memory where no share has more items than 16 bits can count."""
+        largest = np.bincount(self.item.ravel(), minlength=1).max()
+        return np.uint16 if largest < 1 << 16 else np.uint32
+
+
+@dataclass(frozen=True)
+class Split:
+    """What each share of the gallery contributes to the tie groups.
+
+    counts[0, g] are the items strictly between group g and the one before it, counts[1, g] those
+    in it, counts[1 + i, g] those in it that are relevant with grade i: one column for each share.
+    """
+
+    counts: npt.NDArray[Any]
+    wanted: npt.NDArray[np.bool_]
+    """The queries for which it was counted."""
+    mates_left: dict[int, npt.NDArray[np.float64]] = field(default_factory=dict)
+    """R of each query without each share, by the lowest grade that counts, once it is known."""
+
+    def part(self, groups: slice, queries: slice) -> Split:
+        """Some of the queries and their groups."""
+        return Split(self.counts[:, groups], self.wanted[queries])
 
 
 @dataclass(frozen=True)
@@ -36,6 +73,10 @@ class TieGroups:
     graded: npt.NDArray[np.int32]
     candidates: Integers
     """Per query: gallery items that can be ranked, relevant or not."""
+    split: Split | None = None
+    """By share of the gallery, where that was asked for and the engine counts."""
+    counted: tuple[Integers, TieGroups] | None = None
+    """Where rows were sorted: some of the queries, and their split tie groups in another view."""
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -95,6 +136,29 @@ class TieGroups:
             self.size[groups],
             self.graded[groups],
             self.candidates[start:stop],
+            None if self.split is None else self.split.part(groups, slice(start, stop)),
+        )
+
+    def without(self, column: int) -> tuple[Integers, TieGroups]:
+        """Without one share of the gallery: the queries that keep a mate, and their groups.
+
+        Their candidates are not known: what lies behind the last mate was never counted.
+        """
+        assert self.split is not None
+        between, equal, *relevant = self.split.counts[:, :, column].astype(np.int64)
+        gone = np.concatenate([[0], np.cumsum(between + equal)])
+        owner = np.repeat(np.arange(len(self)), np.diff(self.offsets))
+        before = self.before - (gone[:-1] - gone[self.offsets[:-1]][owner]) - between
+        graded = (self.graded - np.column_stack(relevant)).astype(np.int32)
+        kept = np.flatnonzero(graded.any(axis=1))
+        left = np.bincount(owner[kept], minlength=len(self))
+        queries = np.flatnonzero(left)
+        return queries, TieGroups(
+            np.concatenate([[0], np.cumsum(left[queries])]),
+            before[kept],
+            (self.size - equal)[kept],
+            graded[kept],
+            np.zeros(len(queries), np.int64),
         )
 
     @staticmethod
@@ -116,6 +180,7 @@ class Counts:
     graded: npt.NDArray[np.int32]
     between: Integers
     equal: Integers
+    split: npt.NDArray[Any] | None = None
 
     @staticmethod
     def frame(
@@ -149,7 +214,29 @@ class Counts:
     def empty_copy(self) -> Counts:
         """The same frame with nothing counted yet."""
         zeros = np.zeros_like(self.between)
-        return Counts(self.offsets, self.distance, self.graded, zeros, zeros.copy())
+        split = None if self.split is None else np.zeros_like(self.split)
+        return Counts(self.offsets, self.distance, self.graded, zeros, zeros.copy(), split)
+
+    def split_by(
+        self,
+        shares: Shares,
+        pairs: PairList,
+        distances: npt.NDArray[np.float64],
+        grade: Integers,
+    ) -> None:
+        """Count by share as well from now on; where the relevant pairs lie is known already."""
+        planes = 2 + self.graded.shape[1]
+        self.split = np.zeros((planes, len(self.distance), shares.columns), shares.dtype)
+        kernels.split_relevant(
+            pairs.query,
+            pairs.item,
+            distances,
+            grade,
+            self.offsets,
+            self.distance,
+            shares.item,
+            self.split,
+        )
 
     def __add__(self, other: Counts) -> Counts:
         for mine, theirs in (
@@ -165,9 +252,12 @@ class Counts:
             self.graded,
             self.between + other.between,
             self.equal + other.equal,
+            None if self.split is None or other.split is None else self.split + other.split,
         )
 
-    def tie_groups(self, candidates: Integers) -> TieGroups:
+    def tie_groups(
+        self, candidates: Integers, wanted: npt.NDArray[np.bool_] | None = None
+    ) -> TieGroups:
         """Cumulated counts, once the whole gallery has been seen and exclusions are taken out."""
         if (self.equal < self.graded.sum(axis=1)).any() or (self.between < 0).any():
             raise ExactnessError(
@@ -180,4 +270,5 @@ class Counts:
         base = np.concatenate([[0], running])[self.offsets[:-1]]
         owner = np.repeat(np.arange(queries), np.diff(self.offsets))
         before = running - self.equal - base[owner]
-        return TieGroups(self.offsets, before, self.equal, self.graded, candidates)
+        split = None if self.split is None or wanted is None else Split(self.split, wanted)
+        return TieGroups(self.offsets, before, self.equal, self.graded, candidates, split)

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank.engine import kernels
-from truerank.engine.counts import Counts, TieGroups
+from truerank.engine.counts import Counts, Shares, TieGroups
 from truerank.errors import ExactnessError
 from truerank.pairs import PairList
 from truerank.relevance import View
@@ -35,6 +35,7 @@ def count_block(
     pool: ThreadPoolExecutor,
     threads: int,
     tick: Callable[[int], None],
+    shares: Shares | None = None,
 ) -> TieGroups:
     """Few relevant items: their distances first, then every tile counted against them.
 
@@ -43,6 +44,8 @@ def count_block(
     pairs = view.block(rows)
     mates = space.pairs(rows[pairs.relevant.query], pairs.relevant.item)
     total = Counts.frame(pairs.relevant.query, mates, pairs.grade, len(rows), view.grades)
+    if shares is not None:
+        total.split_by(shares, pairs.relevant, mates, pairs.grade)
     distances = space.block(rows)
     remaining = deque(tiles)
     finished: deque[int] = deque()
@@ -54,9 +57,7 @@ def count_block(
                 tile = remaining.popleft()
             except IndexError:
                 return counts
-            kernels.count_tile(
-                distances(*tile), counts.offsets, counts.distance, counts.between, counts.equal
-            )
+            _count(counts, rows, distances(*tile), tile, shares)
             finished.append(tile[1] - tile[0])
 
     workers = [pool.submit(work) for _ in range(min(threads, len(tiles)))]
@@ -71,7 +72,30 @@ def count_block(
     for worker in workers:
         total = total + worker.result()
     excluded = pairs.excluded
-    return _finish(total, excluded, space.pairs(rows[excluded.query], excluded.item), space)
+    gone = space.pairs(rows[excluded.query], excluded.item)
+    return _finish(total, rows, excluded, gone, space, shares)
+
+
+def _count(
+    counts: Counts,
+    rows: Rows,
+    distances: Distances,
+    tile: tuple[int, int],
+    shares: Shares | None,
+) -> None:
+    if shares is None:
+        kernels.count_tile(distances, counts.offsets, counts.distance, counts.between, counts.equal)
+        return
+    kernels.split_tile(
+        distances,
+        counts.offsets,
+        counts.distance,
+        counts.between,
+        counts.equal,
+        shares.queries[rows],
+        shares.item[slice(*tile)],
+        counts.split,
+    )
 
 
 class Workspace:
@@ -89,11 +113,17 @@ class Workspace:
 
 
 def sort_rows(
-    space: Space, rows: Rows, view: View, tiles: list[tuple[int, int]], workspace: Workspace
+    space: Space,
+    rows: Rows,
+    view: View,
+    tiles: list[tuple[int, int]],
+    workspace: Workspace,
+    apart: tuple[Rows, View, Shares] | None = None,
 ) -> TieGroups:
     """Many relevant items: whole rows of distances, sorted once for all grades.
 
-    The result lies in the workspace.
+    The result lies in the workspace. `apart`, some of the rows (by their number in the block) and a
+    view in which they have few relevant items, is counted by share from the same distances.
     """
     tile = space.block(rows)
     distances = workspace.take("distances", (len(rows), space.gallery), np.float64)
@@ -103,6 +133,11 @@ def sort_rows(
     excluded = view.exclusions.pairs(rows, view.items)
     grade[excluded.query, excluded.item] = 0
     _check_some(space, rows, distances, grade)
+    counted = None
+    if apart is not None:
+        some, other, shares = apart
+        whole = distances if len(some) == len(rows) else distances[some]
+        counted = (some, _count_rows(space, rows[some], whole, other, shares))
     distances[excluded.query, excluded.item] = np.inf  # behind everything, and not ranked
     keys = workspace.take("keys", distances.shape, np.int64)
     if space.integral:
@@ -124,7 +159,21 @@ def sort_rows(
         owner = np.repeat(np.arange(len(rows)), count)
         kept = first[owner] + np.arange(offsets[-1]) - offsets[owner]
         before, size, graded = before[kept], size[kept], graded[kept]
-    return TieGroups(offsets, before, size, graded, space.gallery - gone)
+    return TieGroups(offsets, before, size, graded, space.gallery - gone, counted=counted)
+
+
+def _count_rows(
+    space: Space, rows: Rows, distances: Distances, view: View, shares: Shares
+) -> TieGroups:
+    """Whole rows of distances counted against the few relevant items of another view."""
+    pairs = view.block(rows)
+    mates = distances[pairs.relevant.query, pairs.relevant.item]
+    counts = Counts.frame(pairs.relevant.query, mates, pairs.grade, len(rows), view.grades)
+    counts.split_by(shares, pairs.relevant, mates, pairs.grade)
+    _count(counts, rows, distances, (0, space.gallery), shares)
+    excluded = pairs.excluded
+    gone = distances[excluded.query, excluded.item]
+    return _finish(counts, rows, excluded, gone, space, shares)
 
 
 def _check_some(
@@ -140,7 +189,14 @@ def _check_some(
         )
 
 
-def _finish(counts: Counts, excluded: PairList, distances: Distances, space: Space) -> TieGroups:
+def _finish(
+    counts: Counts,
+    rows: Rows,
+    excluded: PairList,
+    distances: Distances,
+    space: Space,
+    shares: Shares | None,
+) -> TieGroups:
     """Take the excluded pairs out again."""
     kernels.count_pairs(
         excluded.query,
@@ -151,5 +207,18 @@ def _finish(counts: Counts, excluded: PairList, distances: Distances, space: Spa
         counts.between,
         counts.equal,
     )
+    if shares is not None:
+        kernels.split_pairs(
+            excluded.query,
+            excluded.item,
+            distances,
+            -1,
+            counts.offsets,
+            counts.distance,
+            shares.queries[rows],
+            shares.item,
+            counts.split,
+        )
     gone = np.bincount(excluded.query, minlength=len(counts.offsets) - 1)
-    return counts.tie_groups(space.gallery - gone)
+    wanted = None if shares is None else shares.queries[rows]
+    return counts.tie_groups(space.gallery - gone, wanted)

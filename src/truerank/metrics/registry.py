@@ -90,6 +90,8 @@ class Definition:
     """Whether it can be asked for at one level: level=2, level=genus, level=mean."""
     effort: Callable[[npt.NDArray[np.int64], npt.NDArray[np.int64]], float] | None = None
     """Steps that chance takes, where that can be very many."""
+    reduced: Callable[[TieGroups, Metric, int], npt.NDArray[np.float64]] | None = None
+    """The headline value without each share of the gallery (grades from the given one count)."""
     range: tuple[float, float] = (0.0, 1.0)
     higher_is_better: bool = True
     family: str = "ranking"

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from truerank.space.fingerprint import Fingerprints
+
 __all__ = ["Distances", "Facts", "Rows", "Space"]
 
 Distances = npt.NDArray[np.float64]
@@ -60,3 +62,7 @@ class Space(ABC):
     @abstractmethod
     def in_unit(self, distances: Distances) -> Distances:
         """Distances in the unit a user thinks in: cosine 1 - s, euclidean unsquared, and so on."""
+
+    @abstractmethod
+    def fingerprints(self) -> Fingerprints:
+        """A number for each query row that the order of rows, items or dimensions cannot change."""

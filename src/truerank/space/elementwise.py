@@ -16,6 +16,7 @@ import numpy.typing as npt
 from truerank.jit import compiled
 from truerank.space import kernels
 from truerank.space.base import Distances, Facts, Rows, Space
+from truerank.space.fingerprint import Fingerprints, refined, row_sums
 
 __all__ = ["Cityblock", "Hamming"]
 
@@ -64,6 +65,10 @@ class _Elementwise(Space):
     def in_unit(self, distances: Distances) -> Distances:
         """Distances in the scale of the input."""
         return (distances + self.centre) * self._unit
+
+    def fingerprints(self) -> Fingerprints:
+        """See Space."""
+        return refined(self._left, row_sums(self._left))
 
     @staticmethod
     def _broadcast(left: Grid, right: Grid) -> npt.NDArray[np.int64]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
 from truerank.space.base import Distances, Facts, Rows, Space
+from truerank.space.fingerprint import Fingerprints, mix
 
 __all__ = ["Given"]
 
@@ -41,6 +42,18 @@ class Given(Space):
     def in_unit(self, distances: Distances) -> Distances:
         """Distances as given, similarities as given."""
         return distances * self._sign
+
+    def fingerprints(self) -> Fingerprints:
+        """See Space: by significands, which a scale that is a power of two leaves alone."""
+        prints = np.array([mix(row).sum(dtype=np.uint64) for row in self._significands()])
+        if self.queries != self._matrix.shape[1]:
+            return prints
+        return np.array([mix(row + prints).sum(dtype=np.uint64) for row in self._significands()])
+
+    def _significands(self) -> Iterator[Fingerprints]:
+        for row in range(self.queries):
+            significands = np.ldexp(np.frexp(self._distances(self._matrix[row]))[0], 53)
+            yield np.abs(significands).astype(np.uint64)
 
     def _distances(self, entries: Distances) -> Distances:
         return np.asarray(entries, np.float64) * self._sign + 0.0  # no -0.0

@@ -30,6 +30,7 @@ import numpy.typing as npt
 from truerank.jit import compiled
 from truerank.space import kernels
 from truerank.space.base import Distances, Facts, Rows, Space
+from truerank.space.fingerprint import Fingerprints, refined, row_sums
 from truerank.space.grid import SCALED_BITS, UNIT_BITS
 
 __all__ = ["Cosine", "Dot", "Euclidean", "GridRows", "SquaredDistance"]
@@ -71,6 +72,10 @@ class _InnerProductSpace(Space):
         self.facts = facts
         self._left_square = queries.squares()
         self._right_square = self._left_square if gallery is queries else gallery.squares()
+
+    def fingerprints(self) -> Fingerprints:
+        """See Space."""
+        return refined(self._left.integers, row_sums(self._left.integers))
 
 
 KEPT_NUMBERS = 1 << 24
