@@ -23,10 +23,9 @@ from truerank.errors import InputError
 from truerank.metrics import registry
 from truerank.metrics.average import mean
 from truerank.result import Result, Score
-from truerank.stats.bootstrap import ClassSums, standard_errors
-from truerank.stats.intervals import Request
+from truerank.stats.bootstrap import FEWEST_DRAWN, ClassSums, standard_errors
+from truerank.stats.intervals import Request, ends
 from truerank.stats.jackknife import Replicates
-from truerank.stats.shares import FEWEST_CLASSES
 from truerank.stats.student import central, quantile
 from truerank.wording import count
 
@@ -360,15 +359,16 @@ def _error(metric: str, first: Model, second: Model, request: Request) -> tuple[
         if any(len(a) < len(b) for a, b in zip(kept, scores, strict=True)):
             return _why_not([score for model in scores for score in model])
         a, b = (Replicates.mean(replicates) for replicates in kept)
-        return a.minus(b).standard_error(), len(a.values) - 1
+        apart = a.minus(b)
+        return apart.standard_error(), apart.freedom
     sums = [[_class_sums(run, metric) for run in model] for model in (first, second)]
     if any(some is None for model in sums for some in model):
         return "a result was written without its per-query values"
     totals = [np.mean([some.total for some in model if some is not None], axis=0) for model in sums]
     counted = sums[0][0]
     assert counted is not None
-    if len(counted) < FEWEST_CLASSES:
-        return f"{count(len(counted), 'class')}: a test needs at least {FEWEST_CLASSES}"
+    if len(counted) < FEWEST_DRAWN:
+        return f"{count(len(counted), 'class')}: a test needs at least {FEWEST_DRAWN}"
     paired = ClassSums(np.rint(totals[0] - totals[1]), counted.count)
     return standard_errors([paired], request.seed)[0], len(counted) - 1
 
@@ -437,13 +437,15 @@ def _interval(model: Model, metric: str, request: Request) -> tuple[float, float
     """A single run's own; of several runs, around their mean by their mean replicates."""
     if len(model) == 1:
         return model[0][metric].interval
-    replicates = [run[metric].replicates for run in model]
-    kept = [some for some in replicates if some is not None]
+    kept = [some for run in model if (some := run[metric].replicates) is not None]
     if len(kept) < len(model):
         return None
-    value, margin = _score(model, metric), Replicates.mean(kept).margin(request.confidence)
+    value, replicates = _score(model, metric), Replicates.mean(kept)
     limits = registry.definition(registry.parse(metric)).range
-    return max(limits[0], value - margin), min(limits[1], value + margin)
+    error = replicates.standard_error()
+    if error == 0.0 or value in limits:
+        return None
+    return ends(value, error, quantile(request.confidence, replicates.freedom), limits)
 
 
 def _between_runs(model: Model, metric: str, request: Request) -> tuple[float, float] | None:

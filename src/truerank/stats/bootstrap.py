@@ -13,12 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["RESAMPLES", "ClassSums", "standard_errors"]
+__all__ = ["FEWEST_DRAWN", "RESAMPLES", "ClassSums", "standard_errors"]
 
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
 
 RESAMPLES = 2000
+FEWEST_DRAWN = 20
+"""With fewer classes to draw from, intervals were seen to hold the truth too rarely."""
 _CHUNK = 1 << 22
 GRID = 2.0**30
 """Sums are held in units of 2^-30: up to 2^23 queries their total stays below 2^53."""

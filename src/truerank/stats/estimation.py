@@ -21,7 +21,7 @@ from truerank.metrics.registry import Metric
 from truerank.relevance import TreeView, View
 from truerank.space import Space
 from truerank.stats import intervals
-from truerank.stats.bootstrap import ClassSums, standard_errors
+from truerank.stats.bootstrap import FEWEST_DRAWN, ClassSums, standard_errors
 from truerank.stats.intervals import Interval, Request
 from truerank.stats.jackknife import Replicates, Stratum, replicates
 from truerank.stats.shares import FEWEST_CLASSES, Dealing, deal
@@ -90,12 +90,13 @@ class Estimation:
             # the error of a mean is at most the mean of the errors
             error = math.fsum(self._errors[part][0] for part in parts) / len(parts)
             classes = min(self._errors[part][1] for part in parts)
-            if classes < FEWEST_CLASSES:
-                return intervals.too_few(classes, self.unit)
+            if classes < FEWEST_DRAWN:
+                return intervals.too_few(classes, self.unit, FEWEST_DRAWN)
             return intervals.from_standard_error(score.value, error, classes, confidence, limits)
         if self.dealing is None:
             held = ~np.isnan(score.per_query.lower) if score.per_query is not None else ()
-            return intervals.too_few(len(np.unique(self.task.query_codes[held])), self.unit)
+            classes = len(np.unique(self.task.query_codes[held]))
+            return intervals.too_few(classes, self.unit, FEWEST_CLASSES)
         own, paired = (
             Replicates.mean([self.replicates[part][way] for part in parts]) for way in (0, 1)
         )

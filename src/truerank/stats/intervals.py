@@ -15,13 +15,13 @@ import numpy as np
 from truerank.errors import InputError
 from truerank.stats.bootstrap import RESAMPLES
 from truerank.stats.jackknife import Replicates
-from truerank.stats.shares import FEWEST_CLASSES
 from truerank.stats.student import quantile
 from truerank.wording import count
 
 __all__ = [
     "Interval",
     "Request",
+    "ends",
     "facts",
     "from_replicates",
     "from_standard_error",
@@ -67,11 +67,11 @@ class Interval:
     replicates: Replicates | None = None
 
 
-def too_few(classes: int, unit: str = "class") -> Interval:
+def too_few(classes: int, unit: str, fewest: int) -> Interval:
     """An interval needs independent observations."""
+    counting = "with a query that counts" if unit == "class" else "that counts"
     return Interval(
-        reason=f"{count(classes, unit)} with a query that counts: an interval needs at least "
-        f"{FEWEST_CLASSES}"
+        reason=f"{count(classes, unit)} {counting}; an interval needs at least {fewest}"
     )
 
 
@@ -82,8 +82,9 @@ def from_replicates(
     confidence: float,
     limits: tuple[float, float],
 ) -> Interval:
-    """value +- t x the jackknife's standard error, within the metric's range."""
-    return _around(value, own.margin(confidence), limits, paired)
+    """By t times the jackknife's standard error."""
+    t = quantile(confidence, own.freedom)
+    return _around(value, own.standard_error(), t, limits, paired)
 
 
 def from_standard_error(
@@ -93,19 +94,38 @@ def from_standard_error(
     confidence: float,
     limits: tuple[float, float],
 ) -> Interval:
-    """value +- t x the bootstrap's standard error, within the metric's range."""
-    return _around(value, quantile(confidence, classes - 1) * error, limits, None)
+    """By t times the bootstrap's standard error."""
+    return _around(value, error, quantile(confidence, classes - 1), limits)
 
 
 def _around(
-    value: float, margin: float, limits: tuple[float, float], paired: Replicates | None
+    value: float,
+    error: float,
+    t: float,
+    limits: tuple[float, float],
+    paired: Replicates | None = None,
 ) -> Interval:
     if value in limits:
         return Interval(reason=AT_LIMIT.format(limit=f"{100 * value:g}"), replicates=paired)
-    if margin == 0.0 or math.isnan(margin):
+    if error == 0.0 or math.isnan(error):
         return Interval(reason="the score is the same without any class", replicates=paired)
-    low, high = max(limits[0], value - margin), min(limits[1], value + margin)
-    return Interval((low, high), replicates=paired)
+    return Interval(ends(value, error, t, limits), replicates=paired)
+
+
+def ends(value: float, error: float, t: float, limits: tuple[float, float]) -> tuple[float, float]:
+    """All scores p with |p - value| <= t x the error that p itself would have.
+
+    A score's error shrinks towards the limits of its range as sqrt(p (1 - p)) does, so the ends are
+    the roots of a quadratic (Wilson's interval, with the sample size that the error stands for).
+    """
+    low, high = limits
+    if math.isinf(low) or math.isinf(high):
+        return value - t * error, value + t * error
+    p, scale = (value - low) / (high - low), high - low
+    ratio = (t * error / scale) ** 2 / (p * (1 - p))
+    centre = (p + ratio / 2) / (1 + ratio)
+    half = math.sqrt(ratio * p * (1 - p) + ratio * ratio / 4) / (1 + ratio)
+    return low + scale * min(p, centre - half), low + scale * max(p, centre + half)
 
 
 def facts(request: Request, *, leave_one_out: bool, shares: int, unit: str) -> dict[str, Any]:

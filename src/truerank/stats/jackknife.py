@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from truerank.stats.student import quantile
-
 if TYPE_CHECKING:
     from truerank.stats.shares import Dealing
 
@@ -58,10 +56,6 @@ class Replicates:
         if seen == 0.0:
             return len(self.values) - 1
         return max(3, math.floor((len(self.values) - 1) * (real / seen) ** 2))
-
-    def margin(self, confidence: float) -> float:
-        """Half the width of the interval."""
-        return quantile(confidence, self.freedom) * self.standard_error()
 
     def minus(self, other: Replicates) -> Replicates:
         """Replicates of a difference of two scores over the same shares."""
