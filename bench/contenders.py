@@ -17,12 +17,15 @@ Run = Callable[[Any, Any], Any]
 BLOCK = 2048
 
 
-def truerank_float64() -> Run:
-    """truerank: all default ranking metrics, exact."""
+def truerank_float64(confidence: float | None = None) -> Run:
+    """truerank: all default ranking metrics, exact, without intervals or with them."""
     import truerank
 
-    truerank.evaluate(np.eye(8, dtype=np.float32), [0, 0, 1, 1, 2, 2, 3, 3])  # loads the kernels
-    return lambda x, y: truerank.evaluate(x, y)["map@r"].value
+    def run(x: Any, y: Any) -> float:
+        return truerank.evaluate(x, y, confidence=confidence)["map@r"].value
+
+    run(np.eye(40, dtype=np.float32), np.arange(40) // 2)  # loads the kernels
+    return run
 
 
 def gemm(dtype: type) -> Run:
@@ -73,7 +76,9 @@ def truerank_tree(levels: int) -> Run:
 
     metrics = ["precision@1", "map@r", "map", "h_ap", "sum_wap", "asi", "ndcg", "map@level=mean"]
     truerank.evaluate(np.eye(8, dtype=np.float32), [(0, i // 4, i // 2) for i in range(8)])
-    return lambda x, y: truerank.evaluate(x, paths(y, levels), metrics=metrics)["h_ap"].value
+    return lambda x, y: (
+        truerank.evaluate(x, paths(y, levels), metrics=metrics, confidence=None)["h_ap"].value
+    )
 
 
 def happier_way(levels: int) -> Run:
@@ -122,6 +127,7 @@ CONTENDERS: dict[str, Callable[[], Run]] = {
     "float64 GEMM": lambda: gemm(np.float64),
     "float32 GEMM": lambda: gemm(np.float32),
     "truerank": truerank_float64,
+    "truerank, with intervals": lambda: truerank_float64(0.95),
     "pytorch-metric-learning, top R": lambda: metric_learning("max_bin_count"),
     "pytorch-metric-learning, k=None": lambda: metric_learning(None),
     "argsort of every row": argsort_map,

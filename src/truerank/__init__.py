@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from truerank import compat, datasets, engine, metrics
+    from truerank.auditing import Audit, audit
     from truerank.comparison import Comparison, compare
     from truerank.errors import ExactnessError, InputError, TruerankWarning
     from truerank.evaluation import evaluate
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from truerank.version import __version__
 
 __all__ = [
+    "Audit",
     "Comparison",
     "ExactnessError",
     "InputError",
@@ -25,6 +27,7 @@ __all__ = [
     "Taxonomy",
     "TruerankWarning",
     "__version__",
+    "audit",
     "compare",
     "compat",
     "datasets",
@@ -34,6 +37,8 @@ __all__ = [
 ]
 
 _HOME = {
+    "Audit": "truerank.auditing",
+    "audit": "truerank.auditing",
     "Comparison": "truerank.comparison",
     "compare": "truerank.comparison",
     "ExactnessError": "truerank.errors",

@@ -235,6 +235,30 @@ def compare(form: str, output: Path | None, **options: Any) -> None:
 
 
 @commands.command()
+@click.argument("embeddings", type=click.Path(path_type=Path))
+@click.argument("labels", required=False, type=click.Path(path_type=Path))
+@click.option("--train", type=click.Path(path_type=Path), help="Embeddings of the training rows.")
+@click.option("--distance", default="cosine", show_default=True, help="cosine or euclidean.")
+@click.option("--threads", type=int, help="Number of threads; all cores by default.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of what is sampled.")
+@click.option("--format", "form", default="table", type=click.Choice(("table", "json")))
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the JSON as well.")
+def audit(form: str, output: Path | None, **options: Any) -> None:
+    """Look for what could make a score of EMBEDDINGS lie: duplicates, leaks, collapse, ties.
+
+    LABELS is a file as for evaluate; without it the embeddings file may hold them.
+    """
+    from truerank import commandline
+
+    commandline.check_targets(output, None, (options["embeddings"], options["labels"]))
+    with progress_bar("looking") as progress:
+        found = commandline.audit_files(progress=progress, **options)
+    if output is not None:
+        found.to_json(output)
+    click.echo(found.to_json() if form == "json" else f"{found}\n", nl=False)
+
+
+@commands.command()
 @click.option("--format", "form", default="table", type=click.Choice(FORMATS), show_default=True)
 def demo(form: str) -> None:
     """Evaluate two models on the embedded emoji data and explain the numbers."""

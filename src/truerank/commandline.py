@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from truerank.auditing import Audit, audit
 from truerank.comparison import Comparison, compare
 from truerank.errors import InputError
 from truerank.evaluation import evaluate
@@ -16,7 +17,13 @@ from truerank.result import Result
 from truerank.task import Task
 from truerank.taxonomy import Taxonomy
 
-__all__ = ["check_targets", "compare_files", "evaluate_files", "write_per_query"]
+__all__ = [
+    "audit_files",
+    "check_targets",
+    "compare_files",
+    "evaluate_files",
+    "write_per_query",
+]
 
 TABLES = (".csv", ".parquet")
 
@@ -125,6 +132,22 @@ def compare_files(
         confidence=confidence,
         seed=seed,
     )
+
+
+def audit_files(
+    *,
+    embeddings: Path,
+    labels: Path | None,
+    train: Path | None,
+    progress: Callable[[int, int], None] | None,
+    **options: Any,
+) -> Audit:
+    """The audit of a file of embeddings."""
+    bundle = read(embeddings)
+    rows = _require_embeddings(bundle, embeddings)
+    names = bundle.labels if labels is None else _labels(labels, None).labels
+    known = None if train is None else _require_embeddings(read(train), train)
+    return audit(rows, names, train=known, progress=progress, **options)
 
 
 def _expand(taxonomy: Taxonomy, *sides: Bundle) -> None:
