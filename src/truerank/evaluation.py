@@ -15,7 +15,7 @@ import numpy.typing as npt
 from truerank import engine
 from truerank.arrays import as_array, as_matrix
 from truerank.errors import InputError, TruerankWarning
-from truerank.metrics import registry
+from truerank.metrics import clustering, registry
 from truerank.metrics.registry import Metric
 from truerank.pairs import Mask
 from truerank.result import Attribute, Result
@@ -192,16 +192,25 @@ def evaluate_task(
     if not task.leave_one_out and items is not None and not task.excludes_pairs:
         _refuse_queries_in_gallery(task, space)
     probe(space)
+    clustered = [m for m in chosen if registry.definition(m).family == "clustering"]
+    ranked = [metric for metric in chosen if metric not in clustered]
     scores, findings = score(
         task,
         space,
-        chosen,
+        ranked,
         average=average,
         device=device,
         threads=threads,
         progress=progress,
         request=request,
     )
+    if clustered:
+        workers = threads or engine.available_cores()
+        found = clustering.score(task, space, clustered, int(seed), workers)
+        scores |= found if request is not None else clustering.without_intervals(found)
+        if metrics != "all":
+            clustering.warn(found)
+        scores = {str(metric): scores[str(metric)] for metric in chosen}
     skipped = {}
     if metrics is None:
         skipped = {name: s.reason for name, s in scores.items() if s.reason}

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from truerank.space import Space
 
-__all__ = ["Neighbours", "neighbours"]
+__all__ = ["Nearest", "Neighbours", "neighbours"]
 
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]

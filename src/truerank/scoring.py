@@ -97,7 +97,7 @@ def score(
 ) -> tuple[dict[str, Score], Findings]:
     """Every metric's score, by its string."""
     wanted = list(dict.fromkeys(part for metric in metrics for part in _parts(task, metric)))
-    passes = _plan(task, wanted)
+    passes = _plan(task, wanted) if wanted else []
     findings = Findings()
     estimation = None if request is None else Estimation(task, space, request, average)
     threads = threads or engine.available_cores()
@@ -259,6 +259,7 @@ def _fill(
 
 def _values(column: Column, groups: TieGroups, pool: ThreadPoolExecutor, threads: int) -> Reals:
     per_query = registry.definition(column.metric).per_query
+    assert per_query is not None
     if not len(groups):
         return np.empty((3, 0))
     if len(groups.size) < _PARALLEL_GROUPS or threads == 1:

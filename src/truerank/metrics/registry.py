@@ -32,7 +32,7 @@ __all__ = [
 
 DEFAULT = ("precision@1", "hit@5", "hit@10", "r_precision", "map@r", "map", "mrr", "minp")
 DEFAULT_HIERARCHY = ("h_ap", "asi", "ndcg")
-FAMILIES = ("ranking", "hierarchy")
+FAMILIES = ("ranking", "hierarchy", "clustering")
 LARGEST_ALPHA = 100
 
 
@@ -79,7 +79,7 @@ class Definition:
     title: str
     definition: str
     citation: str
-    per_query: Callable[[TieGroups, Metric, Scale], Triple]
+    per_query: Callable[[TieGroups, Metric, Scale], Triple] | None = None
     cut: str = "none"
     """none, number (k must be given), number or none, or optional (nothing, r, or k)."""
     options: Mapping[str, tuple[str, ...] | str] = field(default_factory=dict)

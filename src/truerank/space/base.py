@@ -66,3 +66,7 @@ class Space(ABC):
     @abstractmethod
     def fingerprints(self) -> Fingerprints:
         """A number for each query row that the order of rows, items or dimensions cannot change."""
+
+    def vectors(self) -> Distances | None:
+        """The query rows as points whose euclidean distance ranks as this space does, if any."""
+        return None

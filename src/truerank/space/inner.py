@@ -157,6 +157,10 @@ class Cosine(SquaredDistance):
         distances[self._left.zero[query] | self._right.zero[item]] = self.ZERO
         return distances
 
+    def vectors(self) -> Distances | None:
+        """The rounded unit vectors."""
+        return np.ldexp(self._left.integers.astype(np.float64), -UNIT_BITS)
+
     def in_unit(self, distances: Distances) -> Distances:
         """1 - s, which is D/2."""
         return np.ldexp(distances, -(2 * UNIT_BITS + 1))
@@ -220,6 +224,10 @@ class Euclidean(_Scaled):
         product += high
         product += low
         return product
+
+    def vectors(self) -> Distances | None:
+        """The rounded rows."""
+        return _widen(self._left, slice(None), 1.0)
 
     def in_unit(self, distances: Distances) -> Distances:
         """The distance unsquared."""

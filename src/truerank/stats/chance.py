@@ -32,6 +32,7 @@ def chance_per_query(
     entry = definition(metric)
     if entry.effort is not None and entry.effort(graded, size) > MOST_STEPS:
         return None
+    assert entry.per_query is not None
     expected = entry.per_query(TieGroups.single(graded, size), metric, scale)[1]
     return np.asarray(expected[number.ravel()], np.float64)
 
@@ -43,7 +44,7 @@ def attainable_per_query(metric: Metric, scale: Scale, totals: Integers) -> npt.
     if not len(totals):
         return np.empty(0)
     distinct, number = np.unique(totals[:, 0], return_inverse=True)
-    best = definition(metric).per_query(
-        TieGroups.single(distinct[:, None], distinct), metric, scale
-    )[0]
+    per_query = definition(metric).per_query
+    assert per_query is not None
+    best = per_query(TieGroups.single(distinct[:, None], distinct), metric, scale)[0]
     return np.asarray(best[number.ravel()], np.float64)

@@ -268,6 +268,7 @@ class Plan:
                     some_kept, some = parts[column.grade]
                     if len(some_kept):
                         per_query = registry.definition(column.metric).per_query
+                        assert per_query is not None
                         found = per_query(some, column.metric, column.scale)
                         values[column.metric][place[block[some_kept]], share] = headline(
                             column.metric, found
