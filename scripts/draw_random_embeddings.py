@@ -83,9 +83,7 @@ def main() -> None:
     ]
     for value in (0, 0.25, 0.5, 0.75, 1):
         y = down(value)
-        svg.append(
-            f'<line x1="{LEFT}" x2="{RIGHT}" y1="{y:.1f}" y2="{y:.1f}" stroke="#e5e7eb"/>'
-        )
+        svg.append(f'<line x1="{LEFT}" x2="{RIGHT}" y1="{y:.1f}" y2="{y:.1f}" stroke="#e5e7eb"/>')
         svg.append(text(LEFT - 10, y + 5, f"{100 * value:g} %", "end", QUIET, 13))
     for classes in CLASSES:
         svg.append(text(across(classes), BOTTOM + 22, f"{classes:,}", "middle", QUIET, 13))
@@ -94,9 +92,7 @@ def main() -> None:
     for name, (label, colour) in sorted(METRICS.items(), key=lambda item: -found[item[0]][-1]):
         points = [(across(c), down(v)) for c, v in zip(CLASSES, found[name], strict=True)]
         line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-        svg.append(
-            f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2.5"/>'
-        )
+        svg.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2.5"/>')
         y = points[-1][1] + 5
         while any(abs(y - other) < 17 for other in taken):  # names must not cover each other
             y -= 1
