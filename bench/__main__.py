@@ -1,129 +1,175 @@
-"""python -m bench: one table of time and peak memory, each contender in a process of its own."""
+"""python -m bench: one table of time and peak memory, each contender in a process of its own.
+
+Without options it measures a suite of cases, from 5,000 to 60,000 rows, 128 to 2,048 dimensions,
+few and many rows a class; with --rows, --dimensions, --mates or --data a case of your own.
+"""
 
 from __future__ import annotations
 
 import argparse
+import datetime
 import gc
 import json
 import os
 import platform
-import resource
 import statistics
 import subprocess
 import sys
 import time
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from bench.contenders import CONTENDERS, prepare
 from bench.data import make
+from bench.memory import peak, start_peak
+
+BASES = ("float32 GEMM", "truerank")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One size and kind of data."""
+
+    rows: int
+    dimensions: int
+    mates: int
+    """Rows of each class."""
+    data: str
+
+    def __str__(self) -> str:
+        return f"{self.rows:,} x {self.dimensions:,}, {self.mates} a class, {self.data}"
+
+
+SUITE = (
+    *(Case(rows, 512, 5, "trained") for rows in (5_000, 10_000, 20_000, 40_000, 60_000)),
+    *(Case(20_000, dimensions, 5, "trained") for dimensions in (128, 2_048)),
+    *(Case(20_000, 512, mates, "trained") for mates in (20, 100)),
+    Case(20_000, 512, 5, "random"),
+    Case(10_000, 128, 5, "trained"),
+)
 
 
 def main() -> None:
     """Parse, measure, print."""
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
-    parser.add_argument("--rows", type=int, default=20_000)
-    parser.add_argument("--dimensions", type=int, default=512)
-    parser.add_argument("--classes", type=int, default=4_000)
-    parser.add_argument("--data", choices=("trained", "random"), default="trained")
-    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--rows", type=int, help="one case: rows, up to a million or so")
+    parser.add_argument("--dimensions", type=int, help="one case: dimensions")
+    parser.add_argument("--mates", type=int, help="one case: rows of each class")
+    parser.add_argument("--data", choices=("trained", "random"), help="one case: kind of data")
     parser.add_argument("--tree", action="store_true", help="hierarchical metrics instead")
+    parser.add_argument("--repeat", type=int, help="rounds; 3, and 1 beyond 20,000 rows")
     parser.add_argument("--only", action="append", choices=tuple(CONTENDERS))
-    parser.add_argument("--worker", choices=tuple(CONTENDERS), help=argparse.SUPPRESS)
+    parser.add_argument("--record", type=Path, help="write all measurements to this JSON file")
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
-        print(json.dumps(measure(options)))
+        print(json.dumps(measure(**json.loads(options.worker))))
         return
-    names = options.only or [name for name in CONTENDERS if takes_part(name, options)]
+    measured = [
+        {"case": asdict(case), "contender": name, "rounds": rounds}
+        for case in chosen_cases(options)
+        for name, rounds in run_case(case, options).items()
+    ]
+    if options.record:
+        about = {"date": datetime.date.today().isoformat(), "machine": machine()}
+        options.record.write_text(json.dumps(about | {"measured": measured}, indent=1) + "\n")
+    print_table(measured)
+
+
+def chosen_cases(options: argparse.Namespace) -> tuple[Case, ...]:
+    """The suite, or the one case that the options describe."""
+    own = (options.rows, options.dimensions, options.mates, options.data)
+    if own == (None,) * 4 and not options.tree:
+        return SUITE
+    usual = (20_000, 512, 5, "trained")
+    return (Case(*(mine or default for mine, default in zip(own, usual, strict=True))),)
+
+
+def run_case(case: Case, options: argparse.Namespace) -> dict[str, list[dict[str, Any]]]:
+    """Rounds of every contender that takes part, one after the other in each round."""
+    names = options.only or [name for name in CONTENDERS if takes_part(name, case, options.tree)]
+    count = options.repeat or (3 if case.rows <= 20_000 else 1)
     rounds: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
-    for number in range(options.repeat):
+    for number in range(count):
         for name in names:
-            print(f"round {number + 1} of {options.repeat}: {name}", file=sys.stderr)
-            rounds[name].append(start_worker(name))
-    print_table(options, rounds)
+            print(f"{case}: round {number + 1} of {count}: {name}", file=sys.stderr)
+            worker = json.dumps({"case": asdict(case), "name": name})
+            command = [sys.executable, "-m", "bench", "--worker", worker]
+            done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+            rounds[name].append(json.loads(done.stdout.splitlines()[-1]))
+    return rounds
 
 
-def takes_part(name: str, options: argparse.Namespace) -> bool:
-    """Hierarchical contenders on request; k=None only where its quadratic memory fits."""
-    if name.endswith("k=None") and options.rows > 10_000:
+def takes_part(name: str, case: Case, tree: bool) -> bool:
+    """Hierarchical contenders on request; quadratic memory and whole sorts only where they fit."""
+    most = {
+        "pytorch-metric-learning, k=None": 10_000,
+        "argsort of every row": 20_000,
+        "pytorch-metric-learning, top R": 100_000,
+        "torch.topk, top R": 100_000,
+    }
+    if name == "pytorch-metric-learning, k=None" and case.dimensions != 128:
         return False
-    return name == "truerank" or ("level" in name) == options.tree
+    fits = case.rows <= most.get(name, case.rows)
+    return fits and (name == "truerank" or ("level" in name) == tree)
 
 
-def start_worker(name: str) -> dict[str, Any]:
-    """Measure one contender in a fresh process."""
-    command = [sys.executable, "-m", "bench", *sys.argv[1:], "--worker", name]
-    output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-    result: dict[str, Any] = json.loads(output.splitlines()[-1])
-    return result
-
-
-def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """Seconds, and peak memory beyond the process with everything imported and the data made."""
-    run = prepare(options.worker)
-    x, y = make(options.rows, options.dimensions, options.classes, options.data)
+def measure(case: dict[str, Any], name: str) -> dict[str, Any]:
+    """Time, and peak memory beyond the process with everything imported and the data made."""
+    run = prepare(name)
+    x, y = make(**case)
     gc.collect()
-    before = _start_peak()
-    start = time.perf_counter()
+    before = start_peak()
+    wall, processor = time.perf_counter(), time.process_time()
     value = run(x, y)
-    seconds = time.perf_counter() - start
-    score = value if isinstance(value, float) else None
-    return {"seconds": seconds, "megabytes": (_peak() - before) / 2**20, "score": score}
+    return {
+        "seconds": time.perf_counter() - wall,
+        "processor": time.process_time() - processor,
+        "megabytes": (peak() - before) / 2**20,
+        "score": value if isinstance(value, float) else None,
+    }
 
 
-def _start_peak() -> int:
-    """Resident memory now; on Linux the peak starts anew from it."""
-    try:
-        Path("/proc/self/clear_refs").write_text("5")
-        return _status("VmRSS")
-    except OSError:
-        return _peak()
+def machine() -> str:
+    """In words that stay meaningful elsewhere."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return f"{cores} cores, {platform.machine()}, Python {platform.python_version()}"
 
 
-def _peak() -> int:
-    try:
-        return _status("VmHWM")
-    except OSError:
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return peak if platform.system() == "Darwin" else peak * 1024
-
-
-def _status(field: str) -> int:
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(field):
-            return int(line.split()[1]) * 1024
-    raise OSError(field)
-
-
-def print_table(options: argparse.Namespace, rounds: dict[str, list[dict[str, Any]]]) -> None:
-    """Medians over the rounds; ratios are medians of the ratios inside each round."""
-    print(
-        f"{options.rows:,} x {options.dimensions}, {options.classes:,} classes, "
-        f"{options.data} data; {len(os.sched_getaffinity(0))} cores; "
-        f"medians of {options.repeat} rounds\n"
-    )
-    bases = [name for name in ("float64 GEMM", "float32 GEMM", "truerank") if name in rounds]
-    head = ["", "seconds", *(f"x {name}" for name in bases), "peak MB beyond data"]
+def print_table(measured: list[dict[str, Any]]) -> None:
+    """Medians over the rounds; ratios of seconds are medians of the ratios inside each round."""
+    print(f"{machine()}, {datetime.date.today().isoformat()}\n")
+    head = ["case", "", "seconds", "CPU seconds", *(f"x {b}" for b in BASES), "peak MB", "score"]
     print("| " + " | ".join(head) + " |")
-    print("|---|" + "---:|" * (len(head) - 1))
-    for name, results in rounds.items():
-        seconds = [result["seconds"] for result in results]
-        ratios = [
-            statistics.median(
-                mine / base["seconds"] for mine, base in zip(seconds, rounds[other], strict=True)
-            )
-            for other in bases
-        ]
+    print("|---|---|" + "---:|" * (len(head) - 2))
+    previous = None
+    for entry in measured:
+        case, rounds = Case(**entry["case"]), entry["rounds"]
+        peers = {e["contender"]: e["rounds"] for e in measured if e["case"] == entry["case"]}
+        scores = [r["score"] for r in rounds if r["score"] is not None]
         cells = [
-            name,
-            f"{statistics.median(seconds):.2f}",
-            *(f"{ratio:.2f}" for ratio in ratios),
-            f"{statistics.median(result['megabytes'] for result in results):,.0f}",
+            str(case) if case != previous else "",
+            entry["contender"],
+            f"{_median(rounds, 'seconds'):.2f}",
+            f"{_median(rounds, 'processor'):.2f}",
+            *(_ratio(rounds, peers.get(base)) for base in BASES),
+            f"{_median(rounds, 'megabytes'):,.0f}",
+            f"{scores[0]:.4f}" if scores else "",
         ]
         print("| " + " | ".join(cells) + " |")
-    for name, results in rounds.items():
-        if results[0]["score"] is not None:
-            print(f"{name}: score {results[0]['score']:.4f}")
+        previous = case
+
+
+def _median(rounds: list[dict[str, Any]], field: str) -> float:
+    return statistics.median(r[field] for r in rounds)
+
+
+def _ratio(rounds: list[dict[str, Any]], base: list[dict[str, Any]] | None) -> str:
+    if base is None:
+        return ""
+    ratios = (mine["seconds"] / other["seconds"] for mine, other in zip(rounds, base, strict=True))
+    return f"{statistics.median(ratios):.2f}"
 
 
 main()

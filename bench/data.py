@@ -12,13 +12,14 @@ NOISE = {128: 1.39, 512: 2.2, 2048: 3.27}
 
 
 def make(
-    rows: int, dimensions: int, classes: int, kind: str
+    rows: int, dimensions: int, mates: int, data: str
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
-    """Seeded float32 embeddings and labels, rows / classes of each label."""
+    """Seeded float32 embeddings and labels, as many rows as `mates` of each label."""
     rng = np.random.default_rng(2026)
-    labels = np.repeat(np.arange(classes), -(-rows // classes))[:rows]
+    classes = -(-rows // mates)
+    labels = np.repeat(np.arange(classes), mates)[:rows]
     embeddings = rng.standard_normal((rows, dimensions), np.float32)
-    if kind == "trained":
+    if data == "trained":
         centres = rng.standard_normal((classes, dimensions), np.float32)
         embeddings *= NOISE.get(dimensions, (dimensions / 512) ** 0.25 * NOISE[512])
         embeddings += centres[labels]

@@ -13,9 +13,11 @@ TARGET = Path(__file__).parents[1] / "docs" / "metrics.md"
 
 HEAD = """# What truerank computes
 
-Every metric is a mean over the queries that have at least one mate in the gallery (or over classes,
-with `average="class"`), and a triple lower <= expected <= upper where scores tie ([why](ties.md)).
-R is a query's number of mates after removal of itself and of junk.
+Ranking and hierarchical metrics are means over the queries that have at least one mate in the
+gallery (or over classes, with `average="class"`), and triples lower <= expected <= upper where
+scores tie ([why](ties.md)). R is a query's number of mates after removal of itself and of junk.
+Verification, open-set, GOM and consistency metrics depend on a threshold: [verification](verification.md),
+[open set](openset.md).
 
 Metrics are named by strings, `name@k,key=value`: `map@r`, `hit@10`, `map@10,divisor=min`. Other
 libraries' names are understood too: `mean_average_precision_at_r`, `precision_at_1`, `cmc@5`,
@@ -43,9 +45,11 @@ def page() -> str:
         strings = ", ".join(f"`{text}`" for text in entry.examples)
         low, high = entry.range
         better = "higher" if entry.higher_is_better else "lower"
+        span = f"{low:g} to {high:g}, {better} is better"
+        if entry.unit == "distance":
+            span = "a distance"
         rows.append(
-            f"| {strings} | {entry.title} | {entry.definition} | {low:g} to {high:g}, {better} is "
-            f"better | {entry.citation} |"
+            f"| {strings} | {entry.title} | {entry.definition} | {span} | {entry.citation} |"
         )
     return HEAD + "\n".join(rows) + "\n" + TAIL
 

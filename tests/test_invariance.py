@@ -55,7 +55,7 @@ class Data:
     queries: Side
     gallery: Side | None
     options: dict[str, Any] = field(default_factory=dict)
-    tiles: dict[str, int] | None = None
+    tiles: dict[str, Any] | None = None
     query_order: np.ndarray | None = None
     """Which query of the untouched data stands in each row; None when none has moved."""
 
@@ -219,6 +219,10 @@ def tiles(query_rows: int, gallery_rows: int) -> Callable[[Data], Data]:
     )
 
 
+def method(name: str, **limits: int) -> Callable[[Data], Data]:
+    return lambda data: replace(data, tiles={"method": name, **limits})
+
+
 def every_other(x: np.ndarray) -> np.ndarray:
     """The same values, as a view of every other row and every third column of a larger array."""
     larger = np.full((2 * x.shape[0], 3 * x.shape[1]), 77, dtype=x.dtype)
@@ -280,6 +284,8 @@ TRANSFORMATIONS: dict[str, tuple[tuple[str, ...], Callable[[Data], Data]]] = {
     "tiles of 7 x 13": (ALL_DISTANCES, tiles(7, 13)),
     "tiles of 1 x 1": (("cosine",), tiles(1, 1)),
     "tiles larger than the data": (ALL_DISTANCES, tiles(4096, 4096)),
+    "float32 filter": (("cosine",), method("filter", gallery_rows=29)),
+    "each pair computed once": (("cosine",), method("symmetric", side=23)),
     "one thread": (ALL_DISTANCES, options(threads=1)),
     "two threads": (ALL_DISTANCES, options(threads=2)),
     "reference engine": (ALL_DISTANCES, options(device="reference")),

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from truerank import compat, datasets, engine, metrics
+    from truerank import compat, datasets, engine, integrations, losses, metrics, training
     from truerank.auditing import Audit, audit
     from truerank.comparison import Comparison, compare
     from truerank.errors import ExactnessError, InputError, TruerankWarning
@@ -33,7 +33,10 @@ __all__ = [
     "datasets",
     "engine",
     "evaluate",
+    "integrations",
+    "losses",
     "metrics",
+    "training",
 ]
 
 _HOME = {

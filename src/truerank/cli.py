@@ -8,17 +8,19 @@ import signal
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
 import click
 
+from truerank.datasets.commands import data
 from truerank.errors import ExactnessError, InputError, TruerankWarning
+from truerank.progress import progress_bar
+from truerank.training.commands import embed, train
 from truerank.version import __version__
 
-__all__ = ["main"]
+__all__ = ["main", "progress_bar"]
 
 FORMATS = ("table", "json", "csv", "markdown", "latex")
 
@@ -51,8 +53,8 @@ def _run(arguments: list[str] | None) -> int:
         return _complain(str(error), 2)
     except click.ClickException as error:
         return _complain(error.format_message(), 2)
-    except (click.Abort, KeyboardInterrupt):
-        return _complain("interrupted; nothing was left half-written.", 130)
+    except (click.Abort, KeyboardInterrupt) as stop:
+        return _complain(f"interrupted; {str(stop) or 'nothing was left half-written'}.", 130)
     except BrokenPipeError:  # the reader of a pipe has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
@@ -100,32 +102,6 @@ def _terminate(number: int, frame: FrameType | None) -> NoReturn:
     raise KeyboardInterrupt
 
 
-@contextlib.contextmanager
-def progress_bar(description: str) -> Iterator[Callable[[int, int], None] | None]:
-    """A bar with the time left on stderr; nothing where stderr is not a terminal."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TaskProgressColumn,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(description, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
-
-
 @click.group(context_settings={"help_option_names": ["-h", "--help"]}, invoke_without_command=True)
 @click.version_option(__version__, prog_name="truerank")
 @click.pass_context
@@ -133,6 +109,11 @@ def commands(context: click.Context) -> None:
     """Exact, tie-proof scores for embedding models."""
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
+
+
+commands.add_command(data)
+commands.add_command(train)
+commands.add_command(embed)
 
 
 @commands.command()
@@ -169,12 +150,20 @@ def commands(context: click.Context) -> None:
 @click.option("--format", "form", default="table", type=click.Choice(FORMATS), show_default=True)
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the result as JSON.")
 @click.option("--per-query", type=click.Path(path_type=Path), help="Write .csv or .parquet.")
+@click.option(
+    "--checkpoint",
+    type=click.Path(path_type=Path),
+    help="File for the counts so far; OUTPUT.checkpoint by default.",
+)
+@click.option("--resume", is_flag=True, help="Go on from the checkpoint of an interrupted run.")
 def evaluate(
     form: str,
     output: Path | None,
     per_query: Path | None,
     no_intervals: bool,
     adjusted: bool,
+    checkpoint: Path | None,
+    resume: bool,
     **options: Any,
 ) -> None:
     """Score EMBEDDINGS (.npy, .npz, .pt, .safetensors, .parquet) against labels.
@@ -184,12 +173,17 @@ def evaluate(
     """
     from truerank import commandline
 
-    inputs = ("embeddings", "labels", "gallery", "gallery_labels", "task_file")
-    commandline.check_targets(output, per_query, tuple(options[name] for name in inputs))
+    inputs = tuple(
+        options[name] for name in ("embeddings", "labels", "gallery", "gallery_labels", "task_file")
+    )
+    commandline.check_targets(output, per_query, inputs)
     if no_intervals:
         options["confidence"] = None
-    with progress_bar("ranking") as progress:
-        result, names = commandline.evaluate_files(progress=progress, **options)
+    with (
+        commandline.checkpointed(checkpoint, resume, output, (per_query, *inputs)) as kept,
+        progress_bar("ranking") as progress,
+    ):
+        result, names = commandline.evaluate_files(progress=progress, checkpoint=kept, **options)
     if output is not None:
         result.to_json(output)
     if per_query is not None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from truerank.taxonomy import Taxonomy
 __all__ = [
     "audit_files",
     "check_targets",
+    "checkpointed",
     "compare_files",
     "evaluate_files",
     "write_per_query",
@@ -42,6 +44,34 @@ def check_targets(
                     raise InputError(f"{path} would be written over the input {other}.")
     if output is not None and per_query is not None and output.resolve() == per_query.resolve():
         raise InputError(f"-o and --per-query both name {output}; give each a file of its own.")
+
+
+@contextmanager
+def checkpointed(
+    checkpoint: Path | None, resume: bool, output: Path | None, others: tuple[Path | None, ...]
+) -> Iterator[Path | None]:
+    """Where the counts so far go; an interrupt says how to continue from there."""
+    path = checkpoint
+    if path is None and output is not None:
+        path = output.with_name(f"{output.name}.checkpoint")
+    if path is None and resume:
+        raise InputError("--resume needs -o or --checkpoint, to know which run to continue.")
+    if path is not None:
+        check_writable(path)
+        for other in (output, *others):
+            if other is not None and path.resolve() == other.resolve():
+                raise InputError(f"--checkpoint would be written over {other}.")
+        if path.exists() and not resume:
+            raise InputError(
+                f"{path} holds an interrupted evaluation: pass --resume to continue it, or delete "
+                "it to start anew."
+            )
+    try:
+        yield path
+    except KeyboardInterrupt as stop:
+        if path is None or not path.exists():
+            raise
+        raise KeyboardInterrupt(f"pass --resume to continue from {path}") from stop
 
 
 def evaluate_files(

@@ -7,6 +7,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy.typing as npt
 
 from truerank import engine
 from truerank.arrays import as_array, as_matrix
+from truerank.checkpoint import Checkpoint
 from truerank.errors import InputError, TruerankWarning
 from truerank.metrics import clustering, registry
 from truerank.metrics.registry import Metric
@@ -55,6 +57,7 @@ def evaluate(
     confidence: float | None = 0.95,
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> Result:
     """Score embeddings by exact, tie-proof ranking metrics.
 
@@ -84,7 +87,7 @@ def evaluate(
     metrics : strings, optional
         Such as "map@r" or "hit@10"; "all" for every registered one. By default
         precision@1, hit@5, hit@10, r_precision, map@r, map, mrr, minp; with labels of several
-        levels also h_ap, asi, ndcg.
+        levels also h_ap, asi, ndcg; with queries that have no mate also dir@far=0.01, mrep, mfr.
     average : {"query", "class"}
         Mean over queries, or over classes of the mean over each class's queries.
     no_mate : {"report", "zero", "error"}
@@ -102,6 +105,9 @@ def evaluate(
         Of what the intervals draw at random. No score depends on it.
     progress : callable, optional
         Called as progress(pairs done, pairs in all) from time to time.
+    checkpoint : path, optional
+        A file that holds the counts so far, written every minute and on an interrupt and removed
+        at the end. If it exists, the same evaluation goes on from there; another one's is refused.
 
     Returns
     -------
@@ -149,6 +155,7 @@ def evaluate(
         confidence=confidence,
         seed=seed,
         progress=progress,
+        checkpoint=checkpoint,
     )
 
 
@@ -165,6 +172,7 @@ def evaluate_task(
     confidence: float | None = 0.95,
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> Result:
     """Score the rows (and gallery items) of a task; both are in the task's order."""
     started = time.perf_counter()
@@ -192,6 +200,9 @@ def evaluate_task(
     if not task.leave_one_out and items is not None and not task.excludes_pairs:
         _refuse_queries_in_gallery(task, space)
     probe(space)
+    kept = Checkpoint()
+    if checkpoint is not None:
+        kept = Checkpoint(checkpoint, _identity(task, space, chosen))
     clustered = [m for m in chosen if registry.definition(m).family == "clustering"]
     ranked = [metric for metric in chosen if metric not in clustered]
     scores, findings = score(
@@ -202,8 +213,10 @@ def evaluate_task(
         device=device,
         threads=threads,
         progress=progress,
+        checkpoint=kept,
         request=request,
     )
+    kept.remove()
     if clustered:
         workers = threads or engine.available_cores()
         found = clustering.score(task, space, clustered, int(seed), workers)
@@ -211,6 +224,13 @@ def evaluate_task(
         if metrics != "all":
             clustering.warn(found)
         scores = {str(metric): scores[str(metric)] for metric in chosen}
+    if "auc" in scores and scores["auc"].value < 0.5:
+        warnings.warn(
+            "pairs of one class are farther apart than pairs of two (AUC below 0.5): similarity "
+            "and distance may be swapped.",
+            TruerankWarning,
+            stacklevel=3,
+        )
     skipped = {}
     if metrics is None:
         skipped = {name: s.reason for name, s in scores.items() if s.reason}
@@ -241,13 +261,34 @@ def evaluate_task(
         attributes=_attributes(task),
         severity=findings.severity,
         units=_units(task),
+        curves=findings.curves,
+        first_mates=findings.first_mates,
     )
+
+
+def _identity(task: Task, space: Space, metrics: list[Metric]) -> dict[str, str]:
+    """What counts depend on. Unlike the digests of a result, these see the order of rows."""
+    labels, rows = blake2b(task.digest.encode(), digest_size=16), blake2b(digest_size=16)
+    for _, records in task.records():
+        labels.update("\n".join(records).encode())
+    rows.update(space.facts.input_digest.encode())
+    for digests in (space.query_digests, space.gallery_digests):
+        rows.update(b"".join(digests))
+    return {
+        "version of truerank": __version__,
+        "distance": space.facts.distance,
+        "set of embeddings": rows.hexdigest(),
+        "task": labels.hexdigest(),
+        "choice of metrics": " ".join(map(str, metrics)),
+    }
 
 
 def _choose(task: Task, metrics: Iterable[str] | str | None) -> list[Metric]:
     deep = task.levels is not None and len(task.levels) > 1
     if metrics is None:
         more = registry.DEFAULT_HIERARCHY if deep else ()
+        if (task.mates == 0).any():
+            more = (*more, *registry.DEFAULT_OPEN_SET)
         return registry.parse_all([*registry.DEFAULT, *more])
     if isinstance(metrics, str) and metrics == "all":
         return registry.parse_all(registry.examples())

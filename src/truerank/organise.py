@@ -22,6 +22,7 @@ from truerank.files import atomic_path, check_readable, read_archive
 from truerank.labels import MISSING, Encoded, encode, missing_rows
 from truerank.pairs import Mask, PairList
 from truerank.result import Result
+from truerank.storage import take
 from truerank.task import Task
 
 __all__ = ["evaluate_submission", "load", "save"]
@@ -175,8 +176,8 @@ def evaluate_submission(
                 f"Got {rows.shape}."
             )
         return evaluate_task(task, rows[np.ix_(own, other)], None, **options)
-    items = None if task.leave_one_out else rows[other]
-    return evaluate_task(task, rows[own], items, **options)
+    items = None if task.leave_one_out else take(rows, other)
+    return evaluate_task(task, take(rows, own), items, **options)
 
 
 def _align(known: Encoded, ids: Any, count: int) -> npt.NDArray[np.int64]:

@@ -22,6 +22,8 @@ __all__ = ["BlockPairs", "Equality", "Exclusions", "GradeView", "LabelView", "Tr
 
 Rows = npt.NDArray[np.int64]
 _CHUNK = 1024
+_NO_MATCH = -2
+"""Stands for a query's missing label, which is not equal to an item's missing label."""
 MOST_GRADES = 100
 
 
@@ -94,14 +96,18 @@ class Exclusions:
 
 @kernel
 def common_paths(query: Any, item: Any, lowest: int, out: Any) -> None:
-    """Lengths of the common paths, from `lowest` up; shorter ones stay 0, as do missing labels."""
+    """Lengths of the common paths, from `lowest` up, added to zeros; item[level] is contiguous.
+
+    Paths are nested, so the levels that agree can be counted, without a branch for each item.
+    """
     for q in range(query.shape[0]):
-        for g in range(item.shape[0]):
-            level = 0
-            while level < query.shape[1] and query[q, level] == item[g, level]:
-                level += 1
-            if level > 0 and query[q, 0] >= 0:
-                out[q, g] = lowest + level - 1
+        row = out[q]
+        for level in range(query.shape[1]):
+            code = query[q, level]
+            column = item[level]
+            step = np.int8(lowest if level == 0 else 1)
+            for g in range(column.size):
+                row[g] += step if column[g] == code else np.int8(0)
 
 
 class View(ABC):
@@ -183,10 +189,16 @@ class TreeView(LabelView):
         self, query: list[Codes], item: list[Codes], lowest: int, exclusions: Exclusions
     ) -> None:
         self._query_paths, self._item_paths = query, item
-        self._query_table = np.column_stack(query[lowest - 1 :])
-        self._item_table = np.column_stack(item[lowest - 1 :])
+        self._query_table = np.column_stack(query[lowest - 1 :]).astype(np.int32)
+        self._query_table[self._query_table < 0] = _NO_MATCH
+        self._item_table = np.stack(item[lowest - 1 :]).astype(np.int32)
         self.lowest, self.grades = lowest, len(query)
         super().__init__(query[lowest - 1], item[lowest - 1], exclusions)
+
+    @property
+    def paths(self) -> tuple[list[Codes], list[Codes]]:
+        """Codes of every level, coarse to fine, of queries and items."""
+        return self._query_paths, self._item_paths
 
     def grade(self, rows: Rows, pairs: PairList) -> npt.NDArray[np.int64]:
         """See View: paths are nested, so the levels that agree can be counted."""

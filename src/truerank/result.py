@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,9 @@ from truerank.errors import InputError, UnknownMetricError
 from truerank.metrics.average import class_mean, mean
 from truerank.severity import Severity
 from truerank.stats.jackknife import Replicates
+
+if TYPE_CHECKING:
+    from truerank.curves import Curve, FirstMates
 
 __all__ = ["Attribute", "PerQuery", "Result", "Score"]
 
@@ -83,6 +86,10 @@ class Score:
     """Number of queries that count."""
     reason: str | None = None
     """Why the score is not defined, if it is not."""
+    threshold: float | None = None
+    """The threshold at which the score was taken, in the distance's own unit."""
+    bracket: tuple[float, float] | None = None
+    """Where an integral was bounded instead of computed: the exact score lies between these."""
     per_query: PerQuery | None = field(default=None, repr=False)
 
     def __float__(self) -> float:
@@ -113,6 +120,10 @@ class Score:
             "n": self.n,
             "reason": self.reason,
         }
+        if self.threshold is not None:
+            data["threshold"] = self.threshold
+        if self.bracket is not None:
+            data["bracket"] = list(self.bracket)
         if per_query and self.per_query is not None:
             data["per_query"] = self.per_query.to_dict()
         return data
@@ -126,6 +137,7 @@ class Score:
         }
         interval, replicates = data["interval"], data.get("replicates")
         rows = data.get("per_query")
+        bracket = data.get("bracket")
         return Score(
             metric,
             **numbers,
@@ -136,6 +148,8 @@ class Score:
             replicates=None if replicates is None else Replicates.from_dict(replicates),
             n=data["n"],
             reason=data["reason"],
+            threshold=data.get("threshold"),
+            bracket=None if bracket is None else (bracket[0], bracket[1]),
             per_query=None if rows is None else PerQuery.from_dict(rows),
         )
 
@@ -171,6 +185,8 @@ class Result(Mapping[str, Score]):
         attributes: Mapping[str, Attribute] | None = None,
         severity: Severity | None = None,
         units: npt.NDArray[np.int64] | None = None,
+        curves: Mapping[str, Curve] | None = None,
+        first_mates: FirstMates | None = None,
     ) -> None:
         self._scores = dict(scores)
         self.skipped = dict(skipped or {})
@@ -180,6 +196,8 @@ class Result(Mapping[str, Score]):
         self._severity = severity
         self.units = units
         """The number of each query's class, in the order of the labels: what resampling draws."""
+        self._curves = dict(curves or {})
+        self._first_mates = first_mates
 
     def __getitem__(self, metric: str) -> Score:
         if metric in self._scores:
@@ -244,6 +262,32 @@ class Result(Mapping[str, Score]):
             for code, value in enumerate(found.values)
             if (found.codes == code).any()
         }
+
+    def curve(self, name: str, *, ranks: int = 100) -> Curve:
+        """A curve as a mapping from column names to arrays.
+
+        "cmc" (rank, and hit@rank with its tie bounds) comes with every result evaluated here;
+        "roc" and "det" with a verification metric, "dir" (over far) with dir, "mrp", "mvp", "mrep"
+        and "mfr" (over tau) with a metric of GOM.
+
+        Examples
+        --------
+        >>> import truerank
+        >>> r = truerank.evaluate([[0., 1], [0, 2], [1, 0], [1, 1]], ["a", "a", "b", "b"])
+        >>> r.curve("cmc", ranks=2)["lower"].tolist()
+        [0.75, 1.0]
+        """
+        if name == "cmc" and self._first_mates is not None:
+            if isinstance(ranks, bool) or not isinstance(ranks, int) or ranks < 1:
+                raise InputError(f"The 'ranks' parameter must be an int >= 1. Got {ranks!r}.")
+            return self._first_mates.cmc(ranks)
+        if name not in self._curves:
+            known = [*(["cmc"] if self._first_mates is not None else []), *self._curves]
+            hint = f"there are {', '.join(known)}" if known else "a result read back has none"
+            raise InputError(
+                f"this result has no curve {name!r}; {hint}; evaluate with a metric of its family."
+            )
+        return self._curves[name]
 
     def severity(self) -> Severity:
         """Top-1 errors by the level that query and found item share (labels of several levels)."""

@@ -16,12 +16,15 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank import engine
+from truerank.checkpoint import Checkpoint
+from truerank.curves import Curve, FirstMates, from_evidence
 from truerank.engine.counts import TieGroups
 from truerank.errors import InputError
+from truerank.evidence import Evidence
 from truerank.metrics import hierarchy, registry
 from truerank.metrics.average import class_mean, mean
 from truerank.metrics.registry import Metric, Scale
-from truerank.relevance import GradeView, View
+from truerank.relevance import GradeView, TreeView, View
 from truerank.result import PerQuery, Score
 from truerank.severity import Severity
 from truerank.space import Space
@@ -47,6 +50,8 @@ class Findings:
     hierarchy: dict[str, Any] | None = None
     severity: Severity | None = None
     intervals: dict[str, Any] | None = None
+    curves: dict[str, Curve] = field(default_factory=dict)
+    first_mates: FirstMates | None = None
 
 
 @dataclass
@@ -83,6 +88,31 @@ class Pass:
     scale: Scale
     columns: list[Column] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        queries = self.view.queries
+        self.seen = np.zeros(queries, bool)
+        """Queries whose row of every column and of the arrays below is filled."""
+        self.ties = np.zeros(queries, np.int64)
+        self.nearest = np.zeros(queries, np.int64)
+        self.monotone = np.ones(queries, bool)
+        self.findable = np.zeros(queries, bool)
+        self.first = np.zeros((3, queries), np.int64)
+        """Items before the tie group of the nearest mate, in it, and mates in it."""
+
+    @property
+    def finest(self) -> int:
+        """The grade of an item with the query's own label."""
+        return self.view.grades if isinstance(self.view, TreeView) else 1
+
+    def state(self) -> dict[str, npt.NDArray[Any]]:
+        """Everything that fills up in the pass, by name."""
+        names = ("seen", "ties", "nearest", "monotone", "findable", "first")
+        state = {name: getattr(self, name) for name in names}
+        for number, column in enumerate(self.columns):
+            for name in ("values", "totals", "candidates"):
+                state[f"{name}-{number}"] = getattr(column, name)
+        return state
+
 
 def score(
     task: Task,
@@ -93,46 +123,91 @@ def score(
     device: str,
     threads: int | None,
     progress: Callable[[int, int], None] | None,
+    checkpoint: Checkpoint,
     request: Request | None = None,
 ) -> tuple[dict[str, Score], Findings]:
     """Every metric's score, by its string."""
-    wanted = list(dict.fromkeys(part for metric in metrics for part in _parts(task, metric)))
+    measured = [metric for metric in metrics if registry.definition(metric).measure is not None]
+    wanted = list(
+        dict.fromkeys(
+            part for metric in metrics if metric not in measured for part in _parts(task, metric)
+        )
+    )
     passes = _plan(task, wanted) if wanted else []
+    evidence = None
+    if measured:
+        evidence = Evidence(task, space, measured, average=average, device=device, threads=threads)
+        if not passes or not (passes[0].view is task.view or isinstance(passes[0].view, TreeView)):
+            passes.insert(0, Pass(task.view, Scale(np.ones(1))))
     findings = Findings()
     estimation = None if request is None else Estimation(task, space, request, average)
     threads = threads or engine.available_cores()
     work = [int((p.view.mates > 0).sum()) * space.gallery for p in passes]
-    with ThreadPoolExecutor(threads) as pool:
-        for number, current in enumerate(passes):
-            before = sum(work[:number])
-            tick = None
-            if progress is not None:
-                tick = _shifted(progress, before, sum(work))
-            plan = None if estimation is None else estimation.plan(current.view, current.columns)
-            blocks = engine.tie_groups(
-                current.view,
-                space,
-                device=device,
-                threads=threads,
-                progress=tick,
-                keep=False,
-                shares=None if plan is None else plan.shares,
-                apart=None if plan is None else (plan.apart, plan.counted),
-            )
-            _fill(task, current, blocks, findings, pool, threads, plan, first=number == 0)
-            if plan is not None:
-                plan.finish(device, threads)
+    for number, current in enumerate(passes):
+        if evidence is None or number > 0:  # what watchers have seen is not kept: they start anew
+            checkpoint.restore(f"pass-{number}", current.state())
+            checkpoint.hold(f"pass-{number}", current.state())
+    try:
+        with ThreadPoolExecutor(threads) as pool:
+            for number, current in enumerate(passes):
+                before = sum(work[:number])
+                tick = None
+                if progress is not None:
+                    tick = _shifted(progress, before, sum(work))
+                watching = evidence if number == 0 else None
+                plan = None
+                if estimation is not None:
+                    plan = estimation.plan(current.view, current.columns)
+                blocks = engine.tie_groups(
+                    current.view,
+                    space,
+                    device=device,
+                    threads=threads,
+                    progress=tick,
+                    keep=False,
+                    checkpoint=checkpoint,
+                    seen=current.seen,
+                    watchers=() if watching is None else watching.watchers,
+                    grade=current.finest,
+                    rankings=True,
+                    shares=None if plan is None else plan.shares,
+                    apart=None if plan is None else (plan.apart, plan.counted),
+                )
+                if watching is not None:
+                    blocks = _taken(blocks, watching, current.finest)
+                _fill(task, current, blocks, findings, pool, threads, checkpoint, plan)
+                if plan is not None:
+                    plan.finish(device, threads)
+    except BaseException:
+        checkpoint.abandon()
+        raise
+    if passes:
+        findings.first_mates = FirstMates(*passes[0].first[:, passes[0].first[-1] > 0])
+        findings.ties = {
+            "queries": int(np.count_nonzero(passes[0].ties)),
+            "groups": int(passes[0].ties.sum()),
+        }
     columns = [column for current in passes for column in current.columns]
     scored = {column.metric: _score(column, task, average) for column in columns}
-    scores = {str(metric): _combine(task, metric, scored) for metric in metrics}
+    scores = {}
+    for metric in metrics:
+        measure = registry.definition(metric).measure
+        if measure is None:
+            scores[str(metric)] = _combine(task, metric, scored)
+        else:
+            assert evidence is not None
+            scores[str(metric)] = measure(evidence, metric)
+    if evidence is not None:
+        findings.curves = from_evidence(evidence)
     if estimation is not None:
         estimation.estimate(columns)
         findings.intervals = estimation.facts()
         for metric in metrics:
             whole = scores[str(metric)]
             if whole.reason is None:
-                interval = estimation.interval(whole, _parts(task, metric))
-                scores[str(metric)] = _with_interval(whole, interval)
+                scores[str(metric)] = _with_interval(
+                    whole, estimation.interval(whole, metric, _parts(task, metric))
+                )
     return scores, findings
 
 
@@ -143,6 +218,16 @@ def _with_interval(score: Score, interval: Interval) -> Score:
         interval_reason=interval.reason,
         replicates=interval.replicates,
     )
+
+
+def _taken(
+    blocks: Iterator[tuple[Integers, TieGroups]], evidence: Evidence, grade: int
+) -> Iterator[tuple[Integers, TieGroups]]:
+    """The same blocks, once the evidence has taken what it needs of them."""
+    for rows, groups in blocks:
+        chosen, finest = groups.at_least(grade)
+        evidence.take(rows[chosen], finest)
+        yield rows, groups
 
 
 def _shifted(
@@ -216,61 +301,72 @@ def _plan(task: Task, metrics: list[Metric]) -> list[Pass]:
 def _fill(
     task: Task,
     current: Pass,
-    blocks: Iterator[tuple[Integers, TieGroups]],
+    blocks: Iterator[tuple[Integers, Any]],
     findings: Findings,
     pool: ThreadPoolExecutor,
     threads: int,
+    checkpoint: Checkpoint,
     plan: Plan | None,
-    *,
-    first: bool,
 ) -> None:
     depth = _depth(task)
     whole = current.view.grades == depth > 1 and not current.scale.judged
-    nearest = np.zeros(task.queries, np.int64)
-    monotone = np.ones(task.queries, bool)
-    findable = np.zeros(task.queries, bool)
-    for block, groups in blocks:
-        parts: dict[int, tuple[Integers, TieGroups]] = {0: (np.arange(len(groups)), groups)}
+
+    def look(block: Integers, groups: Any) -> None:
+        """Everything that is wanted of these queries; other threads have other queries."""
+        on_gpu = not isinstance(groups, TieGroups)
+        everything = (np.arange(len(groups)), groups)
+        parts: dict[int, tuple[Integers, Any]] = {0: everything}
+        for grade in {current.finest, *(column.grade for column in current.columns)} - {0}:
+            graded = on_gpu or groups.graded.shape[1] > 1
+            parts[grade] = groups.at_least(grade) if graded else everything
+        chosen, some = parts[current.finest]
+        current.first[:, block[chosen]] = some.first()
         for column in current.columns:
-            if column.grade not in parts:
-                parts[column.grade] = groups.at_least(column.grade)
             chosen, some = parts[column.grade]
+            if not len(some):
+                continue
             rows = block[chosen]
-            column.values[:, rows] = _values(column, some, pool, threads)
+            per_query = registry.definition(column.metric).per_query
+            assert per_query is not None
+            if isinstance(some, TieGroups):
+                column.values[:, rows] = per_query(some, column.metric, column.scale)
+            else:  # a ranking on the GPU
+                column.values[:, rows] = some.values(column.metric, column.scale, per_query)
             column.totals[rows] = some.totals
             column.candidates[rows] = some.candidates
-            if plan is not None:
+            if plan is not None and not on_gpu:
                 plan.take(column, block, groups)
-        if first:
-            mixed = groups.per_query(groups.ambiguous.astype(np.int64))
-            findings.ties["groups"] += int(mixed.sum())
-            findings.ties["queries"] += int((mixed > 0).sum())
+        if not on_gpu:  # rankings there have no ties
+            current.ties[block] = groups.per_query(groups.ambiguous.astype(np.int64))
         if whole:
-            nearest[block] = Severity.nearest_level(groups)
-            totals = groups.totals
-            monotone[block] = hierarchy.monotone(totals)
-            findable[block] = totals[:, -1] > 0
+            level = groups.nearest_level() if on_gpu else Severity.nearest_level(groups)
+            current.nearest[block] = level
+            current.monotone[block] = hierarchy.monotone(groups.totals)
+            current.findable[block] = groups.totals[:, -1] > 0
+
+    for block, groups in blocks:
+        if not isinstance(groups, TieGroups):
+            look(block, groups)
+            current.seen[block] = True
+            continue
+        cuts = [0, len(groups)]
+        if len(groups.size) >= _PARALLEL_GROUPS and threads > 1:
+            share = np.linspace(0, len(groups.size), threads + 1)
+            cuts = np.unique(np.searchsorted(groups.offsets, share)).tolist()
+        work = [
+            pool.submit(look, block[start:stop], groups.part(start, stop))
+            for start, stop in pairwise(cuts)
+        ]
+        for part in work:
+            part.result()
+        current.seen[block] = True
+        if checkpoint.due():
+            checkpoint.save()
     if whole and task.levels is not None and getattr(current.view, "lowest", 1) == 1:
         counted = current.view.mates > 0
-        share = float(np.mean(~monotone[counted])) if counted.any() else 0.0
-        findings.hierarchy = {"levels": task.levels.names, "non_monotone_share": share}
-        findings.severity = Severity.of(task, nearest, findable)
-
-
-def _values(column: Column, groups: TieGroups, pool: ThreadPoolExecutor, threads: int) -> Reals:
-    per_query = registry.definition(column.metric).per_query
-    assert per_query is not None
-    if not len(groups):
-        return np.empty((3, 0))
-    if len(groups.size) < _PARALLEL_GROUPS or threads == 1:
-        return per_query(groups, column.metric, column.scale)
-    share = np.linspace(0, len(groups.size), threads + 1)
-    cuts = np.unique(np.searchsorted(groups.offsets, share))
-    parts = [
-        pool.submit(per_query, groups.part(start, stop), column.metric, column.scale)
-        for start, stop in pairwise(cuts.tolist())
-    ]
-    return np.concatenate([part.result() for part in parts], axis=1)
+        falling = float(np.mean(~current.monotone[counted])) if counted.any() else 0.0
+        findings.hierarchy = {"levels": task.levels.names, "non_monotone_share": falling}
+        findings.severity = Severity.of(task, current.nearest, current.findable)
 
 
 # -- what it amounts to -----------------------------------------------------------------------

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from truerank.wording import count
@@ -32,6 +33,15 @@ def percent(value: float | None) -> str:
     return "-" if value is None or value != value else f"{100 * value:.2f}"
 
 
+def _number(score: Score) -> Callable[[float | None], str]:
+    """Percent, but thresholds in the distance's own unit."""
+    from truerank.metrics import registry
+
+    if registry.definition(registry.parse(score.metric)).unit == "share":
+        return percent
+    return lambda value: "-" if value is None or value != value else f"{value:.6g}"
+
+
 def cells(result: Result, adjusted: bool = False) -> tuple[list[str], list[list[str]]]:
     """Header and rows of the table people see; `adjusted` adds the chance-adjusted score."""
     scores = list(result.values())
@@ -46,9 +56,10 @@ def cells(result: Result, adjusted: bool = False) -> tuple[list[str], list[list[
     header += ["queries"]
     rows = []
     for score in scores:
-        row = [score.metric, percent(score.value)]
+        shown = _number(score)
+        row = [score.metric, shown(score.value)]
         if tied:
-            row += [percent(score.expected), percent(score.upper)] if score.tied else ["", ""]
+            row += [shown(score.expected), shown(score.upper)] if score.tied else ["", ""]
         if intervals:
             row.append(_interval(score))
         if chance:
@@ -110,6 +121,11 @@ def summary(result: Result) -> list[str]:
                 f"In {100 * tree['non_monotone_share']:.1f} % of the queries h_ap's relevance puts "
                 "a coarser match above a finer one (few coarse mates share much): read sum_wap."
             )
+    lines += [
+        f"{score.metric}: bounded by {100 * score.bracket[0]:.4f} and {100 * score.bracket[1]:.4f}."
+        for score in result.values()
+        if score.bracket is not None
+    ]
     lines += _about_intervals(result)
     lines += [f"{score.metric}: {score.reason}." for score in result.values() if score.reason]
     lines += [f"Skipped {name}: {reason}." for name, reason in result.skipped.items()]

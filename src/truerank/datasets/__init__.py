@@ -1,7 +1,31 @@
-"""Data sets: the one inside the package, and readers of others."""
+"""Data sets: the one inside the package, readers of those on disk, and what `data get` fetches."""
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from truerank.datasets.emoji import Emoji, emoji
 
-__all__ = ["Emoji", "emoji"]
+if TYPE_CHECKING:
+    from truerank.datasets.base import Dataset
+    from truerank.datasets.registry import names, read
+
+__all__ = ["Dataset", "Emoji", "emoji", "names", "read"]
+
+_HOME = {
+    "Dataset": "truerank.datasets.base",
+    "names": "truerank.datasets.registry",
+    "read": "truerank.datasets.registry",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load what is asked for when it is asked for."""
+    if name in _HOME:
+        return getattr(import_module(_HOME[name]), name)
+    raise AttributeError(f"module 'truerank.datasets' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

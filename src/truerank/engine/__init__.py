@@ -8,19 +8,23 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from truerank.engine import cpu, reference
+from truerank.checkpoint import Checkpoint
+from truerank.engine import cpu, cuda, reference, symmetric
 from truerank.engine.counts import Counts, Shares, Split, TieGroups
+from truerank.engine.crew import Crew
+from truerank.engine.filter import Filter
+from truerank.engine.watch import Audience, Watcher
 from truerank.errors import InputError
 from truerank.jit import compiled
 from truerank.relevance import View
@@ -28,6 +32,7 @@ from truerank.space import Rows, Space
 
 __all__ = [
     "DEVICES",
+    "METHODS",
     "Counts",
     "Settings",
     "Shares",
@@ -36,10 +41,15 @@ __all__ = [
     "available_cores",
     "resolve_device",
     "settings",
+    "sweep",
     "tie_groups",
 ]
 
-DEVICES = ("auto", "cpu", "reference")
+DEVICES = ("auto", "cpu", "cuda", "reference")
+METHODS = ("auto", "float64", "filter", "symmetric")
+"""float64 tiles; float32 tiles refined by integers; the same with each pair computed once."""
+_SMALL = 1 << 22
+"""Pairs below which the plain way is as fast."""
 Progress = Callable[[int, int], None]
 
 
@@ -58,6 +68,13 @@ class Settings:
     row_numbers: int = 1 << 21
     """Most distances in rows held to be sorted, for each thread: arrays below 32 MB are reused by
     the C library, while larger ones cost a page fault for every 4 KB anew."""
+    method: str = "auto"
+    """How few relevant items are counted: one of METHODS; "auto" goes by cost."""
+    side: int = 720
+    """Rows and columns of the tiles of the symmetric method: an odd number of cache lines, so that
+    the entries of a column do not compete for the same places in the cache."""
+    symmetric_mates: int = 1 << 23
+    """Most relevant pairs in flight in the symmetric method, which holds those of all queries."""
 
 
 _DEFAULT = Settings()
@@ -73,7 +90,12 @@ def settings(**changes: Any) -> Iterator[Settings]:
             raise InputError(f"there is no setting {name!r}; known are {known}.")
         if name == "sort_share" and not isinstance(value, (int, float)):
             raise InputError(f"the setting sort_share must be a number. Got {value!r} instead.")
-        if name != "sort_share" and not (isinstance(value, (int, np.integer)) and value >= 1):
+        if name == "method" and value not in METHODS:
+            raise InputError(
+                f"the setting method must be one of {', '.join(METHODS)}. Got {value!r} instead."
+            )
+        whole = isinstance(value, (int, np.integer)) and value >= 1
+        if name not in ("sort_share", "method") and not whole:
             raise InputError(f"the setting {name} must be an int >= 1. Got {value!r} instead.")
     token = _settings.set(replace(_settings.get(), **changes))
     try:
@@ -83,13 +105,15 @@ def settings(**changes: Any) -> Iterator[Settings]:
 
 
 def resolve_device(device: str) -> str:
-    """The engine that will run: "cpu" (compiled) or "reference" (pure numpy)."""
+    """The engine that will run: "cpu" (compiled), "cuda" or "reference" (pure numpy)."""
     if not isinstance(device, str) or device not in DEVICES:
         raise InputError(
             f"The 'device' parameter must be one of {', '.join(DEVICES)}. Got {device!r} instead."
         )
     if device == "auto":
         return "cpu" if compiled else "reference"
+    if device == "cuda":
+        cuda.check()
     if device == "cpu" and not compiled:
         raise InputError("device='cpu' needs numba; install it or use device='reference'.")
     return device
@@ -103,24 +127,44 @@ def tie_groups(
     threads: int | None = None,
     progress: Progress | None = None,
     keep: bool = True,
+    checkpoint: Checkpoint | None = None,
+    seen: npt.NDArray[np.bool_] | None = None,
+    watchers: Sequence[Watcher] = (),
+    grade: int = 1,
+    rankings: bool = False,
     shares: Shares | None = None,
     apart: tuple[View, npt.NDArray[np.bool_]] | None = None,
     only: Rows | None = None,
-) -> Iterator[tuple[Rows, TieGroups]]:
+) -> Iterator[tuple[Rows, Any]]:
     """Yield (query rows, their tie groups) until every query with a relevant item has been seen.
 
-    With `keep=False` a block's tie groups are valid only until the next block is asked for.
-    With `shares` the groups of counted rows are split by share. Where rows are sorted instead, the
-    groups in the view `apart` are, for the queries that go with it (they must have few mates in
-    it). `only` names the queries to look at, and they are all counted.
+    With `keep=False` a block's tie groups are valid only until the next block is asked for. Queries
+    already `seen` are left out; a checkpoint holds the counts of those in flight. Watchers see
+    every query, also those without a relevant item, and as relevant what has at least this grade.
+    With `rankings`, a GPU may give truerank.engine.cuda.ranked.Ranked in place of tie groups.
+    With `shares` the groups of rows counted on the CPU are split by share. Where rows are sorted
+    instead, the groups in the view `apart` are, for the queries that go with it (they must have few
+    mates in it). `only` names the queries to look at, and they are all counted on the CPU.
     """
     device = resolve_device(device)
     threads = threads or available_cores()
+    checkpoint = checkpoint or Checkpoint()
     limits = _settings.get()
-    rows = np.flatnonzero(view.mates > 0) if only is None else only[view.mates[only] > 0]
+    wanted = view.mates > 0
+    if only is not None:
+        wanted[:] = False
+        wanted[only] = view.mates[only] > 0
+    total = int(np.count_nonzero(wanted)) * space.gallery
+    if seen is not None:
+        wanted &= ~seen
+    rows = np.flatnonzero(wanted)
     rows = rows[np.argsort(view.mates[rows], kind="stable")]
-    total = len(rows) * space.gallery
-    done = 0
+    alone = np.flatnonzero(view.mates == 0) if watchers else rows[:0]
+    audience = None
+    if watchers:
+        audience = Audience(watchers, grade=grade, compiled=device != "reference")
+    total += len(alone) * space.gallery
+    done = total - (len(rows) + len(alone)) * space.gallery
 
     def tick(pairs: int) -> None:
         nonlocal done
@@ -128,46 +172,72 @@ def tie_groups(
         if progress is not None:
             progress(done, total)
 
+    if done:
+        tick(0)
     if device == "reference":
-        for block in _blocks(view.mates, rows, limits.query_rows):
+        for block in chain(*(_blocks(view.mates, r, limits.query_rows) for r in (alone, rows))):
             pairs = view.block(block)
-            yield block, reference.count_block(space, block, pairs, view.grades, shares)
+            groups = reference.count_block(space, block, pairs, view.grades, audience, shares)
+            if view.mates[block[0]]:
+                yield block, groups
             tick(len(block) * space.gallery)
         return
-    tiles = [
-        (start, min(start + limits.gallery_rows, space.gallery))
-        for start in range(0, space.gallery, limits.gallery_rows)
-    ]
+    tiles = _tiles(space.gallery)
     few = view.mates[rows] <= limits.sort_share * space.gallery
     if only is not None:
         few[:] = True
+    if device == "cuda" and not watchers and only is None:
+        gpus = cuda.Engine(view, space, limits, tick)
+        tall = cuda.TALLER * limits.query_rows
+        yield from gpus.tie_groups(_blocks(view.mates, rows[few], tall, cuda.TALLER))
+        rows = rows[~few]
+        if rankings and gpus.walks and len(rows):
+            tied: list[Rows] = []
+            height = min(tall, gpus.height())
+            yield from gpus.rankings(_blocks(view.mates, rows, height, cuda.TALLER**3), tied)
+            rows = np.concatenate(tied)
+        few = np.zeros(len(rows), bool)
+    if device == "cuda":  # whole rows, for watchers and for sorting: the GPU makes the distances
+        space = cuda.Lent(space)
+    method = _method(space, view.mates[rows[few]], shares is not None)
     most = limits.mates if shares is None else limits.split_mates
     with _single_threaded_blas(), ThreadPoolExecutor(threads) as pool:
-        for block in _blocks(view.mates, rows[few], limits.query_rows, most):
-            yield block, cpu.count_block(space, block, view, tiles, pool, threads, tick, shares)
-        height = max(1, min(limits.query_rows, limits.row_numbers // space.gallery))
-        blocks = _blocks(view.mates, rows[~few], height)
+        height = _height(space.gallery)
+        blocks: Iterator[tuple[Rows, Callable[..., TieGroups]]] = (
+            (block, cpu.sort_rows) for block in _blocks(view.mates, rows[~few], height)
+        )
+        crew = Crew(pool, threads, tick, checkpoint)
+        way = None
+        if method != "float64" and space.single is not None:
+            way = Filter(space, space.single, shares)
+        if watchers:  # they look at whole rows of exact distances
+            first = chain(*(_blocks(view.mates, r, height) for r in (alone, rows[few])))
+            blocks = chain(((block, cpu.count_rows) for block in first), blocks)
+        elif method == "symmetric" and way is not None:
+            ascending = _blocks(view.mates, np.sort(rows[few]), limits.query_rows)
+            yield from symmetric.count_all(space, ascending, view, limits.side, crew, way)
+        else:
+            for block in _blocks(view.mates, rows[few], limits.query_rows, most=most):
+                yield block, cpu.count_block(space, block, view, tiles, crew, way, shares)
         ahead: deque[tuple[Rows, cpu.Workspace, Future[TieGroups]]] = deque()
         free: list[cpu.Workspace] = []
 
-        def begin(block: Rows) -> None:
+        def begin(block: Rows, count: Callable[..., TieGroups]) -> None:
             workspace = free.pop() if free else cpu.Workspace()
-            counted = None
-            if shares is not None and apart is not None:
-                some = np.flatnonzero(apart[1][block] & (apart[0].mates[block] > 0))
-                counted = (some, apart[0], shares) if some.size else None
-            work = pool.submit(cpu.sort_rows, space, block, view, tiles, workspace, counted)
+            extra = (audience, shares, apart)
+            work = pool.submit(count, space, block, view, tiles, workspace, *extra)
             ahead.append((block, workspace, work))
 
         try:
-            for block in islice(blocks, threads):
-                begin(block)
+            for block, count in islice(blocks, threads):
+                begin(block, count)
             while ahead:
                 block, workspace, work = ahead.popleft()
                 groups = work.result()
-                for more in islice(blocks, 1):
-                    begin(more)
-                yield block, groups
+                for more, count in islice(blocks, 1):
+                    begin(more, count)
+                if view.mates[block[0]]:
+                    yield block, groups
                 if not keep:
                     free.append(workspace)
                 tick(len(block) * space.gallery)
@@ -176,16 +246,89 @@ def tie_groups(
                 work.cancel()
 
 
-def _blocks(mates: Rows, rows: Rows, height: int, most: int | None = None) -> Iterator[Rows]:
-    """Rows in order of R, cut so that rows x largest R stays within the settings."""
-    most = _settings.get().mates if most is None else most
+def sweep(
+    view: View,
+    space: Space,
+    watchers: Sequence[Watcher],
+    *,
+    device: str = "auto",
+    threads: int | None = None,
+) -> None:
+    """Show every query's row to the watchers, without tie groups."""
+    threads = threads or available_cores()
+    device = resolve_device(device)
+    audience = Audience(watchers, compiled=device != "reference")
+    if device == "cuda":
+        space = cuda.Lent(space)
+    tiles = _tiles(space.gallery)
+    height = _height(space.gallery)
+    remaining = deque(
+        np.arange(start, min(start + height, view.queries))
+        for start in range(0, view.queries, height)
+    )
+
+    def work() -> None:
+        workspace = cpu.Workspace()
+        while True:
+            try:
+                rows = remaining.popleft()
+            except IndexError:
+                return
+            distances = cpu.whole_rows(space, rows, tiles, workspace)
+            audience.matrix(rows, distances)
+            excluded = view.exclusions.pairs(rows, view.items)
+            distances[excluded.query, excluded.item] = np.inf
+            audience.ranked(rows, distances, None)
+
+    with _single_threaded_blas(), ThreadPoolExecutor(threads) as pool:
+        try:
+            for worker in [pool.submit(work) for _ in range(threads)]:
+                worker.result()
+        finally:
+            remaining.clear()  # on an interrupt the threads stop after the rows they are in
+
+
+def _tiles(gallery: int) -> list[tuple[int, int]]:
+    step = _settings.get().gallery_rows
+    return [(start, min(start + step, gallery)) for start in range(0, gallery, step)]
+
+
+def _height(gallery: int) -> int:
+    """Rows of the whole gallery that a thread holds at a time."""
+    limits = _settings.get()
+    return max(1, min(limits.query_rows, limits.row_numbers // gallery))
+
+
+def _blocks(
+    mates: Rows, rows: Rows, height: int, taller: int = 1, most: int | None = None
+) -> Iterator[Rows]:
+    """Rows in the given order, cut so that rows x largest R stays within the settings."""
+    most = taller * (_settings.get().mates if most is None else most)
     start = 0
     while start < len(rows):
         stop = min(len(rows), start + height)
-        while stop - start > 1 and (stop - start) * int(mates[rows[stop - 1]]) > most:
+        while stop - start > 1 and (stop - start) * int(mates[rows[start:stop]].max()) > most:
             stop = start + (stop - start) // 2
         yield rows[start:stop]
         start = stop
+
+
+def _method(space: Space, mates: Rows, split: bool = False) -> str:
+    """The method that the settings name, or the one that costs least."""
+    limits = _settings.get()
+    if space.single is None or not len(mates):
+        return "float64"
+    square = space.single.symmetric
+    if limits.method == "symmetric" and not square:
+        return "filter"
+    if limits.method != "auto":
+        return limits.method
+    if len(mates) * space.gallery < _SMALL:
+        return "float64"
+    # Half of all tiles cost as much as the rows of half of the queries.
+    most = limits.symmetric_mates // 8 if split else limits.symmetric_mates
+    fits = int(mates.sum()) <= most
+    return "symmetric" if square and fits and 2 * len(mates) > space.gallery else "filter"
 
 
 def available_cores() -> int:

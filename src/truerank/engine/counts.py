@@ -7,8 +7,9 @@ exactly at u_g. These are integers: tiles add up in any order and any grouping t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy.typing as npt
 
 from truerank.engine import kernels
 from truerank.errors import ExactnessError
-from truerank.pairs import PairList
+from truerank.relevance import BlockPairs
 
 __all__ = ["Counts", "Shares", "Split", "TieGroups"]
 
@@ -73,6 +74,8 @@ class TieGroups:
     graded: npt.NDArray[np.int32]
     candidates: Integers
     """Per query: gallery items that can be ranked, relevant or not."""
+    distance: npt.NDArray[np.float64] | None = None
+    """Distance of each group, where the engine kept it."""
     split: Split | None = None
     """By share of the gallery, where that was asked for and the engine counts."""
     counted: tuple[Integers, TieGroups] | None = None
@@ -98,11 +101,21 @@ class TieGroups:
         return totals
 
     @cached_property
+    def _grades(self) -> tuple[npt.NDArray[np.int8], Integers]:
+        grade = np.empty(len(self.size), np.int8)
+        totals = np.zeros((len(self), self.graded.shape[1]), np.int64)
+        kernels.sum_grades(self.size, self.graded, self.offsets, grade, totals)
+        return grade, totals
+
+    @property
+    def grade(self) -> npt.NDArray[np.int8]:
+        """The grade of the item of a group of one, 0 where several are tied."""
+        return self._grades[0]
+
+    @property
     def totals(self) -> Integers:
         """Relevant items of each query by grade."""
-        totals = np.zeros((len(self), self.graded.shape[1]), np.int64)
-        kernels.sum_grades(self.graded, self.offsets, totals)
-        return totals
+        return self._grades[1]
 
     @property
     def ambiguous(self) -> npt.NDArray[np.bool_]:
@@ -115,17 +128,36 @@ class TieGroups:
     def at_least(self, grade: int) -> tuple[Integers, TieGroups]:
         """With only this grade and above relevant: the queries that keep one, and their groups."""
         count = np.zeros(len(self), np.int64)
-        graded = np.zeros(len(self.size), np.int32)
-        kernels.merge_grades(self.graded, grade - 1, self.offsets, graded, count)
-        kept = np.flatnonzero(graded)
+        kept = np.empty(len(self.size) + 1, np.int64)
+        merged = np.empty((len(self.size) + 1, 1), np.int32)
+        kernels.merge_grades(self.grade, self.graded, grade - 1, self.offsets, kept, merged, count)
         queries = np.flatnonzero(count)
+        offsets = np.concatenate([[0], np.cumsum(count[queries])])
+        kept = kept[: offsets[-1]]
         return queries, TieGroups(
-            np.concatenate([[0], np.cumsum(count[queries])]),
+            offsets,
             self.before[kept],
             self.size[kept],
-            graded[kept][:, None],
+            merged[: offsets[-1]],
             self.candidates[queries],
+            None if self.distance is None else self.distance[kept],
         )
+
+    def binary(self, grade: int) -> TieGroups:
+        """With only this grade and above relevant: all queries, some of them without groups."""
+        if self.graded.shape[1] == 1 and grade == 1:
+            return self
+        queries, few = self.at_least(grade)
+        count = np.zeros(len(self), np.int64)
+        count[queries] = np.diff(few.offsets)
+        offsets = np.concatenate([[0], np.cumsum(count)])
+        return replace(few, offsets=offsets, candidates=self.candidates)
+
+    def first(self) -> Integers:
+        """(3, queries): items before each query's nearest group, in it, and relevant ones in it."""
+        at = self.offsets[:-1]
+        relevant = self.graded[at].sum(axis=1, dtype=np.int64)
+        return np.stack([self.before[at], self.size[at], relevant])
 
     def part(self, start: int, stop: int) -> TieGroups:
         """The queries start to stop."""
@@ -136,8 +168,17 @@ class TieGroups:
             self.size[groups],
             self.graded[groups],
             self.candidates[start:stop],
+            None if self.distance is None else self.distance[groups],
             None if self.split is None else self.split.part(groups, slice(start, stop)),
+            self._counted_part(start, stop),
         )
+
+    def _counted_part(self, start: int, stop: int) -> tuple[Integers, TieGroups] | None:
+        if self.counted is None:
+            return None
+        queries, groups = self.counted
+        first, last = np.searchsorted(queries, [start, stop]).tolist()
+        return queries[first:last] - start, groups.part(first, last)
 
     def without(self, column: int) -> tuple[Integers, TieGroups]:
         """Without one share of the gallery: the queries that keep a mate, and their groups.
@@ -220,25 +261,88 @@ class Counts:
     def split_by(
         self,
         shares: Shares,
-        pairs: PairList,
-        distances: npt.NDArray[np.float64],
-        grade: Integers,
+        rows: Integers,
+        pairs: BlockPairs,
+        relevant: npt.NDArray[np.float64],
+        excluded: npt.NDArray[np.float64] | None = None,
     ) -> None:
-        """Count by share as well from now on; where the relevant pairs lie is known already."""
+        """Count by share as well from now on; where the relevant pairs lie is known already.
+
+        Excluded pairs, if their distances are given, are taken out beforehand: counts below zero
+        wrap around, and back again once the pair is met.
+        """
         planes = 2 + self.graded.shape[1]
         self.split = np.zeros((planes, len(self.distance), shares.columns), shares.dtype)
+        frame = (self.offsets, self.distance)
         kernels.split_relevant(
-            pairs.query,
-            pairs.item,
-            distances,
-            grade,
-            self.offsets,
-            self.distance,
+            pairs.relevant.query,
+            pairs.relevant.item,
+            relevant,
+            pairs.grade,
+            *frame,
             shares.item,
             self.split,
         )
+        if excluded is not None:
+            gone = pairs.excluded
+            kernels.split_pairs(
+                gone.query,
+                gone.item,
+                excluded,
+                -1,
+                *frame,
+                shares.queries[rows],
+                shares.item,
+                self.split,
+            )
+
+    def add_tile(
+        self,
+        distances: npt.NDArray[np.float64],
+        rows: Integers,
+        tile: tuple[int, int],
+        shares: Shares | None,
+    ) -> None:
+        """Count exact distances between these queries and a range of items."""
+        self.add_tile_from(0, distances, rows, tile, shares)
+
+    def add_tile_from(
+        self,
+        first: int,
+        distances: npt.NDArray[np.float64],
+        rows: Integers,
+        tile: tuple[int, int],
+        shares: Shares | None,
+    ) -> None:
+        """The same, for the queries from `first` on."""
+        frame = (self.offsets[first:], self.distance, self.between, self.equal)
+        if shares is None or self.split is None:
+            kernels.count_tile(distances, *frame)
+            return
+        kernels.split_tile(
+            distances, *frame, shares.queries[rows], shares.item[slice(*tile)], self.split
+        )
+
+    def digest(self) -> str:
+        """A fingerprint of the frame."""
+        total = blake2b(self.offsets.tobytes(), digest_size=8)
+        total.update(self.distance.tobytes())
+        return total.hexdigest()
+
+    def state(self) -> dict[str, npt.NDArray[Any]]:
+        """The arrays that counting changes, by name."""
+        state: dict[str, npt.NDArray[Any]] = {"between": self.between, "equal": self.equal}
+        if self.split is not None:
+            state["split"] = self.split
+        return state
 
     def __add__(self, other: Counts) -> Counts:
+        total = self.empty_copy()
+        total += self
+        total += other
+        return total
+
+    def __iadd__(self, other: Counts) -> Counts:
         for mine, theirs in (
             (self.offsets, other.offsets),
             (self.distance, other.distance),
@@ -246,14 +350,11 @@ class Counts:
         ):
             if mine is not theirs and not np.array_equal(mine, theirs):
                 raise ValueError("counts of different queries cannot be added")
-        return Counts(
-            self.offsets,
-            self.distance,
-            self.graded,
-            self.between + other.between,
-            self.equal + other.equal,
-            None if self.split is None or other.split is None else self.split + other.split,
-        )
+        self.between += other.between
+        self.equal += other.equal
+        if self.split is not None and other.split is not None:
+            self.split += other.split
+        return self
 
     def tie_groups(
         self, candidates: Integers, wanted: npt.NDArray[np.bool_] | None = None
@@ -271,4 +372,6 @@ class Counts:
         owner = np.repeat(np.arange(queries), np.diff(self.offsets))
         before = running - self.equal - base[owner]
         split = None if self.split is None or wanted is None else Split(self.split, wanted)
-        return TieGroups(self.offsets, before, self.equal, self.graded, candidates, split)
+        return TieGroups(
+            self.offsets, before, self.equal, self.graded, candidates, self.distance, split
+        )

@@ -9,9 +9,9 @@ more than sorting the row. The counts are the same integers.
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,83 +19,106 @@ import numpy.typing as npt
 
 from truerank.engine import kernels
 from truerank.engine.counts import Counts, Shares, TieGroups
+from truerank.engine.crew import Crew, Take, Tile
+from truerank.engine.filter import Buffers, Filter, Thresholds
+from truerank.engine.watch import Audience
 from truerank.errors import ExactnessError
-from truerank.pairs import PairList
 from truerank.relevance import View
 from truerank.space import Distances, Rows, Space
 
-__all__ = ["Workspace", "count_block", "sort_rows"]
+__all__ = ["Workspace", "begin_counts", "count_block", "count_rows", "sort_rows", "whole_rows"]
+
+FILTER_ROWS = 512
+"""Queries in a float32 tile: with some hundred items, it stays in a core's own cache."""
+
+
+def begin_counts(
+    space: Space, rows: Rows, view: View, shares: Shares | None = None
+) -> tuple[Counts, Rows]:
+    """The relevant distances of these queries, in integers, and how many items each can rank.
+
+    Pairs that never meet will be met in the tiles: they are taken out beforehand.
+    """
+    pairs = view.block(rows)
+    mates = space.pairs(rows[pairs.relevant.query], pairs.relevant.item)
+    counts = Counts.frame(pairs.relevant.query, mates, pairs.grade, len(rows), view.grades)
+    excluded = pairs.excluded
+    gone = space.pairs(rows[excluded.query], excluded.item)
+    kernels.count_pairs(
+        excluded.query,
+        gone,
+        -1,
+        counts.offsets,
+        counts.distance,
+        counts.between,
+        counts.equal,
+    )
+    if shares is not None:
+        counts.split_by(shares, rows, pairs, mates, gone)
+    return counts, space.gallery - np.bincount(excluded.query, minlength=len(rows))
 
 
 def count_block(
     space: Space,
     rows: Rows,
     view: View,
-    tiles: list[tuple[int, int]],
-    pool: ThreadPoolExecutor,
-    threads: int,
-    tick: Callable[[int], None],
+    tiles: list[Tile],
+    crew: Crew,
+    way: Filter | None = None,
     shares: Shares | None = None,
 ) -> TieGroups:
-    """Few relevant items: their distances first, then every tile counted against them.
+    """Few relevant items: their distances first, then every tile counted against them."""
+    total, candidates = begin_counts(space, rows, view, shares)
+    add = _exactly(space, rows, shares) if way is None else _filtered(way, rows, total)
 
-    `tick` hears of finished pairs, in the calling thread.
-    """
-    pairs = view.block(rows)
-    mates = space.pairs(rows[pairs.relevant.query], pairs.relevant.item)
-    total = Counts.frame(pairs.relevant.query, mates, pairs.grade, len(rows), view.grades)
-    if shares is not None:
-        total.split_by(shares, pairs.relevant, mates, pairs.grade)
-    distances = space.block(rows)
-    remaining = deque(tiles)
-    finished: deque[int] = deque()
-
-    def work() -> Counts:
+    def work(take: Take, finished: Callable[[Tile], None]) -> Counts:
         counts = total.empty_copy()
-        while True:
-            try:
-                tile = remaining.popleft()
-            except IndexError:
-                return counts
-            _count(counts, rows, distances(*tile), tile, shares)
-            finished.append(tile[1] - tile[0])
+        buffers = None if way is None else way.buffers(FILTER_ROWS, tiles[0][1])
+        while (tile := take()) is not None:
+            add(counts, tile, buffers)
+            finished(tile)
+        return counts
 
-    workers = [pool.submit(work) for _ in range(min(threads, len(tiles)))]
-    try:
-        pending = set(workers)
-        while pending:
-            pending = wait(pending, timeout=0.1).not_done
-            while finished:
-                tick(len(rows) * finished.popleft())
-    finally:
-        remaining.clear()  # on an interrupt the threads stop after the tile they are in
-    for worker in workers:
-        total = total + worker.result()
-    excluded = pairs.excluded
-    gone = space.pairs(rows[excluded.query], excluded.item)
-    return _finish(total, rows, excluded, gone, space, shares)
-
-
-def _count(
-    counts: Counts,
-    rows: Rows,
-    distances: Distances,
-    tile: tuple[int, int],
-    shares: Shares | None,
-) -> None:
-    if shares is None:
-        kernels.count_tile(distances, counts.offsets, counts.distance, counts.between, counts.equal)
-        return
-    kernels.split_tile(
-        distances,
-        counts.offsets,
-        counts.distance,
-        counts.between,
-        counts.equal,
-        shares.queries[rows],
-        shares.item[slice(*tile)],
-        counts.split,
+    crew.complete(
+        tiles,
+        work,
+        total.__iadd__,
+        lambda tile: len(rows) * (tile[1] - tile[0]),
+        f"block-{tiles[0][1]}-{total.digest()}",
+        total.state(),
     )
+    return total.tie_groups(candidates, None if shares is None else shares.queries[rows])
+
+
+Add = Callable[[Counts, Tile, Buffers | None], None]
+
+
+def _exactly(space: Space, rows: Rows, shares: Shares | None) -> Add:
+    distances = space.block(rows)
+
+    def add(counts: Counts, tile: Tile, buffers: Buffers | None) -> None:
+        counts.add_tile(distances(*tile), rows, tile, shares)
+
+    return add
+
+
+def _filtered(way: Filter, rows: Rows, frame: Counts) -> Add:
+    thresholds = Thresholds(frame, rows, way.single)
+    left = way.single.queries(rows)
+    guard: AbstractContextManager[None] = nullcontext()  # each thread has counts of its own
+
+    def add(counts: Counts, tile: Tile, buffers: Buffers | None) -> None:
+        assert buffers is not None
+        right = way.single.items(*tile, buffers.right)
+        for first in range(0, len(rows), FILTER_ROWS):
+            last = min(first + FILTER_ROWS, len(rows))
+            if way.pays:
+                scores = buffers.product(left[first:last], right)
+                way.add(scores, thresholds, counts, first, tile[0], buffers, guard)
+            else:
+                way.add_exact(rows, counts, first, last, *tile, guard)
+
+    return add
 
 
 class Workspace:
@@ -112,33 +135,79 @@ class Workspace:
         return self._held[name][:size].reshape(shape)
 
 
-def sort_rows(
-    space: Space,
-    rows: Rows,
-    view: View,
-    tiles: list[tuple[int, int]],
-    workspace: Workspace,
-    apart: tuple[Rows, View, Shares] | None = None,
-) -> TieGroups:
-    """Many relevant items: whole rows of distances, sorted once for all grades.
-
-    The result lies in the workspace. `apart`, some of the rows (by their number in the block) and a
-    view in which they have few relevant items, is counted by share from the same distances.
-    """
+def whole_rows(space: Space, rows: Rows, tiles: list[Tile], workspace: Workspace) -> Distances:
+    """These queries against the whole gallery, in the workspace."""
     tile = space.block(rows)
     distances = workspace.take("distances", (len(rows), space.gallery), np.float64)
     for start, stop in tiles:
         distances[:, start:stop] = tile(start, stop)
+    return distances
+
+
+def count_rows(
+    space: Space,
+    rows: Rows,
+    view: View,
+    tiles: list[Tile],
+    workspace: Workspace,
+    audience: Audience,
+    shares: Shares | None = None,
+    apart: tuple[View, npt.NDArray[np.bool_]] | None = None,
+) -> TieGroups:
+    """Few relevant items, or none, and watchers that look at whole rows.
+
+    With `shares` the groups are split; `apart` is for rows that are sorted.
+    """
+    distances = whole_rows(space, rows, tiles, workspace)
+    audience.matrix(rows, distances)
+    pairs = view.block(rows)
+    relevant, excluded = pairs.relevant, pairs.excluded
+    mates = distances[relevant.query, relevant.item]
+    held, one = np.unique(relevant.query, return_index=True)
+    _check_pairs(space, rows[held], relevant.item[one], mates[one])
+    counts = Counts.frame(relevant.query, mates, pairs.grade, len(rows), view.grades)
+    distances[excluded.query, excluded.item] = np.inf
+    if shares is not None:
+        counts.split_by(shares, rows, pairs, mates)
+    counts.add_tile(distances, rows, (0, space.gallery), shares)
+    gone = np.bincount(excluded.query, minlength=len(rows))
+    wanted = None if shares is None else shares.queries[rows]
+    groups = counts.tie_groups(space.gallery - gone, wanted)
+    audience.ranked(rows, distances, groups)
+    return groups
+
+
+def sort_rows(
+    space: Space,
+    rows: Rows,
+    view: View,
+    tiles: list[Tile],
+    workspace: Workspace,
+    audience: Audience | None = None,
+    shares: Shares | None = None,
+    apart: tuple[View, npt.NDArray[np.bool_]] | None = None,
+) -> TieGroups:
+    """Many relevant items: whole rows of distances, sorted once for all grades.
+
+    The result lies in the workspace. With `shares`, the groups in the view `apart` are counted and
+    split from the same distances, for the queries that go with it and have few mates there.
+    """
+    distances = whole_rows(space, rows, tiles, workspace)
+    if audience is not None:
+        audience.matrix(rows, distances)
     grade = view.grade_rows(rows)
     excluded = view.exclusions.pairs(rows, view.items)
     grade[excluded.query, excluded.item] = 0
-    _check_some(space, rows, distances, grade)
-    counted = None
-    if apart is not None:
-        some, other, shares = apart
-        whole = distances if len(some) == len(rows) else distances[some]
-        counted = (some, _count_rows(space, rows[some], whole, other, shares))
+    # One mate of each query again, in integers: all of them would cost more than the product.
+    last = grade.shape[1] - 1 - np.argmax(grade[:, ::-1] > 0, axis=1)
+    _check_pairs(space, rows, last, distances[np.arange(len(rows)), last])
     distances[excluded.query, excluded.item] = np.inf  # behind everything, and not ranked
+    counted = None
+    if shares is not None and apart is not None:
+        some = np.flatnonzero(apart[1][rows] & (apart[0].mates[rows] > 0))
+        whole = distances if len(some) == len(rows) else distances[some]
+        if len(some):
+            counted = (some, _split_rows(space, rows[some], whole, apart[0], shares))
     keys = workspace.take("keys", distances.shape, np.int64)
     if space.integral:
         kernels.pack(distances, grade, keys)
@@ -148,77 +217,47 @@ def sort_rows(
     most = view.mates[rows]
     first = np.cumsum(most) - most
     count = np.zeros(len(rows), np.int64)
-    groups = int(most.sum())
+    groups = int(most.sum()) + 1
     before = workspace.take("before", (groups,), np.int64)
     size = workspace.take("size", (groups,), np.int64)
     graded = workspace.take("graded", (groups, view.grades), np.int32)
     kernels.walk(keys, first, count, before, size, graded)
     gone = np.bincount(excluded.query, minlength=len(rows))
     offsets = np.concatenate([[0], np.cumsum(count)])
-    if offsets[-1] < len(before):  # some relevant items tie with each other
+    kept: Any = slice(offsets[-1])
+    if offsets[-1] < groups - 1:  # some relevant items tie with each other
         owner = np.repeat(np.arange(len(rows)), count)
         kept = first[owner] + np.arange(offsets[-1]) - offsets[owner]
-        before, size, graded = before[kept], size[kept], graded[kept]
-    return TieGroups(offsets, before, size, graded, space.gallery - gone, counted=counted)
+    before, size, graded = before[kept], size[kept], graded[kept]
+    ranked = TieGroups(offsets, before, size, graded, space.gallery - gone, counted=counted)
+    if audience is None:
+        return ranked
+    owner = np.repeat(np.arange(len(rows)), count)
+    if space.integral:
+        distance = (keys[owner, before] >> kernels.GRADE_BITS).astype(np.float64)
+    else:
+        distance = np.sort(distances, axis=1)[owner, before]
+    ranked = replace(ranked, distance=distance)
+    audience.ranked(rows, distances, ranked)
+    return ranked
 
 
-def _count_rows(
+def _split_rows(
     space: Space, rows: Rows, distances: Distances, view: View, shares: Shares
 ) -> TieGroups:
-    """Whole rows of distances counted against the few relevant items of another view."""
+    """Whole rows of distances, excluded items at infinity, counted by share in another view."""
     pairs = view.block(rows)
     mates = distances[pairs.relevant.query, pairs.relevant.item]
     counts = Counts.frame(pairs.relevant.query, mates, pairs.grade, len(rows), view.grades)
-    counts.split_by(shares, pairs.relevant, mates, pairs.grade)
-    _count(counts, rows, distances, (0, space.gallery), shares)
-    excluded = pairs.excluded
-    gone = distances[excluded.query, excluded.item]
-    return _finish(counts, rows, excluded, gone, space, shares)
+    counts.split_by(shares, rows, pairs, mates)
+    counts.add_tile(distances, rows, (0, space.gallery), shares)
+    gone = np.bincount(pairs.excluded.query, minlength=len(rows))
+    return counts.tie_groups(space.gallery - gone, shares.queries[rows])
 
 
-def _check_some(
-    space: Space, rows: Rows, distances: Distances, grade: npt.NDArray[np.int8]
-) -> None:
-    """One mate of each query again, in integers: all of them would cost more than the product."""
-    last = grade.shape[1] - 1 - np.argmax(grade[:, ::-1] > 0, axis=1)
-    exact = space.pairs(rows, last)
-    if not np.array_equal(distances[np.arange(len(rows)), last], exact):
+def _check_pairs(space: Space, query: Rows, item: Rows, distances: Distances) -> None:
+    if not np.array_equal(distances, space.pairs(query, item)):
         raise ExactnessError(
             "a distance differs from integer arithmetic: the matrix product of this machine is not "
             "exact in float64; use another BLAS or device='reference'."
         )
-
-
-def _finish(
-    counts: Counts,
-    rows: Rows,
-    excluded: PairList,
-    distances: Distances,
-    space: Space,
-    shares: Shares | None,
-) -> TieGroups:
-    """Take the excluded pairs out again."""
-    kernels.count_pairs(
-        excluded.query,
-        distances,
-        -1,
-        counts.offsets,
-        counts.distance,
-        counts.between,
-        counts.equal,
-    )
-    if shares is not None:
-        kernels.split_pairs(
-            excluded.query,
-            excluded.item,
-            distances,
-            -1,
-            counts.offsets,
-            counts.distance,
-            shares.queries[rows],
-            shares.item,
-            counts.split,
-        )
-    gone = np.bincount(excluded.query, minlength=len(counts.offsets) - 1)
-    wanted = None if shares is None else shares.queries[rows]
-    return counts.tie_groups(space.gallery - gone, wanted)

@@ -205,31 +205,35 @@ def rank_grades(distances: Any, order: Any, grade: Any, keys: Any) -> None:
 def walk(keys: Any, start: Any, count: Any, before: Any, size: Any, graded: Any) -> None:
     """Tie groups of whole rows of sorted keys.
 
-    Row q writes its groups from start[q] on and their number to count[q].
+    Row q writes its groups from start[q] on and their number to count[q]. A group is written before
+    it is known to hold anything relevant, so one place more is needed behind the last.
     """
     mask = (1 << GRADE_BITS) - 1
+    grades = graded.shape[1]
     for q in range(keys.shape[0]):
         row = keys[q]
         g = start[q]
         first = 0
         while first < row.size and row[first] != LAST:
             d = row[first] >> GRADE_BITS
-            stop = first
-            any_relevant = False
-            while stop < row.size and row[stop] >> GRADE_BITS == d:
-                level = row[stop] & mask
-                if level > 0 and any_relevant:
+            level = row[first] & mask
+            before[g] = first
+            size[g] = 1
+            for i in range(grades):
+                graded[g, i] = i == level - 1
+            first += 1
+            if first == row.size or row[first] >> GRADE_BITS != d:
+                g += level > 0
+                continue
+            relevant = level > 0
+            while first < row.size and row[first] >> GRADE_BITS == d:
+                level = row[first] & mask
+                size[g] += 1
+                if level > 0:
+                    relevant = True
                     graded[g, level - 1] += 1
-                elif level > 0:
-                    any_relevant = True
-                    for i in range(graded.shape[1]):
-                        graded[g, i] = i == level - 1
-                stop += 1
-            if any_relevant:
-                before[g] = first
-                size[g] = stop - first
-                g += 1
-            first = stop
+                first += 1
+            g += relevant
         count[q] = g - start[q]
 
 
@@ -255,22 +259,43 @@ def sum_groups(values: Any, offsets: Any, totals: Any) -> None:
 
 
 @kernel
-def sum_grades(graded: Any, offsets: Any, totals: Any) -> None:
-    """Sums over the groups of each query, grade by grade."""
+def sum_grades(size: Any, graded: Any, offsets: Any, grade: Any, totals: Any) -> None:
+    """Sums over the groups of each query, grade by grade; and each lone item's grade, else 0."""
+    grades = graded.shape[1]
     for q in range(totals.shape[0]):
         for g in range(offsets[q], offsets[q + 1]):
-            for i in range(graded.shape[1]):
-                totals[q, i] += graded[g, i]
+            if size[g] == 1:
+                own = 0
+                for i in range(grades):
+                    own += (i + 1) * graded[g, i]
+                grade[g] = own
+                totals[q, own - 1] += 1
+            else:
+                grade[g] = 0
+                for i in range(grades):
+                    totals[q, i] += graded[g, i]
 
 
 @kernel
-def merge_grades(graded: Any, lowest: int, offsets: Any, merged: Any, count: Any) -> None:
-    """Items of grade index `lowest` or more in each group, and the groups of a query with any."""
+def merge_grades(
+    grade: Any, graded: Any, lowest: int, offsets: Any, kept: Any, merged: Any, count: Any
+) -> None:
+    """The groups with items of grade index `lowest` or more, how many, and such groups of a query.
+
+    `kept` and `merged` have one place to spare: a group is written before it is known to stay.
+    """
+    place = 0
     for q in range(count.size):
+        first = place
         for g in range(offsets[q], offsets[q + 1]):
+            kept[place] = g
+            if grade[g] > 0:
+                merged[place, 0] = 1
+                place += grade[g] > lowest
+                continue
             total = 0
             for i in range(lowest, graded.shape[1]):
                 total += graded[g, i]
-            merged[g] = total
-            if total > 0:
-                count[q] += 1
+            merged[place, 0] = total
+            place += total > 0
+        count[q] = place - first

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from truerank.engine.counts import Shares, Split, TieGroups
+from truerank.engine.watch import Audience
 from truerank.relevance import BlockPairs
 from truerank.space import Rows, Space
 
@@ -15,10 +16,17 @@ __all__ = ["count_block"]
 
 
 def count_block(
-    space: Space, rows: Rows, pairs: BlockPairs, grades: int, shares: Shares | None = None
+    space: Space,
+    rows: Rows,
+    pairs: BlockPairs,
+    grades: int,
+    audience: Audience | None = None,
+    shares: Shares | None = None,
 ) -> TieGroups:
     """Tie groups of these queries from fully sorted rows of distances."""
     distances = space.block(rows)(0, space.gallery)
+    if audience is not None:
+        audience.matrix(rows, distances)
     excluded = np.zeros(distances.shape, bool)
     excluded[pairs.excluded.query, pairs.excluded.item] = True
     grade = np.zeros(distances.shape, np.int64)
@@ -27,6 +35,7 @@ def count_block(
     before: list[np.ndarray] = []
     size: list[np.ndarray] = []
     inside: list[np.ndarray] = []
+    distance: list[np.ndarray] = []
     split: list[np.ndarray] = []
     for query, row, worth, is_excluded in zip(rows, distances, grade, excluded, strict=True):
         ranked = np.sort(row[~is_excluded])
@@ -38,21 +47,27 @@ def count_block(
             np.array(
                 [[((row == d) & (worth == g + 1)).sum() for g in range(grades)] for d in at],
                 np.int32,
-            )
+            ).reshape(-1, grades)
         )
+        distance.append(at)
         offsets.append(offsets[-1] + len(at))
         if shares is not None and shares.queries[query]:
             split.append(_by_share(row, worth, is_excluded, at, grades, shares))
         elif shares is not None:
             split.append(np.zeros((2 + grades, len(at), shares.columns), shares.dtype))
-    return TieGroups(
+    groups = TieGroups(
         np.array(offsets),
         np.concatenate(before),
         np.concatenate(size),
         np.concatenate(inside),
         (~excluded).sum(axis=1),
+        np.concatenate(distance),
         None if shares is None else Split(np.concatenate(split, axis=1), shares.queries[rows]),
     )
+    if audience is not None:
+        distances[excluded] = np.inf
+        audience.ranked(rows, distances, groups)
+    return groups
 
 
 def _by_share(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
 from truerank.errors import InputError
+from truerank.storage import room
 
 __all__ = ["HEADER", "NAMES", "read_csv", "read_parquet"]
 
@@ -86,38 +87,70 @@ def _column(cells: list[str]) -> list[str | None]:
 
 
 def read_parquet(path: Path) -> dict[str, Any]:
-    """Columns of a Parquet file; a list column becomes a matrix."""
-    import pyarrow as arrow
+    """Columns of a Parquet file; a list column becomes a matrix, read a batch at a time."""
     import pyarrow.parquet as parquet
+    from pyarrow import types
 
-    table = parquet.read_table(path)
-    columns: dict[str, Any] = {}
-    for name in table.column_names:
-        column = table.column(name).combine_chunks()
-        if arrow.types.is_list(column.type) or arrow.types.is_large_list(column.type):
-            columns[name] = _ragged(path, name, column)
-        elif arrow.types.is_fixed_size_list(column.type):
-            columns[name] = _matrix(path, name, column, column.type.list_size)
-        else:
-            columns[name] = column.to_pylist()
+    with parquet.ParquetFile(path, buffer_size=1 << 20) as file:
+        fields = list(file.schema_arrow)
+        lists = {
+            field.name
+            for field in fields
+            if types.is_list(field.type)
+            or types.is_large_list(field.type)
+            or types.is_fixed_size_list(field.type)
+        }
+        names = [field.name for field in fields]
+        if len(set(names)) < len(names):
+            raise InputError(f"{path} names a column twice: {', '.join(map(repr, names))}.")
+        if not file.metadata.num_rows:
+            raise InputError(f"{path} holds no rows.")
+        columns: dict[str, Any] = {}
+        for name in names:
+            if name in lists:
+                columns[name] = _matrix(path, name, file)
+            else:
+                columns[name] = file.read(columns=[name]).column(0).to_pylist()
     return columns
 
 
-def _ragged(path: Path, name: str, column: Any) -> npt.NDArray[Any]:
-    lengths = set(column.value_lengths().to_pylist())
-    if len(lengths) != 1 or None in lengths:
-        shown = sorted(str(length) for length in lengths)[:4]
-        raise InputError(
-            f"column {name!r} of {path} must hold lists of one length. Got {', '.join(shown)}."
-        )
-    return _matrix(path, name, column, lengths.pop())
+_BATCH = 1 << 12
+"""Rows of a list column read at once."""
 
 
-def _matrix(path: Path, name: str, column: Any, width: int) -> npt.NDArray[Any]:
-    from pyarrow import types as arrow_types
+def _matrix(path: Path, name: str, file: Any) -> npt.NDArray[Any]:
+    """A list column as a matrix, in a temporary file where it does not fit into memory."""
+    out: npt.NDArray[Any] = np.empty((0, 0))
+    start = 0
+    # One row group after the other: left to itself, pyarrow decodes several at once.
+    batches = (
+        batch
+        for group in range(file.num_row_groups)
+        for batch in file.iter_batches(_BATCH, [group], [name], use_threads=False)
+    )
+    for batch in batches:
+        rows = _rows(path, name, batch.column(0))
+        if start == 0:
+            out = room((file.metadata.num_rows, rows.shape[1]), rows.dtype)
+        elif rows.shape[1] != out.shape[1]:
+            _refuse_lengths(path, name, {out.shape[1], rows.shape[1]})
+        out[start : start + len(rows)] = rows
+        start += len(rows)
+    return out
 
+
+def _rows(path: Path, name: str, column: Any) -> npt.NDArray[Any]:
+    from pyarrow import types
+
+    if types.is_fixed_size_list(column.type):
+        width = column.type.list_size
+    else:
+        lengths = set(column.value_lengths().to_pylist())
+        if len(lengths) != 1 or None in lengths:
+            _refuse_lengths(path, name, lengths)
+        width = lengths.pop()
     values = column.flatten()
-    if arrow_types.is_nested(values.type):
+    if types.is_nested(values.type):
         raise InputError(f"column {name!r} of {path} must hold lists of numbers, not of lists.")
     if column.null_count or values.null_count or len(values) != len(column) * width:
         raise InputError(
@@ -125,3 +158,10 @@ def _matrix(path: Path, name: str, column: Any, width: int) -> npt.NDArray[Any]:
         )
     array: npt.NDArray[Any] = np.asarray(values.to_numpy(zero_copy_only=False))
     return array.reshape(len(column), width)
+
+
+def _refuse_lengths(path: Path, name: str, lengths: set[Any]) -> NoReturn:
+    shown = sorted(str(length) for length in lengths)[:4]
+    raise InputError(
+        f"column {name!r} of {path} must hold lists of one length. Got {', '.join(shown)}."
+    )

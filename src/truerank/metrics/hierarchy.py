@@ -20,7 +20,15 @@ from truerank.metrics import kernels
 from truerank.metrics.harmonics import harmonics
 from truerank.metrics.registry import Definition, Metric, Scale, register
 
-__all__ = ["monotone"]
+__all__ = [
+    "by_relevance",
+    "discounts",
+    "gains",
+    "harmonic_sums",
+    "level_relevance",
+    "monotone",
+    "weight_relevance",
+]
 
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
@@ -56,8 +64,8 @@ def _level_worth(levels: int, alpha: str) -> tuple[float, ...]:
     return tuple(float(context.power(level, Decimal(alpha))) for level in levels_up)
 
 
-def _h_ap(groups: TieGroups, metric: Metric, scale: Scale) -> Reals:
-    totals = groups.totals
+def level_relevance(totals: Integers, metric: Metric, scale: Scale) -> tuple[Reals, Reals]:
+    """The relevance of each query's grades in H-AP, in two parts."""
     custom = metric.option("rel")
     if scale.judged and metric.option("alpha") is not None:
         raise InputError(
@@ -68,14 +76,13 @@ def _h_ap(groups: TieGroups, metric: Metric, scale: Scale) -> Reals:
         if custom is not None:
             values = np.array(_numbers(custom, len(values), "the rel option of h_ap"))
         high = np.broadcast_to(values, totals.shape).copy()
-        return _weighted(groups, high, np.zeros_like(high))
+        return high, np.zeros_like(high)
     worth = np.array(_level_worth(len(scale.values), metric.option("alpha") or "1"))
-    return _weighted(groups, *_over(np.broadcast_to(worth, totals.shape), totals))
+    return _over(np.broadcast_to(worth, totals.shape), totals)
 
 
-def _sum_wap(groups: TieGroups, metric: Metric, scale: Scale) -> Reals:
+def weight_relevance(totals: Integers, metric: Metric, scale: Scale) -> tuple[Reals, Reals]:
     """The relevance sum_{p <= l} w_p / |items of level >= p| makes H-AP the weighted mean of AP."""
-    totals = groups.totals
     text = metric.option("weights")
     weights = np.ones(len(scale.values))
     if text is not None:
@@ -87,7 +94,29 @@ def _sum_wap(groups: TieGroups, metric: Metric, scale: Scale) -> Reals:
         total, error = exactly(high[:, level - 1], high[:, level])
         rest = error + (low[:, level - 1] + low[:, level])
         high[:, level], low[:, level] = exactly(total, rest)
-    return _weighted(groups, high, low)
+    return high, low
+
+
+def by_relevance(
+    worth: Reals, worth_low: Reals, totals: Integers
+) -> tuple[npt.NDArray[np.int32], Reals, Reals, Reals, Reals, Reals]:
+    """Places of the grades by rising relevance; relevance by place (and its upper bits and its low
+    part); and the two parts of the sum of all relevances."""
+    place = np.empty(worth.shape, np.int32)
+    value, value_top, value_low = (np.empty(worth.shape) for _ in range(3))
+    total, total_low = np.empty(len(worth)), np.empty(len(worth))
+    kernels.all_by_relevance(
+        worth, worth_low, totals, place, value, value_top, value_low, total, total_low
+    )
+    return place, value, value_top, value_low, total, total_low
+
+
+def _h_ap(groups: TieGroups, metric: Metric, scale: Scale) -> Reals:
+    return _weighted(groups, *level_relevance(groups.totals, metric, scale))
+
+
+def _sum_wap(groups: TieGroups, metric: Metric, scale: Scale) -> Reals:
+    return _weighted(groups, *weight_relevance(groups.totals, metric, scale))
 
 
 def _weighted(groups: TieGroups, worth: Reals, worth_low: Reals) -> Reals:
@@ -97,6 +126,7 @@ def _weighted(groups: TieGroups, worth: Reals, worth_low: Reals) -> Reals:
         groups.offsets,
         groups.before,
         groups.size,
+        groups.grade,
         groups.graded,
         groups.totals,
         worth,
@@ -108,7 +138,8 @@ def _weighted(groups: TieGroups, worth: Reals, worth_low: Reals) -> Reals:
     return out
 
 
-def _ndcg(groups: TieGroups, metric: Metric, scale: Scale) -> Reals:
+def gains(metric: Metric, scale: Scale) -> Reals:
+    """NDCG's gain of each grade."""
     gain = scale.values
     if metric.option("gain") != "linear":
         if (gain != np.rint(gain)).any() or gain.max() > LARGEST_GRADE:
@@ -117,16 +148,26 @@ def _ndcg(groups: TieGroups, metric: Metric, scale: Scale) -> Reals:
                 "use ndcg@gain=linear for these judgements."
             )
         gain = np.ldexp(1.0, gain.astype(np.int64)) - 1.0
-    totals = groups.totals
-    longest = int((groups.before + groups.size).max())
+    return gain
+
+
+def discounts(metric: Metric, totals: Integers, longest: int) -> tuple[int, tuple[Reals, Reals]]:
+    """NDCG's cut and its table of discounts, for relevant items up to rank `longest`."""
     cut = longest if metric.cut is None else int(metric.cut)
     size = min(cut, max(longest, int(totals.sum(axis=1).max()))) + 1
-    high, low = _discounts(1 << (size - 1).bit_length())
+    return cut, _discounts(1 << (size - 1).bit_length())
+
+
+def _ndcg(groups: TieGroups, metric: Metric, scale: Scale) -> Reals:
+    gain = gains(metric, scale)
+    totals = groups.totals
+    cut, (high, low) = discounts(metric, totals, int((groups.before + groups.size).max()))
     out = np.empty((3, len(groups)))
     kernels.discounted_gain(
         groups.offsets,
         groups.before,
         groups.size,
+        groups.grade,
         groups.graded,
         totals,
         gain,
@@ -159,15 +200,31 @@ def _asi(groups: TieGroups, metric: Metric, scale: Scale) -> Reals:
             )
             return _asi(few, metric, scale)[:, number.ravel()]
     out = np.empty((3, len(groups)))
+    high, low = harmonic_sums(groups.totals)
     kernels.set_intersection(
         groups.offsets,
         groups.before,
         groups.size,
+        groups.grade,
         groups.graded,
         groups.totals,
+        high,
+        low,
         out,
     )
     return out
+
+
+def harmonic_sums(totals: Integers) -> tuple[Reals, Reals]:
+    """H(n) as far as ASI's depths reach, in two parts."""
+    return _harmonic_sums(1 << int(totals.sum(axis=1).max()).bit_length())
+
+
+@lru_cache(maxsize=4)
+def _harmonic_sums(count: int) -> tuple[Reals, Reals]:
+    high, low = np.empty(count), np.empty(count)
+    kernels.harmonic_sums(high, low)
+    return high, low
 
 
 def _asi_effort(totals: Integers, candidates: Integers) -> float:
@@ -202,6 +259,7 @@ for _definition in (
         graded=True,
         family="hierarchy",
         options={"alpha": "positive", "rel": "numbers"},
+        defaults={"alpha": "1"},
         examples=("h_ap", "h_ap@alpha=3", "h_ap@alpha=0.5"),
     ),
     Definition(

@@ -16,14 +16,20 @@ import numpy as np
 from truerank.jit import kernel
 
 __all__ = [
+    "all_by_relevance",
     "average_precision",
     "discount_table",
     "discounted_gain",
     "expected_extreme_rank",
     "expected_hit",
+    "harmonic_sums",
     "harmonic_table",
     "hierarchical_precision",
+    "precision_sums",
     "set_intersection",
+    "settle_gains",
+    "settle_overlaps",
+    "settle_sure",
 ]
 
 STRIDE = 64
@@ -82,6 +88,31 @@ def over(a: float, a_low: float, b: float) -> tuple[float, float]:
     rest = ((a - high) - error) + a_low
     second = rest / b
     return two_sum(first, second)
+
+
+SHORT = 67108864.0
+"""2^26: a whole number below it times either half of Dekker's split is exact."""
+
+
+@kernel
+def times_count(a: float, a_top: float, a_low: float, n: float) -> tuple[float, float]:
+    """Double-double times a whole number, a_top the upper 26 bits of a; the parts may overlap."""
+    if n >= SHORT:
+        return times(a, a_low, n)
+    high = a * n
+    return high, ((a_top * n - high) + (a - a_top) * n) + a_low * n
+
+
+@kernel
+def over_rank(a: float, a_low: float, rank: float) -> tuple[float, float]:
+    """Double-double over a whole number; the parts may overlap."""
+    if rank >= SHORT:
+        return over(a, a_low, rank)
+    first = a / rank
+    split = 134217729.0 * first
+    top = split - (split - first)
+    rest = ((a - top * rank) - (first - top) * rank) + a_low
+    return first, rest / rank
 
 
 @kernel
@@ -199,6 +230,29 @@ def settle(
 
 
 @kernel
+def settle_sure(sure: Any, sure_low: Any, total: Any, total_low: Any, out: Any) -> None:
+    """Queries without ties whose sums were taken elsewhere."""
+    for q in range(sure.size):
+        if total[q] == 0.0:  # nothing here is worth anything
+            out[:, q] = np.nan
+            continue
+        settle(
+            out,
+            q,
+            sure[q],
+            sure_low[q],
+            0.0,
+            0.0,
+            0.0,
+            0.0,
+            0.0,
+            0.0,
+            total[q],
+            total_low[q],
+        )
+
+
+@kernel
 def average_precision(
     offsets: Any,
     before: Any,
@@ -256,6 +310,34 @@ def average_precision(
 
 
 @kernel
+def precision_sums(
+    offsets: Any, before: Any, size: Any, relevant: Any, high: Any, low: Any, out: Any
+) -> None:
+    """out[:, g] = lower, expected, upper of the sum of precisions over the groups up to g."""
+    for q in range(offsets.size - 1):
+        worst = worst_low = mean = mean_low = best = best_low = 0.0
+        n = 0
+        for g in range(offsets[q], offsets[q + 1]):
+            k = before[g]
+            t = size[g]
+            m = relevant[g]
+            part, part_low = run(n, k, m, high, low)
+            best, best_low = add(best, best_low, part, part_low)
+            if t > m:
+                part, part_low = run(n, k + t - m, m, high, low)
+                worst, worst_low = add(worst, worst_low, part, part_low)
+                part, part_low = tied(n, k, t, m, t, high, low)
+                mean, mean_low = add(mean, mean_low, part, part_low)
+            else:
+                worst, worst_low = add(worst, worst_low, part, part_low)
+                mean, mean_low = add(mean, mean_low, part, part_low)
+            n += m
+            out[0, g] = worst
+            out[2, g] = best
+            out[1, g] = min(max(mean, worst), best)
+
+
+@kernel
 def expected_extreme_rank(
     k: Any, t: Any, m: Any, last: bool, numerator: Any, high: Any, low: Any, out: Any
 ) -> None:
@@ -301,10 +383,69 @@ def expected_hit(t: Any, m: Any, drawn: Any, out: Any) -> None:
 
 
 @kernel
+def by_relevance(
+    q: int,
+    worth: Any,
+    worth_low: Any,
+    totals: Any,
+    order: Any,
+    place: Any,
+    value: Any,
+    value_top: Any,
+    value_low: Any,
+) -> tuple[float, float]:
+    """Query q's grades in order of rising relevance, and the sum of all relevances."""
+    total = total_low = 0.0
+    grades = order.size
+    for i in range(grades):  # insertion sort
+        p = i
+        while p > 0 and (
+            worth[q, order[p - 1]] > worth[q, i]
+            or (
+                worth[q, order[p - 1]] == worth[q, i]
+                and worth_low[q, order[p - 1]] > worth_low[q, i]
+            )
+        ):
+            order[p] = order[p - 1]
+            p -= 1
+        order[p] = i
+        part, part_low = times(worth[q, i], worth_low[q, i], float(totals[q, i]))
+        total, total_low = add(total, total_low, part, part_low)
+    for p in range(grades):
+        place[order[p]] = p
+        value[p] = worth[q, order[p]]
+        value_low[p] = worth_low[q, order[p]]
+        split = 134217729.0 * value[p]
+        value_top[p] = split - (split - value[p])
+    return total, total_low
+
+
+@kernel
+def all_by_relevance(
+    worth: Any,
+    worth_low: Any,
+    totals: Any,
+    place: Any,
+    value: Any,
+    value_top: Any,
+    value_low: Any,
+    total: Any,
+    total_low: Any,
+) -> None:
+    """by_relevance of every query."""
+    order = np.zeros(worth.shape[1], np.int64)
+    for q in range(worth.shape[0]):
+        total[q], total_low[q] = by_relevance(
+            q, worth, worth_low, totals, order, place[q], value[q], value_top[q], value_low[q]
+        )
+
+
+@kernel
 def hierarchical_precision(
     offsets: Any,
     before: Any,
     size: Any,
+    grade: Any,
     graded: Any,
     totals: Any,
     worth: Any,
@@ -322,67 +463,49 @@ def hierarchical_precision(
     grades = graded.shape[1]
     order = np.zeros(grades, np.int64)  # grades by rising relevance
     place = np.zeros(grades, np.int64)  # and where each grade stands among them
+    value = np.zeros(grades)  # from here on by place: relevance, and items seen
+    value_top = np.zeros(grades)
+    value_low = np.zeros(grades)
     seen = np.zeros(grades, np.int64)
-    up_to = np.zeros(grades)  # relevance seen so far, of everything up to a place
-    up_to_low = np.zeros(grades)
     for q in range(offsets.size - 1):
-        total = total_low = 0.0
-        for i in range(grades):  # insertion sort of the grades by relevance
-            p = i
-            while p > 0 and (
-                worth[q, order[p - 1]] > worth[q, i]
-                or (
-                    worth[q, order[p - 1]] == worth[q, i]
-                    and worth_low[q, order[p - 1]] > worth_low[q, i]
-                )
-            ):
-                order[p] = order[p - 1]
-                p -= 1
-            order[p] = i
-            part, part_low = times(worth[q, i], worth_low[q, i], float(totals[q, i]))
-            total, total_low = add(total, total_low, part, part_low)
-        for p in range(grades):
-            place[order[p]] = p
-            seen[p] = 0
-            up_to[p] = 0.0
-            up_to_low[p] = 0.0
+        total, total_low = by_relevance(
+            q, worth, worth_low, totals, order, place, value, value_top, value_low
+        )
+        seen[:] = 0
         sure = sure_low = worst = worst_low = mean = mean_low = best = best_low = 0.0
+        found = 0
         for g in range(offsets[q], offsets[q + 1]):
             k = before[g]
-            t = size[g]
-            if t == 1:  # H-rank = sum over items so far, this one included, of min(relevances)
-                own = 0
-                while graded[g, own] == 0:
-                    own += 1
-                v = worth[q, own]
-                v_low = worth_low[q, own]
+            own = grade[g] - 1
+            if own >= 0:  # H-rank = sum over the items so far, this one included, of min(v, own v)
                 at = place[own]
-                higher = 0
-                for p in range(at, grades):
-                    up_to[p], up_to_low[p] = accumulate(up_to[p], up_to_low[p], v, v_low)
-                    higher += seen[order[p]]
-                higher -= seen[own]
-                seen[own] += 1
-                part = up_to[at]
-                part_low = up_to_low[at]
-                if higher > 0:
-                    more, more_low = times(v, v_low, float(higher))
-                    part, part_low = add(part, part_low, more, more_low)
-                part, part_low = over(part, part_low, float(k + 1))
+                found += 1
+                seen[at] += 1
+                lower = 0
+                for p in range(at):  # few: most items are of the lowest relevance
+                    lower += seen[p]
+                part, part_low = times_count(
+                    value[at], value_top[at], value_low[at], float(found - lower)
+                )
+                for p in range(at):
+                    more, more_low = times_count(
+                        value[p], value_top[p], value_low[p], float(seen[p])
+                    )
+                    part, part_low = accumulate(part, part_low, more, more_low)
+                part, part_low = over_rank(part, part_low, float(k + 1))
                 sure, sure_low = accumulate(sure, sure_low, part, part_low)
                 continue
+            t = size[g]
             n = 0
             m = 0
             for p in range(grades - 1, -1, -1):
-                n += seen[order[p]]
+                n += seen[p]
                 m += graded[g, order[p]]
                 if m == 0:
                     continue
-                step, step_low = worth[q, order[p]], worth_low[q, order[p]]
+                step, step_low = value[p], value_low[p]
                 if p > 0:
-                    step, step_low = add(
-                        step, step_low, -worth[q, order[p - 1]], -worth_low[q, order[p - 1]]
-                    )
+                    step, step_low = add(step, step_low, -value[p - 1], -value_low[p - 1])
                 part, part_low = run(n, k, m, high, low)
                 part, part_low = times_long(part, part_low, step, step_low)
                 best, best_low = add(best, best_low, part, part_low)
@@ -396,12 +519,9 @@ def hierarchical_precision(
                     part, part_low = tied(n, k, t, m, t, high, low)
                     part, part_low = times_long(part, part_low, step, step_low)
                     mean, mean_low = add(mean, mean_low, part, part_low)
-            for i in range(grades):
-                if graded[g, i] > 0:
-                    part, part_low = times(worth[q, i], worth_low[q, i], float(graded[g, i]))
-                    for p in range(place[i], grades):
-                        up_to[p], up_to_low[p] = accumulate(up_to[p], up_to_low[p], part, part_low)
-                    seen[i] += graded[g, i]
+            for p in range(grades):
+                seen[p] += graded[g, order[p]]
+            found += m
         if total == 0.0:  # nothing here is worth anything
             out[:, q] = np.nan
             continue
@@ -460,10 +580,39 @@ def discounts(first: int, last: int, high: Any, low: Any) -> tuple[float, float]
 
 
 @kernel
+def ideal_gain(
+    q: int, totals: Any, gain: Any, cut: int, high: Any, low: Any
+) -> tuple[float, float]:
+    """The gain of query q's items in the best order."""
+    ideal = ideal_low = 0.0
+    place = 0
+    for i in range(gain.size - 1, -1, -1):
+        stop = min(place + totals[q, i], cut)
+        if stop > place:
+            part, part_low = discounts(place, stop, high, low)
+            part, part_low = times(part, part_low, gain[i])
+            ideal, ideal_low = add(ideal, ideal_low, part, part_low)
+        place = stop
+    return ideal, ideal_low
+
+
+@kernel
+def whole_gain(alone: Any, alone_low: Any, gain: Any) -> tuple[float, float]:
+    """From the discounts of each grade to the gain."""
+    sure = sure_low = 0.0
+    for i in range(gain.size):
+        part, part_low = two_sum(alone[i], alone_low[i])
+        part, part_low = times(part, part_low, gain[i])
+        sure, sure_low = accumulate(sure, sure_low, part, part_low)
+    return sure, sure_low
+
+
+@kernel
 def discounted_gain(
     offsets: Any,
     before: Any,
     size: Any,
+    grade: Any,
     graded: Any,
     totals: Any,
     gain: Any,
@@ -474,30 +623,23 @@ def discounted_gain(
 ) -> None:
     """out[:, q] = lower, expected, upper of NDCG@cut; gain[i] of grade i + 1 grows with i."""
     grades = gain.size
+    alone = np.zeros(grades)  # discounts of the items that tie with nothing, by grade
+    alone_low = np.zeros(grades)
     for q in range(offsets.size - 1):
         worst = worst_low = mean = mean_low = best = best_low = 0.0
-        sure = sure_low = ideal = ideal_low = 0.0
-        place = 0
-        for i in range(grades - 1, -1, -1):
-            stop = min(place + totals[q, i], cut)
-            if stop > place:
-                part, part_low = discounts(place, stop, high, low)
-                part, part_low = times(part, part_low, gain[i])
-                ideal, ideal_low = add(ideal, ideal_low, part, part_low)
-            place = stop
+        alone[:] = 0.0
+        alone_low[:] = 0.0
+        ideal, ideal_low = ideal_gain(q, totals, gain, cut, high, low)
         for g in range(offsets[q], offsets[q + 1]):
             k = before[g]
             if k >= cut:
                 break
-            t = size[g]
-            if t == 1:
-                own = 0
-                while graded[g, own] == 0:
-                    own += 1
+            own = grade[g] - 1
+            if own >= 0:
                 part, part_low = discounts(k, k + 1, high, low)
-                part, part_low = times(part, part_low, gain[own])
-                sure, sure_low = accumulate(sure, sure_low, part, part_low)
+                alone[own], alone_low[own] = accumulate(alone[own], alone_low[own], part, part_low)
                 continue
+            t = size[g]
             whole = whole_low = 0.0
             up = k
             down = k + t
@@ -521,6 +663,7 @@ def discounted_gain(
             part, part_low = times_long(part, part_low, whole, whole_low)
             part, part_low = over(part, part_low, float(t))
             mean, mean_low = add(mean, mean_low, part, part_low)
+        sure, sure_low = whole_gain(alone, alone_low, gain)
         if ideal == 0.0:
             out[:, q] = np.nan
             continue
@@ -538,6 +681,40 @@ def discounted_gain(
             ideal,
             ideal_low,
         )
+
+
+@kernel
+def settle_gains(
+    alone: Any, alone_low: Any, totals: Any, gain: Any, cut: int, high: Any, low: Any, out: Any
+) -> None:
+    """NDCG of queries without ties whose discounts were added up, by grade, elsewhere."""
+    for q in range(alone.shape[0]):
+        ideal, ideal_low = ideal_gain(q, totals, gain, cut, high, low)
+        if ideal == 0.0:
+            out[:, q] = np.nan
+            continue
+        sure, sure_low = whole_gain(alone[q], alone_low[q], gain)
+        settle(out, q, sure, sure_low, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, ideal, ideal_low)
+
+
+@kernel
+def settle_overlaps(
+    value: Any, value_low: Any, overlap: Any, depth: Any, high: Any, low: Any, out: Any
+) -> None:
+    """ASI of queries without ties whose sums over depths were taken elsewhere."""
+    for q in range(value.size):
+        out[:, q] = overlap_share(value[q], value_low[q], overlap[q], depth[q], high, low)
+
+
+@kernel
+def overlap_share(
+    value: float, value_low: float, overlap: int, depth: int, high: Any, low: Any
+) -> float:
+    """From the sum less the H(n - 1) to the mean over depths."""
+    value, value_low = two_sum(value, value_low)
+    part, part_low = times(high[depth], low[depth], float(overlap))
+    value, value_low = add(value, value_low, part, part_low)
+    return over(value, value_low, float(depth))[0]
 
 
 @kernel
@@ -580,84 +757,119 @@ def expected_overlap(t: int, g: int, drawn: int, most: int) -> tuple[float, floa
 
 
 @kernel
-def set_intersection(
-    offsets: Any, before: Any, size: Any, graded: Any, totals: Any, out: Any
-) -> None:
-    """out[:, q] = lower, expected, upper of ASI.
+def harmonic_sums(high: Any, low: Any) -> None:
+    """H(0), H(1), H(2), ... to the length of the arrays."""
+    h = h_low = 0.0
+    high[0] = 0.0
+    low[0] = 0.0
+    for n in range(1, high.size):
+        part, part_low = over(1.0, 0.0, float(n))
+        h, h_low = add(h, h_low, part, part_low)
+        high[n] = h
+        low[n] = h_low
 
-    At each depth n up to the number of relevant items, the overlap with the ideal list is
-    sum over grades of min(found, ideal), divided by n. Down the list one item enters the found
-    ones and one the ideal ones, so the overlap is kept up to date by looking at these two.
+
+@kernel
+def set_intersection(
+    offsets: Any,
+    before: Any,
+    size: Any,
+    grade: Any,
+    graded: Any,
+    totals: Any,
+    high: Any,
+    low: Any,
+    out: Any,
+) -> None:
+    """out[:, q] = lower, expected, upper of ASI; (high, low)[n] is H(n).
+
+    At each depth n up to the number of relevant items D, the overlap with the ideal list is
+    sum over grades of min(found, ideal), divided by n. The ideal list goes down the grades: it has
+    all items above the grade `best`, `reached` of that grade, none below. So an item enters the
+    overlap at once if its grade is above `best`, and a step of the ideal list brings one more of
+    grade `best` if it had been found before. What enters at depth n counts at all depths from n to
+    D: H(D) - H(n - 1) times, so no depth needs a division.
     """
     grades = graded.shape[1]
-    found = np.zeros(grades, np.int64)
-    ideal = np.zeros(grades, np.int64)
+    found = np.zeros(grades + 1, np.int64)  # by grade, 0 for irrelevant items
     for q in range(offsets.size - 1):
         depth = 0
         for i in range(grades):
             depth += totals[q, i]
+        end = offsets[q + 1]
         ambiguous = False
-        for g in range(offsets[q], offsets[q + 1]):
-            most = 0
-            for i in range(grades):
-                most = max(most, graded[g, i])
-            if before[g] < depth and most < size[g]:
-                ambiguous = True
+        for g in range(offsets[q], end):
+            if grade[g] == 0 and before[g] < depth:
+                most = 0
+                for i in range(grades):
+                    most = max(most, graded[g, i])
+                ambiguous |= most < size[g]
         for bound in range(3):
             if bound > 0 and not ambiguous:
                 out[bound, q] = out[0, q]
                 continue
-            for i in range(grades):
-                found[i] = 0
-                ideal[i] = 0
-            value = value_low = 0.0
+            found[:] = 0
+            value = value_low = 0.0  # sums over depths inside tie groups, less the H(n - 1)
             overlap = 0
             n = 0
-            best = grades - 1  # the grade the ideal list is at
+            best = grades
+            reached = 0
             g = offsets[q]
             while n < depth:
-                # Everything up to the next group is irrelevant.
-                upto = min(depth, before[g]) if g < offsets[q + 1] else depth
-                while n < upto:
-                    n += 1
-                    while ideal[best] == totals[q, best]:
+                here = min(g, end - 1)
+                hit = (g < end) & (before[here] == n)
+                if not (hit & (grade[here] == 0)):  # an item that ties with nothing relevant
+                    own = grade[here] if hit else 0
+                    while reached == totals[q, best - 1]:
                         best -= 1
-                    ideal[best] += 1
-                    if ideal[best] <= found[best]:
-                        overlap += 1
-                    if overlap > 0:
-                        part, part_low = over(float(overlap), 0.0, float(n))
-                        value, value_low = accumulate(value, value_low, part, part_low)
-                if n == depth or g == offsets[q + 1]:
-                    break
-                single = -1  # the group's grade, if all of it is of one grade
+                        reached = 0
+                    reached += 1
+                    step = (reached <= found[best]) + (own > best)
+                    found[own] += 1
+                    step += (own == best) & (found[best] <= reached)
+                    overlap += step
+                    value, value_low = accumulate(value, value_low, -step * high[n], -step * low[n])
+                    g += hit
+                    n += 1
+                    continue
+                single = False  # whether all of the group is of one grade
                 for i in range(grades):
-                    if graded[g, i] == size[g]:
-                        single = i
-                if bound == 1 and single < 0:
-                    k = before[g]
+                    single |= graded[g, i] == size[g]
+                if bound == 1 and not single:
+                    k = n
+                    value, value_low = accumulate(
+                        value, value_low, overlap * high[n], overlap * low[n]
+                    )
                     while n < min(depth, k + size[g]):
                         n += 1
-                        while ideal[best] == totals[q, best]:
+                        while reached == totals[q, best - 1]:
                             best -= 1
-                        ideal[best] += 1
+                            reached = 0
+                        reached += 1
                         part = part_low = 0.0
-                        for i in range(grades):
-                            room = ideal[i] - found[i]
+                        for i in range(best, grades + 1):
+                            ideal = reached if i == best else totals[q, i - 1]
+                            room = ideal - found[i]
                             if room <= 0:
-                                part, part_low = add(part, part_low, float(ideal[i]), 0.0)
+                                part, part_low = add(part, part_low, float(ideal), 0.0)
                             else:
                                 more, more_low = expected_overlap(
-                                    size[g], graded[g, i], n - k, room
+                                    size[g], graded[g, i - 1], n - k, room
                                 )
                                 part, part_low = add(part, part_low, float(found[i]), 0.0)
                                 part, part_low = add(part, part_low, more, more_low)
                         part, part_low = over(part, part_low, float(n))
                         value, value_low = accumulate(value, value_low, part, part_low)
                     overlap = 0
-                    for i in range(grades):
-                        found[i] += graded[g, i]
-                        overlap += min(found[i], ideal[i])
+                    if n < depth:
+                        for i in range(1, grades + 1):
+                            found[i] += graded[g, i - 1]
+                        overlap = min(found[best], reached)
+                        for i in range(best + 1, grades + 1):
+                            overlap += found[i]
+                    value, value_low = accumulate(
+                        value, value_low, -overlap * high[n], -overlap * low[n]
+                    )
                     g += 1
                     continue
                 other = size[g]
@@ -665,26 +877,22 @@ def set_intersection(
                     other -= graded[g, i]
                 for turn in range(grades + 1):
                     # lower: irrelevant first, then rising grades; upper: falling grades
-                    i = turn - 1 if bound == 0 else grades - 1 - turn
-                    count = other if i < 0 else graded[g, i]
-                    for _ in range(count):
-                        if n == depth:
-                            break
-                        n += 1
-                        while ideal[best] == totals[q, best]:
+                    own = turn if bound == 0 else grades - turn
+                    count = other if own == 0 else graded[g, own - 1]
+                    for _ in range(min(count, depth - n)):
+                        while reached == totals[q, best - 1]:
                             best -= 1
-                        ideal[best] += 1
-                        if ideal[best] <= found[best]:
-                            overlap += 1
-                        if i >= 0:
-                            found[i] += 1
-                            if found[i] <= ideal[i]:
-                                overlap += 1
-                        if overlap > 0:
-                            part, part_low = over(float(overlap), 0.0, float(n))
-                            value, value_low = accumulate(value, value_low, part, part_low)
+                            reached = 0
+                        reached += 1
+                        step = (reached <= found[best]) + (own > best)
+                        found[own] += 1
+                        step += (own == best) & (found[best] <= reached)
+                        overlap += step
+                        value, value_low = accumulate(
+                            value, value_low, -step * high[n], -step * low[n]
+                        )
+                        n += 1
                 g += 1
-            value, value_low = two_sum(value, value_low)
-            out[bound, q] = over(value, value_low, float(depth))[0]
+            out[bound, q] = overlap_share(value, value_low, overlap, depth, high, low)
         if ambiguous:
             out[1, q] = min(max(out[1, q], out[0, q]), out[2, q])

@@ -11,12 +11,17 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from difflib import get_close_matches
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from truerank.engine.counts import TieGroups
 from truerank.errors import InputError
+
+if TYPE_CHECKING:
+    from truerank.evidence import Evidence
+    from truerank.result import Score
 
 __all__ = [
     "DEFAULT",
@@ -32,8 +37,19 @@ __all__ = [
 
 DEFAULT = ("precision@1", "hit@5", "hit@10", "r_precision", "map@r", "map", "mrr", "minp")
 DEFAULT_HIERARCHY = ("h_ap", "asi", "ndcg")
-FAMILIES = ("ranking", "hierarchy", "clustering")
-LARGEST_ALPHA = 100
+DEFAULT_OPEN_SET = ("dir@far=0.01", "mrep", "mfr")
+FAMILIES = ("ranking", "hierarchy", "verification", "openset", "gom", "clustering")
+_DECIMAL = r"-?(\d{1,12}(\.\d{0,18})?|\.\d{1,18})(e-?\d{1,2})?"
+_LEAST = Decimal("1e-18")
+KINDS = {
+    "positive": (_LEAST, Decimal(100), False, "a number above 0 and up to 100"),
+    "count": (Decimal(1), Decimal(2**31 - 1), True, "an int >= 1"),
+    "rate": (Decimal(0), Decimal(1), False, "a number from 0 to 1"),
+    "half": (_LEAST, Decimal("0.5"), False, "a number above 0 and up to 0.5"),
+    "inner": (_LEAST, 1 - _LEAST, False, "a number between 0 and 1"),
+    "threshold": (Decimal("-1e30"), Decimal("1e30"), False, "a number"),
+}
+"""Kinds of numbers an option may take: least, largest, whether whole, and in words."""
 
 
 @dataclass(frozen=True)
@@ -73,17 +89,28 @@ Triple = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Definition:
-    """What is known about a metric. Every ranking metric is a triple over ties."""
+    """What is known about a metric.
+
+    Ranking metrics are means over queries of a triple over ties (`per_query`); metrics that depend
+    on a threshold are measured on what the pass counted besides (`measure`).
+    """
 
     name: str
     title: str
     definition: str
     citation: str
     per_query: Callable[[TieGroups, Metric, Scale], Triple] | None = None
+    measure: Callable[[Evidence, Metric], Score] | None = None
     cut: str = "none"
     """none, number (k must be given), number or none, or optional (nothing, r, or k)."""
     options: Mapping[str, tuple[str, ...] | str] = field(default_factory=dict)
     """Allowed values of each option, the default first; or what kind of number it takes."""
+    defaults: Mapping[str, str] = field(default_factory=dict)
+    """Default values of options that take a number."""
+    one_of: tuple[str, ...] = ()
+    """Options of which exactly one must be given."""
+    unit: str = "share"
+    """share, or distance for metrics that are thresholds themselves."""
     graded: bool = False
     """Whether grades matter: it is then computed over the whole hierarchy, not the finest label."""
     levels: bool = False
@@ -196,6 +223,13 @@ def parse(text: str) -> Metric:
         )
     if "divisor" in options and not isinstance(cut, int):
         raise InputError(f"the divisor option of {name} needs a number as cut-off: {name}@10.")
+    given = [key for key in entry.one_of if key in options]
+    if entry.one_of and len(given) != 1:
+        choice = " or ".join(f"{key}=" for key in entry.one_of)
+        raise InputError(f"metric {text!r} needs {choice}, for example {entry.examples[0]}.")
+    if "tau" in options and "integral" in options:
+        raise InputError(f"metric {text!r} gives both tau and integral; at one threshold there is "
+                         "nothing to integrate.")  # fmt: skip
     kept = tuple(
         (key, options[key]) for key in sorted(options) if not _default(entry, key, options)
     )
@@ -205,7 +239,7 @@ def parse(text: str) -> Metric:
 def _default(entry: Definition, key: str, options: Mapping[str, str]) -> bool:
     allowed = entry.options.get(key, "")
     return (isinstance(allowed, tuple) and options[key] == allowed[0]) or (
-        key == "alpha" and options[key] == "1"
+        options[key] == entry.defaults.get(key)
     )
 
 
@@ -269,10 +303,12 @@ def _check_option(entry: Definition, key: str, value: str) -> str:
         if value in allowed:
             return value
         expected = f"one of {', '.join(allowed)}"
-    elif allowed == "positive":
-        if _is_number(value) and 0 < float(value) <= LARGEST_ALPHA:
-            return f"{Decimal(value).normalize():f}"
-        expected = f"a number above 0 and up to {LARGEST_ALPHA}"
+    elif allowed in KINDS:
+        low, high, whole, expected = KINDS[allowed]
+        if re.fullmatch(_DECIMAL, value):
+            number = Decimal(value)
+            if low <= number <= high and (not whole or number == int(number)):
+                return f"{number.normalize() + 0:f}"
     else:
         parts = value.split(":")
         if all(_is_number(part) for part in parts) and max(map(float, parts)) > 0:

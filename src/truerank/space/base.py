@@ -9,12 +9,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from truerank.space.fingerprint import Fingerprints
+from truerank.space.single import SinglePrecision
 
 __all__ = ["Distances", "Facts", "Rows", "Space"]
 
@@ -51,6 +54,14 @@ class Space(ABC):
     gallery_digests: list[bytes]
     """Fingerprints of the rounded rows, to recognise a row met twice (empty for given matrices)."""
 
+    unit_scale: float | None = None
+    """What takes a distance to the threshold axis [0, 1] of GOM; None if only min-max does."""
+
+    @cached_property
+    def single(self) -> SinglePrecision | None:
+        """Float32 scores that decide most comparisons, where the distance has them."""
+        return None
+
     @abstractmethod
     def block(self, rows: Rows) -> Callable[[int, int], Distances]:
         """A function of (start, stop) that gives the tile of these queries x those items."""
@@ -69,4 +80,19 @@ class Space(ABC):
 
     def vectors(self) -> Distances | None:
         """The query rows as points whose euclidean distance ranks as this space does, if any."""
+        return None
+
+    def raw(self, threshold: Fraction) -> Fraction:
+        """The distance, as a rational number, that a threshold in the user's unit stands for."""
+        return threshold
+
+    def linear(self, distances: Distances) -> Distances:
+        """Ascending with the distance, in a unit in which thresholds may be averaged."""
+        return self.in_unit(distances)
+
+    def contents(self) -> tuple[Rows, Rows] | None:
+        """A number for each query and item that follows its content, not its place, or None.
+
+        Rows chosen by it are the same rows in whatever order they come.
+        """
         return None

@@ -1,14 +1,17 @@
 """From the user's arrays to a Space: read in chunks, check every number, round to the grid.
 
 Memory-mapped input is never held as a whole: only its integer rows are (int32, or int64 for
-cityblock and hamming).
+cityblock and hamming). Rows that do not fit into memory are rounded once, into a temporary file:
+every block of queries reads the whole gallery, and rounding costs more than reading.
 """
 
 from __future__ import annotations
 
+import os
 import warnings
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from hashlib import blake2b
 from typing import Any
 
@@ -22,6 +25,7 @@ from truerank.space.base import Facts, Rows, Space
 from truerank.space.elementwise import Cityblock, Hamming
 from truerank.space.given import Given
 from truerank.space.inner import Cosine, Dot, Euclidean, GridRows, SquaredDistance
+from truerank.storage import room
 
 __all__ = ["DISTANCES", "build"]
 
@@ -29,7 +33,9 @@ DISTANCES = ("cosine", "euclidean", "dot", "cityblock", "hamming", "precomputed"
 
 Array = npt.NDArray[Any]
 Digests = list[bytes]
-_CHUNK_NUMBERS = 1 << 21
+_CHUNK_NUMBERS = 1 << 19
+_THREADS = min(4, os.cpu_count() or 1)
+"""Reading is one thread's work, and hardly more than a few others can keep up rounding."""
 
 
 def build(
@@ -157,10 +163,11 @@ def _round_rows(
     rounding: Callable[[npt.NDArray[np.float64]], tuple[GridRows, bool]],
     limit: int | None,
 ) -> GridRows:
-    integers = np.empty((side.count, side.dimension), np.int32)
+    integers = room((side.count, side.dimension), np.int32)
     exponent = np.zeros(side.count, np.int32)
     zero = np.zeros(side.count, bool)
-    for where, rows in side.chunks(limit):
+
+    def convert(where: slice, rows: npt.NDArray[np.float64]) -> Digests:
         rounded, inexact = rounding(rows)
         integers[where], exponent[where], zero[where] = (
             rounded.integers,
@@ -168,7 +175,16 @@ def _round_rows(
             rounded.zero,
         )
         side.note_rounding(rows, inexact)
-        side.rounded += _digests(np.column_stack([rounded.integers, rounded.exponent]))
+        return _digests(np.column_stack([rounded.integers, rounded.exponent]))
+
+    with ThreadPoolExecutor(_THREADS) as pool:
+        ahead: deque[Future[Digests]] = deque()
+        for where, rows in side.chunks(limit):
+            if len(ahead) > _THREADS:
+                side.rounded += ahead.popleft().result()
+            ahead.append(pool.submit(convert, where, rows))
+        for waiting in ahead:
+            side.rounded += waiting.result()
     return GridRows(integers, exponent, zero)
 
 
@@ -207,7 +223,7 @@ def _cityblock(sides: list[_Side]) -> Space:
     exponent = 0 if exponent == -10_000 else exponent
     grids = []
     for side in sides:
-        integers = np.empty((side.count, side.dimension), np.int64)
+        integers = room((side.count, side.dimension), np.int64)
         for where, rows in side.chunks(grid.LARGEST_EXPONENT):
             integers[where], inexact = grid.cityblock_grid(rows, exponent)
             side.note_rounding(rows, inexact)
@@ -232,7 +248,7 @@ def _hamming(sides: list[_Side]) -> Space:
     )
     grids: list[npt.NDArray[Any]] = []
     for side in sides:
-        integers = np.empty((side.count, side.dimension), np.int32 if bits else np.int64)
+        integers = room((side.count, side.dimension), np.int32 if bits else np.int64)
         for where, rows in side.chunks(None):
             integers[where] = rows
             side.rounded += _digests(integers[where])
@@ -253,7 +269,9 @@ def _given(distance: str, matrix: Array, columns: Rows | None) -> Space:
     for _, rows in side.chunks(None):
         digest.update((rows + 0.0).data)
     facts = Facts(distance, "as given", input_digest=digest.hexdigest())
-    return Given(matrix, -1.0 if distance == "similarity" else 1.0, columns, facts)
+    space = Given(matrix, -1.0 if distance == "similarity" else 1.0, columns, facts)
+    space.query_digests = space.gallery_digests = []
+    return space
 
 
 _BUILDERS = {

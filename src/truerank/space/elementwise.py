@@ -9,6 +9,7 @@ Hamming counts unequal components.
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,7 @@ import numpy.typing as npt
 from truerank.jit import compiled
 from truerank.space import kernels
 from truerank.space.base import Distances, Facts, Rows, Space
-from truerank.space.fingerprint import Fingerprints, refined, row_sums
+from truerank.space.fingerprint import Fingerprints, row_prints
 
 __all__ = ["Cityblock", "Hamming"]
 
@@ -33,6 +34,11 @@ class _Elementwise(Space):
     def __init__(self, queries: Grid, gallery: Grid, facts: Facts, unit: float = 1.0) -> None:
         self._left, self._right, self._unit = queries, gallery, unit
         self.queries, self.gallery, self.facts = len(queries), len(gallery), facts
+
+    @property
+    def grids(self) -> tuple[Grid, Grid]:
+        """The integer rows of queries and gallery."""
+        return self._left, self._right
 
     def block(self, rows: Rows) -> Callable[[int, int], Distances]:
         """See Space."""
@@ -68,7 +74,11 @@ class _Elementwise(Space):
 
     def fingerprints(self) -> Fingerprints:
         """See Space."""
-        return refined(self._left, row_sums(self._left))
+        return row_prints(self._left)
+
+    def raw(self, threshold: Fraction) -> Fraction:
+        """See Space."""
+        return threshold / Fraction(self._unit) - Fraction(self.centre)
 
     @staticmethod
     def _broadcast(left: Grid, right: Grid) -> npt.NDArray[np.int64]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 
 import numpy as np
 
@@ -23,6 +24,8 @@ class Given(Space):
         self.queries = matrix.shape[0]
         self.gallery = matrix.shape[1] if columns is None else len(columns)
         self.facts = facts
+        if sign > 0 and matrix.min() >= 0 and matrix.max() <= 1:
+            self.unit_scale = 1.0
 
     def block(self, rows: Rows) -> Callable[[int, int], Distances]:
         """See Space."""
@@ -54,6 +57,14 @@ class Given(Space):
         for row in range(self.queries):
             significands = np.ldexp(np.frexp(self._distances(self._matrix[row]))[0], 53)
             yield np.abs(significands).astype(np.uint64)
+
+    def raw(self, threshold: Fraction) -> Fraction:
+        """See Space: the threshold becomes a float64, as the entries are."""
+        return Fraction(float(threshold)) * int(self._sign)
+
+    def linear(self, distances: Distances) -> Distances:
+        """As given, similarities with their sign turned."""
+        return distances
 
     def _distances(self, entries: Distances) -> Distances:
         return np.asarray(entries, np.float64) * self._sign + 0.0  # no -0.0

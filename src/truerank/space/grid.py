@@ -12,6 +12,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from truerank.jit import compiled
+from truerank.space import kernels
+
 __all__ = [
     "CITYBLOCK_BITS",
     "SCALED_BITS",
@@ -46,23 +49,46 @@ def unit_grid(rows: Reals) -> tuple[Integers, npt.NDArray[np.bool_]]:
     roundings in the sum of squares, halved by the root, and one each for root and quotient. A
     component closer than that to a midpoint of the grid is decided by squares of integers.
     """
+    bound = (rows.shape[1] / 2 + 4) * _ROUNDOFF
+    if compiled:
+        integers = np.empty(rows.shape, np.int32)
+        zero, uncertain = np.empty(len(rows), bool), np.empty(len(rows), bool)
+        kernels.round_units(rows, UNIT_BITS, bound, integers, zero, uncertain)
+    else:
+        quotients = _quotients(rows)
+        integers = np.rint(quotients).astype(np.int32)
+        zero = np.asarray(~rows.any(axis=1))
+        uncertain = np.asarray(_doubtful(quotients, bound).any(axis=1))
+    for row in np.flatnonzero(uncertain):
+        integers[row] = _round_exactly(rows[row], bound)
+    return integers, zero
+
+
+def _quotients(rows: Reals) -> Reals:
+    """x/|x| in grid units, as close as unit_grid says."""
     largest = np.abs(rows).max(axis=1)
-    zero = largest == 0
     scaled = np.ldexp(rows, -np.frexp(largest)[1][:, None])
     norm = np.sqrt(np.einsum("ij,ij->i", scaled, scaled))
-    norm[zero] = 1.0
-    quotient = scaled / norm[:, None] * 2.0**UNIT_BITS
-    rounded = np.rint(quotient)
-    bound = (rows.shape[1] / 2 + 4) * _ROUNDOFF
-    doubtful = np.abs(np.abs(quotient - rounded) - 0.5) <= bound * np.abs(quotient)
-    for row in np.flatnonzero(doubtful.any(axis=1)):
-        integers = _as_integers(rows[row])
-        square = sum(value * value for value in integers)
-        for column in np.flatnonzero(doubtful[row]):
-            below = int(np.rint(abs(quotient[row, column]) - 0.5))
-            magnitude = _round_ratio(integers[column], square, below)
-            rounded[row, column] = np.copysign(magnitude, quotient[row, column])
-    return rounded.astype(np.int32), zero
+    norm[largest == 0] = 1.0
+    quotients: Reals = scaled / norm[:, None] * 2.0**UNIT_BITS
+    return quotients
+
+
+def _doubtful(quotients: Reals, bound: float) -> npt.NDArray[np.bool_]:
+    off = np.abs(np.abs(quotients - np.rint(quotients)) - 0.5)
+    return off <= bound * np.abs(quotients)
+
+
+def _round_exactly(row: Reals, bound: float) -> Reals:
+    quotient = _quotients(row[None, :])[0]
+    rounded: Reals = np.rint(quotient)
+    integers = _as_integers(row)
+    square = sum(value * value for value in integers)
+    for column in np.flatnonzero(_doubtful(quotient, bound)):
+        below = int(np.rint(abs(quotient[column]) - 0.5))
+        magnitude = _round_ratio(integers[column], square, below)
+        rounded[column] = np.copysign(magnitude, quotient[column])
+    return rounded
 
 
 def _round_ratio(component: int, square: int, below: int) -> int:

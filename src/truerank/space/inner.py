@@ -22,7 +22,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
 from threading import Lock
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,8 +33,10 @@ import numpy.typing as npt
 from truerank.jit import compiled
 from truerank.space import kernels
 from truerank.space.base import Distances, Facts, Rows, Space
-from truerank.space.fingerprint import Fingerprints, refined, row_sums
+from truerank.space.fingerprint import Fingerprints, row_prints
 from truerank.space.grid import SCALED_BITS, UNIT_BITS
+from truerank.space.single import MOST_DIMENSIONS, SinglePrecision
+from truerank.storage import fits
 
 __all__ = ["Cosine", "Dot", "Euclidean", "GridRows", "SquaredDistance"]
 
@@ -73,9 +78,23 @@ class _InnerProductSpace(Space):
         self._left_square = queries.squares()
         self._right_square = self._left_square if gallery is queries else gallery.squares()
 
+    @property
+    def grids(self) -> tuple[GridRows, GridRows]:
+        """The integer rows of queries and gallery."""
+        return self._left, self._right
+
+    @property
+    def norms(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """|x|^2 of queries and gallery, as it enters a distance."""
+        return self._left_square, self._right_square
+
     def fingerprints(self) -> Fingerprints:
         """See Space."""
-        return refined(self._left.integers, row_sums(self._left.integers))
+        return row_prints(self._left.integers)
+
+    def contents(self) -> tuple[Rows, Rows] | None:
+        """See Space: the squared length, to the last bit, hardly ever repeats."""
+        return self._left_square, self._right_square
 
 
 KEPT_NUMBERS = 1 << 24
@@ -91,6 +110,7 @@ class SquaredDistance(_InnerProductSpace):
         super().__init__(queries, gallery, facts)
         self._lock = Lock()
         self._widened: Distances | None = None
+        self._widened_rows = 0
 
     def block(self, rows: Rows) -> Callable[[int, int], Distances]:
         """See Space."""
@@ -106,13 +126,15 @@ class SquaredDistance(_InnerProductSpace):
         return tile
 
     def _right_rows(self, start: int, stop: int) -> Distances:
-        """[-2 y^, 1, n] of these items; a gallery that is small enough is widened only once."""
-        if self.gallery * (self.dimension + 2) > KEPT_NUMBERS:
+        """[-2 y^, 1, n] of these items; a small gallery is kept once it is asked for again."""
+        size = self.gallery * (self.dimension + 2)
+        if size > KEPT_NUMBERS or not fits(8 * size):
             return self._widen(start, stop)
         with self._lock:
-            if self._widened is None:
+            self._widened_rows += stop - start
+            if self._widened is None and self._widened_rows > self.gallery:
                 self._widened = self._widen(0, self.gallery)
-        return self._widened[start:stop]
+        return self._widen(start, stop) if self._widened is None else self._widened[start:stop]
 
     def _widen(self, start: int, stop: int) -> Distances:
         right = np.ones((stop - start, self.dimension + 2))
@@ -136,6 +158,14 @@ class Cosine(SquaredDistance):
 
     ZERO = 2.0 ** (2 * UNIT_BITS + 1)
 
+    @cached_property
+    def single(self) -> SinglePrecision | None:
+        """See Space."""
+        if self.dimension > MOST_DIMENSIONS:
+            return None
+        squares = self._left_square, self._right_square
+        return SinglePrecision(self._left, self._right, *squares, self.ZERO)
+
     def block(self, rows: Rows) -> Callable[[int, int], Distances]:
         """See Space."""
         tile = super().block(rows)
@@ -157,6 +187,8 @@ class Cosine(SquaredDistance):
         distances[self._left.zero[query] | self._right.zero[item]] = self.ZERO
         return distances
 
+    unit_scale = 2.0 ** -(2 * UNIT_BITS + 2)
+
     def vectors(self) -> Distances | None:
         """The rounded unit vectors."""
         return np.ldexp(self._left.integers.astype(np.float64), -UNIT_BITS)
@@ -164,6 +196,14 @@ class Cosine(SquaredDistance):
     def in_unit(self, distances: Distances) -> Distances:
         """1 - s, which is D/2."""
         return np.ldexp(distances, -(2 * UNIT_BITS + 1))
+
+    def raw(self, threshold: Fraction) -> Fraction:
+        """See Space."""
+        return threshold * int(2 ** (2 * UNIT_BITS + 1))
+
+    def linear(self, distances: Distances) -> Distances:
+        """The L2 distance of unit vectors."""
+        return np.sqrt(np.ldexp(distances, -2 * UNIT_BITS))
 
 
 class _Scaled(_InnerProductSpace):
@@ -216,6 +256,11 @@ class Euclidean(_Scaled):
         self._left_norm = _scaled_square(queries, self._left_square)
         self._right_norm = _scaled_square(gallery, self._right_square)
 
+    @property
+    def norms(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """See above, with each row's exponent."""
+        return self._left_norm, self._right_norm
+
     def _finish(self, product: Distances, query: Rows, item: Rows) -> Distances:
         a, b = self._left_norm[query], self._right_norm[item]
         high = a + b
@@ -232,6 +277,10 @@ class Euclidean(_Scaled):
     def in_unit(self, distances: Distances) -> Distances:
         """The distance unsquared."""
         return np.sqrt(distances)
+
+    def raw(self, threshold: Fraction) -> Fraction:
+        """See Space."""
+        return threshold * threshold if threshold >= 0 else Fraction(-1)
 
 
 def _widen(rows: GridRows, index: Rows | slice, factor: float) -> Distances:

@@ -1,10 +1,11 @@
-"""Integer distances between grid rows, compiled: what BLAS cannot do, and single pairs.
+"""Integer distances between grid rows, compiled: what BLAS cannot do, single pairs, and rounding.
 
 Sums of integers are exact in any order, so the compiler may vectorise them freely.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ __all__ = [
     "pair_cityblock",
     "pair_product",
     "pair_unequal",
+    "round_units",
     "tile_cityblock",
     "tile_unequal",
 ]
@@ -85,3 +87,35 @@ def tile_unequal(left: Any, right: Any, out: Any) -> None:
             for i in range(a.size):
                 total += np.int64(a[i] != b[i])
             out[q, g] = total
+
+
+@kernel
+def round_units(
+    rows: Any, bits: int, bound: float, integers: Any, zero: Any, doubtful: Any
+) -> None:
+    """x/|x| in units of 2^-bits; rows with a component closer than `bound` to a midpoint are told.
+
+    Rows are scaled by a power of two first, in two steps of which each is within range.
+    """
+    for r in range(rows.shape[0]):
+        row = rows[r]
+        largest = 0.0
+        for i in range(row.size):
+            largest = max(largest, abs(row[i]))
+        zero[r] = largest == 0
+        exponent = -math.frexp(largest)[1]
+        once = math.ldexp(1.0, exponent // 2)
+        twice = math.ldexp(1.0, exponent - exponent // 2)
+        square = 0.0
+        for i in range(row.size):
+            scaled = row[i] * once * twice
+            square += scaled * scaled
+        norm = 1.0 if zero[r] else math.sqrt(square)
+        unit = 2.0**bits
+        close = 0
+        for i in range(row.size):
+            quotient = row[i] * once * twice / norm * unit
+            rounded = np.rint(quotient)
+            close += abs(abs(quotient - rounded) - 0.5) <= bound * abs(quotient)
+            integers[r, i] = np.int32(rounded)
+        doubtful[r] = close > 0

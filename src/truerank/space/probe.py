@@ -8,32 +8,38 @@ distance came from integers must be met again in the tiles.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 
 from truerank.errors import ExactnessError
-from truerank.space.base import Facts, Rows, Space
+from truerank.space.base import Distances, Facts, Rows, Space
 from truerank.space.inner import Cosine, GridRows, SquaredDistance
 
 __all__ = ["probe"]
 
 _QUERIES, _ITEMS = 16, 96
+Tiles = Callable[[Space], Callable[[Rows], Callable[[int, int], Distances]]]
 
 
-def probe(space: Space) -> None:
-    """Raise ExactnessError unless tiles and integers agree on samples of this space."""
-    _compare(space, "the given rows")
+def probe(space: Space, tiles: Tiles = lambda space: space.block) -> None:
+    """Raise ExactnessError unless tiles and integers agree on samples of this space.
+
+    `tiles` says how a space's tiles are made, by the space itself unless a device does.
+    """
+    _compare(space, tiles, "the given rows")
     if isinstance(space, SquaredDistance):
         dimension = space.dimension
-        _compare(_synthetic(_all_positive(dimension)), "all-positive rows")
-        _compare(_synthetic(_with_outlier(dimension)), "rows with an outlier dimension")
+        _compare(_synthetic(_all_positive(dimension)), tiles, "all-positive rows")
+        _compare(_synthetic(_with_outlier(dimension)), tiles, "rows with an outlier dimension")
 
 
-def _compare(space: Space, what: str) -> None:
+def _compare(space: Space, tiles: Tiles, what: str) -> None:
     query = _spread(space.queries, _QUERIES)
     start = max(0, (space.gallery - _ITEMS) // 2)
     stop = min(space.gallery, start + _ITEMS)
-    tile = space.block(query)(start, stop)
+    tile = tiles(space)(query)(start, stop)
     pairs = np.meshgrid(query, np.arange(start, stop), indexing="ij")
     expected = space.pairs(pairs[0].ravel(), pairs[1].ravel()).reshape(tile.shape)
     if not np.array_equal(tile, expected):

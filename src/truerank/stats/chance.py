@@ -26,7 +26,7 @@ def chance_per_query(
     """Expected value of every query under random order; all of them must have a mate."""
     if not len(totals):
         return np.empty(0)
-    distinct, number = np.unique(np.column_stack([totals, candidates]), axis=0, return_inverse=True)
+    distinct, number = _distinct_rows(np.column_stack([totals, candidates]))
     graded = np.ascontiguousarray(distinct[:, :-1])
     size = np.ascontiguousarray(distinct[:, -1])
     entry = definition(metric)
@@ -34,7 +34,7 @@ def chance_per_query(
         return None
     assert entry.per_query is not None
     expected = entry.per_query(TieGroups.single(graded, size), metric, scale)[1]
-    return np.asarray(expected[number.ravel()], np.float64)
+    return np.asarray(expected[number], np.float64)
 
 
 def attainable_per_query(metric: Metric, scale: Scale, totals: Integers) -> npt.NDArray[np.float64]:
@@ -48,3 +48,13 @@ def attainable_per_query(metric: Metric, scale: Scale, totals: Integers) -> npt.
     assert per_query is not None
     best = per_query(TieGroups.single(distinct[:, None], distinct), metric, scale)[0]
     return np.asarray(best[number.ravel()], np.float64)
+
+
+def _distinct_rows(table: Integers) -> tuple[Integers, Integers]:
+    """The distinct rows, and the number of each row among them; a sort for each column."""
+    number = np.zeros(len(table), np.int64)
+    first = np.zeros(1, np.int64)
+    for column in table.T:
+        joined = number * (int(column.max()) + 1) + column
+        _, first, number = np.unique(joined, return_index=True, return_inverse=True)
+    return table[first], number

@@ -40,7 +40,7 @@ FEW = 0.05
 """Queries with at most this share of the gallery as mates are counted without each share; it is no
 setting, because it decides which values an interval is made of."""
 FEWEST_COUNTED, MOST_COUNTED = 4_000, 1 << 16
-"""Half of the queries with few mates are counted by share, but not fewer or more than these."""
+"""A third of the queries with few mates are counted by share, but not fewer or more than these."""
 WORK = 1e6
 FEWEST_SAMPLED, MOST_SAMPLED = 32, 512
 """The size of a sample to be computed again follows from the tie groups to walk, within limits."""
@@ -68,7 +68,9 @@ class Estimation:
 
     def plan(self, view: View, columns: list[Column]) -> Plan | None:
         """What a pass must count; None where it needs nothing more."""
-        return None if self.dealing is None else Plan.of(self, self.dealing, view, columns)
+        if self.dealing is None or not columns:
+            return None
+        return Plan.of(self, self.dealing, view, columns)
 
     def estimate(self, columns: list[Column]) -> None:
         """Once all passes are done: how far each column's score moves."""
@@ -82,8 +84,10 @@ class Estimation:
         for column, some, error in zip(columns, sums, errors, strict=True):
             self._errors[column.metric] = (error, len(some))
 
-    def interval(self, score: Score, parts: list[Metric]) -> Interval:
+    def interval(self, score: Score, metric: Metric, parts: list[Metric]) -> Interval:
         """The interval of a score that is the mean of the scores of these columns."""
+        if registry.definition(metric).measure is not None:
+            return Interval(reason="intervals of metrics with thresholds or whole distributions are not offered yet")
         limits = registry.definition(parts[0]).range
         confidence = self.request.confidence
         if not self.jackknife:
@@ -142,6 +146,8 @@ class Plan:
     counted: npt.NDArray[np.bool_]
     """and those of them that are counted by share."""
     changes: dict[Metric, Reals]
+    taken: npt.NDArray[np.bool_]
+    """Queries whose values without each share are known."""
 
     @property
     def shares(self) -> Shares:
@@ -160,7 +166,7 @@ class Plan:
                 apart = estimation.task.tree_view(lowest)
         few = (apart.mates > 0) & (apart.mates <= most)
         rows = np.flatnonzero(few)
-        count = max(FEWEST_COUNTED, min(len(rows) // 2, MOST_COUNTED))
+        count = max(FEWEST_COUNTED, min(len(rows) // 3, MOST_COUNTED))
         counted = np.zeros(len(few), bool)
         counted[dealing.sample(rows, count)] = True
         changes = {
@@ -168,7 +174,8 @@ class Plan:
             for c in columns
             if registry.definition(c.metric).reduced is not None and c.grade >= lowest
         }
-        return Plan(estimation, dealing, view, columns, lowest, apart, few, counted, changes)
+        taken = np.zeros(len(few), bool)
+        return Plan(estimation, dealing, view, columns, lowest, apart, few, counted, changes, taken)
 
     def take(self, column: Column, block: Integers, groups: TieGroups) -> None:
         """Values of a block without each share, where they can be had from its counts."""
@@ -186,6 +193,7 @@ class Plan:
         before = headline(column.metric, column.values)[rows[use]]
         place = np.cumsum(self.counted) - 1
         self.changes[column.metric][place[rows[use]]] = self._change(values, before)
+        self.taken[rows[use]] = True
 
     def _change(self, values: Reals, before: Reals) -> Reals:
         """From value to value; without any mate left a query may count as 0."""
@@ -195,6 +203,7 @@ class Plan:
 
     def finish(self, device: str, threads: int) -> None:
         """Once all blocks are in: replicates of every column."""
+        self._catch_up(device, threads)
         none_counts = self.estimation.task.no_mate == "zero"
         counted = np.flatnonzero(self.counted)
         rest: dict[Metric, Integers] = {}
@@ -229,6 +238,23 @@ class Plan:
                 strata[column.metric],
                 self.estimation.by_class,
             )
+
+    def _catch_up(self, device: str, threads: int) -> None:
+        """Count by share what no block brought: a GPU's rows, or those of an earlier run."""
+        missing = np.flatnonzero(self.counted & ~self.taken)
+        if not len(missing) or not self.changes:
+            return
+        blocks = engine.tie_groups(
+            self.apart,
+            self.estimation.space,
+            device=device,
+            threads=threads,
+            shares=self.shares,
+            only=missing,
+        )
+        for block, groups in blocks:
+            for column in self.columns:
+                self.take(column, block, groups)
 
     def _sample(self, rows: Integers) -> Integers:
         if not len(rows):

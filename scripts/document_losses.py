@@ -1,0 +1,167 @@
+"""Write docs/losses.md from the registry: every loss, its formula, when to use it, its source.
+
+python scripts/document_losses.py
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from truerank import losses
+from truerank.losses.catalogue import MINERS
+from truerank.losses.registry import Choice, Entry, Range
+
+TARGET = Path(__file__).parents[1] / "docs" / "losses.md"
+
+HEAD = """# Losses
+
+Every loss of the metric-learning papers that truerank's protocol compares, by name, behind one call
+form: `loss(embeddings, labels, indices_tuple=None, ref_emb=None, ref_labels=None)`, as in
+pytorch-metric-learning. `pip install 'truerank[torch]'` brings what is needed; the losses marked
+*truerank* need torch alone.
+
+>>> import torch
+>>> from truerank import losses
+>>> _ = torch.manual_seed(0)
+>>> embeddings = torch.randn(8, 16, requires_grad=True)
+>>> labels = torch.tensor([3, 3, 7, 7, -1, -1, 9, 9])
+>>> loss = losses.get("smooth_ap")
+>>> loss(embeddings, labels).backward()
+
+**Labels** are any integers in any order, with any number of samples of each; they are compared as
+integers, never as floats. Several columns, (N, L), are a path from coarse to fine: hierarchical
+losses take all of it, binary ones the finest label. A loss with proxies is made with
+`num_classes=C`, and then takes the labels 0 to C - 1, or with `classes=`, the labels themselves;
+any other label is refused.
+
+>>> loss = losses.get("arcface", classes=[3, 7, -1, 9], embedding_size=16)
+>>> optimiser = torch.optim.SGD(loss.parameters(), lr=0.1)  # its proxies learn too
+>>> loss(embeddings, labels).backward()
+
+**Composition.** `a + w * b` is a loss: TCM as a regulariser of any other, for one.
+`sum_over_levels` applies a binary loss to every level of a hierarchy (the papers' sigma baselines);
+a loss with proxies needs one for each level.
+
+>>> loss = losses.get("recall_at_k") + 0.5 * losses.get("tcm")
+>>> paths = torch.stack([labels % 2, labels], dim=1)
+>>> by_level = losses.sum_over_levels(losses.get("triplet"))(embeddings, paths)
+
+**Miners** choose pairs or triplets; a loss over pairs then counts those alone. `with_miner` puts
+one in front of a loss.
+
+>>> loss = losses.with_miner(losses.get("margin"), losses.miner("distance_weighted"))
+>>> value = loss(embeddings, labels)
+
+**Half precision.** Embeddings in half or bfloat16 are widened to float32 before anything is
+computed, also under autocast, and no proxy is ever narrowed. **No positives** in a batch, or no
+pair on the wrong side of a margin, give 0 with a graph. **References** (`ref_emb`, `ref_labels`)
+replace the batch as what each row is compared with; a loss that compares with its own proxies
+refuses them.
+
+**Memory.** The rank losses hold one block of (queries, positives, batch) at a time, take its
+gradient at once, and keep one batch x batch matrix for backward: at a batch of 4,000 x 512, with
+blocks of the size that a GPU gets, less than 1 GB beyond the embeddings. `block=` sets the numbers
+in a block. One thread, batch 256 x 128, 4 of each class, forward
+and backward (`python -m bench.losses`, 2-core x86-64 Linux, November 2026):
+
+| loss | truerank | plain batch x batch x batch | pytorch-metric-learning 2.9 |
+|---|---:|---:|---:|
+| `smooth_ap` | 11 ms, 5 MB | 719 ms, 274 MB | 550 ms, 343 MB |
+| `recall_at_k` | 11 ms, 4 MB | 416 ms, 272 MB | |
+| `sup_ap` | 14 ms, 6 MB | 1,270 ms, 401 MB | |
+| `happier`, 12 coarse classes | 115 ms, 14 MB | 2,320 ms, 610 MB | |
+| `tcm` | 5 ms, 2 MB | | 148 ms, 161 MB |
+| `lifted_structure` | 10 ms, 5 MB | | 3,292 ms, 1,043 MB |
+| `tuplet_margin` | 6 ms, 2 MB | | 3,783 ms, 853 MB |
+
+**For a fair comparison** `losses.entry(name)` has what a search needs: defaults, the ranges to
+search, whether the loss has parameters of its own and where to search their learning rate, which
+labels it takes, and the batch, classes x samples of each.
+
+>>> losses.entry("arcface").search["margin"]
+Range(low=0.0, high=90.0, log=False, integer=False)
+
+## Every loss
+
+s is cosine similarity, d the Euclidean distance of unit vectors, [x]+ = max(x, 0); sum+ and sum-
+run over an anchor's positives and negatives; LSE is log sum exp.
+
+"""
+
+MINER_HEAD = """## Every miner
+
+"""
+
+TAIL = """
+## Why some are written here
+
+pytorch-metric-learning's losses are used where they follow their papers, and checked against them
+(tests/losses). Release 2.9.0 differs in these, all of which are cases in
+tests/conformance/test_loss_conformance.py:
+
+- **SmoothAPLoss** is right only for sorted labels with as many classes as samples of each; two
+  perfectly ordered classes of three get a loss above .2 instead of 0. It refuses uneven classes.
+- **ThresholdConsistentMarginLoss** ignores ref_emb: positions in the references are looked up in
+  the batch.
+- **ProxyNCALoss** counts the own proxy in the denominator, which is ProxyNCA++; rows whose
+  probability underflows, the hardest ones, are dropped.
+- **ArcFaceLoss** has gradients of NaN where a row meets its proxy, **TupletMarginLoss** a loss of
+  NaN where two rows of a class agree.
+- **AngularLoss** normalises anchors and positives but not negatives; **NPairsLoss** normalises
+  where its paper does not.
+- **LiftedStructureLoss** with ref_emb takes rows of the batch for references.
+- Pair losses return 0 for a batch with a single pair; losses with proxies turn these into half
+  precision, for good, when embeddings are.
+- **SoftTripleLoss**'s regulariser needs masks of (classes x centres)^2: 13 GB each for Stanford
+  Online Products. **DistanceWeightedMiner** has one normaliser for all anchors: in 512 dimensions
+  one close pair leaves the others without a triplet.
+
+This page is written by `python scripts/document_losses.py`.
+"""
+
+
+def page() -> str:
+    """The page as text."""
+    entries = [section(losses.entry(name)) for name in losses.names()]
+    miners = [
+        f"- **`{miner.name}`**: {miner.what}. {searched(miner.search)}{miner.citation}.\n"
+        for miner in MINERS.values()
+    ]
+    return HEAD + "\n".join(entries) + "\n" + MINER_HEAD + "".join(miners) + TAIL
+
+
+def section(entry: Entry) -> str:
+    """What, formula and when, and what a protocol needs."""
+    classes, samples = entry.batch
+    facts = [
+        entry.kind,
+        "a path of labels" if entry.labels == "path" else "one label",
+        f"batch {classes:,} x {samples}",
+        f"from {entry.source}",
+    ]
+    return (
+        f"### `{entry.name}`\n\n"
+        f"**{entry.title}**. {entry.what} *When:* {entry.when}  \n"
+        f"`{entry.formula}`  \n"
+        f"{entry.citation}.  \n"
+        f"*{'; '.join(facts)}. {searched(entry.search, entry.own_lr).strip()}*\n"
+    )
+
+
+def searched(search: object, own_lr: Range | None = None) -> str:
+    """The search space in words."""
+    spaces = dict(search)  # type: ignore[call-overload]
+    if own_lr is not None:
+        spaces["own learning rate"] = own_lr
+    parts = []
+    for name, space in spaces.items():
+        if isinstance(space, Choice):
+            parts.append(f"{name} {', '.join(map(str, space.values))}")
+        else:
+            parts.append(f"{name} {space.low:g} to {space.high:g}{' (log)' if space.log else ''}")
+    return f"Searched: {'; '.join(parts)}. " if parts else ""
+
+
+if __name__ == "__main__":
+    TARGET.write_text(page(), encoding="utf-8")
+    print(TARGET)

@@ -1,0 +1,123 @@
+"""A checkpoint: the counts so far in a file, so that an interrupted evaluation can go on.
+
+Whoever holds a state names its arrays; they are filled from the file at once and written to it
+from time to time. The file is replaced in one step, belongs to one evaluation (its task, its
+embeddings, its metrics, this version) and is refused for any other.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from truerank.errors import InputError
+from truerank.files import atomic_path, check_readable, check_writable, read_archive
+
+__all__ = ["Checkpoint"]
+
+Array = npt.NDArray[Any]
+FORMAT = "truerank-checkpoint"
+
+
+class Checkpoint:
+    """Named arrays, kept in a file; without a path, in no file.
+
+    Parameters
+    ----------
+    path : the file; None keeps nothing
+    identity : what the counts depend on, by the name a user would give it
+    """
+
+    INTERVAL = 60.0
+    """Seconds from one writing to the next, or twenty times as long as writing takes."""
+    WORTH = 5.0
+    """Seconds of work from which on an interrupted evaluation leaves a checkpoint."""
+
+    def __init__(
+        self, path: str | os.PathLike[str] | None = None, identity: dict[str, str] | None = None
+    ) -> None:
+        self._path = None if path is None else Path(path)
+        self._identity = identity or {}
+        self._held: dict[str, dict[str, Array]] = {}
+        self._stored: dict[str, Array] = {}
+        self._wait = self.INTERVAL
+        self._begun = self._written = time.monotonic()
+        if self._path is not None:
+            check_writable(self._path)
+            if self._path.exists():
+                self._stored = self._read(self._path)
+
+    def restore(self, key: str, arrays: dict[str, Array]) -> None:
+        """Fill these arrays with what the file held under this key."""
+        for name, array in arrays.items():
+            stored = self._stored.pop(f"{key}/{name}", None)
+            if stored is None:
+                continue
+            if stored.shape != array.shape or stored.dtype != array.dtype:
+                raise InputError(f"{self._path} is a damaged checkpoint: delete it to start anew.")
+            array[...] = stored
+
+    def hold(self, key: str, arrays: dict[str, Array]) -> None:
+        """From now on these arrays belong together and may be written at any time."""
+        self._held[key] = arrays
+
+    def release(self, key: str) -> None:
+        """From now on they are in flux, or of no more use, and are not written."""
+        self._held.pop(key, None)
+
+    def due(self) -> bool:
+        """Whether it is time to write."""
+        return self._path is not None and time.monotonic() - self._written >= self._wait
+
+    def save(self) -> None:
+        """Write what is held."""
+        if self._path is None:
+            return
+        started = time.monotonic()
+        header = json.dumps({"format": FORMAT, **self._identity}).encode()
+        arrays = {
+            f"{key}/{name}": array
+            for key, arrays in self._held.items()
+            for name, array in arrays.items()
+        }
+        with atomic_path(self._path) as partial, partial.open("wb") as file:
+            np.savez(file, header=np.frombuffer(header, np.uint8), **arrays)  # type: ignore[arg-type]
+        self._written = time.monotonic()
+        self._wait = max(self.INTERVAL, 20 * (self._written - started))
+
+    def abandon(self) -> None:
+        """The evaluation was stopped: write what is held, unless starting anew is as quick."""
+        if self._path is not None and (
+            self._path.exists() or time.monotonic() - self._begun >= self.WORTH
+        ):
+            self.save()
+
+    def remove(self) -> None:
+        """The evaluation is complete."""
+        if self._path is not None:
+            self._path.unlink(missing_ok=True)
+
+    def _read(self, path: Path) -> dict[str, Array]:
+        check_readable(path)
+        try:
+            arrays = read_archive(path)
+            header = json.loads(arrays.pop("header").tobytes())
+        except MemoryError:
+            raise
+        except Exception as error:  # whatever a malformed archive makes numpy, zlib or json say
+            raise InputError(f"{path} is not a truerank checkpoint ({error}).") from error
+        if not isinstance(header, dict) or header.get("format") != FORMAT:
+            raise InputError(f"{path} is not a truerank checkpoint.")
+        for name, value in self._identity.items():
+            if header.get(name) != value:
+                raise InputError(
+                    f"{path} is the checkpoint of another evaluation (another {name}); delete it "
+                    "to start anew, or name another file."
+                )
+        return arrays

@@ -1,0 +1,216 @@
+"""What is known of each data set before it is read: title, reader, licence, citation, counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from truerank.datasets.base import Dataset
+from truerank.datasets.emoji_families import read_emoji_families
+from truerank.datasets.quickdraw import read_quickdraw
+from truerank.datasets.readers.cars import read_cars
+from truerank.datasets.readers.cub import read_cub
+from truerank.datasets.readers.dyml import (
+    LEVELS,
+    read_dyml_benchmark,
+    read_dyml_product,
+    read_dyml_train,
+)
+from truerank.datasets.readers.folder import read_folder
+from truerank.datasets.readers.inaturalist import read_inaturalist, read_inaturalist_base
+from truerank.datasets.readers.inshop import read_inshop
+from truerank.datasets.readers.omniglot import read_omniglot
+from truerank.datasets.readers.products import read_products
+from truerank.datasets.readers.reid import read_market, read_msmt17, read_veri
+from truerank.datasets.readers.table import read_table
+
+__all__ = ["ENTRIES", "Entry"]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One data set."""
+
+    name: str
+    title: str
+    reader: Callable[[str, Any], Dataset]
+    page: str
+    """Its page in docs/data."""
+    licence: str = ""
+    citation: str = ""
+    expected: Mapping[str, tuple[int, int | None]] = field(default_factory=dict)
+    """Images and classes of each split, as published; None where sources disagree."""
+    aliases: tuple[str, ...] = ()
+    fetched: bool = False
+    """Whether `truerank data get` can fetch it."""
+
+
+NOT_STATED = "none stated; photographs of others: research use"
+NON_COMMERCIAL = "non-commercial research and education"
+BY_AGREEMENT = "by agreement with its authors: non-commercial research"
+
+INATURALIST = (
+    "Van Horn, Mac Aodha, Song, Cui, Sun, Shepard, Adam, Perona, Belongie: The iNaturalist Species "
+    "Classification and Detection Dataset. CVPR 2018. Split: Brown, Xie, Kalogeiton, Zisserman: "
+    "Smooth-AP: Smoothing the Path Towards Large-Scale Image Retrieval. ECCV 2020."
+)
+DYML = (
+    "Sun, Zhu, Zhang, Zheng, Qiu, Zhang, Wei: Dynamic Metric Learning: Towards a Scalable Metric "
+    "Space to Accommodate Multiple Semantic Scales. CVPR 2021."
+)
+
+
+def _inaturalist(suffix: str, levels: str, reader: Callable[[str, Any], Dataset]) -> Entry:
+    return Entry(
+        f"inaturalist-2018{suffix}",
+        f"iNaturalist 2018, {levels} levels",
+        reader,
+        "inaturalist-2018.md",
+        f"{NON_COMMERCIAL}; each photograph has terms of its own",
+        INATURALIST,
+        {"train": (325_846, 5_690), "test": (136_093, 2_452)},
+        (f"inat{suffix}", f"inat-2018{suffix}"),
+    )
+
+
+def _dyml(name: str, title: str, reader: Callable[[str, Any], Dataset]) -> Entry:
+    licence = "none stated; collected from other data sets, whose terms apply"
+    return Entry(f"dyml-{name}", f"DyML-{title}", reader, "dyml.md", licence, DYML)
+
+
+def _dyml_by_level(topic: str) -> list[Entry]:
+    return [
+        _dyml(topic, f"{topic.title()}, training set", read_dyml_train),
+        *(
+            _dyml(
+                f"{topic}-{level}",
+                f"{topic.title()}, {level} benchmark",
+                partial(read_dyml_benchmark, level),
+            )
+            for level in LEVELS
+        ),
+    ]
+
+
+_ALL = (
+    Entry(
+        "quickdraw",
+        "QuickDraw, 345 classes of sketches",
+        read_quickdraw,
+        "quickdraw.md",
+        "CC-BY-4.0",
+        "Google: Quick, Draw! Ha, Eck: A Neural Representation of Sketch Drawings. ICLR 2018.",
+        {"train": (17_200, 172), "test": (17_300, 173)},
+        ("quickdraw-345",),
+        fetched=True,
+    ),
+    Entry(
+        "emoji",
+        "emoji in eight designs, three levels",
+        read_emoji_families,
+        "emoji-families.md",
+        "Apache-2.0, CC-BY-4.0, CC-BY-SA-4.0 and MIT, by family",
+        "Noto Emoji (Google), Twemoji (Twitter), OpenMoji, Fluent Emoji (Microsoft), Emoji One, "
+        "Firefox OS Emoji (Mozilla); names by emoji-datasource (Cal Henderson).",
+        {"train": (7_372, 1_212), "test": (2_444, 403)},
+        ("emoji-families",),
+        fetched=True,
+    ),
+    Entry(
+        "cub-200-2011",
+        "Caltech-UCSD Birds 200",
+        read_cub,
+        "cub-200-2011.md",
+        NOT_STATED,
+        "Wah, Branson, Welinder, Perona, Belongie: The Caltech-UCSD Birds-200-2011 Dataset. "
+        "California Institute of Technology, CNS-TR-2011-001, 2011.",
+        {"train": (5_864, 100), "test": (5_924, 100)},
+        ("cub", "cub-200"),
+    ),
+    Entry(
+        "cars-196",
+        "Stanford Cars",
+        read_cars,
+        "cars-196.md",
+        NON_COMMERCIAL,
+        "Krause, Stark, Deng, Fei-Fei: 3D Object Representations for Fine-Grained Categorization. "
+        "Workshop on 3D Representation and Recognition, ICCV 2013.",
+        {"train": (8_054, 98), "test": (8_131, 98)},
+        ("cars", "stanford-cars"),
+    ),
+    Entry(
+        "stanford-online-products",
+        "Stanford Online Products",
+        read_products,
+        "stanford-online-products.md",
+        NOT_STATED,
+        "Oh Song, Xiang, Jegelka, Savarese: Deep Metric Learning via Lifted Structured Feature "
+        "Embedding. CVPR 2016.",
+        {"train": (59_551, 11_318), "test": (60_502, 11_316)},
+        ("sop",),
+    ),
+    Entry(
+        "in-shop",
+        "In-Shop Clothes Retrieval (DeepFashion)",
+        read_inshop,
+        "in-shop.md",
+        NON_COMMERCIAL,
+        "Liu, Luo, Qiu, Wang, Tang: DeepFashion: Powering Robust Clothes Recognition and Retrieval "
+        "with Rich Annotations. CVPR 2016.",
+        {"train": (25_882, 3_997), "query": (14_218, 3_985), "gallery": (12_612, 3_985)},
+        ("deepfashion-in-shop",),
+    ),
+    _inaturalist("", "seven", read_inaturalist),
+    _inaturalist("-base", "two", read_inaturalist_base),
+    Entry(
+        "market-1501",
+        "Market-1501, people",
+        read_market,
+        "market-1501.md",
+        "none stated; people are recognisable: research use",
+        "Zheng, Shen, Tian, Wang, Wang, Tian: Scalable Person Re-identification: A Benchmark. "
+        "ICCV 2015.",
+        {"train": (12_936, 751), "query": (3_368, 750), "gallery": (19_732, 752)},
+        ("market",),
+    ),
+    Entry("market-layout", "any set in the layout of Market-1501", read_market, "market-1501.md"),
+    Entry(
+        "msmt17",
+        "MSMT17, people",
+        read_msmt17,
+        "msmt17.md",
+        BY_AGREEMENT,
+        "Wei, Zhang, Gao, Tian: Person Transfer GAN to Bridge Domain Gap for Person "
+        "Re-Identification. CVPR 2018.",
+        {"train": (32_621, 1_041), "query": (11_659, 3_060), "gallery": (82_161, 3_060)},
+    ),
+    Entry(
+        "veri-776",
+        "VeRi-776, vehicles",
+        read_veri,
+        "veri-776.md",
+        BY_AGREEMENT,
+        "Liu, Liu, Mei, Ma: A Deep Learning-Based Approach to Progressive Vehicle "
+        "Re-identification for Urban Surveillance. ECCV 2016.",
+        {"train": (37_778, None), "query": (1_678, 200), "gallery": (11_579, 200)},
+        ("veri",),
+    ),
+    *_dyml_by_level("vehicle"),
+    *_dyml_by_level("animal"),
+    _dyml("product", "Product", read_dyml_product),
+    Entry(
+        "omniglot",
+        "Omniglot, handwritten characters",
+        read_omniglot,
+        "omniglot.md",
+        "MIT",
+        "Lake, Salakhutdinov, Tenenbaum: Human-level concept learning through probabilistic "
+        "program induction. Science 350 (6266), 2015.",
+        {"train": (19_280, 964), "test": (13_180, 659)},
+    ),
+    Entry("folder", "any folder of images, labelled by folders", read_folder, "your-own.md"),
+    Entry("table", "any table of paths and labels", read_table, "your-own.md"),
+)
+ENTRIES: dict[str, Entry] = {entry.name: entry for entry in _ALL}

@@ -1,0 +1,105 @@
+"""A crew: threads that share a list of tiles, can stop between two tiles, and lose nothing.
+
+Tiles and a worker function come in; what each worker made of the tiles it took is handed on. When a
+checkpoint is due, or on an interrupt, every thread completes the tile it is in, and the checkpoint
+holds what has been counted.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from truerank.checkpoint import Checkpoint
+
+__all__ = ["Crew", "Take", "Tile"]
+
+Tile = tuple[int, int]
+Take = Callable[[], Tile | None]
+"""The next tile, or None when there is none left for this thread."""
+Outcome = TypeVar("Outcome")
+
+
+@dataclass(frozen=True)
+class Crew:
+    """The threads of a pass, who hears of finished pairs, and where counts are kept."""
+
+    pool: ThreadPoolExecutor
+    threads: int
+    tick: Callable[[int], None]
+    """Called in the calling thread."""
+    checkpoint: Checkpoint
+
+    def complete(
+        self,
+        tiles: Sequence[Tile],
+        work: Callable[[Take, Callable[[Tile], None]], Outcome],
+        merge: Callable[[Outcome], object],
+        pairs: Callable[[Tile], int],
+        key: str,
+        state: dict[str, npt.NDArray[Any]],
+    ) -> None:
+        """Run `work(take, finished)` in the threads until every tile has been taken.
+
+        `merge` adds an outcome to the arrays of the state, which the checkpoint holds under `key`
+        whenever no thread is at work. Tiles counted before an interrupt are not handed out again.
+        """
+        is_open = np.ones(len(tiles), bool)
+        state = state | {"open": is_open}
+        self.checkpoint.restore(key, state)
+        ahead = deque(tile for tile, left in zip(tiles, is_open, strict=True) if left)
+        already = sum(map(pairs, tiles)) - sum(map(pairs, ahead))
+        if already:
+            self.tick(already)
+        while ahead:
+            self.checkpoint.release(key)
+            outcomes, stopped = self._share(ahead, work, pairs)
+            for outcome in outcomes:
+                merge(outcome)
+            left_over = set(ahead)
+            is_open[:] = [tile in left_over for tile in tiles]
+            self.checkpoint.hold(key, state)
+            if stopped is not None:
+                raise stopped
+            if self.checkpoint.due():
+                self.checkpoint.save()
+        self.checkpoint.release(key)
+
+    def _share(
+        self,
+        ahead: deque[Tile],
+        work: Callable[[Take, Callable[[Tile], None]], Outcome],
+        pairs: Callable[[Tile], int],
+    ) -> tuple[list[Outcome], BaseException | None]:
+        """The outcomes so far, and the interrupt (or the error of `tick`) that ended it early."""
+        stopped: BaseException | None = None
+        closed = False
+        done: deque[Tile] = deque()
+
+        def take() -> Tile | None:
+            try:
+                return None if closed else ahead.popleft()
+            except IndexError:
+                return None
+
+        workers = [
+            self.pool.submit(work, take, done.append) for _ in range(min(self.threads, len(ahead)))
+        ]
+        pending = set(workers)
+        while pending:
+            try:
+                pending = wait(pending, timeout=0.1).not_done
+                failed = any(worker.exception() for worker in workers if worker.done())
+                closed = closed or failed or self.checkpoint.due()
+                while done and stopped is None:
+                    self.tick(pairs(done.popleft()))
+            except BaseException as error:
+                closed = True
+                stopped = stopped or error
+        return [worker.result() for worker in workers], stopped

@@ -1,0 +1,181 @@
+"""The CUDA engine: torch and Triton count what the CPU counts, bit for bit.
+
+Blocks of queries are shared between the GPUs of this machine, one thread for each; while a GPU
+counts, the caller turns earlier blocks into metrics.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from truerank.engine.counts import TieGroups
+from truerank.errors import InputError
+from truerank.relevance import View
+from truerank.space import Distances, Rows, Space
+from truerank.space.fingerprint import Fingerprints
+
+if TYPE_CHECKING:
+    from truerank.engine import Settings
+    from truerank.engine.cuda.ranked import Ranked
+    from truerank.engine.cuda.worker import Worker
+
+__all__ = ["TALLER", "Engine", "Lent", "check", "unavailable"]
+
+Found = TypeVar("Found")
+
+TALLER = 32
+"""A GPU's blocks hold this many times as many queries, and mates, as the CPU's."""
+def unavailable() -> str | None:
+    """Why there is no GPU to use, or None if there is one. Imports torch only if it is installed."""
+    if "torch" not in sys.modules and importlib.util.find_spec("torch") is None:
+        return "torch is not installed (pip install 'truerank[torch]')"
+    import torch
+
+    if not torch.cuda.is_available():
+        return "torch sees no CUDA device"
+    if os.environ.get("CUBLAS_EMULATE_DOUBLE_PRECISION", "0") not in ("", "0"):
+        return "CUBLAS_EMULATE_DOUBLE_PRECISION asks for inexact float64 products; unset it"
+    return None
+
+
+def check() -> None:
+    """Raise unless a GPU can be used."""
+    reason = unavailable()
+    if reason is not None:
+        raise InputError(f"device='cuda' cannot be used: {reason}.")
+
+
+class Engine:
+    """The GPUs of this machine at work on one view of a space; blocks come back in order.
+
+    `devices` and `kernels` are for tests: other than all GPUs, other than the best ones installed.
+    """
+
+    def __init__(
+        self,
+        view: View,
+        space: Space,
+        limits: Settings,
+        tick: Callable[[int], None],
+        devices: Sequence[str] | None = None,
+        kernels: ModuleType | None = None,
+    ) -> None:
+        import torch
+
+        names = devices or [f"cuda:{number}" for number in range(torch.cuda.device_count())]
+        self._devices = [torch.device(name) for name in names]
+        self._view, self._space, self._limits, self._tick = view, space, limits, tick
+        self._kernels = kernels or _kernels()
+        self._workers: dict[int, Worker] = {}
+        self.walks: bool = self._kernels.FUSED
+        """Whether rankings can stay on the device."""
+
+    def tie_groups(self, blocks: Iterator[Rows]) -> Iterator[tuple[Rows, TieGroups]]:
+        """Few relevant items: tie groups of each block."""
+        for rows, groups in self._share(
+            blocks, lambda worker, rows: worker.count(rows, self._limits)
+        ):
+            self._tick(len(rows) * self._space.gallery)
+            yield rows, groups
+
+    def rankings(
+        self, blocks: Iterator[Rows], tied: list[Rows]
+    ) -> Iterator[tuple[Rows, Ranked]]:
+        """Many relevant items: rankings that stay on the device; queries with ties are put aside."""
+        for rows, (ranked, ties) in self._share(blocks, lambda worker, rows: worker.rank(rows)):
+            tied.append(rows[ties])
+            self._tick(len(ranked) * self._space.gallery)
+            if len(ranked):
+                yield rows[~ties], ranked
+
+    def height(self) -> int:
+        """Rows of grades that each device has room for, with two blocks under way."""
+        free = min(_free_bytes(device) for device in self._devices)
+        return max(1, min(1 << 32, free // 8) // self._space.gallery)
+
+    def _share(
+        self, blocks: Iterator[Rows], task: Callable[[Worker, Rows], Found]
+    ) -> Iterator[tuple[Rows, Found]]:
+        pools = [ThreadPoolExecutor(1) for _ in self._devices]
+        ahead: deque[tuple[Rows, Future[Found]]] = deque()
+        try:
+            for turn, rows in enumerate(blocks):
+                number = turn % len(pools)
+                ahead.append((rows, pools[number].submit(self._work, number, rows, task)))
+                if len(ahead) > len(pools):
+                    rows, work = ahead.popleft()
+                    yield rows, work.result()
+            while ahead:
+                rows, work = ahead.popleft()
+                yield rows, work.result()
+        finally:
+            for pool in pools:  # on an interrupt, what has not begun is not begun
+                pool.shutdown(cancel_futures=True)
+
+    def _work(self, number: int, rows: Rows, task: Callable[[Worker, Rows], Found]) -> Found:
+        import torch
+
+        from truerank.engine.cuda.worker import Worker
+
+        device = self._devices[number]
+        with torch.cuda.device(device) if device.type == "cuda" else nullcontext(), torch.no_grad():
+            if number not in self._workers:
+                self._workers[number] = Worker(self._view, self._space, device, self._kernels)
+            return task(self._workers[number], rows)
+
+
+def _free_bytes(device: Any) -> int:
+    if device.type != "cuda":
+        return 1 << 62
+    import torch
+
+    return int(torch.cuda.mem_get_info(device)[0])
+
+
+class Lent(Space):
+    """A space whose tiles the first GPU makes, for whoever needs them in main memory."""
+
+    def __init__(self, space: Space, device: str = "cuda:0") -> None:
+        import torch
+
+        from truerank.engine.cuda.rows import place
+
+        self._space = space
+        self._placed = place(space, torch.device(device), _kernels())
+        self.queries, self.gallery, self.facts = space.queries, space.gallery, space.facts
+        self.integral = space.integral
+
+    def block(self, rows: Rows) -> Callable[[int, int], Distances]:
+        """See Space."""
+        return self._placed.tiles(rows)
+
+    def pairs(self, query: Rows, item: Rows) -> Distances:
+        """See Space."""
+        return self._space.pairs(query, item)
+
+    def in_unit(self, distances: Distances) -> Distances:
+        """See Space."""
+        return self._space.in_unit(distances)
+
+    def fingerprints(self) -> Fingerprints:
+        """See Space."""
+        return self._space.fingerprints()
+
+
+def _kernels() -> ModuleType:
+    """Triton's kernels where Triton is installed, else plain torch operations."""
+    if importlib.util.find_spec("triton") is None:
+        from truerank.engine.cuda import torch_kernels
+
+        return torch_kernels
+    from truerank.engine.cuda import triton_kernels
+
+    return triton_kernels

@@ -1,0 +1,114 @@
+"""Few relevant items: every item of the gallery counted at the query's distinct mate distances.
+
+A block's thresholds form a matrix `edges`, a row for each query, nearest mate first, right-aligned
+behind -inf. The counts are integers, whichever path filled them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from truerank.engine.counts import TieGroups
+from truerank.errors import ExactnessError
+
+__all__ = ["Frame", "Tally"]
+
+NOTHING = float("-inf")
+_COMPARISONS = 1 << 26
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The distinct relevant distances of a block of queries, and who lies at them."""
+
+    edges: Any
+    """(queries, most distinct distances) float64."""
+    graded: Any
+    """(groups, grades): relevant items of each grade at each distance, query after query."""
+
+    @staticmethod
+    def of(query: Any, distance: Any, grade: Any, queries: int, grades: int) -> Frame:
+        """From relevant pairs sorted by query."""
+        sizes = torch.bincount(query, minlength=queries)
+        first = torch.cumsum(sizes, 0) - sizes
+        width = int(sizes.max())
+        table = torch.full((queries, width), NOTHING, dtype=torch.float64, device=query.device)
+        column = torch.arange(len(query), device=query.device) - first[query]
+        table[query, column] = distance
+        table, order = torch.sort(table, dim=1)
+        held = table != NOTHING
+        fresh = held.clone()
+        fresh[:, 1:] &= table[:, 1:] != table[:, :-1]
+        group = torch.cumsum(fresh.flatten(), 0).view_as(table)[held] - 1
+        groups = int(fresh.sum())
+        if grades == 1:
+            graded = torch.bincount(group, minlength=groups)[:, None]
+        else:
+            worth = torch.zeros(table.shape, dtype=torch.int64, device=query.device)
+            worth[query, column] = grade
+            worth = torch.gather(worth, 1, order)[held] - 1
+            graded = torch.bincount(group * grades + worth, minlength=groups * grades)
+            graded = graded.view(groups, grades)
+        if groups < len(query):  # relevant items that tie share a threshold
+            table = torch.sort(torch.where(fresh, table, NOTHING), dim=1).values
+            most = int(fresh.sum(1).max())
+            table = table[:, width - most :].contiguous()
+        return Frame(table, graded)
+
+
+class Tally:
+    """Counts at each threshold, while the gallery goes by."""
+
+    def __init__(self, edges: Any, less: Any, equal: Any, bins: Any) -> None:
+        self.edges, self.less, self.equal = edges, less, equal
+        self.bins = bins
+        """An item in bin j is nearer than threshold j and all that follow."""
+
+    @staticmethod
+    def of(edges: Any) -> Tally:
+        """Nothing counted yet."""
+        rows, m = edges.shape
+        less = torch.zeros((rows, m), dtype=torch.int32, device=edges.device)
+        bins = torch.zeros((rows, m + 1), dtype=torch.int32, device=edges.device)
+        return Tally(edges, less, torch.zeros_like(less), bins)
+
+    def part(self, rows: slice) -> Tally:
+        """Some of the queries; what is counted there is counted here."""
+        return Tally(self.edges[rows], self.less[rows], self.equal[rows], self.bins[rows])
+
+    def replace(self, rows: Any, other: Tally) -> None:
+        """Take these rows' counts from another tally of the same thresholds."""
+        self.less[rows], self.equal[rows], self.bins[rows] = other.less, other.equal, other.bins
+
+    def take_out(self, query: Any, distance: Any) -> None:
+        """Excluded pairs have been counted like any other; take them out again."""
+        step = max(1, _COMPARISONS // self.edges.shape[1])
+        for start in range(0, len(query), step):
+            some = query[start : start + step]
+            d = distance[start : start + step, None]
+            edges = self.edges[some]
+            self.less.index_add_(0, some, (d < edges).to(torch.int32), alpha=-1)
+            self.equal.index_add_(0, some, (d == edges).to(torch.int32), alpha=-1)
+
+    def tie_groups(self, graded: Any, candidates: Any) -> TieGroups:
+        """Once the whole gallery has been seen."""
+        held = self.edges != NOTHING
+        before = (self.less + torch.cumsum(self.bins, 1)[:, :-1])[held]
+        size = self.equal[held].to(torch.int64)
+        if bool((size < graded.sum(1)).any()) or bool((before < 0).any()):
+            raise ExactnessError(
+                "a relevant item was not met at its own exact distance: the matrix product of this "
+                "GPU is not exact in float64; use device='cpu'."
+            )
+        offsets = torch.zeros(len(held) + 1, dtype=torch.int64, device=held.device)
+        torch.cumsum(held.sum(1), 0, out=offsets[1:])
+        return TieGroups(
+            offsets.cpu().numpy(),
+            before.cpu().numpy(),
+            size.cpu().numpy(),
+            graded.to(torch.int32).cpu().numpy(),
+            candidates.cpu().numpy(),
+        )

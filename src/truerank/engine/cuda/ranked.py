@@ -1,0 +1,285 @@
+"""Rankings without ties that stay on the GPU: many relevant items, and metrics from their grades.
+
+A row holds the grades of a query's items from the nearest to the farthest, 0 for irrelevant ones.
+Sums over its relevant items are taken on the GPU, by the operations of truerank.metrics.kernels in
+the same order; the CPU turns them into values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from truerank.engine.counts import TieGroups
+from truerank.engine.cuda import walk_kernels
+from truerank.metrics import hierarchy, kernels
+from truerank.metrics.registry import Metric, Scale
+
+__all__ = ["Ranked"]
+
+Integers = npt.NDArray[np.int64]
+Reals = npt.NDArray[np.float64]
+_NUMBERS = 1 << 28
+
+
+class Ranked:
+    """Queries whose relevant items tie with nothing; items of grade `lowest` up are relevant.
+
+    `chosen` are the rows of `grades` that take part; walks go down all of them.
+    """
+
+    def __init__(
+        self,
+        grades: Any,
+        candidates: Integers,
+        count: int,
+        *,
+        lowest: int = 1,
+        chosen: Integers | None = None,
+    ) -> None:
+        self._grades, self.candidates = grades, candidates
+        self._count, self._lowest, self._binary = count, lowest, chosen is not None
+        self._chosen = np.arange(len(grades)) if chosen is None else chosen
+
+    def __len__(self) -> int:
+        return len(self._chosen)
+
+    @cached_property
+    def totals(self) -> Integers:
+        """Relevant items of each query by grade."""
+
+        def count(grades: Any, _: slice) -> Any:
+            levels = range(self._lowest, self._count + 1)
+            found = torch.stack([(grades == grade).sum(1) for grade in levels], 1)
+            return found.sum(1, keepdim=True) if self._binary else found
+
+        return self._each(count)
+
+    @cached_property
+    def mates(self) -> Integers:
+        """R of each query."""
+        total: Integers = self.totals.sum(axis=1)
+        return total
+
+    def at_least(self, grade: int) -> tuple[Integers, Ranked]:
+        """With only this grade and above relevant: the queries that keep one, and their rows."""
+        if grade == 1 and self._count == 1:
+            return np.arange(len(self)), self
+        queries = np.flatnonzero(self.totals[:, grade - 1 :].sum(axis=1))
+        return queries, Ranked(
+            self._grades, self.candidates[queries], self._count, lowest=grade, chosen=queries
+        )
+
+    def first(self) -> Integers:
+        """See TieGroups."""
+        ones = np.ones(len(self), np.int64)
+        return np.stack([self.ends[0], ones, ones])
+
+    def nearest_level(self) -> Integers:
+        """The grade of the first item."""
+        return self._home(self._grades[:, 0].to(torch.int64))
+
+    def values(self, metric: Metric, scale: Scale, per_query: Callable[..., Reals]) -> Reals:
+        """(3, queries): lower, expected and upper, which are one without ties."""
+        way = _WAYS.get(metric.name)
+        if way is None or (metric.name in _GRADED and self._binary):
+            return per_query(self.tie_groups(), metric, scale)
+        return np.broadcast_to(way(self, metric, scale), (3, len(self)))
+
+    def tie_groups(self) -> TieGroups:
+        """The same in main memory: a group for each relevant item."""
+        rows = self._grades[self._send(self._chosen)]
+        query, rank = torch.nonzero(rows >= self._lowest, as_tuple=True)
+        grade = rows[query, rank].to(torch.int64)
+        grades = 1 if self._binary else self._count
+        column = torch.zeros_like(grade) if self._binary else grade - 1
+        graded = torch.zeros((len(rank), grades), dtype=torch.int32, device=rank.device)
+        graded[torch.arange(len(rank), device=rank.device), column] = 1
+        return TieGroups(
+            np.concatenate([[0], np.cumsum(self.mates)]),
+            rank.cpu().numpy(),
+            np.ones(len(rank), np.int64),
+            graded.cpu().numpy(),
+            self.candidates,
+        )
+
+    # -- what the metrics need --------------------------------------------------------------------
+
+    def cut(self, metric: Metric) -> Integers:
+        """Ranks that count."""
+        if metric.cut == "r":
+            return self.mates
+        width = self._grades.shape[1]
+        most = width if metric.cut is None else min(int(metric.cut), width)
+        return np.full(len(self), most, np.int64)
+
+    def found(self, cut: Integers) -> Integers:
+        """Relevant items among the first `cut`."""
+        longest = int(cut.max())
+        rank = torch.arange(longest, device=self._grades.device)
+        stop = self._spread(cut)[:, None]
+
+        def count(grades: Any, some: slice) -> Any:
+            return ((grades[:, :longest] >= self._lowest) & (rank < stop[some])).sum(1)
+
+        return self._each(count)
+
+    @cached_property
+    def ends(self) -> tuple[Integers, Integers]:
+        """Ranks, from 0, of the first and of the last relevant item."""
+
+        def look(grades: Any, _: slice) -> Any:
+            relevant = (grades >= self._lowest).to(torch.uint8)
+            last = relevant.shape[1] - 1 - torch.argmax(relevant.flip(1), 1)
+            return torch.stack([torch.argmax(relevant, 1), last], 1)
+
+        found = self._each(look)
+        return found[:, 0], found[:, 1]
+
+    def _each(self, function: Callable[[Any, slice], Any]) -> Integers:
+        """A function of rows, some rows at a time: what it makes on the way is as large as they."""
+        step = max(1, _NUMBERS // self._grades.shape[1])
+        parts = [
+            function(self._grades[start : start + step], slice(start, start + step))
+            for start in range(0, len(self._grades), step)
+        ]
+        return self._home(torch.cat(parts))
+
+    def _home(self, result: Any) -> npt.NDArray[Any]:
+        """From one entry for each row on the device to one for each query that takes part."""
+        rows: npt.NDArray[Any] = result.cpu().numpy()
+        return rows[self._chosen]
+
+    def _spread(self, array: npt.NDArray[Any]) -> Any:
+        """The other way; rows that do not take part have zeros."""
+        rows = np.zeros((len(self._grades), *array.shape[1:]), array.dtype)
+        rows[self._chosen] = array
+        return self._send(rows)
+
+    def _send(self, array: npt.NDArray[Any]) -> Any:
+        return torch.from_numpy(np.ascontiguousarray(array)).to(self._grades.device)
+
+    def _stop(self) -> Any:
+        return self._spread((self.ends[1] + 1).astype(np.int32))
+
+    def precision_sum(self, cut: Integers) -> tuple[Reals, Reals]:
+        """Precisions at relevant ranks up to the cut, as a sum in two parts."""
+        stop = np.minimum(cut, self.ends[1] + 1).astype(np.int32)
+        sums = walk_kernels.precision_sum(self._grades, self._spread(stop), self._lowest)
+        return self._home(sums[0]), self._home(sums[1])
+
+    def weighted(self, worth: Reals, worth_low: Reals) -> Reals:
+        """H-AP with these relevances of each query's grades."""
+        place, value, value_top, value_low, total, total_low = hierarchy.by_relevance(
+            worth, worth_low, self.totals
+        )
+        high, low = walk_kernels.hierarchical_precision(
+            self._grades,
+            self._stop(),
+            *(self._spread(part) for part in (place, value, value_top, value_low)),
+        )
+        return _settled(self._home(high), self._home(low), total, total_low)
+
+    def discounted(self, count: int, cut: int, tables: tuple[Reals, Reals]) -> tuple[Reals, Reals]:
+        """Discounts of relevant ranks, added up by grade, in two parts."""
+        sent = (self._send(table) for table in tables)
+        sums = walk_kernels.discounted_gain(self._grades, self._stop(), count, cut, *sent)
+        return self._home(sums[0]), self._home(sums[1])
+
+    def intersected(self, tables: tuple[Reals, Reals]) -> tuple[Reals, Reals, Integers]:
+        """ASI's sums, in two parts, and overlaps at the last depth."""
+        sent = (self._send(table) for table in tables)
+        totals = self._spread(self.totals.astype(np.int32))
+        high, low, overlap = walk_kernels.set_intersection(
+            self._grades, totals, self._lowest, *sent
+        )
+        return self._home(high), self._home(low), self._home(overlap.to(torch.int64))
+
+
+def _settled(high: Reals, low: Reals, total: Reals, total_low: Reals) -> Reals:
+    out = np.empty((3, len(high)))
+    kernels.settle_sure(high, low, total, total_low, out)
+    return out
+
+
+def _precision(ranked: Ranked, metric: Metric, scale: Scale) -> Reals:
+    cut = ranked.cut(metric)
+    asked = cut if metric.cut == "r" else np.full(len(ranked), int(metric.cut or 0))
+    return ranked.found(cut) / asked
+
+
+def _r_precision(ranked: Ranked, metric: Metric, scale: Scale) -> Reals:
+    return ranked.found(ranked.mates) / ranked.mates
+
+
+def _recall(ranked: Ranked, metric: Metric, scale: Scale) -> Reals:
+    return ranked.found(ranked.cut(metric)) / ranked.mates
+
+
+def _hit(ranked: Ranked, metric: Metric, scale: Scale) -> Reals:
+    return (ranked.ends[0] < ranked.cut(metric)).astype(np.float64)
+
+
+def _reciprocal_rank(ranked: Ranked, metric: Metric, scale: Scale) -> Reals:
+    return np.ones(len(ranked), np.int64) / (ranked.ends[0] + 1)
+
+
+def _inverse_negative_penalty(ranked: Ranked, metric: Metric, scale: Scale) -> Reals:
+    return ranked.mates / (ranked.ends[1] + 1)
+
+
+def _average_precision(ranked: Ranked, metric: Metric, scale: Scale) -> Reals:
+    cut = ranked.cut(metric)
+    divisor = ranked.mates
+    if metric.option("divisor") == "min":
+        asked = cut if metric.cut in (None, "r") else np.full(len(ranked), int(metric.cut))
+        divisor = np.minimum(divisor, asked)
+    high, low = ranked.precision_sum(cut)
+    return _settled(high, low, divisor.astype(np.float64), np.zeros(len(ranked)))
+
+
+def _h_ap(ranked: Ranked, metric: Metric, scale: Scale) -> Reals:
+    return ranked.weighted(*hierarchy.level_relevance(ranked.totals, metric, scale))
+
+
+def _sum_wap(ranked: Ranked, metric: Metric, scale: Scale) -> Reals:
+    return ranked.weighted(*hierarchy.weight_relevance(ranked.totals, metric, scale))
+
+
+def _ndcg(ranked: Ranked, metric: Metric, scale: Scale) -> Reals:
+    gain = hierarchy.gains(metric, scale)
+    cut, tables = hierarchy.discounts(metric, ranked.totals, int(ranked.ends[1].max()) + 1)
+    alone, alone_low = ranked.discounted(len(gain), cut, tables)
+    out = np.empty((3, len(ranked)))
+    kernels.settle_gains(alone, alone_low, ranked.totals, gain, cut, *tables, out)
+    return out
+
+
+def _asi(ranked: Ranked, metric: Metric, scale: Scale) -> Reals:
+    tables = hierarchy.harmonic_sums(ranked.totals)
+    high, low, overlap = ranked.intersected(tables)
+    out = np.empty((3, len(ranked)))
+    kernels.settle_overlaps(high, low, overlap, ranked.mates, *tables, out)
+    return out
+
+
+_WAYS: dict[str, Callable[[Ranked, Metric, Scale], Reals]] = {
+    "precision": _precision,
+    "r_precision": _r_precision,
+    "recall": _recall,
+    "hit": _hit,
+    "mrr": _reciprocal_rank,
+    "minp": _inverse_negative_penalty,
+    "map": _average_precision,
+    "h_ap": _h_ap,
+    "sum_wap": _sum_wap,
+    "ndcg": _ndcg,
+    "asi": _asi,
+}
+_GRADED = ("h_ap", "sum_wap", "ndcg")
+"""With one level alone, they are not asked for at a level."""

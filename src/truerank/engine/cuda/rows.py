@@ -1,0 +1,200 @@
+"""A space on one device: exact tiles and exact pairs, from the same integer rows as on the CPU.
+
+Rows that fit stay on the device; larger ones are sent there a tile at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from truerank.engine.cuda import torch_kernels
+from truerank.space.base import Distances, Rows, Space
+from truerank.space.elementwise import Cityblock, Hamming
+from truerank.space.grid import SCALED_BITS
+from truerank.space.inner import Cosine, Dot, Euclidean, GridRows, SquaredDistance
+
+__all__ = ["DeviceSpace", "InnerProducts", "place"]
+
+Tile = Callable[[int, int], tuple[Any, Any]]
+"""From (start, stop) to a tile of products and the norms of its items."""
+
+
+class DeviceSpace:
+    """Tiles made by the space itself and sent to the device (given matrices)."""
+
+    mode = "as is"
+
+    def __init__(self, space: Space, device: Any, kernels: ModuleType) -> None:
+        self.space, self.device, self.kernels = space, device, kernels
+        self._nothing = torch.zeros(max(space.queries, space.gallery), device=device).double()
+
+    def block(self, rows: Rows) -> tuple[Any, Tile]:
+        """The norms of these queries, and a function that gives their tiles."""
+        tile = self.space.block(rows)
+
+        def give(start: int, stop: int) -> tuple[Any, Any]:
+            return self._send(tile(start, stop)), self._nothing[: stop - start]
+
+        return self._nothing[: len(rows)], give
+
+    def pairs(self, rows: Rows, query: Any, item: Any) -> Any:
+        """The distances of single pairs; `query` numbers the rows."""
+        numbers = rows[query.cpu().numpy()]
+        return self._send(self.space.pairs(numbers, item.cpu().numpy()))
+
+    def distances(self, products: Any, norm: Any, item_norm: Any) -> Any:
+        """Distances from a tile's products and norms."""
+        return torch_kernels.distances(products, norm, item_norm, self.mode)
+
+    def tiles(self, rows: Rows) -> Callable[[int, int], Distances]:
+        """The tiles of these queries as a space gives them, in main memory."""
+        norm, tile = self.block(rows)
+
+        def give(start: int, stop: int) -> Distances:
+            products, item_norm = tile(start, stop)
+            found = self.distances(products, norm[:, None], item_norm[None, :])
+            distances: Distances = found.cpu().numpy()
+            return distances
+
+        return give
+
+    def _send(self, array: npt.NDArray[Any]) -> Any:
+        return torch.from_numpy(np.ascontiguousarray(array)).to(self.device)
+
+
+class Elementwise(DeviceSpace):
+    """Cityblock and hamming: sums over components in integers."""
+
+    def __init__(self, space: Space, device: Any, kernels: ModuleType) -> None:
+        super().__init__(space, device, kernels)
+        assert isinstance(space, (Cityblock, Hamming))
+        self._left, self._right = space.grids
+        self._unequal = isinstance(space, Hamming)
+        self._centre = int(space.centre)
+
+    def block(self, rows: Rows) -> tuple[Any, Tile]:
+        """See DeviceSpace."""
+        left = self._send(self._left[rows])
+
+        def give(start: int, stop: int) -> tuple[Any, Any]:
+            right = self._send(self._right[start:stop])
+            tile = self.kernels.elementwise_tile(left, right, self._centre, unequal=self._unequal)
+            return tile, self._nothing[: stop - start]
+
+        return self._nothing[: len(rows)], give
+
+
+class InnerProducts(DeviceSpace):
+    """Cosine, euclidean, dot and hamming of bits: one float64 product for each tile."""
+
+    def __init__(self, space: Space, device: Any, kernels: ModuleType) -> None:
+        super().__init__(space, device, kernels)
+        assert isinstance(space, (SquaredDistance, Euclidean, Dot))
+        left, right = space.grids
+        factor = 1.0 if isinstance(space, SquaredDistance) else space.factor
+        self.mode = {Euclidean: "euclidean", Dot: "as is"}.get(type(space), "squared")
+        norms = space.norms
+        if isinstance(space, Cosine):  # a negative norm marks a row without a direction
+            norms = (_marked(norms[0], left), _marked(norms[1], right))
+        self.one_side = left is right and factor == 1.0
+        numbers = left.integers.size + (0 if self.one_side else right.integers.size)
+        self.resident = 4 * numbers <= _free_bytes(device) // 2
+        self._left = _Side(self, left, norms[0], factor, self.resident)
+        self._right = self._left
+        if not self.one_side:
+            self._right = _Side(self, right, norms[1], 1.0, self.resident)
+        self._kept: Any = None
+        if self.resident and 8 * right.integers.size <= _free_bytes(device) // 4:
+            self._kept = self._right.widened(slice(0, space.gallery))
+
+    def block(self, rows: Rows) -> tuple[Any, Tile]:
+        """See DeviceSpace."""
+        left = self._left.widened(rows)
+
+        def give(start: int, stop: int) -> tuple[Any, Any]:
+            items = slice(start, stop)
+            right = self._right.widened(items) if self._kept is None else self._kept[items]
+            return left @ right.T, self._right.norm[items]
+
+        return self._left.norm[self._send(rows)], give
+
+    def pairs(self, rows: Rows, query: Any, item: Any) -> Any:
+        """See DeviceSpace."""
+        if not self.resident:
+            return super().pairs(rows, query, item)
+        query = self._send(rows)[query]
+        product = self.kernels.pair_products(
+            self._left.integers, self._right.integers, query, item
+        )
+        if self._left.scale is not None and self._right.scale is not None:
+            product = (product * self._left.scale[query]) * self._right.scale[item]
+        return self.distances(product, self._left.norm[query], self._right.norm[item])
+
+    def query_rows(self, rows: Rows) -> Any:
+        """Integer rows of these queries."""
+        return self._left.rows(rows)
+
+    def query_norm(self, rows: Rows) -> Any:
+        """Their norms."""
+        return self._left.norm[self._send(rows)]
+
+    def gallery_rows(self, start: int, stop: int) -> tuple[Any, Any]:
+        """Integer rows of these items, and their norms."""
+        items = slice(start, stop)
+        return self._right.rows(items), self._right.norm[items]
+
+
+class _Side:
+    """Integer rows of one side, on the device or to be sent, with their scales and norms."""
+
+    def __init__(
+        self,
+        owner: InnerProducts,
+        grid: GridRows,
+        norm: npt.NDArray[Any],
+        factor: float,
+        resident: bool,
+    ) -> None:
+        self._owner, self._host = owner, grid.integers
+        self.integers = owner._send(grid.integers) if resident else None
+        self.norm = owner._send(norm.astype(np.float64))
+        self.scale = None
+        if owner.mode != "squared":
+            self.scale = owner._send(np.ldexp(factor, grid.exponent - SCALED_BITS))
+
+    def rows(self, index: Rows | slice) -> Any:
+        if self.integers is None:
+            return self._owner._send(self._host[index])
+        return self.integers[index if isinstance(index, slice) else self._owner._send(index)]
+
+    def widened(self, index: Rows | slice) -> Any:
+        rows = self.rows(index).double()
+        if self.scale is not None:
+            chosen = index if isinstance(index, slice) else self._owner._send(index)
+            rows *= self.scale[chosen][:, None]  # a power of two: exact
+        return rows
+
+
+def _marked(norm: npt.NDArray[Any], grid: GridRows) -> npt.NDArray[np.float64]:
+    return np.where(grid.zero, -1.0, norm)
+
+
+def _free_bytes(device: Any) -> int:
+    if device.type != "cuda":
+        return 1 << 62
+    return int(torch.cuda.mem_get_info(device)[0])
+
+
+def place(space: Space, device: Any, kernels: ModuleType) -> DeviceSpace:
+    """The space on this device."""
+    if isinstance(space, (SquaredDistance, Euclidean, Dot)):
+        return InnerProducts(space, device, kernels)
+    if isinstance(space, (Cityblock, Hamming)):
+        return Elementwise(space, device, kernels)
+    return DeviceSpace(space, device, kernels)

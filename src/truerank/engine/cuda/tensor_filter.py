@@ -1,0 +1,150 @@
+"""Filter, then refine: half-precision tensor cores decide almost every comparison, rigorously.
+
+Integer rows X are rounded to half precision by us: H = half(X 2^-17), with residual r = |X - 2^17 H|
+known exactly. For a query and an item, in units of X,
+
+    |X.Y - 2^34 H.K| <= |X| r_item + r_query |K|         (Cauchy-Schwarz, twice)
+
+the tensor cores' float32 accumulation is off by at most d 2^-22 |H||K| (each of d additions may
+lose two bits below float32's last; a probe on the device checks it), and squared lengths of rounded
+unit vectors differ a little from their middle. An item whose product lies farther than the sum of
+these from a threshold is on the side it seems to be; the others are decided by exact products.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+__all__ = ["Halves", "halves", "holds", "probe_rows", "thresholds"]
+
+SHIFT = 17
+"""X 2^-17 is below 2^8 + 1 for unit vectors on the 2^-25 grid, and small integers stay exact."""
+LOST_BITS = 22
+_CAUTION = 1.0 + 2.0**-30
+"""For the roundings of the bound itself, which is computed in float64."""
+_ROWS, _COLUMNS = 256, 64
+"""Rows and dimensions are padded to multiples of these."""
+_FARTHEST = 2.0**17
+"""More than any product of two rows in half precision."""
+
+
+@dataclass(frozen=True)
+class Halves:
+    """Half-precision rows, padded with zeros, and what is known about them."""
+
+    rows: Any
+    length: Any
+    """|X|, rounded up."""
+    half_length: Any
+    """2^17 |H|, rounded up."""
+    residual: Any
+    """|X - 2^17 H|, rounded up."""
+
+    def take(self, index: Any) -> Halves:
+        """Some of the rows, padded again."""
+        rows = torch.zeros(
+            (-(-len(index) // _ROWS) * _ROWS, self.rows.shape[1]),
+            dtype=torch.float16,
+            device=self.rows.device,
+        )
+        rows[: len(index)] = self.rows[index]
+        return Halves(rows, self.length[index], self.half_length[index], self.residual[index])
+
+
+def halves(integers: Any) -> Halves:
+    """Round integer rows."""
+    count, dimension = integers.shape
+    padded = torch.zeros(
+        (-(-count // _ROWS) * _ROWS, -(-dimension // _COLUMNS) * _COLUMNS),
+        dtype=torch.float16,
+        device=integers.device,
+    )
+    lengths = [
+        torch.empty(count, dtype=torch.float64, device=integers.device) for _ in range(3)
+    ]
+    step = max(1, (1 << 26) // dimension)
+    for start in range(0, count, step):
+        some = slice(start, min(start + step, count))
+        exact = integers[some].double()
+        half = (exact * 2.0**-SHIFT).to(torch.float16)
+        padded[some, :dimension] = half
+        back = half.double() * 2.0**SHIFT
+        for out, part in zip(lengths, (exact, back, exact - back), strict=True):
+            out[some] = torch.linalg.vector_norm(part, dim=1) * _CAUTION
+    return Halves(padded, *lengths)
+
+
+def thresholds(
+    edges: Any, norm: Any, queries: Halves, items: Halves, item_norm: Any
+) -> tuple[Any, Any]:
+    """For each query and threshold u_j: products above the first are nearer, below the second not.
+
+    `norm` and `item_norm` are |X|^2, negative for rows without a direction.
+    """
+    dimension = queries.rows.shape[1]
+    lengths = item_norm[item_norm >= 0]
+    if len(lengths):
+        shortest, longest = float(lengths.min()), float(lengths.max())
+    else:
+        shortest = longest = 2.0**50
+    middle = (shortest + longest) / 2
+    widest = float(items.half_length.max())
+    bound = queries.length * float(items.residual.max())
+    bound += queries.residual * widest
+    bound += dimension * 2.0**-LOST_BITS * queries.half_length * widest
+    bound += (longest - shortest) / 4 + 4
+    if len(lengths) < len(item_norm):  # their distance is 2 to everything, not |x|^2 + 0
+        bound += (norm + middle - 2.0**51).abs() / 2
+    bound *= _CAUTION
+    at = (norm[:, None] + middle - edges) / 2
+    scale = 2.0 ** (-2 * SHIFT)
+    sure = torch.nextafter(
+        ((at + bound[:, None]) * scale).float(), torch.tensor(torch.inf, device=edges.device)
+    )
+    lost = torch.nextafter(
+        ((at - bound[:, None]) * scale).float(), torch.tensor(-torch.inf, device=edges.device)
+    )
+    aimless = (norm < 0)[:, None] & torch.isfinite(edges)
+    sure = torch.where(aimless, torch.inf, sure)
+    lost = torch.where(aimless, -_FARTHEST, lost)  # everything is open
+    return sure.contiguous(), lost.contiguous()
+
+
+def probe_rows(dimension: int, device: Any) -> Any:
+    """Integer rows that show an accumulation in fewer bits than assumed.
+
+    Sums that only grow; one large term before, amid or after many that are just too small for its
+    last bits; large terms that cancel around small ones; and terms of all sizes.
+    """
+    generator = torch.Generator().manual_seed(20)
+    noise = torch.rand((128, dimension), generator=generator, dtype=torch.float64)
+    sign = torch.where(torch.rand(noise.shape, generator=generator) < 0.5, -1.0, 1.0)
+    rows = torch.empty_like(noise)
+    rows[:32] = 1.0 + noise[:32] * 2.0**-6
+    rows[32:64] = 2.0**-6 * (1.0 + noise[32:64])
+    rows[torch.arange(32, 64), torch.arange(32) * max(1, dimension // 32) % dimension] = 2.0**6
+    rows[64:96] = 2.0**-5 * (1.0 + noise[64:96])
+    rows[64:96, 0] = 2.0**6
+    rows[64:80, dimension // 2] = 2.0**6
+    rows[80:96, dimension // 2] = -(2.0**6)
+    rows[96:] = sign[96:] * 2.0 ** (-12.0 * noise[96:])
+    rows /= torch.linalg.vector_norm(rows, dim=1, keepdim=True)
+    return torch.round(rows * 2.0**25).to(torch.int32).to(device)
+
+
+def holds(products: Any, rows: Halves) -> bool:
+    """Whether these products of the rows with themselves keep the accumulation bound, well inside.
+
+    Half of it is asked for: the probe sees some sums, the bound is for all.
+    """
+    wide = rows.rows.double()
+    exact = wide @ wide.T
+    allowed = wide.shape[1] * 2.0 ** -(LOST_BITS + 1) * torch.outer(
+        rows.half_length, rows.half_length
+    ) * 2.0 ** (-2 * SHIFT)
+    count = len(rows.length)
+    error = (products.double() - exact).abs()[:count, :count]
+    return bool((error <= allowed).all())

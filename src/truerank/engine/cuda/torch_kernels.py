@@ -1,0 +1,65 @@
+"""The exact kernels in plain torch operations: for devices without Triton, and for tests anywhere.
+
+The contract (edges, less, bins, equal) is that of truerank.engine.cuda.triton_kernels.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+__all__ = ["FUSED", "count_tile", "distances", "elementwise_tile", "pair_products"]
+
+FUSED = False
+ZERO = 2.0**51
+"""The distance of a row without a direction to everything, in cosine's unit 2^-50."""
+_NUMBERS = 1 << 24
+
+
+def distances(product: Any, a: Any, b: Any, mode: str) -> Any:
+    """Distances from exact products and norms; see truerank.space.inner for why they are exact."""
+    if mode == "squared":
+        return torch.where((a < 0) | (b < 0), ZERO, (a + b) - 2.0 * product)
+    if mode == "euclidean":
+        high = a + b
+        part = high - a
+        low = (a - (high - part)) + (b - part)
+        return (product + high) + low
+    return product + 0.0
+
+
+def pair_products(left: Any, right: Any, query: Any, item: Any) -> Any:
+    """X_q . Y_g of single pairs of integer rows: exact, since every partial sum is below 2^53."""
+    out = torch.empty(len(query), dtype=torch.float64, device=left.device)
+    step = max(1, _NUMBERS // left.shape[1])
+    for start in range(0, len(query), step):
+        some = slice(start, start + step)
+        x = left[query[some]].double()
+        out[some] = (x * right[item[some]].double()).sum(1)
+    return out
+
+
+def count_tile(
+    tile: Any, a: Any, b: Any, mode: str, edges: Any, less: Any, bins: Any, equal: Any
+) -> None:
+    """Add a (queries, items) tile of exact products with the norms a of its rows, b of its items."""
+    d = distances(tile, a[:, None], b[None, :], mode)
+    last = edges.shape[1] - 1
+    place = torch.searchsorted(edges, d)
+    counts = place <= last
+    found = torch.gather(edges, 1, place.clamp(max=last))
+    same = counts & (found == d)
+    bins.scatter_add_(1, torch.where(counts, place + same, last + 1), counts.to(bins.dtype))
+    equal.scatter_add_(1, place.clamp(max=last), same.to(equal.dtype))
+
+
+def elementwise_tile(left: Any, right: Any, centre: int, *, unequal: bool) -> Any:
+    """Sums of absolute differences (or numbers of unequal components) of int64 rows, less centre."""
+    out = torch.empty((len(left), len(right)), dtype=torch.float64, device=left.device)
+    step = max(1, _NUMBERS // max(1, right.numel()))
+    for start in range(0, len(left), step):
+        x = left[start : start + step, None]
+        each = (x != right[None]).long() if unequal else (x - right[None]).abs()
+        out[start : start + step] = (each.sum(2) - centre).double()
+    return out

@@ -1,0 +1,109 @@
+"""Cuts: thresholds in ascending order, and how many distances fall between each two of them.
+
+Which cut a distance belongs to is decided by comparing float64 values, so counts are exact; a table
+over equal cells of the range only says where to look.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from truerank.jit import kernel
+from truerank.space import Distances
+
+__all__ = ["Cuts", "largest_float", "tally"]
+
+Integers = npt.NDArray[np.int64]
+CELLS = 4
+"""Cells of the table for each cut: most cells hold none or one."""
+MOST_CELLS = 1 << 22
+SHORT = 4
+"""Up to this many cuts in a cell are looked at one by one."""
+
+
+@dataclass(frozen=True)
+class Cuts:
+    """Distinct thresholds; cell c of the table holds those from start[c] to start[c + 1]."""
+
+    at: Distances
+    start: npt.NDArray[np.int32]
+    low: float
+    scale: float
+
+    @staticmethod
+    def of(thresholds: Distances) -> Cuts:
+        """Sorted and made distinct; at least one is needed."""
+        at = np.unique(thresholds)
+        cells = min(MOST_CELLS, max(1024, CELLS * len(at)))
+        low = float(at[0])
+        with np.errstate(over="ignore"):
+            width = float(at[-1]) - low
+        scale = cells / width if 0 < width < np.inf else 0.0
+        scale = scale if scale < np.inf else 0.0
+        # Rounding is monotone: a cut in an earlier cell than a distance is smaller than it.
+        cell = np.minimum((at - low) * scale, cells).astype(np.int64)
+        start = np.searchsorted(cell, np.arange(cells + 2)).astype(np.int32)
+        return Cuts(at, start, low, scale)
+
+    def __len__(self) -> int:
+        return len(self.at)
+
+    def where(self, threshold: float) -> int:
+        """The position of a threshold that is one of the cuts."""
+        return int(np.searchsorted(self.at, threshold))
+
+
+def largest_float(threshold: Fraction) -> float:
+    """The largest float64 that does not exceed a rational number."""
+    try:
+        nearest = threshold.numerator / threshold.denominator
+    except OverflowError:
+        return math.inf if threshold > 0 else -sys.float_info.max
+    return nearest if Fraction(nearest) <= threshold else math.nextafter(nearest, -math.inf)
+
+
+def tally(
+    distances: Distances, cuts: Cuts, owner: Integers, counts: Integers, *, compiled: bool
+) -> None:
+    """counts[owner of the row, k] += finite distances in (cut k-1, cut k], the last k above all."""
+    if compiled:
+        _tally(distances, cuts.at, cuts.start, cuts.low, cuts.scale, owner, counts)
+        return
+    for row, number in zip(distances, owner, strict=True):
+        place = np.searchsorted(cuts.at, row[row < np.inf], side="left")
+        counts[number] += np.bincount(place, minlength=len(cuts) + 1)
+
+
+@kernel
+def _tally(
+    distances: Any, at: Any, start: Any, low: float, scale: float, owner: Any, counts: Any
+) -> None:
+    cells = start.size - 2
+    limit = float(cells)
+    for q in range(distances.shape[0]):
+        row = distances[q]
+        mine = counts[owner[q]]
+        for item in range(row.size):
+            d = row[item]
+            if d == np.inf:
+                continue
+            cell = int(min(max((d - low) * scale, 0.0), limit))
+            first = start[cell]
+            last = start[cell + 1]
+            if first < last:
+                while first + SHORT < last:
+                    middle = (first + last) // 2
+                    if at[middle] < d:
+                        first = middle + 1
+                    else:
+                        last = middle
+                while first < last and at[first] < d:
+                    first += 1
+            mine[first] += 1

@@ -1,0 +1,159 @@
+"""Filter, then refine: float32 products decide most comparisons, integers the rest.
+
+Tiles of scores come from the fastest product there is. Its error bound (space.single) leaves a few
+entries open; those are computed again in integers. A tile in which too many stay open is computed
+in float64 like any other, so that no data can make this slower than the plain way by much. The
+counts are the same integers.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from truerank.engine import filter_kernels, kernels
+from truerank.engine.counts import Counts, Shares
+from truerank.space import Rows, Space
+from truerank.space.single import SinglePrecision
+
+__all__ = ["Buffers", "Filter", "Thresholds"]
+
+Singles = npt.NDArray[np.float32]
+
+OPEN_SHARE = 1 / 16
+"""A pair alone costs about ten times as much as in a float64 tile."""
+PATIENCE = 4
+"""Tiles that may fail before the filter is given up, unless four times as many succeeded."""
+
+
+class Thresholds:
+    """Counts of some queries with the interval of scores around each relevant distance."""
+
+    def __init__(self, counts: Counts, rows: Rows, single: SinglePrecision) -> None:
+        self.counts, self.rows = counts, rows
+        owner = np.repeat(rows, np.diff(counts.offsets))
+        self.low, self.high = single.intervals(owner, counts.distance)
+
+
+class Buffers:
+    """What one thread needs for tiles of up to height x width, used again for every tile."""
+
+    def __init__(self, height: int, width: int, dimension: int) -> None:
+        most = height * width
+        self.left = np.empty((height, dimension), np.float32)
+        self.right = np.empty((width, dimension), np.float32)
+        self._scores = np.empty(most, np.float32)
+        self._turned = np.empty(most, np.float32)
+        room = int(most * OPEN_SHARE) + max(height, width)
+        self.query, self.item = np.empty(room, np.int64), np.empty(room, np.int64)
+
+    def product(self, left: Singles, right: Singles) -> Singles:
+        """The tile left x right, valid until the next one."""
+        shape = len(left), len(right)
+        scores = self._scores[: shape[0] * shape[1]].reshape(shape)
+        np.matmul(left, right.T, out=scores)
+        return scores
+
+    def turned(self, scores: Singles) -> Singles:
+        """The same tile with items as queries."""
+        out = self._turned[: scores.size].reshape(scores.shape[::-1])
+        np.copyto(out, scores.T)
+        return out
+
+
+class Filter:
+    """Adds tiles of scores to counts, exactly; remembers whether that is worth while."""
+
+    def __init__(self, space: Space, single: SinglePrecision, shares: Shares | None = None) -> None:
+        self.space, self.single, self.shares = space, single, shares
+        self._tried = self._failed = 0
+
+    @property
+    def pays(self) -> bool:
+        """Whether tiles have mostly been decided so far."""
+        return self._failed <= PATIENCE + self._tried // 4
+
+    def buffers(self, height: int, width: int) -> Buffers:
+        """For tiles of up to this size."""
+        return Buffers(height, width, self.single.dimension)
+
+    def add(
+        self,
+        scores: Singles,
+        thresholds: Thresholds,
+        counts: Counts,
+        first: int,
+        start: int,
+        buffers: Buffers,
+        guard: AbstractContextManager[Any],
+    ) -> None:
+        """Count a tile: its rows are the queries from `first` on, its columns items from `start`.
+
+        `guard` is held while counts change. `counts` may be those of the thresholds or a copy.
+        """
+        height, width = scores.shape
+        room = int(scores.size * OPEN_SHARE) + width
+        query, item = buffers.query[:room], buffers.item[:room]
+        with guard:
+            taken, listed = filter_kernels.count_scores(
+                scores,
+                first,
+                counts.offsets,
+                thresholds.low,
+                thresholds.high,
+                counts.between,
+                query,
+                item,
+            )
+        query, item = query[:listed], item[:listed] + start
+        distances = self.space.pairs(thresholds.rows[query], item)
+        with guard:
+            kernels.count_pairs(
+                query, distances, 1, counts.offsets, counts.distance, counts.between, counts.equal
+            )
+            if self.shares is not None and counts.split is not None:
+                filter_kernels.split_scores(
+                    scores[:taken],
+                    first,
+                    counts.offsets,
+                    thresholds.low,
+                    thresholds.high,
+                    self.shares.queries[thresholds.rows[first : first + taken]],
+                    self.shares.item[start : start + width],
+                    counts.split,
+                )
+                kernels.split_pairs(
+                    query,
+                    item,
+                    distances,
+                    1,
+                    counts.offsets,
+                    counts.distance,
+                    self.shares.queries[thresholds.rows],
+                    self.shares.item,
+                    counts.split,
+                )
+        self._tried += 1
+        if taken < height:
+            self._failed += 1
+            self.add_exact(
+                thresholds.rows, counts, first + taken, first + height, start, start + width, guard
+            )
+
+    def add_exact(
+        self,
+        rows: Rows,
+        counts: Counts,
+        first: int,
+        last: int,
+        start: int,
+        stop: int,
+        guard: AbstractContextManager[Any],
+    ) -> None:
+        """Count the tile of the queries first to last and the items start to stop in float64."""
+        distances = self.space.block(rows[first:last])(start, stop)
+        with guard:
+            counts.add_tile_from(first, distances, rows[first:last], (start, stop), self.shares)

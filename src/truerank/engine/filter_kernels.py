@@ -1,0 +1,157 @@
+"""Counting kernels of the filter: float32 scores against an interval around each threshold.
+
+A row of scores is compared with one threshold after another, from the farthest mate inwards: a pass
+over a short row for each, but one that the compiler turns into vector instructions. Where most of
+the row lies behind the farthest of many thresholds, the few other scores are looked up instead.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from truerank.jit import kernel
+
+__all__ = ["count_scores", "split_scores"]
+
+MANY = 8
+"""Groups from which on looking up is considered at all."""
+SEARCH = 200
+"""Looking up one score costs about as much as this many comparisons in a pass."""
+CHUNK = 64
+"""Scores looked through at once for the rare one that matters."""
+
+
+@kernel
+def count_scores(
+    scores: Any,
+    first: int,
+    offsets: Any,
+    low: Any,
+    high: Any,
+    between: Any,
+    query: Any,
+    item: Any,
+) -> Any:
+    """Add every certain entry of a (queries, items) tile; list the doubtful ones.
+
+    Row q of the tile is query first + q. A score above high[g] is certainly nearer than group g, a
+    score below low[g] certainly farther. An entry inside any interval is not counted but listed
+    once, as (query, item). Rows are taken as long as the lists have room for a whole row: returns
+    the number of rows taken and of entries listed.
+    """
+    width = scores.shape[1]
+    listed = 0
+    for q in range(scores.shape[0]):
+        start = offsets[first + q]
+        stop = offsets[first + q + 1]
+        if start == stop:
+            continue
+        if query.size - listed < width:
+            return q, listed
+        row = scores[q]
+        g = stop - 1
+        above, least = tally(row, 0, width, low[g], high[g])
+        if stop - start >= MANY and SEARCH * least < (stop - start) * width:
+            for i in range(width):
+                if row[i] >= low[stop - 1]:
+                    g = find_score(high, start, stop, row[i])
+                    if g > start and low[g - 1] <= row[i]:
+                        query[listed] = first + q
+                        item[listed] = i
+                        listed += 1
+                    else:
+                        between[g] += 1
+            continue
+        behind = np.float32(-np.inf)
+        while True:
+            if least > above:
+                # The intervals around one entry are consecutive: it is listed at the farthest of
+                # them, and counts no longer as nearer than the group behind that.
+                known = listed
+                listed = collect(row, low[g], high[g], behind, first + q, query, item, listed)
+                if g + 1 < stop:
+                    between[g + 1] -= listed - known
+            if least == 0 or g == start:
+                break
+            nearer = above
+            behind = high[g]
+            g -= 1
+            above, least = tally(row, 0, width, low[g], high[g])
+            between[g + 1] += nearer - above
+        between[g] += above
+    return scores.shape[0], listed
+
+
+@kernel
+def split_scores(
+    scores: Any,
+    first: int,
+    offsets: Any,
+    low: Any,
+    high: Any,
+    wanted: Any,
+    share: Any,
+    split: Any,
+) -> None:
+    """The certain entries of count_scores again, by share, for wanted queries."""
+    near = np.empty(scores.shape[1] + 1, np.int64)
+    for q in range(scores.shape[0]):
+        start = offsets[first + q]
+        stop = offsets[first + q + 1]
+        if start == stop or not wanted[q]:
+            continue
+        row = scores[q]
+        least = low[stop - 1]
+        count = 0
+        for i in range(row.size):  # few are near: a list without a branch that is guessed wrong
+            near[count] = i
+            count += row[i] >= least
+        for i in near[:count]:
+            g = find_score(high, start, stop, row[i])
+            if g == stop or (g > start and low[g - 1] <= row[i]):
+                continue
+            for way in range(share.shape[1]):
+                split[0, g, share[i, way]] += 1
+
+
+@kernel
+def tally(row: Any, start: int, stop: int, low: Any, high: Any) -> Any:
+    """How many scores lie above `high`, and how many at or above `low`."""
+    above = np.int32(0)
+    least = np.int32(0)
+    for i in range(start, stop):  # kept in 32 bits, so that vectors hold as many counts as scores
+        above = np.int32(above + (row[i] > high))
+        least = np.int32(least + (row[i] >= low))
+    return above, least
+
+
+@kernel
+def find_score(high: Any, start: int, stop: int, score: Any) -> int:
+    """The first of the groups start to stop whose interval lies below the score, else stop."""
+    while start < stop:
+        middle = (start + stop) // 2
+        if high[middle] >= score:
+            start = middle + 1
+        else:
+            stop = middle
+    return start
+
+
+@kernel
+def collect(
+    row: Any, low: Any, high: Any, behind: Any, q: int, query: Any, item: Any, listed: int
+) -> int:
+    """List the entries from low to high that lie above `behind`."""
+    for start in range(0, row.size, CHUNK):
+        stop = min(start + CHUNK, row.size)
+        above, least = tally(row, start, stop, low, high)
+        if least == above:
+            continue
+        for i in range(start, stop):
+            if low <= row[i] <= high and row[i] > behind:
+                query[listed] = q
+                item[listed] = i
+                listed += 1
+    return listed

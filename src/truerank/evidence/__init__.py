@@ -1,0 +1,238 @@
+"""Evidence: what threshold metrics are made of, counted in the same pass as the tie groups.
+
+Metrics say what they need; the evidence hands watchers to the engine, keeps what they saw, and runs
+a further pass only where a number cannot be known from the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from truerank import engine
+from truerank.engine.counts import TieGroups
+from truerank.engine.cuts import largest_float
+from truerank.engine.watch import Extent, Nearest, Watcher
+from truerank.evidence.axis import Axis
+from truerank.evidence.gom import Gom
+from truerank.evidence.peaks import Peak, peaks
+from truerank.evidence.pooled import Pooled
+from truerank.evidence.positives import Positives
+from truerank.metrics import registry
+from truerank.metrics.average import class_mean, mean
+from truerank.metrics.registry import Metric
+from truerank.space import Distances, Space
+from truerank.task import Task
+
+__all__ = ["Evidence"]
+
+Reals = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+SAMPLED_ROWS = 512
+"""Queries, and items, whose distances foretell where quantiles of all distances lie."""
+MOST_BREAKPOINTS = 50_000_000
+"""Integrals over thresholds are exact up to this many pairs, and bracketed beyond."""
+HIGHEST = ("mrep_max", "mvp_max", "tau_max")
+SMALL = 1 << 22
+"""Up to this many pairs a sample is not worth its while."""
+
+
+class Evidence:
+    """What was seen of a task besides its tie groups."""
+
+    def __init__(
+        self,
+        task: Task,
+        space: Space,
+        metrics: Iterable[Metric],
+        *,
+        average: str,
+        device: str,
+        threads: int | None,
+    ) -> None:
+        self.task, self.space, self._average = task, space, average
+        self._device, self._threads = device, threads
+        self.metrics = list(metrics)
+        families = {registry.definition(metric).family for metric in self.metrics}
+        self._nearest = Nearest(task.queries)
+        self.watchers: list[Watcher] = [self._nearest]
+        self.first = np.full(task.queries, np.inf)
+        """Distance of every query's nearest relevant item, infinite if it has none."""
+        ranks = {int(m.option("rank") or 1) for m in self.metrics if m.name == "dir"}
+        self.hits = {rank: np.full((3, task.queries), np.nan) for rank in sorted(ranks)}
+        """By rank: lower, expected and upper of whether a relevant item is among the first."""
+        self.gom: dict[str, Gom | str] = {}
+        """By scale: what was seen of GOM, or why it is not defined."""
+        self._peaks: dict[str, list[Peak]] = {}
+        self._plan_gom()
+        self.pooled: Pooled | None = None
+        if families & {"verification", "consistency"}:
+            self.pooled = self._pool()
+            self.watchers += self.pooled.watchers
+
+    def take(self, rows: npt.NDArray[np.int64], groups: TieGroups) -> None:
+        """The tie groups, by the finest label, of queries that have a mate."""
+        assert groups.distance is not None
+        self.first[rows] = groups.distance[groups.offsets[:-1]]
+        hit = registry.entry("hit").per_query
+        assert hit is not None
+        for rank, table in self.hits.items():
+            table[:, rows] = hit(groups, Metric("hit", rank), registry.Scale(np.ones(1)))
+
+    # -- GOM ----------------------------------------------------------------------------------
+
+    def _plan_gom(self) -> None:
+        asked = [m for m in self.metrics if registry.definition(m).family == "gom"]
+        for scale in sorted({metric.option("scale") or "fixed" for metric in asked}):
+            some = [m for m in asked if (m.option("scale") or "fixed") == scale]
+            axis = self._axis(scale)
+            if axis is None:
+                self.gom[scale] = (
+                    "not defined: thresholds of GOM lie in [0, 1], which these distances leave; "
+                    "ask for scale=minmax"
+                )
+                continue
+            integrals = [
+                m.option("integral") for m in some if m.name == "mrep" and not m.option("tau")
+            ]
+            small = self.pairs <= MOST_BREAKPOINTS
+            self.gom[scale] = Gom(
+                axis,
+                self.task.queries,
+                self.space.gallery,
+                exact="exact" in integrals or (None in integrals and small),
+                bracketed=None in integrals and not small,
+                limits=[int(m.option("b") or 3000) for m in some if m.name in ("mfr", "tau_nz")],
+                taus=[Fraction(m.option("tau") or 0) for m in some if m.option("tau")],
+                peaks=any(m.name in HIGHEST for m in some),
+            )
+        self.watchers += [gom for gom in self.gom.values() if isinstance(gom, Gom)]
+
+    def peaks(self, scale: str) -> list[Peak]:
+        """Where mVP and mReP are highest."""
+        gom = self.gom[scale]
+        assert isinstance(gom, Gom)
+        if scale not in self._peaks:
+            self._peaks[scale] = peaks(gom, self.sweep)
+        return self._peaks[scale]
+
+    def _axis(self, scale: str) -> Axis | None:
+        if scale == "minmax":
+            extent = Extent()
+            self.sweep([extent])
+            low, high = extent.ends
+            return Axis(low, (high - low) or 1.0)
+        if self.space.unit_scale is None:
+            return None
+        return Axis(0.0, 1 / self.space.unit_scale)
+
+    # -- queries ------------------------------------------------------------------------------
+
+    @property
+    def with_mate(self) -> Flags:
+        """Q+: queries that have something to find."""
+        return np.asarray(self.task.mates > 0)
+
+    @property
+    def nearest(self) -> Distances:
+        """Distance of every query's nearest candidate, relevant or not."""
+        return self._nearest.distance
+
+    def mean(self, values: Reals, counts: Flags) -> float:
+        """The mean over the queries that count, or over their classes."""
+        if self._average == "class":
+            return class_mean(values[counts], self.task.query_codes[counts])
+        return mean(values[counts])
+
+    # -- thresholds ---------------------------------------------------------------------------
+
+    def cut(self, threshold: Fraction) -> float:
+        """The largest distance that a threshold in the distance's own unit accepts."""
+        return largest_float(self.space.raw(threshold))
+
+    def in_unit(self, distance: float | None) -> float | None:
+        """A distance in the user's unit."""
+        if distance is None or not np.isfinite(distance):
+            return None
+        return float(self.space.in_unit(np.array([distance]))[0])
+
+    # -- pairs --------------------------------------------------------------------------------
+
+    @cached_property
+    def positives(self) -> Positives:
+        """All relevant pairs."""
+        return Positives.of(self.task.view, self.space)
+
+    @property
+    def pairs(self) -> int:
+        """Pairs that are looked at, those that never meet included."""
+        return self.task.queries * self.space.gallery
+
+    def sweep(self, watchers: list[Watcher]) -> None:
+        """One more pass over all pairs."""
+        engine.sweep(
+            self.task.view, self.space, watchers, device=self._device, threads=self._threads
+        )
+
+    def _pool(self) -> Pooled:
+        targets = {
+            Fraction(part)
+            for metric in self.metrics
+            for part in (
+                metric.option("far") or registry.definition(metric).defaults.get("far", "")
+            ).split(":")
+            if part
+        }
+        return Pooled(
+            self.positives,
+            self.task.queries,
+            sample=self.sample,
+            pairs=self.pairs,
+            targets=sorted(targets),
+            thresholds=[
+                self.cut(Fraction(tau))
+                for metric in self.metrics
+                if registry.definition(metric).family == "verification"
+                and (tau := metric.option("tau")) is not None
+            ],
+            sweep=self.sweep,
+        )
+
+    @cached_property
+    def sample(self) -> Distances:
+        """Distances of some irrelevant pairs, the same ones in whatever order rows come.
+
+        Empty where the task is small or rows cannot be told apart by content.
+        """
+        prints = self.space.contents()
+        if prints is None or self.pairs <= SMALL:
+            return np.empty(0)
+        query, item = (_choose(numbers) for numbers in prints)
+        if query is None or item is None:
+            return np.empty(0)
+        block = self.task.view.block(query)
+        never = np.zeros((len(query), self.space.gallery), bool)
+        for part in (block.relevant, block.excluded):
+            never[part.query, part.item] = True
+        row, column = np.nonzero(~never[:, item])
+        return np.sort(self.space.pairs(query[row], item[column]))
+
+
+def _choose(prints: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
+    """Some rows by their fingerprints, all those of one fingerprint or none; None if too many."""
+    scrambled = _scrambled(prints)
+    last = np.sort(scrambled)[min(SAMPLED_ROWS, len(prints)) - 1]
+    chosen = np.flatnonzero(scrambled <= last)
+    return chosen if len(chosen) <= 2 * SAMPLED_ROWS else None
+
+
+def _scrambled(numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
+    """A fixed permutation of the 64-bit numbers without a pattern (the finaliser of splitmix64)."""
+    x = numbers.astype(np.uint64)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        x = (x ^ (x >> np.uint64(shift))) * np.uint64(factor)
+    return x ^ (x >> np.uint64(31))

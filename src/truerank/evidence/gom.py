@@ -1,0 +1,242 @@
+"""GOM, the genuine open-set metric, as the pass sees it: each query's step functions over tau.
+
+For a query with R mates let S(tau) be the sum of the precisions at its accepted relevant items and
+F(tau) the number of accepted others: ReP(tau)^2 = S/(R + F). S is known from the tie groups. F is
+known at every relevant distance and at equal thresholds, which brackets the integral, or at every
+item of a sorted row, which makes it exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from truerank.engine.counts import TieGroups
+from truerank.engine.watch import PerThread, Sight, Watcher
+from truerank.evidence import gom_kernels
+from truerank.evidence.axis import STEPS, Axis
+from truerank.metrics import kernels, registry
+from truerank.metrics.harmonics import harmonics
+from truerank.metrics.registry import Metric, Scale
+from truerank.space import Distances, Rows
+
+__all__ = ["POINTS", "Gom", "Profiles"]
+
+Integers = npt.NDArray[np.int64]
+Reals = npt.NDArray[np.float64]
+SORTED_ROWS = 8
+"""Rows that are sorted at a time."""
+POINTS = 1000
+"""Curves have one more point than this."""
+
+
+@dataclass(frozen=True)
+class Profiles:
+    """The steps of S for a block of queries; arrays over groups, nearest first."""
+
+    offsets: Integers
+    tau: Reals
+    """Threshold at which each group is accepted."""
+    distance: Distances
+    sums: Reals
+    """(3, groups): lower, expected, upper of S from this group on."""
+    found: Integers
+    """Relevant items up to this group."""
+    nearer: Integers
+    """Other items before this group, and ..."""
+    false: Integers
+    """... up to it."""
+    last: Reals
+    """(3, queries): R over the rank of the last relevant item."""
+
+    @staticmethod
+    def of(groups: TieGroups, axis: Axis) -> Profiles:
+        """From tie groups of one grade; queries may have none."""
+        assert groups.distance is not None
+        relevant = groups.relevant
+        owner = np.repeat(np.arange(len(groups)), np.diff(groups.offsets))
+        running = np.cumsum(relevant)
+        base = np.concatenate([[0], running])[groups.offsets[:-1]]
+        found = running - base[owner]
+        sums = np.zeros((3, len(relevant)))
+        high, low = harmonics(groups.before, groups.size)
+        kernels.precision_sums(
+            groups.offsets, groups.before, groups.size, relevant, high, low, sums
+        )
+        some = np.flatnonzero(np.diff(groups.offsets))
+        last = np.zeros((3, len(groups)))
+        if len(some):
+            inverse_penalty = registry.entry("minp").per_query
+            assert inverse_penalty is not None
+            kept = TieGroups(
+                np.append(groups.offsets[some], groups.offsets[-1]),
+                groups.before,
+                groups.size,
+                groups.graded,
+                groups.candidates[some],
+            )
+            last[:, some] = inverse_penalty(kept, Metric("minp"), Scale(np.ones(1)))
+        return Profiles(
+            groups.offsets,
+            axis.tau(groups.distance),
+            groups.distance,
+            sums,
+            found,
+            groups.before - (found - relevant),
+            groups.before + groups.size - found,
+            last,
+        )
+
+
+class Gom(Watcher):
+    """Everything asked of GOM on one axis."""
+
+    def __init__(
+        self,
+        axis: Axis,
+        queries: int,
+        gallery: int,
+        *,
+        exact: bool,
+        bracketed: bool,
+        limits: Iterable[int],
+        taus: Iterable[Fraction],
+        peaks: bool,
+    ) -> None:
+        self.axis, self._grid = axis, axis.grid()
+        self.one = 2.0 ** min(52, 62 - queries.bit_length())
+        """Sums over queries are taken in integers, 1 standing for this many: no order shows."""
+        self.is_exact, self.is_bracketed, self._peaks = exact, bracketed, peaks
+        self._roots = gom_kernels.inverse_roots(gallery + 2)
+        self.integral = np.zeros((2, 2, 2, 3, queries))
+        """[bracketed or exact, all or frozen, lower or upper bound, tie bound, query]."""
+        self.trapezoid = np.zeros((2, 3, queries))
+        """[all or frozen, tie bound, query]: ReP over 101 points."""
+        self.limits = sorted(set(limits))
+        self.false_rates = {limit: np.full(queries, np.nan) for limit in self.limits}
+        """By B: integral of FR for queries without a mate."""
+        self.false_trapezoid = {limit: np.full(queries, np.nan) for limit in self.limits}
+        self.taus = sorted(set(taus))
+        self.at = {tau: np.zeros((3, queries), np.int64) for tau in self.taus}
+        """By tau: relevant items, accepted relevant items, accepted others."""
+        self.sums_at = {tau: np.zeros((3, queries)) for tau in self.taus}
+        self.accepted_at = {tau: np.zeros(queries, np.int64) for tau in self.taus}
+        self.last = np.zeros((3, queries))
+        """R over the rank of the last relevant item."""
+        self._curves = PerThread(lambda: np.zeros((4, 3, POINTS + 1), np.int64))
+        self._false_curves = PerThread(
+            lambda: np.zeros((max(1, len(self.limits)), POINTS + 1), np.int64)
+        )
+        self._bounds = PerThread(lambda: np.zeros((2, 2, STEPS + 1), np.int64))
+        self._kept = PerThread[list[tuple[Rows, Profiles]]](list)
+
+    def see(self, sight: Sight) -> None:
+        """See Watcher."""
+        assert sight.groups is not None
+        accepted = self.axis.count(sight.distances, self._grid, compiled=sight.compiled)
+        for tau in self.taus:
+            under = sight.distances <= self.axis.cut(tau)
+            self.accepted_at[tau][sight.rows] = under.sum(axis=1)
+        if len(sight.groups.size):
+            self._with_mate(sight, accepted)
+        alone = np.diff(sight.groups.offsets) == 0
+        if self.limits and alone.any():
+            self._without_mate(sight, accepted, np.flatnonzero(alone))
+
+    def _with_mate(self, sight: Sight, accepted: Integers) -> None:
+        assert sight.groups is not None
+        steps = Profiles.of(sight.groups, self.axis)
+        rows = sight.rows
+        out = np.zeros((2, 2, 3, len(rows)))
+        if self.is_bracketed:
+            gom_kernels.bracketed(
+                steps.offsets, steps.tau, steps.sums, steps.found, steps.nearer, steps.false,
+                steps.last, accepted, self._roots, out,
+            )  # fmt: skip
+            self.integral[0][:, :, :, rows] = out
+        if self.is_exact:
+            out[:] = 0.0
+            for start in range(0, len(rows), SORTED_ROWS):  # few at a time stay in the cache
+                few = slice(start, start + SORTED_ROWS)
+                gom_kernels.exact(
+                    start, steps.offsets, steps.tau, steps.sums, steps.found, steps.nearer,
+                    steps.false, steps.last, sight.groups.candidates,
+                    np.sort(sight.distances[few], axis=1), self.axis.low, self.axis.width,
+                    self._roots, out,
+                )  # fmt: skip
+            self.integral[1][:, :, :, rows] = out
+        trapezoid = np.zeros((2, 3, len(rows)))
+        gom_kernels.curves(
+            steps.offsets, steps.distance, steps.sums, steps.found, steps.last,
+            accepted, self._grid, STEPS // POINTS, POINTS // 100, self.one, self._curves.mine(),
+            trapezoid,
+        )  # fmt: skip
+        self.trapezoid[:, :, rows] = trapezoid
+        self.last[:, rows] = steps.last
+        for tau in self.taus:
+            self._value_at(sight, steps, tau)
+        if self._peaks:
+            gom_kernels.bounds(
+                steps.offsets, steps.distance, steps.sums, steps.found, steps.false,
+                accepted, self._grid, self.one, self._bounds.mine(),
+            )  # fmt: skip
+            self._kept.mine().append((rows, steps))
+
+    def _value_at(self, sight: Sight, steps: Profiles, tau: Fraction) -> None:
+        cut = self.axis.cut(tau)
+        accepted = self.accepted_at[tau][sight.rows]
+        inside = steps.distance <= cut
+        owner = np.repeat(np.arange(len(sight.rows)), np.diff(steps.offsets))
+        count = np.bincount(owner[inside], minlength=len(sight.rows))
+        some = np.flatnonzero(count)
+        at = steps.offsets[some] + count[some] - 1
+        total = np.zeros(len(sight.rows), np.int64)
+        held = np.flatnonzero(np.diff(steps.offsets))
+        total[held] = steps.found[steps.offsets[held + 1] - 1]
+        true = np.zeros(len(sight.rows), np.int64)
+        true[some] = steps.found[at]
+        self.at[tau][:, sight.rows] = [total, true, accepted - true]
+        sums = np.zeros((3, len(sight.rows)))
+        sums[:, some] = steps.sums[:, at]
+        self.sums_at[tau][:, sight.rows] = sums
+
+    def _without_mate(self, sight: Sight, accepted: Integers, alone: Rows) -> None:
+        rows = sight.rows[alone]
+        curves = self._false_curves.mine()
+        for number, limit in enumerate(self.limits):
+            width = min(limit, sight.distances.shape[1])
+            nearest = np.partition(sight.distances[alone], width - 1, axis=1)[:, :width]
+            out = np.zeros(len(alone))
+            gom_kernels.false_rate(self.axis.tau(np.sort(nearest, axis=1)), limit, out)
+            self.false_rates[limit][rows] = out
+            at = np.minimum(accepted[alone][:, :: STEPS // POINTS], limit)
+            curves[number] += at.sum(axis=0)
+            coarse = at[:, :: POINTS // 100]
+            whole = 2 * coarse.sum(axis=1) - coarse[:, 0] - coarse[:, -1]
+            self.false_trapezoid[limit][rows] = whole / (200 * limit)
+
+    # -- what came of it ----------------------------------------------------------------------
+
+    def curve(self, number: int, queries: int) -> Reals:
+        """(3, points): the mean over queries of RP, VP, ReP or frozen ReP, by number."""
+        total = np.sum(self._curves.all(), axis=0)[number]
+        return np.asarray(total / (self.one * queries), np.float64)
+
+    def false_curve(self, limit: int, queries: int) -> Reals:
+        """(points,): mFR."""
+        total = np.sum(self._false_curves.all(), axis=0)[self.limits.index(limit)]
+        return np.asarray(total / (limit * queries), np.float64)
+
+    @property
+    def bounds(self) -> Integers:
+        """[ReP or VP, value at the start or upper bound, cell], summed over queries."""
+        return np.asarray(np.sum(self._bounds.all(), axis=0), np.int64)
+
+    @property
+    def kept(self) -> list[tuple[Rows, Profiles]]:
+        """The step functions of every query, block by block."""
+        return [part for thread in self._kept.all() for part in thread]

@@ -1,0 +1,303 @@
+"""Kernels over the step functions of GOM: integrals, points of curves, bounds for maxima.
+
+Between two relevant distances S stands still, so that the integral of ReP = sqrt(S/(R + F)) there
+is sqrt(S) times an integral of 1/sqrt(R + F), which the three tie bounds of S share.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from truerank.jit import kernel
+
+__all__ = ["bounds", "bracketed", "curves", "events", "exact", "false_rate", "inverse_roots"]
+
+
+@lru_cache(maxsize=2)
+def inverse_roots(count: int) -> npt.NDArray[np.float64]:
+    """1/sqrt(n) for n from 0 (there infinite) to count."""
+    with np.errstate(divide="ignore"):
+        return 1.0 / np.sqrt(np.arange(count + 1))
+
+
+@kernel
+def tail(
+    q: int, g: int, tau: Any, sums: Any, last: Any, mates: int, least: float, most: float, out: Any
+) -> None:
+    """Behind the last relevant item: F goes on, or stands still from there on (frozen)."""
+    rest = 1.0 - tau[g]
+    for bound in range(3):
+        root = np.sqrt(sums[bound, g])
+        out[0, 0, bound, q] += root * least
+        out[0, 1, bound, q] += root * most
+        frozen = np.sqrt(sums[bound, g] / mates * last[bound, q]) * rest
+        out[1, 0, bound, q] += frozen
+        out[1, 1, bound, q] += frozen
+
+
+@kernel
+def bracketed(
+    offsets: Any,
+    tau: Any,
+    sums: Any,
+    found: Any,
+    nearer: Any,
+    false: Any,
+    last: Any,
+    accepted: Any,
+    roots: Any,
+    out: Any,
+) -> None:
+    """out[all or frozen, lower or upper, tie bound, q]: bounds of the integral over [0, 1]."""
+    steps = accepted.shape[1] - 1
+    for q in range(offsets.size - 1):
+        first = offsets[q]
+        stop = offsets[q + 1]
+        if first == stop:
+            continue
+        mates = found[stop - 1]
+        for g in range(first, stop):
+            here = tau[g]
+            end = 1.0
+            limit = accepted[q, steps] - mates
+            if g + 1 < stop:
+                end = tau[g + 1]
+                limit = nearer[g + 1]
+            before = false[g]
+            least = 0.0
+            most = 0.0
+            cell = int(here * steps)
+            while here < end:
+                # F from `before` (at the start of the piece) to at most `after` (at its end).
+                cell += 1
+                border = cell / steps
+                after = limit
+                if border < end:
+                    after = max(before, min(accepted[q, cell] - found[g], limit))
+                else:
+                    border = end
+                if border > here:
+                    most += roots[mates + before] * (border - here)
+                    least += roots[mates + after] * (border - here)
+                    here = border
+                before = after
+            if g + 1 == stop:
+                tail(q, g, tau, sums, last, mates, least, most, out)
+                continue
+            for bound in range(3):
+                root = np.sqrt(sums[bound, g])
+                for frozen in range(2):
+                    out[frozen, 0, bound, q] += root * least
+                    out[frozen, 1, bound, q] += root * most
+
+
+@kernel
+def exact(
+    start: int,
+    offsets: Any,
+    tau: Any,
+    sums: Any,
+    found: Any,
+    nearer: Any,
+    false: Any,
+    last: Any,
+    candidates: Any,
+    ranked: Any,
+    low: float,
+    width: float,
+    roots: Any,
+    out: Any,
+) -> None:
+    """The same from rows of distances in order, those of query `start` and the next: no bracket."""
+    for row in ranked:
+        q = start
+        start += 1
+        first = offsets[q]
+        stop = offsets[q + 1]
+        if first == stop:
+            continue
+        mates = found[stop - 1]
+        for g in range(first, stop):
+            here = tau[g]
+            position = false[g] + found[g]
+            end = 1.0
+            behind = candidates[q]
+            if g + 1 < stop:
+                end = tau[g + 1]
+                behind = nearer[g + 1] + found[g]
+            total = 0.0
+            n = mates + false[g]
+            for p in range(position, behind):
+                there = min((row[p] - low) / width, 1.0)
+                total += roots[n] * (there - here)
+                here = there
+                n += 1
+            total += roots[n] * (end - here)
+            if g + 1 == stop:
+                tail(q, g, tau, sums, last, mates, total, total, out)
+                continue
+            for bound in range(3):
+                root = np.sqrt(sums[bound, g])
+                for frozen in range(2):
+                    out[frozen, 0, bound, q] += root * total
+                    out[frozen, 1, bound, q] += root * total
+
+
+@kernel
+def curves(
+    offsets: Any,
+    distance: Any,
+    sums: Any,
+    found: Any,
+    last: Any,
+    accepted: Any,
+    grid: Any,
+    stride: int,
+    coarse: int,
+    one: float,
+    totals: Any,
+    trapezoid: Any,
+) -> None:
+    """Add RP, VP, ReP and frozen ReP of every query at each point; ReP's trapezoid besides."""
+    points = totals.shape[2]
+    for q in range(offsets.size - 1):
+        first = offsets[q]
+        stop = offsets[q + 1]
+        if first == stop:
+            continue
+        mates = found[stop - 1]
+        g = first - 1
+        for point in range(points):
+            cut = grid[point * stride]
+            while g + 1 < stop and distance[g + 1] <= cut:
+                g += 1
+            if g < first:
+                continue
+            true = found[g]
+            share = true / (mates + accepted[q, point * stride] - true)
+            verification = int(np.rint(share * one))
+            precision = combined = frozen = 0.0
+            for bound in range(3):
+                if bound == 0 or sums[bound, g] != sums[0, g] or last[bound, q] != last[0, q]:
+                    precision = sums[bound, g] / true
+                    combined = frozen = np.sqrt(precision * share)
+                    if true == mates:
+                        frozen = np.sqrt(precision * last[bound, q])
+                totals[0, bound, point] += int(np.rint(precision * one))
+                totals[1, bound, point] += verification
+                totals[2, bound, point] += int(np.rint(combined * one))
+                totals[3, bound, point] += int(np.rint(frozen * one))
+                if point % coarse == 0:
+                    weight = 1.0
+                    if point == 0 or point == points - 1:
+                        weight = 0.5
+                    trapezoid[0, bound, q] += weight * combined
+                    trapezoid[1, bound, q] += weight * frozen
+        for bound in range(3):
+            trapezoid[0, bound, q] /= 100
+            trapezoid[1, bound, q] /= 100
+
+
+@kernel
+def false_rate(nearest: Any, limit: int, out: Any) -> None:
+    """(1/B) times the sum of 1 - tau over the B nearest: the integral of min(F/B, 1)."""
+    for q in range(nearest.shape[0]):
+        total = 0.0
+        for p in range(nearest.shape[1]):
+            if nearest[q, p] < 1.0:
+                total += 1.0 - nearest[q, p]
+        out[q] = total / limit
+
+
+@kernel
+def bounds(
+    offsets: Any,
+    distance: Any,
+    sums: Any,
+    found: Any,
+    false: Any,
+    accepted: Any,
+    grid: Any,
+    one: float,
+    totals: Any,
+) -> None:
+    """Add to totals[ReP or VP, at the start or at most, cell]; the last cell is tau = 1 alone."""
+    cells = grid.size
+    for q in range(offsets.size - 1):
+        first = offsets[q]
+        stop = offsets[q + 1]
+        if first == stop:
+            continue
+        mates = found[stop - 1]
+        g = first - 1
+        for cell in range(cells):
+            while g + 1 < stop and distance[g + 1] <= grid[cell]:
+                g += 1
+            lower = upper = share = 0.0
+            if g >= first:
+                n = mates + accepted[q, cell] - found[g]
+                lower = np.sqrt(sums[0, g] / n)
+                upper = np.sqrt(sums[2, g] / n)
+                share = found[g] / n
+            totals[0, 0, cell] += int(np.floor(lower * one))
+            totals[1, 0, cell] += int(np.floor(share * one))
+            h = g + 1  # inside the cell only the steps of S raise the two
+            while cell + 1 < cells and h < stop and distance[h] <= grid[cell + 1]:
+                upper = max(upper, np.sqrt(sums[2, h] / (mates + false[h])))
+                share = max(share, found[h] / (mates + false[h]))
+                h += 1
+            totals[0, 1, cell] += int(np.ceil(upper * one))
+            totals[1, 1, cell] += int(np.ceil(share * one))
+
+
+@kernel
+def events(
+    offsets: Any,
+    distance: Any,
+    sums: Any,
+    found: Any,
+    row: Any,
+    q: int,
+    low: float,
+    high: float,
+    one: float,
+    out: Any,
+    at: Any,
+    count: int,
+) -> int:
+    """Steps of VP and of ReP's tie bounds at the distances of a row in (low, high], as integers.
+
+    The state at `low` is the first event, at -infinity. Row positions outside are not looked at.
+    """
+    first = offsets[q]
+    stop = offsets[q + 1]
+    mates = found[stop - 1]
+    g = first - 1
+    p = np.searchsorted(row, low, side="right")
+    while g + 1 < stop and distance[g + 1] <= low:
+        g += 1
+    before = np.zeros(4, np.int64)
+    threshold = -np.inf
+    while True:
+        now = np.zeros(4, np.int64)
+        if g >= first:
+            n = mates + p - found[g]
+            now[0] = int(np.rint(found[g] / n * one))
+            for bound in range(3):
+                now[bound + 1] = int(np.rint(np.sqrt(sums[bound, g] / n) * one))
+        at[count] = threshold
+        for i in range(4):
+            out[i, count] = now[i] - before[i]
+            before[i] = now[i]
+        count += 1
+        if p >= row.size or row[p] > high:
+            return count
+        threshold = row[p]
+        while p < row.size and row[p] == threshold:
+            p += 1
+        while g + 1 < stop and distance[g + 1] <= threshold:
+            g += 1

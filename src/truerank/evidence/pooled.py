@@ -1,0 +1,211 @@
+"""All pairs of a task as one pool: how many positives and negatives each threshold accepts.
+
+The cuts are the distinct positive distances, and the float64 just below each: between two of them
+only negatives lie, so that the whole ROC curve is known from counts. Order statistics of the
+negatives are looked up in ranges that a sample foretold, or collected in a second pass; either way
+they are exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from truerank.engine.cuts import Cuts
+from truerank.engine.watch import Collector, Tally, Watcher
+from truerank.evidence.positives import Positives
+from truerank.space import Distances
+
+__all__ = ["Pooled"]
+
+Integers = npt.NDArray[np.int64]
+MOST_EDGES = 1 << 20
+"""Beyond this many distinct positive distances only every second, third, ... is a cut."""
+SAMPLE_CUTS = 1024
+MOST_COLLECTED = 1 << 24
+ALL_COLLECTED = 1 << 22
+"""Up to this many pairs all distances are kept."""
+
+
+class Pooled:
+    """Counts of accepted pairs at cuts, and exact order statistics between them."""
+
+    def __init__(
+        self,
+        positives: Positives,
+        queries: int,
+        *,
+        sample: Distances,
+        pairs: int,
+        targets: Sequence[Fraction],
+        thresholds: Sequence[float],
+        sweep: Callable[[list[Watcher]], None],
+    ) -> None:
+        self.positives, self._sweep = positives, sweep
+        edges = np.unique(positives.ascending)
+        if len(edges) > MOST_EDGES:
+            edges = np.append(edges[:: -(-len(edges) // MOST_EDGES)], edges[-1])
+        ranges = _foretell(sample, positives, pairs, targets)
+        cuts = [edges, np.nextafter(edges, -np.inf), np.array(ranges).ravel(), np.array(thresholds)]
+        if len(sample):
+            cuts.append(np.quantile(sample, np.linspace(0, 1, SAMPLE_CUTS), method="lower"))
+        every = np.concatenate(cuts)
+        every = every[np.isfinite(every)]
+        self.cuts = Cuts.of(every if len(every) else np.zeros(1))
+        self._tally = Tally(self.cuts, np.zeros(queries, np.int64), 1)
+        self._collector = Collector(ranges)
+        self.watchers: list[Watcher] = [self._tally, self._collector]
+        self._segments: dict[tuple[float, float], Distances] = {}
+
+    # -- counts -------------------------------------------------------------------------------
+
+    @cached_property
+    def _counts(self) -> Integers:
+        for number, ends in enumerate(self._collector.ranges):
+            self._segments[ends] = self._collector.distances(number)
+        counts: Integers = self._tally.counts[0]
+        return counts
+
+    @cached_property
+    def accepted(self) -> Integers:
+        """Pairs accepted at each cut."""
+        return np.cumsum(self._counts)[:-1]
+
+    @cached_property
+    def true_accepts(self) -> Integers:
+        """Positives accepted at each cut."""
+        return self.positives.up_to(self.cuts.at)
+
+    @cached_property
+    def false_accepts(self) -> Integers:
+        """Negatives accepted at each cut."""
+        return self.accepted - self.true_accepts
+
+    @property
+    def genuine(self) -> int:
+        """Number of positives."""
+        return len(self.positives)
+
+    @cached_property
+    def impostors(self) -> int:
+        """Number of negatives."""
+        return int(self._counts.sum()) - self.genuine
+
+    def up_to(self, thresholds: Distances) -> Integers:
+        """Negatives accepted at any thresholds."""
+        place = np.searchsorted(self.cuts.at, thresholds, side="right") - 1
+        found = np.where(place >= 0, self.false_accepts[place], 0)
+        for number, (index, threshold) in enumerate(zip(place, thresholds, strict=True)):
+            if index >= 0 and self.cuts.at[index] == threshold:
+                continue
+            if self._counts[index + 1]:
+                low, high = self._ends(index + 1)
+                within = self._negatives(low, high)
+                found[number] += np.searchsorted(within, threshold, side="right")
+        return found
+
+    # -- order statistics ---------------------------------------------------------------------
+
+    def impostor(self, rank: int) -> float:
+        """The rank-th smallest negative distance, infinite beyond the last."""
+        if rank > self.impostors:
+            return np.inf
+        index = int(np.searchsorted(self.false_accepts, rank))
+        low, high = self._ends(index)
+        if index < len(self.cuts) and self.single[index]:
+            return high
+        before = int(self.false_accepts[index - 1]) if index else 0
+        return float(self._negatives(low, high)[rank - before - 1])
+
+    def observed_below(self, distance: float) -> float | None:
+        """The largest pair distance below this one; None if there is none."""
+        index = int(np.searchsorted(self.cuts.at, distance))
+        held = [i for i in (index, *np.flatnonzero(self._counts[:index])[-1:]) if self._counts[i]]
+        for index in held:
+            low, high = self._ends(index)
+            if index < len(self.cuts) and self.single[index]:
+                nearer = np.array([high])
+            else:
+                nearer = self._segment(low, high)
+            nearer = nearer[nearer < distance]
+            if len(nearer):
+                return float(nearer[-1])
+        return None
+
+    def steps(self, index: int) -> Iterator[tuple[float, int, int]]:
+        """Distances between two cuts, each with the positives and negatives up to it from there."""
+        low, high = self._ends(index)
+        every = self._segment(low, high)
+        ours = self.positives.ascending
+        first = int(np.searchsorted(ours, low, side="right"))
+        for distance in np.unique(every):
+            true = int(np.searchsorted(ours, distance, side="right")) - first
+            yield float(distance), true, int(np.searchsorted(every, distance, side="right")) - true
+
+    @cached_property
+    def single(self) -> npt.NDArray[np.bool_]:
+        """For each cut, whether it is the only float64 above the cut before."""
+        before = np.concatenate([[-np.inf], self.cuts.at[:-1]])
+        return np.asarray(np.nextafter(self.cuts.at, -np.inf) == before)
+
+    def _ends(self, index: int) -> tuple[float, float]:
+        at = self.cuts.at
+        low = float(at[index - 1]) if index else -np.inf
+        return low, float(at[index]) if index < len(at) else np.inf
+
+    def _negatives(self, low: float, high: float) -> Distances:
+        """The negatives in (low, high], ascending."""
+        every = self._segment(low, high)
+        ours = self.positives.ascending
+        first, last = np.searchsorted(ours, [low, high], side="right")
+        if first == last:
+            return every
+        values, times = np.unique(every, return_counts=True)
+        mine, mine_times = np.unique(ours[first:last], return_counts=True)
+        times[np.searchsorted(values, mine)] -= mine_times
+        return np.repeat(values, times)
+
+    def _segment(self, low: float, high: float) -> Distances:
+        """All pair distances in (low, high], ascending; from another pass if need be."""
+        for (start, stop), values in self._segments.items():
+            if start <= low and high <= stop:
+                first, last = np.searchsorted(values, [low, high], side="right")
+                return values[first:last]
+        collector = Collector([(low, high)])
+        self._sweep([collector])
+        self._segments[low, high] = collector.distances(0)
+        return self._segments[low, high]
+
+
+def _foretell(
+    sample: Distances, positives: Positives, pairs: int, targets: Sequence[Fraction]
+) -> list[tuple[float, float]]:
+    """Ranges that probably hold the negatives at these FARs, and at the one that equals FRR."""
+    if pairs <= ALL_COLLECTED:
+        return [(-np.inf, np.inf)]
+    count = len(sample)
+    if not count:
+        return []
+    rates = [float(target) for target in targets]
+    if len(positives):
+        misses = 1 - positives.up_to(sample) / len(positives)
+        meets = np.flatnonzero(np.arange(1, count + 1) / count >= misses)
+        rates += [(int(meets[0]) + 1) / count] if len(meets) else []
+    found: list[tuple[float, float]] = []
+    most = MOST_COLLECTED / max(1, len(rates)) / pairs
+    for rate in sorted(rate for rate in set(rates) if rate < 1):
+        # Pairs that share a row go together, so the sample is worth less than its size.
+        half = rate * min(0.5, 0.2 * np.sqrt(0.01 / max(rate, 1e-12)))
+        half = min(half, most / 2) + 8 / count
+        low = int(np.floor((rate - half) * count))
+        high = min(int(np.ceil((rate + half) * count)), count - 1)
+        ends = (float(sample[low]) if low >= 0 else -np.inf, float(sample[high]))
+        if found and ends[0] <= found[-1][1]:
+            found[-1] = (found[-1][0], max(found[-1][1], ends[1]))
+        elif ends[0] < ends[1]:
+            found.append(ends)
+    return found

@@ -1,0 +1,29 @@
+"""Losses: every objective of the papers by name, with its search space; ours and borrowed ones."""
+
+from __future__ import annotations
+
+from truerank.losses.registry import (
+    Choice,
+    Entry,
+    Range,
+    entry,
+    get,
+    miner,
+    miners,
+    names,
+    sum_over_levels,
+    with_miner,
+)
+
+__all__ = [
+    "Choice",
+    "Entry",
+    "Range",
+    "entry",
+    "get",
+    "miner",
+    "miners",
+    "names",
+    "sum_over_levels",
+    "with_miner",
+]

@@ -1,0 +1,210 @@
+"""One call form for every loss: `loss(embeddings, labels, indices_tuple, ref_emb, ref_labels)`.
+
+In: what a training loop has. Out: a checked Batch for the loss itself, in float32 or wider whatever
+the network runs in, and `a + w * b` of any two losses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from truerank.errors import InputError
+
+__all__ = ["Batch", "Loss", "WeightedSum", "check_number"]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Checked input. Labels are paths, coarse to fine: (rows, levels) int64."""
+
+    embeddings: Tensor
+    labels: Tensor
+    references: Tensor
+    reference_labels: Tensor
+    indices: tuple[Tensor, ...] | None = None
+    """What a miner chose: (anchor, positive, negative) or (anchor, positive, anchor, negative)."""
+
+    @property
+    def searches_itself(self) -> bool:
+        """Whether each row is compared with the others of the batch, and so never with itself."""
+        return self.references is self.embeddings
+
+    @property
+    def finest(self) -> Tensor:
+        """The label that binary losses compare."""
+        return self.labels[:, -1]
+
+
+class Loss(torch.nn.Module):
+    """What all losses share. A subclass writes `compute`, and says what it takes."""
+
+    takes_references = True
+    """Whether ref_emb has a meaning; a loss with proxies compares rows with those alone."""
+
+    def forward(
+        self,
+        embeddings: Tensor,
+        labels: Tensor,
+        indices_tuple: Sequence[Tensor] | None = None,
+        ref_emb: Tensor | None = None,
+        ref_labels: Tensor | None = None,
+    ) -> Tensor:
+        """The loss of a batch, a scalar with a graph.
+
+        Parameters
+        ----------
+        embeddings : (N, d)
+            Any floating dtype; half and bfloat16 are widened to float32 first.
+        labels : (N,) or (N, L) integers
+            Any integers in any order; several columns are a path from coarse to fine, of which
+            a binary loss takes the finest.
+        indices_tuple : three or four index tensors, optional
+            What a miner chose. A loss over pairs then counts these pairs alone; which of them are
+            positive, the labels say. A loss with proxies weighs each row by how often it occurs.
+        ref_emb, ref_labels : optional
+            Compare the rows with these instead of with one another. No row is then left out.
+        """
+        batch = self._check(embeddings, labels, indices_tuple, ref_emb, ref_labels)
+        with torch.autocast(embeddings.device.type, enabled=False):
+            return self.compute(batch)
+
+    def compute(self, batch: Batch) -> Tensor:
+        """The loss itself."""
+        raise NotImplementedError
+
+    def __add__(self, other: torch.nn.Module) -> WeightedSum:
+        return WeightedSum([(1.0, self), (1.0, other)])
+
+    def __radd__(self, other: torch.nn.Module) -> WeightedSum:
+        return WeightedSum([(1.0, other), (1.0, self)])
+
+    def __mul__(self, weight: float) -> WeightedSum:
+        return WeightedSum([(weight, self)])
+
+    __rmul__ = __mul__
+
+    def _check(
+        self,
+        embeddings: Tensor,
+        labels: Tensor,
+        indices: Sequence[Tensor] | None,
+        ref_emb: Tensor | None,
+        ref_labels: Tensor | None,
+    ) -> Batch:
+        rows = _check_embeddings(embeddings, "embeddings")
+        paths = _check_labels(labels, "labels", rows)
+        if (ref_emb is None) != (ref_labels is None):
+            raise InputError("ref_emb and ref_labels come together; pass both or neither.")
+        if ref_emb is embeddings or ref_emb is None or ref_labels is None:
+            return Batch(rows, paths, rows, paths, _check_indices(indices))
+        if not self.takes_references:
+            raise InputError(
+                f"{type(self).__name__} compares rows with its own proxies, or with one another; "
+                "leave ref_emb and ref_labels out."
+            )
+        references = _check_embeddings(ref_emb, "ref_emb").to(rows)
+        if references.shape[1] != rows.shape[1]:
+            raise InputError(
+                "embeddings and ref_emb must have the same number of dimensions. "
+                f"Got {tuple(embeddings.shape)} and {tuple(ref_emb.shape)}."
+            )
+        reference_paths = _check_labels(ref_labels, "ref_labels", references)
+        if reference_paths.shape[1] != paths.shape[1]:
+            raise InputError(
+                f"labels have {paths.shape[1]} levels but ref_labels {reference_paths.shape[1]}."
+            )
+        return Batch(rows, paths, references, reference_paths, _check_indices(indices))
+
+
+class WeightedSum(Loss):
+    """`a + w * b`: each part takes the same batch; a binary part takes the finest label."""
+
+    def __init__(self, parts: Sequence[tuple[float, torch.nn.Module]]) -> None:
+        super().__init__()
+        flat: list[tuple[float, torch.nn.Module]] = []
+        for weight, loss in parts:
+            check_number("weight", weight)
+            if not isinstance(loss, torch.nn.Module):
+                raise InputError(f"only losses can be added. Got {loss!r} instead.")
+            if isinstance(loss, WeightedSum):
+                flat += [(weight * inner, part) for inner, part in loss.parts()]
+            else:
+                flat.append((weight, loss))
+        self.weights = tuple(weight for weight, _ in flat)
+        self.losses = torch.nn.ModuleList(loss for _, loss in flat)
+
+    def parts(self) -> list[tuple[float, torch.nn.Module]]:
+        """Weights and losses."""
+        return list(zip(self.weights, self.losses, strict=True))
+
+    def forward(
+        self,
+        embeddings: Tensor,
+        labels: Tensor,
+        indices_tuple: Sequence[Tensor] | None = None,
+        ref_emb: Tensor | None = None,
+        ref_labels: Tensor | None = None,
+    ) -> Tensor:
+        """The weighted sum of the parts' losses."""
+        values = [
+            weight * loss(embeddings, labels, indices_tuple, ref_emb, ref_labels)
+            for weight, loss in self.parts()
+        ]
+        return torch.stack(values).sum()
+
+    def extra_repr(self) -> str:
+        return f"weights={self.weights}"
+
+
+def check_number(
+    name: str, value: Any, *, above: float | None = None, least: float | None = None
+) -> None:
+    """Refuse what is not a finite number, or not in its range."""
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if above is not None and not (is_number and above < value < float("inf")):
+        raise InputError(f"The '{name}' parameter must be a number > {above:g}. Got {value!r}.")
+    if least is not None and not (is_number and least <= value < float("inf")):
+        raise InputError(f"The '{name}' parameter must be a number >= {least:g}. Got {value!r}.")
+    if not (is_number and abs(value) < float("inf")):
+        raise InputError(f"The '{name}' parameter must be a finite number. Got {value!r}.")
+
+
+def _check_embeddings(value: Any, name: str) -> Tensor:
+    if not isinstance(value, Tensor) or not value.is_floating_point():
+        kind = value.dtype if isinstance(value, Tensor) else type(value).__name__
+        raise InputError(f"{name} must be a floating-point tensor. Got {kind} instead.")
+    if value.ndim != 2:
+        raise InputError(
+            f"{name} must have shape (rows, dimensions). Got {tuple(value.shape)} instead."
+        )
+    return value.to(torch.promote_types(value.dtype, torch.float32))
+
+
+def _check_labels(value: Any, name: str, rows: Tensor) -> Tensor:
+    labels = torch.as_tensor(value, device=rows.device)
+    if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
+        raise InputError(f"{name} must be integers, compared exactly. Got {labels.dtype} instead.")
+    if labels.ndim not in (1, 2) or len(labels) != len(rows) or 0 in labels.shape[1:]:
+        raise InputError(
+            f"{name} must have shape ({len(rows)},) or ({len(rows)}, levels), one row for each "
+            f"embedding. Got {tuple(labels.shape)} instead."
+        )
+    labels = labels.to(torch.int64)
+    return labels if labels.ndim == 2 else labels.unsqueeze(1)
+
+
+def _check_indices(value: Any) -> tuple[Tensor, ...] | None:
+    if value is None:
+        return None
+    indices = tuple(value)
+    if len(indices) not in (3, 4) or not all(isinstance(part, Tensor) for part in indices):
+        raise InputError(
+            "indices_tuple must hold three tensors (anchor, positive, negative) or four (anchor, "
+            "positive, anchor, negative), as miners return them."
+        )
+    return indices

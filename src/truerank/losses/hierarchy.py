@@ -1,0 +1,180 @@
+"""Losses over paths of labels, coarse to fine: HAPPIER, and CSL.
+
+In: a Batch with (rows, levels) labels. Out: 1 minus a smooth lower bound of the hierarchical
+average precision, with a clustering term; or margins around fine proxies at every level.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy, softplus
+
+from truerank.errors import InputError
+from truerank.losses.base import Batch, Loss, check_number
+from truerank.losses.pairs import cosine, levels, logsumexp, row_weights
+from truerank.losses.proxies import Classes, make_proxies, proxy_logits
+from truerank.losses.ranking import one_minus_mean
+from truerank.losses.surrogates import Ahead, behind
+
+__all__ = ["CSL", "Happier", "relevance_of"]
+
+RELEVANCES = ("level", "sum_wap")
+
+
+class Happier(Loss):
+    """Hierarchical AP by smooth bounds, and a clustering of fine labels (Ramzi et al. 2022).
+
+    (1 - w) L_HAP + w L_clust. 1 - L_HAP never exceeds the true H-AP of a list without ties. With a
+    cluster_weight of 0 there are no proxies, and no num_classes to give.
+    """
+
+    takes_references = True
+
+    def __init__(
+        self,
+        alpha: float,
+        relevance: str,
+        cluster_weight: float,
+        cluster_temperature: float,
+        temperature: float,
+        rho: float,
+        delta: float,
+        start: float,
+        offset: float | None,
+        pull_back: bool,
+        block: int | None,
+        embedding_size: int | None = None,
+        num_classes: int | None = None,
+        classes: Iterable[int] | None = None,
+    ) -> None:
+        super().__init__()
+        check_number("alpha", alpha, least=0)
+        check_number("cluster_temperature", cluster_temperature, above=0)
+        check_number("cluster_weight", cluster_weight, least=0)
+        if cluster_weight > 1:
+            raise InputError(
+                f"The 'cluster_weight' parameter must be at most 1. Got {cluster_weight!r}."
+            )
+        if relevance not in RELEVANCES:
+            raise InputError(
+                f"The 'relevance' parameter must be one of {', '.join(RELEVANCES)}. "
+                f"Got {relevance!r} instead."
+            )
+        self.alpha, self.relevance, self.pull_back, self.block = alpha, relevance, pull_back, block
+        self.cluster_weight, self.cluster_temperature = cluster_weight, cluster_temperature
+        self.ahead = Ahead(temperature, rho, delta, start, offset)
+        if cluster_weight > 0:
+            if embedding_size is None:
+                raise InputError("happier needs embedding_size=, or cluster_weight=0 (no proxies).")
+            self.classes = Classes(num_classes, classes)
+            self.proxies = make_proxies(len(self.classes), embedding_size)
+
+    def compute(self, batch: Batch) -> Tensor:
+        ranking = self._ranking(batch)
+        if self.cluster_weight == 0:
+            return ranking
+        target = self.classes.index(batch.finest)
+        logits = proxy_logits(batch.embeddings, self.proxies) / self.cluster_temperature
+        clustering = (cross_entropy(logits, target, reduction="none") * row_weights(batch)).mean()
+        return (1 - self.cluster_weight) * ranking + self.cluster_weight * clustering
+
+    def _ranking(self, batch: Batch) -> Tensor:
+        scores, level = cosine(batch), levels(batch)
+        depth = batch.labels.shape[1]
+        worth = relevance_of(level, depth, self.relevance, self.alpha)
+        # Divided in float64, where a large alpha does not yet make the coarse levels vanish.
+        relevance = worth / worth.sum(1, keepdim=True).clamp_min(torch.finfo(worth.dtype).tiny)
+        relevance = relevance.to(scores.dtype)
+
+        def term(lead: Tensor, query: Tensor, item: Tensor) -> Tensor:
+            its, its_relevance = level[query].unsqueeze(1), relevance[query].unsqueeze(1)
+            own = level[query].gather(1, item).unsqueeze(2)
+            own_relevance = relevance[query].gather(1, item)
+            with torch.no_grad():  # what is as near or nearer is counted, not trained
+                before = lead > 0
+                shared = torch.minimum(its_relevance, own_relevance.unsqueeze(2))
+                nearer = its > own
+                counted = before & ~nearer if self.pull_back else before
+                found = own_relevance + (shared * counted).sum(-1)
+                rank = 1 + (before & (its >= own)).sum(-1)
+            if self.pull_back:
+                found = found + torch.where(nearer, shared * behind(lead), 0.0).sum(-1)
+            return found / (rank + self.ahead(lead).masked_fill(its >= own, 0.0).sum(-1))
+
+        positive = level > 0
+        ones = torch.ones_like(positive.sum(1))
+        return one_minus_mean(scores, level, positive, term, ones, self.block)
+
+
+def relevance_of(level: Tensor, depth: int, kind: str, alpha: float = 1.0) -> Tensor:
+    """What each item is worth to each query, float64: 0 for level 0 and for what is left out.
+
+    "level": (l/L)^alpha shared by the items of exactly that level. "sum_wap": each level's weight
+    of 1 shared by the items of that level or a finer one, summed over the levels an item reaches;
+    H-AP is then the mean of the levels' average precisions.
+    """
+    relevance = torch.zeros_like(level, dtype=torch.float64)
+    for number in range(1, depth + 1):
+        members = level == number if kind == "level" else level >= number
+        weight = (number / depth) ** alpha if kind == "level" else 1.0
+        relevance += members * (weight / members.sum(1, keepdim=True).clamp_min(1).double())
+    return relevance
+
+
+class CSL(Loss):
+    """Cross-scale learning: one margin for each level, around fine proxies (Sun et al. 2021).
+
+    `hierarchy` lists the path, coarse to fine, of each fine class; its last column is what labels
+    are matched by. Margins are coarse to fine; by default .25 for the finest level and .1 more for
+    each level above it.
+    """
+
+    takes_references = False
+    ancestors: Tensor
+
+    def __init__(
+        self, hierarchy: Any, embedding_size: int, scale: float, margins: Sequence[float] | None
+    ) -> None:
+        super().__init__()
+        check_number("scale", scale, above=0)
+        paths = torch.as_tensor(hierarchy)
+        if paths.ndim != 2 or paths.is_floating_point() or not len(paths):
+            raise InputError(
+                "The 'hierarchy' parameter of csl must be a (classes, levels) table of integer "
+                f"labels. Got shape {tuple(paths.shape)}, {paths.dtype}."
+            )
+        order = paths[:, -1].argsort()
+        self.classes = Classes(None, paths[:, -1])
+        if len(self.classes) != len(paths):
+            raise InputError("The 'hierarchy' parameter of csl names a fine class twice.")
+        self.register_buffer("ancestors", paths[order].to(torch.int64))
+        depth = paths.shape[1]
+        self.margins = tuple(margins or (0.25 + 0.1 * above for above in reversed(range(depth))))
+        if len(self.margins) != depth:
+            raise InputError(
+                f"The 'margins' parameter of csl must have one number for each of {depth} levels. "
+                f"Got {margins!r}."
+            )
+        self.proxies = make_proxies(len(paths), embedding_size)
+        self.scale = scale
+
+    def compute(self, batch: Batch) -> Tensor:
+        own = self.classes.index(batch.finest)
+        ancestors = self.ancestors.to(own.device)
+        if batch.labels.shape[1] != ancestors.shape[1] or not torch.equal(
+            ancestors[own], batch.labels
+        ):
+            raise InputError("labels do not follow the paths of the 'hierarchy' given to csl.")
+        logits = self.scale * proxy_logits(batch.embeddings, self.proxies)
+        its = logits.gather(1, own.unsqueeze(1)).squeeze(1)
+        shared = torch.ones_like(logits, dtype=torch.bool)
+        losses = torch.zeros_like(its)
+        for column, margin in zip(ancestors.unbind(1), self.margins, strict=True):
+            shared = shared & (column[own].unsqueeze(1) == column)
+            others = logsumexp(logits, ~shared)
+            losses = losses + softplus(others - its + self.scale * margin)
+        return (losses * row_weights(batch)).mean()

@@ -1,0 +1,71 @@
+"""Pairs of a batch: how similar they are, how much of their labels they share, which count.
+
+In: a Batch. Out: (rows, references) matrices. A pair's level is the length of the common path, so
+that 0 is a negative pair; -1 marks what does not count, a row with itself or a pair not mined.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from truerank.losses.base import Batch
+
+__all__ = ["cosine", "levels", "logsumexp", "row_weights", "same_label"]
+
+LEFT_OUT = -1
+
+
+def cosine(batch: Batch) -> Tensor:
+    """Cosine similarity of each row with each reference; a zero vector has 0 with everything."""
+    rows = normalize(batch.embeddings, dim=1)
+    return rows @ (rows if batch.searches_itself else normalize(batch.references, dim=1)).T
+
+
+def levels(batch: Batch) -> Tensor:
+    """How many labels, from the coarsest on, both share: int16 from 0 to L, or LEFT_OUT."""
+    agree = torch.ones(
+        len(batch.labels), len(batch.reference_labels), dtype=torch.bool, device=batch.labels.device
+    )
+    level = torch.zeros_like(agree, dtype=torch.int16)
+    for own, other in zip(batch.labels.unbind(1), batch.reference_labels.unbind(1), strict=True):
+        agree &= own.unsqueeze(1) == other
+        level += agree
+    return _leave_out(level, batch)
+
+
+def same_label(batch: Batch) -> Tensor:
+    """1 where the finest labels agree, 0 where they differ, or LEFT_OUT."""
+    same = batch.finest.unsqueeze(1) == batch.reference_labels[:, -1]
+    return _leave_out(same.to(torch.int16), batch)
+
+
+def _leave_out(level: Tensor, batch: Batch) -> Tensor:
+    if batch.indices is not None:
+        anchor, positive, *rest = batch.indices
+        again, negative = rest if len(rest) == 2 else (anchor, *rest)
+        mined = torch.zeros_like(level, dtype=torch.bool)
+        mined[anchor, positive] = True
+        mined[again, negative] = True
+        level = level.masked_fill(~mined, LEFT_OUT)
+    return level.fill_diagonal_(LEFT_OUT) if batch.searches_itself else level
+
+
+def row_weights(batch: Batch) -> Tensor:
+    """How often each row was mined, the most frequent 1; all 1 where nothing was mined."""
+    rows = len(batch.embeddings)
+    if batch.indices is None or not any(len(part) for part in batch.indices):
+        return torch.ones(rows, dtype=batch.embeddings.dtype, device=batch.embeddings.device)
+    count = torch.bincount(torch.cat(batch.indices), minlength=rows)
+    return (count / count.max()).to(batch.embeddings.dtype)
+
+
+def logsumexp(values: Tensor, mask: Tensor) -> Tensor:
+    """Over the last dimension where the mask holds; -inf, without a gradient, where it never does.
+
+    (The plain function's gradient is NaN for a row of -inf alone.)
+    """
+    some = mask.any(-1, keepdim=True)
+    values = values.masked_fill(~mask, -torch.inf).masked_fill(~some, 0.0)
+    return values.logsumexp(-1).masked_fill(~some.squeeze(-1), -torch.inf)

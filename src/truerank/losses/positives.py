@@ -1,0 +1,93 @@
+"""Sums over all (query, positive) of a function of every item's lead over that positive.
+
+In: (queries, items) scores, which pairs are positive, and the function. Out: a scalar with its
+gradient. What is held at once is a block of chosen size, never queries x items x items: the
+gradient of each block is taken as soon as its value is, while the block is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+__all__ = ["Term", "sum_over_positives"]
+
+Term: TypeAlias = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""(lead, query, item) -> values.
+
+lead[q, p, j] = scores[query[q], j] - scores[query[q], item[q, p]], where j is an item that may come
+before the positive: -inf for the positive itself and for what is left out. query is (q,), item and
+the values are (q, p).
+"""
+
+# Numbers in a block: on a CPU its few copies stay in the cache, a GPU is kept busy.
+BLOCK = {"cpu": 2**17, "cuda": 2**24}
+
+
+def sum_over_positives(
+    scores: Tensor, positive: Tensor, term: Term, block: int | None = None
+) -> Tensor:
+    """The sum of `term` over all pairs where `positive` holds.
+
+    A score of -inf leaves the item out of the query's list; a positive's score must be finite.
+    """
+    size = block or BLOCK.get(scores.device.type, BLOCK["cuda"])
+    total: Tensor = _SumOverPositives.apply(scores, positive, term, size)  # type: ignore[no-untyped-call]
+    return total
+
+
+class _SumOverPositives(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, positive: Tensor, term: Term, size: int) -> Tensor:
+        wanted = ctx.needs_input_grad[0]
+        gradient = torch.zeros_like(scores) if wanted else None
+        total = scores.new_zeros(())
+        for query, item, real in _blocks(positive, size):
+            with torch.set_grad_enabled(wanted):
+                rows = scores[query].detach().requires_grad_(wanted)
+                lead = rows.unsqueeze(1) - rows.gather(1, item).unsqueeze(2)
+                lead.scatter_(2, item.unsqueeze(2), -torch.inf)
+                value = term(lead, query, item).masked_fill(~real, 0.0).sum()
+            total += value.detach()
+            if gradient is not None:
+                # No query is twice in a block, so that this adds in the same order every time.
+                gradient[query] += torch.autograd.grad(value, rows)[0]
+        if gradient is not None:
+            ctx.save_for_backward(gradient)
+        return total
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
+        (gradient,) = ctx.saved_tensors
+        return gradient * upstream, None, None, None
+
+
+def _blocks(positive: Tensor, size: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Queries, their positives (padded with the first one), and which of these are real.
+
+    Queries with as many positives stand together, so that there is little padding; the positives
+    of one query are split where even they are too many.
+    """
+    count = positive.sum(1)
+    item = positive.nonzero()[:, 1]
+    start = count.cumsum(0) - count
+    by_count = count.argsort(descending=True, stable=True)
+    counts: list[int] = [number for number in count[by_count].tolist() if number]
+    items = positive.shape[1]
+    first = 0
+    while first < len(counts):
+        most = counts[first]
+        width = min(most, max(1, size // items))
+        last = first + (max(1, size // (width * items)) if width == most else 1)
+        last = min(last, len(counts))
+        queries = by_count[first:last]
+        for begin in range(0, most, width):
+            slot = torch.arange(begin, min(begin + width, most), device=item.device)
+            real = slot < count[queries].unsqueeze(1)
+            yield queries, item[start[queries].unsqueeze(1) + torch.where(real, slot, 0)], real
+        first = last

@@ -1,0 +1,168 @@
+"""Losses with a learned vector for each class: which label owns which, ProxyNCA and ArcFace.
+
+In: a Batch with one label a row. Out: the mean over its rows. A label outside the known classes is
+refused: as an index, -1 would be the last class, and -100 would be ignored.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy, normalize
+
+from truerank.errors import InputError
+from truerank.losses.base import Batch, Loss, check_number
+from truerank.losses.pairs import row_weights
+
+__all__ = ["ArcFace", "Classes", "ProxyNCA", "make_proxies", "proxy_logits"]
+
+
+class Classes(torch.nn.Module):
+    """The labels that have a proxy: 0 to num_classes - 1, or whichever integers `classes` lists."""
+
+    values: Tensor
+
+    def __init__(self, num_classes: int | None, classes: Iterable[int] | None) -> None:
+        super().__init__()
+        if (num_classes is None) == (classes is None):
+            raise InputError(
+                "a loss with proxies needs num_classes=C, for the labels 0 to C - 1, or classes=, "
+                "the labels themselves; pass one of them."
+            )
+        if classes is None:
+            if not isinstance(num_classes, int) or isinstance(num_classes, bool) or num_classes < 1:
+                raise InputError(
+                    f"The 'num_classes' parameter must be an int >= 1. Got {num_classes!r}."
+                )
+            values = torch.arange(num_classes)
+        else:
+            values = torch.unique(_as_integers(classes))
+        self.register_buffer("values", values)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def index(self, labels: Tensor) -> Tensor:
+        """The number of each label's proxy."""
+        values = self.values.to(labels.device)
+        index = torch.searchsorted(values, labels.contiguous()).clamp_max(len(values) - 1)
+        known = values[index] == labels
+        if not bool(known.all()):
+            label = int(labels[~known][0])
+            raise InputError(
+                f"label {label} is not one of the {len(values)} classes of this loss, "
+                f"{int(values[0])} to {int(values[-1])}; pass classes=, the labels that occur in "
+                "training."
+            )
+        return index
+
+
+def _as_integers(classes: Any) -> Tensor:
+    values = torch.as_tensor(classes if isinstance(classes, Tensor) else list(classes))
+    integers = not values.is_floating_point() and values.dtype != torch.bool
+    if not integers or values.ndim != 1 or not len(values):
+        raise InputError(f"The 'classes' parameter must list integer labels. Got {classes!r}.")
+    return values.cpu().to(torch.int64)
+
+
+def make_proxies(count: int, embedding_size: int) -> torch.nn.Parameter:
+    """Random directions."""
+    if not isinstance(embedding_size, int) or embedding_size < 1:
+        raise InputError(
+            f"The 'embedding_size' parameter must be an int >= 1. Got {embedding_size!r}."
+        )
+    return torch.nn.Parameter(torch.randn(count, embedding_size))
+
+
+def proxy_logits(embeddings: Tensor, proxies: Tensor) -> Tensor:
+    """Cosine similarity of each row with each proxy, in the wider of their dtypes."""
+    if embeddings.shape[1] != proxies.shape[1]:
+        raise InputError(
+            f"embeddings have {embeddings.shape[1]} dimensions but this loss was made with "
+            f"embedding_size={proxies.shape[1]}."
+        )
+    dtype = torch.promote_types(embeddings.dtype, proxies.dtype)
+    rows = normalize(embeddings.to(dtype), dim=1)
+    return rows @ normalize(proxies.to(dtype), dim=1).T
+
+
+class ProxyNCA(Loss):
+    """-log of a proxy's share, by squared distance on the sphere (Movshovitz-Attias et al. 2017).
+
+    The paper's denominator leaves the row's own proxy out; ProxyNCA++ counts it (Teh et al. 2020).
+    """
+
+    takes_references = False
+
+    def __init__(
+        self,
+        embedding_size: int,
+        scale: float,
+        own_in_denominator: bool,
+        num_classes: int | None = None,
+        classes: Iterable[int] | None = None,
+    ) -> None:
+        super().__init__()
+        check_number("scale", scale, above=0)
+        self.classes = Classes(num_classes, classes)
+        if len(self.classes) < 2 and not own_in_denominator:
+            raise InputError("proxy_nca compares with the other classes; it needs at least two.")
+        self.proxies = make_proxies(len(self.classes), embedding_size)
+        self.scale, self.own_in_denominator = scale, own_in_denominator
+
+    def compute(self, batch: Batch) -> Tensor:
+        target = self.classes.index(batch.finest)
+        # The squared distance of unit vectors is 2 - 2 cos; the 2 cancels in the quotient.
+        logits = 2 * self.scale * proxy_logits(batch.embeddings, self.proxies)
+        if self.own_in_denominator:
+            losses = cross_entropy(logits, target, reduction="none")
+        else:
+            own = logits.gather(1, target.unsqueeze(1))
+            others = logits.scatter(1, target.unsqueeze(1), -torch.inf)
+            losses = others.logsumexp(1) - own.squeeze(1)
+        return (losses * row_weights(batch)).mean()
+
+
+class ArcFace(Loss):
+    """Cross-entropy with the own class's angle widened by a margin, in degrees (Deng et al. 2019).
+
+    Past 180 degrees - margin the own logit is cos - m sin m, which keeps it decreasing. The angle
+    itself is never taken: its gradient is infinite where a row meets its proxy.
+    """
+
+    takes_references = False
+
+    def __init__(
+        self,
+        embedding_size: int,
+        margin: float,
+        scale: float,
+        num_classes: int | None = None,
+        classes: Iterable[int] | None = None,
+    ) -> None:
+        super().__init__()
+        check_number("margin", margin, least=0)
+        check_number("scale", scale, above=0)
+        if margin >= 180:
+            raise InputError(f"The 'margin' of arcface must be below 180 degrees. Got {margin!r}.")
+        self.classes = Classes(num_classes, classes)
+        self.proxies = make_proxies(len(self.classes), embedding_size)
+        self.margin, self.scale = margin, scale
+
+    def compute(self, batch: Batch) -> Tensor:
+        target = self.classes.index(batch.finest).unsqueeze(1)
+        logits = proxy_logits(batch.embeddings, self.proxies)
+        cos = logits.gather(1, target)
+        sin = (1 - cos**2).clamp_min(torch.finfo(cos.dtype).eps).sqrt()
+        margin = math.radians(self.margin)
+        widened = cos * math.cos(margin) - sin * math.sin(margin)
+        # angle <= pi - margin, in cosines
+        own = torch.where(cos >= -math.cos(margin), widened, cos - margin * math.sin(margin))
+        losses = cross_entropy(
+            self.scale * logits.scatter(1, target, own), target.squeeze(1), reduction="none"
+        )
+        return (losses * row_weights(batch)).mean()

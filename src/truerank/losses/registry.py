@@ -1,0 +1,212 @@
+"""A loss by name, and what is known about it: labels, defaults, batch, search space, citation.
+
+`get("arcface", num_classes=100, embedding_size=512)`. Nothing here needs torch until a loss is
+built, so that a protocol or a page can read the entries anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from importlib import import_module
+from types import MappingProxyType
+from typing import Any
+
+from truerank.errors import InputError
+
+__all__ = [
+    "Choice",
+    "Entry",
+    "MinerEntry",
+    "Range",
+    "entry",
+    "get",
+    "miner",
+    "miners",
+    "names",
+    "sum_over_levels",
+    "with_miner",
+]
+
+
+@dataclass(frozen=True)
+class Range:
+    """Numbers from low to high, both included; searched in the logarithm, or in whole numbers."""
+
+    low: float
+    high: float
+    log: bool = False
+    integer: bool = False
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of these values."""
+
+    values: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What is known about a loss."""
+
+    name: str
+    title: str
+    what: str
+    formula: str
+    when: str
+    citation: str
+    build: str
+    """module:callable, within truerank.losses."""
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    kind: str = "embedding"
+    """embedding (pairs of the batch), classification (proxies), regulariser (added to another)."""
+    labels: str = "one"
+    """one label a row, or a path of labels from coarse to fine."""
+    batch: tuple[int, int] = (8, 4)
+    """Classes x samples of each in a batch, as in the paper that proposed or compared it."""
+    search: Mapping[str, Range | Choice] = field(default_factory=dict)
+    own_lr: Range | None = None
+    """Where to search the learning rate of its own parameters; None if it has none."""
+    needs: tuple[str, ...] = ()
+    """Parameters without a default; classes=, the labels themselves, may replace num_classes."""
+    needs_nothing_if: Mapping[str, Any] = field(default_factory=dict)
+    """Parameters with which it learns no vectors, so that nothing is needed."""
+    takes_references: bool = True
+    normalizes: bool = True
+    """Whether the length of an embedding is without effect."""
+    source: str = "truerank"
+
+    def __post_init__(self) -> None:
+        for name in ("defaults", "search", "needs_nothing_if"):
+            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
+
+    @property
+    def has_parameters(self) -> bool:
+        """Whether it learns parameters of its own, which need an optimiser too."""
+        return self.own_lr is not None
+
+
+@dataclass(frozen=True)
+class MinerEntry:
+    """What is known about a miner."""
+
+    name: str
+    what: str
+    citation: str
+    build: str
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    search: Mapping[str, Range | Choice] = field(default_factory=dict)
+
+
+def names() -> list[str]:
+    """The names of all losses."""
+    return list(_catalogue().LOSSES)
+
+
+def entry(name: str) -> Entry:
+    """What is known about a loss; case, spaces and hyphens do not matter."""
+    catalogue = _catalogue()
+    key = _canonical(name)
+    key = catalogue.ALIASES.get(key, key)
+    if key not in catalogue.LOSSES:
+        raise InputError(_unknown("loss", name, [*catalogue.LOSSES, *catalogue.ALIASES]))
+    found: Entry = catalogue.LOSSES[key]
+    return found
+
+
+def get(name: str, **parameters: Any) -> Any:
+    """Build a loss: a torch module with the call form of pytorch-metric-learning's.
+
+    Parameters
+    ----------
+    name : str
+        One of `names()`; other spellings of the papers ("ProxyNCA++", "TCM'") are understood.
+    **parameters
+        Those of `entry(name).defaults` that shall differ, and `entry(name).needs`: num_classes and
+        embedding_size for a loss with proxies (classes=[...] where labels are not 0 to C - 1).
+
+    Examples
+    --------
+    >>> import torch
+    >>> from truerank import losses
+    >>> loss = losses.get("smooth_ap") + 0.5 * losses.get("tcm")
+    >>> embeddings = torch.eye(4, requires_grad=True)
+    >>> value = loss(embeddings, torch.tensor([7, -1, 7, -1]))
+    >>> value.backward()
+    >>> round(value.item(), 4)
+    0.95
+    """
+    known = entry(name)
+    allowed = {*known.defaults, *known.needs}
+    if "num_classes" in allowed:
+        allowed.add("classes")
+    for parameter in parameters:
+        if parameter not in allowed:
+            raise InputError(_unknown(f"parameter of {known.name}", parameter, sorted(allowed)))
+    missing = [one for one in known.needs if one not in parameters]
+    if "classes" in parameters and "num_classes" in missing:
+        missing.remove("num_classes")
+    free = any(parameters.get(key) == value for key, value in known.needs_nothing_if.items())
+    if missing and not free:
+        raise InputError(
+            f"{known.name} needs {' and '.join(f'{one}=' for one in missing)}, "
+            "because it learns a vector for each class."
+        )
+    return _build(known.build, {**known.defaults, **parameters})
+
+
+def miners() -> list[str]:
+    """The names of all miners."""
+    return list(_catalogue().MINERS)
+
+
+def miner(name: str, **parameters: Any) -> Any:
+    """Build a miner: miner(embeddings, labels, ref_emb=None, ref_labels=None) gives indices."""
+    catalogue = _catalogue()
+    key = _canonical(name)
+    if key not in catalogue.MINERS:
+        raise InputError(_unknown("miner", name, list(catalogue.MINERS)))
+    known: MinerEntry = catalogue.MINERS[key]
+    for parameter in parameters:
+        if parameter not in known.defaults:
+            raise InputError(
+                _unknown(f"parameter of {known.name}", parameter, sorted(known.defaults))
+            )
+    return _build(known.build, {**known.defaults, **parameters})
+
+
+def sum_over_levels(loss: Any) -> Any:
+    """The same binary loss at every level of (N, L) labels, summed; or one loss for each level."""
+    return _build("composition:SumOverLevels", {"loss": loss})
+
+
+def with_miner(loss: Any, miner: Any) -> Any:
+    """A loss over what the miner chooses in each batch."""
+    return _build("composition:Mined", {"loss": loss, "miner": miner})
+
+
+def _build(target: str, parameters: Mapping[str, Any]) -> Any:
+    module, _, name = target.partition(":")
+    try:
+        import torch  # noqa: F401
+    except ImportError as error:
+        raise ImportError("truerank.losses needs torch: pip install 'truerank[torch]'") from error
+    return getattr(import_module(f"truerank.losses.{module}"), name)(**parameters)
+
+
+def _catalogue() -> Any:
+    return import_module("truerank.losses.catalogue")
+
+
+def _canonical(name: Any) -> str:
+    if not isinstance(name, str):
+        raise InputError(f"a loss or miner is named by a string. Got {name!r} instead.")
+    return name.strip().lower().replace("-", "_").replace(" ", "_")
+
+
+def _unknown(what: str, name: str, known: list[str]) -> str:
+    near = get_close_matches(str(name).lower(), known, 1, 0.5)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    return f"{name!r} is no {what}.{hint} Known are {', '.join(known)}."

@@ -1,0 +1,94 @@
+"""Losses over positive pairs and all their negatives: angular, lifted structure, tuplet margin.
+
+In: a Batch with one label a row. Out: the mean over the positive pairs; 0, with a graph, if there
+is none. Each positive pair takes a row of the similarity matrix, never a matrix of its own.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize, softplus
+
+from truerank.errors import InputError
+from truerank.losses.base import Batch, Loss, check_number
+from truerank.losses.pairs import cosine, logsumexp, same_label
+
+__all__ = ["Angular", "LiftedStructure", "TupletMargin"]
+
+
+class Angular(Loss):
+    """An upper bound of the angle at each negative (Wang et al. 2017); alpha in degrees."""
+
+    def __init__(self, alpha: float) -> None:
+        super().__init__()
+        check_number("alpha", alpha, above=0)
+        if alpha >= 90:
+            raise InputError(f"The 'alpha' parameter of angular must be below 90. Got {alpha!r}.")
+        self.alpha = alpha
+
+    def compute(self, batch: Batch) -> Tensor:
+        scores, level = cosine(batch), same_label(batch)
+        references = normalize(batch.references, dim=1)
+        among_references = references @ references.T
+        anchor, positive = (level > 0).nonzero(as_tuple=True)
+        tangent = math.tan(math.radians(self.alpha)) ** 2
+        to_negatives = scores[anchor] + among_references[positive]
+        together = scores[anchor, positive].unsqueeze(1)
+        exponent = 4 * tangent * to_negatives - 2 * (1 + tangent) * together
+        return _mean(softplus(logsumexp(exponent, level[anchor] == 0)), scores)
+
+
+class LiftedStructure(Loss):
+    """Both ends of a positive pair against all their negatives (Oh Song et al. 2016).
+
+    With references the negatives of the positive, which is one of them, are the batch's rows.
+    """
+
+    def __init__(self, positive_margin: float, negative_margin: float) -> None:
+        super().__init__()
+        check_number("positive_margin", positive_margin)
+        check_number("negative_margin", negative_margin)
+        self.positive_margin, self.negative_margin = positive_margin, negative_margin
+
+    def compute(self, batch: Batch) -> Tensor:
+        rows, references = normalize(batch.embeddings), normalize(batch.references)
+        distance, level = torch.cdist(rows, references), same_label(batch)
+        near = self.negative_margin - distance
+        of_anchor, of_positive = logsumexp(near, level == 0), logsumexp(near.T, (level == 0).T)
+        anchor, positive = (level > 0).nonzero(as_tuple=True)
+        some = of_anchor[anchor].isfinite() | of_positive[positive].isfinite()
+        anchor, positive = anchor[some], positive[some]
+        negatives = torch.logaddexp(of_anchor[anchor], of_positive[positive])
+        excess = negatives + distance[anchor, positive] - self.positive_margin
+        return _mean(excess.relu() ** 2, distance) / 2
+
+
+class TupletMargin(Loss):
+    """log(1 + sum over negatives), with slack for the positive's angle (Yu & Tao 2019).
+
+    The margin, in degrees, makes hard positives pull less.
+    """
+
+    def __init__(self, margin: float, scale: float) -> None:
+        super().__init__()
+        check_number("margin", margin, least=0)
+        check_number("scale", scale, above=0)
+        self.margin, self.scale = margin, scale
+
+    def compute(self, batch: Batch) -> Tensor:
+        scores, level = cosine(batch), same_label(batch)
+        negatives = logsumexp(self.scale * scores, level == 0)
+        anchor, positive = (level > 0).nonzero(as_tuple=True)
+        cos = scores[anchor, positive]
+        # cos(angle - margin) without the angle, whose gradient is infinite where two rows agree.
+        sin = (1 - cos**2).clamp_min(torch.finfo(cos.dtype).eps).sqrt()
+        margin = math.radians(self.margin)
+        slack = cos * math.cos(margin) + sin * math.sin(margin)
+        return _mean(softplus(negatives[anchor] - self.scale * slack), scores)
+
+
+def _mean(losses: Tensor, scores: Tensor) -> Tensor:
+    return losses.sum() / max(len(losses), 1) + 0.0 * scores.sum()

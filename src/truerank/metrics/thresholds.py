@@ -1,0 +1,53 @@
+"""The one rule for the threshold at a FAR target, and the scores that threshold metrics return."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from truerank.metrics.registry import Metric
+from truerank.result import Score
+
+__all__ = ["allowed", "certain", "rate", "undefined", "unresolved"]
+
+NO_IMPOSTORS = "not defined: every query has a mate"
+
+
+def rate(metric: Metric, key: str) -> Fraction:
+    """An option's value as the rational number its decimal text stands for."""
+    text = metric.option(key)
+    assert text is not None
+    return Fraction(text)
+
+
+def allowed(target: Fraction, impostors: int) -> int:
+    """r = floor(f N): how many of N impostors may be accepted at a FAR of f."""
+    return math.floor(target * impostors)
+
+
+def unresolved(target: Fraction, impostors: int) -> str | None:
+    """Why a FAR target cannot be told from zero with so few impostors, None if it can."""
+    if target == 0 or target * impostors >= 1:
+        return None
+    return (
+        f"not defined: {impostors:,} impostors cannot resolve a FAR of {float(target):g}; "
+        f"the smallest that they can is {1 / impostors:.3g}"
+    )
+
+
+def undefined(metric: Metric, reason: str, n: int = 0) -> Score:
+    """A score that does not exist."""
+    nan = float("nan")
+    return Score(str(metric), nan, nan, nan, nan, n=n, reason=reason)
+
+
+def certain(
+    metric: Metric,
+    value: float,
+    n: int,
+    *,
+    threshold: float | None = None,
+    bracket: tuple[float, float] | None = None,
+) -> Score:
+    """A score that ties leave no doubt about."""
+    return Score(str(metric), value, value, value, value, n=n, threshold=threshold, bracket=bracket)

@@ -1,0 +1,315 @@
+"""Verification (1:1): every pair that may meet is a trial, a positive one if it is relevant.
+
+FAR(tau) is the share of negatives with d <= tau (also called FMR), FRR(tau) the share of positives
+with d > tau (FNMR). Pairs tied in distance are accepted or rejected together, so nothing here is
+ambiguous.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from truerank.metrics.registry import Definition, Metric, entry, register
+from truerank.metrics.thresholds import allowed, certain, rate, undefined, unresolved
+from truerank.result import Score
+
+if TYPE_CHECKING:
+    from truerank.evidence import Evidence
+    from truerank.evidence.pooled import Pooled
+
+__all__ = ["area", "equal_error", "threshold_at_far"]
+
+Integers = npt.NDArray[np.int64]
+
+
+def _pool(evidence: Evidence) -> tuple[Pooled, int, int] | str:
+    """The pool, with its numbers of positives and negatives as a user counts them."""
+    pool = evidence.pooled
+    assert pool is not None
+    if not pool.genuine:
+        return "not defined: no query has a mate in the gallery"
+    if not pool.impostors:
+        return "not defined: there are no pairs of different classes"
+    # In leave-one-out both orders of a pair are met (but for lopsided masks): they are one trial.
+    times = 2 if evidence.task.leave_one_out else 1
+    return pool, -(-pool.genuine // times), -(-pool.impostors // times)
+
+
+def threshold_at_far(pool: Pooled, target: Fraction) -> tuple[float, float | None]:
+    """d*, below which a pair is accepted, and the largest observed distance below it.
+
+    With every pair met twice, floor(2 f N)/2 rounded down is floor(f N): the same d*.
+    """
+    limit = pool.impostor(allowed(target, pool.impostors) + 1)
+    return limit, pool.observed_below(limit)
+
+
+def _auc(evidence: Evidence, metric: Metric) -> Score:
+    found = _pool(evidence)
+    if isinstance(found, str):
+        return undefined(metric, found)
+    pool, genuine, impostors = found
+    low, high = area(pool)
+    return certain(
+        metric,
+        low if low == high else (low + high) / 2,
+        genuine + impostors,
+        bracket=None if low == high else (low, high),
+    )
+
+
+def area(pool: Pooled) -> tuple[float, float]:
+    """Bounds of P(positive nearer than negative) + P(tie)/2; equal unless cuts were thinned."""
+    true, false = pool.true_accepts, pool.false_accepts
+    step = np.diff(true, prepend=0)
+    before = np.concatenate([[0], false[:-1]])
+    beaten = _dot(step, before + false)
+    unsure = (step > 0) & ~pool.single
+    open_ = _dot(step[unsure], (false - before)[unsure])
+    total = 2 * pool.genuine * pool.impostors
+    low, high = (
+        (total - beaten - open_) / total,
+        (total - beaten + open_) / total,
+    )
+    return low, high
+
+
+def _dot(left: Integers, right: Integers) -> int:
+    """The sum of products, without overflow."""
+    high, low = np.divmod(right, 1 << 24)
+    return (int((left * high).sum()) << 24) + int((left * low).sum())
+
+
+def _eer(evidence: Evidence, metric: Metric) -> Score:
+    found = _pool(evidence)
+    if isinstance(found, str):
+        return undefined(metric, found)
+    pool, genuine, impostors = found
+    value, threshold = equal_error(pool)
+    return certain(metric, value, genuine + impostors, threshold=evidence.in_unit(threshold))
+
+
+def equal_error(pool: Pooled) -> tuple[float, float]:
+    """Where FAR meets FRR, by linear interpolation between the two operating points around it."""
+
+    def state(index: int) -> tuple[int, int]:
+        """Positives and negatives accepted at a cut."""
+        if index < 0:
+            return 0, 0
+        if index == len(pool.cuts):
+            return pool.genuine, pool.impostors
+        return int(pool.true_accepts[index]), int(pool.false_accepts[index])
+
+    def crossed(accepted: tuple[int, int]) -> bool:
+        """FAR >= FRR, in integers."""
+        true, false = accepted
+        return false * pool.genuine + true * pool.impostors >= pool.genuine * pool.impostors
+
+    index = bisect_left(range(len(pool.cuts)), True, key=lambda i: crossed(state(i)))
+    before, after = state(index - 1), state(index)
+    if before[0] == after[0]:  # only negatives lie between: FRR stands still and FAR passes it
+        miss = Fraction(pool.genuine - before[0], pool.genuine)
+        rank = math.ceil(miss * pool.impostors)
+        return miss.numerator / miss.denominator, pool.impostor(max(rank, 1))
+    if pool.single[index]:
+        return _meeting(pool, before, after), float(pool.cuts.at[index])
+    base = before
+    for distance, true, false in pool.steps(index):
+        after = (base[0] + true, base[1] + false)
+        if crossed(after):
+            return _meeting(pool, before, after), distance
+        before = after
+    raise AssertionError("FAR and FRR cross between these cuts")
+
+
+def _meeting(pool: Pooled, before: tuple[int, int], after: tuple[int, int]) -> float:
+    """The rate at which the lines of FAR and FRR between two operating points meet."""
+    gaps = []
+    for true, false in (before, after):
+        miss = Fraction(pool.genuine - true, pool.genuine)
+        gaps.append((miss - Fraction(false, pool.impostors), miss))
+    (first, miss), (second, later) = gaps
+    value = miss + first / (first - second) * (later - miss)
+    return value.numerator / value.denominator
+
+
+def _min_dcf(evidence: Evidence, metric: Metric) -> Score:
+    found = _pool(evidence)
+    if isinstance(found, str):
+        return undefined(metric, found)
+    pool, genuine, impostors = found
+    defaults = entry("min_dcf").defaults
+    prior, miss, false_accept = (
+        float(metric.option(key) or defaults[key]) for key in ("p", "miss", "fa")
+    )
+    reject_all, accept_all = miss * prior, false_accept * (1 - prior)
+    missed = 1 - pool.true_accepts / pool.genuine
+    false = pool.false_accepts / pool.impostors
+    costs = reject_all * missed + accept_all * false
+    # Accepting up to a positive distance, or nothing, is best: more lets negatives in alone.
+    steps = np.flatnonzero(np.diff(pool.true_accepts, prepend=0))
+    best = int(steps[np.argmin(costs[steps])])
+    least = min(float(costs[best]), reject_all)
+    threshold = float(pool.cuts.at[best]) if costs[best] == least else None
+    loose = steps[~pool.single[steps]]
+    before = np.concatenate([[0.0], false])[loose]
+    bound = min([least, *(reject_all * missed[loose] + accept_all * before)])
+    scale = min(reject_all, accept_all)
+    return certain(
+        metric,
+        least / scale,
+        genuine + impostors,
+        threshold=evidence.in_unit(threshold),
+        bracket=None if bound == least else (bound / scale, least / scale),
+    )
+
+
+def _tar(evidence: Evidence, metric: Metric) -> Score:
+    found = _pool(evidence)
+    if isinstance(found, str):
+        return undefined(metric, found)
+    pool, genuine, impostors = found
+    ours = pool.positives.ascending
+    if metric.option("tau") is not None:
+        tau = rate(metric, "tau")
+        accepted = int(np.searchsorted(ours, evidence.cut(tau), side="right"))
+        return certain(metric, accepted / pool.genuine, genuine, threshold=float(tau))
+    target = rate(metric, "far")
+    reason = unresolved(target, impostors)
+    if reason is not None:
+        return undefined(metric, reason)
+    limit, threshold = threshold_at_far(pool, target)
+    accepted = int(np.searchsorted(ours, limit, side="left"))
+    return certain(metric, accepted / pool.genuine, genuine, threshold=evidence.in_unit(threshold))
+
+
+def _threshold(evidence: Evidence, metric: Metric) -> Score:
+    found = _pool(evidence)
+    if isinstance(found, str):
+        return undefined(metric, found)
+    pool, _, impostors = found
+    target = rate(metric, "far")
+    reason = unresolved(target, impostors)
+    if reason is not None:
+        return undefined(metric, reason)
+    threshold = evidence.in_unit(threshold_at_far(pool, target)[1])
+    if threshold is None:
+        return undefined(metric, "not defined: no pair is nearer than the nearest negative one")
+    return certain(metric, threshold, impostors, threshold=threshold)
+
+
+def _fmr(evidence: Evidence, metric: Metric) -> Score:
+    found = _pool(evidence)
+    if isinstance(found, str):
+        return undefined(metric, found)
+    pool, _, impostors = found
+    tau = rate(metric, "tau")
+    accepted = int(pool.up_to(np.array([evidence.cut(tau)]))[0])
+    return certain(metric, accepted / pool.impostors, impostors, threshold=float(tau))
+
+
+def _fnmr(evidence: Evidence, metric: Metric) -> Score:
+    found = _pool(evidence)
+    if isinstance(found, str):
+        return undefined(metric, found)
+    pool, genuine, _ = found
+    tau = rate(metric, "tau")
+    missed = pool.genuine - int(pool.positives.up_to(np.array([evidence.cut(tau)]))[0])
+    return certain(metric, missed / pool.genuine, genuine, threshold=float(tau))
+
+
+_ISO = "ISO/IEC 19795-1:2021, Biometric performance testing and reporting"
+_FAWCETT = "Fawcett, An introduction to ROC analysis, Pattern Recognition Letters 2006"
+_NIST = "NIST Speaker Recognition Evaluation plan, 2016"
+
+for _definition in (
+    Definition(
+        "auc",
+        "area under the ROC curve",
+        "probability that a positive pair is nearer than a negative one; a tie counts one half",
+        _FAWCETT,
+        measure=_auc,
+        family="verification",
+        examples=("auc",),
+    ),
+    Definition(
+        "eer",
+        "equal error rate",
+        "the rate at which FAR and FRR are equal, interpolated between two operating points",
+        _ISO,
+        measure=_eer,
+        higher_is_better=False,
+        family="verification",
+        examples=("eer",),
+    ),
+    Definition(
+        "min_dcf",
+        "minimum detection cost",
+        "least miss p FRR + fa (1 - p) FAR over all thresholds, divided by the cost of the better "
+        "of accepting or rejecting everything",
+        _NIST,
+        measure=_min_dcf,
+        options={"p": "inner", "miss": "positive", "fa": "positive"},
+        defaults={"p": "0.01", "miss": "1", "fa": "1"},
+        higher_is_better=False,
+        family="verification",
+        examples=("min_dcf", "min_dcf@p=0.05", "min_dcf@fa=2,miss=10,p=0.5"),
+    ),
+    Definition(
+        "tar",
+        "true accept rate",
+        "share of positive pairs accepted, at the threshold tau or at the one where a share `far` "
+        "of the negative pairs is accepted",
+        _ISO,
+        measure=_tar,
+        options={"far": "rate", "tau": "threshold"},
+        one_of=("far", "tau"),
+        family="verification",
+        examples=("tar@far=0.01", "tar@far=0.001", "tar@tau=0.5"),
+    ),
+    Definition(
+        "threshold",
+        "threshold at a FAR",
+        "the largest observed distance at which no more than a share `far` of the negative pairs "
+        "is accepted",
+        _ISO,
+        measure=_threshold,
+        options={"far": "rate"},
+        one_of=("far",),
+        unit="distance",
+        range=(-math.inf, math.inf),
+        family="verification",
+        examples=("threshold@far=0.01",),
+    ),
+    Definition(
+        "fmr",
+        "false match rate",
+        "share of negative pairs accepted at the threshold tau",
+        _ISO,
+        measure=_fmr,
+        options={"tau": "threshold"},
+        one_of=("tau",),
+        higher_is_better=False,
+        family="verification",
+        examples=("fmr@tau=0.5",),
+    ),
+    Definition(
+        "fnmr",
+        "false non-match rate",
+        "share of positive pairs rejected at the threshold tau",
+        _ISO,
+        measure=_fnmr,
+        options={"tau": "threshold"},
+        one_of=("tau",),
+        higher_is_better=False,
+        family="verification",
+        examples=("fnmr@tau=0.5",),
+    ),
+):
+    register(_definition)

@@ -1,0 +1,107 @@
+"""Single precision: float32 products of grid rows, and how far they can stray from the truth.
+
+In comes a squared distance between unit rows on a grid; out come float32 rows, and for an exact
+distance the interval of scores that leaves open on which side of it an item lies. Whatever falls
+outside is decided without any float64 arithmetic.
+"""
+
+from __future__ import annotations
+
+import math
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from truerank.storage import fits
+
+__all__ = ["SinglePrecision"]
+
+Singles = npt.NDArray[np.float32]
+Integers = npt.NDArray[np.int64]
+
+ROUNDOFF = 2.0**-24
+MOST_DIMENSIONS = 1 << 18
+"""Beyond this many terms the bound would leave hardly anything certain."""
+KEPT_BYTES = 1 << 27
+"""Rows of up to 128 MB are kept in float32 as well."""
+
+
+class SinglePrecision:
+    """Scores X.Y of integer rows in float32, and which of them decide a comparison of distances.
+
+    Why the interval is wide enough: converting an integer to float32 and each multiplication and
+    addition changes a value by a factor between 1 - u and 1 + u, u = 2^-24; in any order of
+    summation, fused or not, a term passes 2 conversions and at most d such operations, so the
+    product is off by at most gamma_{d+2} sum|X_i Y_i| <= gamma_{d+2} |X| |Y|, gamma_n = nu/(1 - nu)
+    (nothing underflows: all values are integers or larger). And D = n_q + n_g - 2 X.Y < D_p means
+    X.Y > (n_q + n_g - D_p)/2, of which all is known exactly but n_g, which lies between the
+    smallest and the largest square of the gallery.
+
+    A row without a direction is at D = `apart` from everything and has score 0; with its square
+    taken as apart/2 it fits the same inequality up to the largest |n - apart/2| / 2.
+    """
+
+    def __init__(
+        self,
+        left: Any,
+        right: Any,
+        left_square: Integers,
+        right_square: Integers,
+        apart: float,
+    ) -> None:
+        self._left, self._right = left, right
+        self._lock = Lock()
+        self._kept: Singles | None = None
+        self._keeps = right.integers.nbytes <= KEPT_BYTES and fits(right.integers.nbytes)
+        middle = int(apart) // 2
+        squares = [left_square, right_square]
+        zeros = [left.zero, right.zero]
+        slack = 0
+        if any(zero.any() for zero in zeros):
+            squares = [
+                np.where(zero, middle, square) for zero, square in zip(zeros, squares, strict=True)
+            ]
+            slack = max(int(np.abs(square - middle).max()) for square in squares)
+        self._query_square = squares[0]
+        self._smallest, self._largest = int(squares[1].min()), int(squares[1].max())
+        self.dimension = left.integers.shape[1]
+        terms = self.dimension + 2
+        gamma = terms * ROUNDOFF / (1 - terms * ROUNDOFF)
+        self._factor = gamma * math.sqrt(self._largest) * (1 + 2.0**-40)
+        self._slack = slack / 2 + 2  # the 2 covers every rounding of the float64 sums below
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether the queries are the gallery."""
+        return self._left is self._right
+
+    def queries(self, rows: Integers) -> Singles:
+        """Rows of the queries."""
+        singles: Singles = self._left.integers[rows].astype(np.float32)
+        return singles
+
+    def items(self, start: int, stop: int, out: Singles) -> Singles:
+        """Rows of the gallery, in `out` or, where it is small enough, from a copy of all."""
+        integers = self._right.integers
+        if not self._keeps:
+            np.copyto(out[: stop - start], integers[start:stop])
+            return out[: stop - start]
+        with self._lock:
+            if self._kept is None:
+                self._kept = integers.astype(np.float32)
+        return self._kept[start:stop]
+
+    def intervals(
+        self, query: Integers, distance: npt.NDArray[np.float64]
+    ) -> tuple[Singles, Singles]:
+        """For each distance from a query: scores above `high` are nearer, below `low` farther."""
+        square = self._query_square[query]
+        reach = self._factor * np.sqrt(square.astype(np.float64)) + self._slack
+        twice = square - distance.astype(np.int64)
+        low = (twice + self._smallest) / 2 - reach
+        high = (twice + self._largest) / 2 + reach
+        # A conversion moves a value by half a step at most; a whole step is outward.
+        down, up = np.float32(-np.inf), np.float32(np.inf)
+        return np.nextafter(low.astype(np.float32), down), np.nextafter(high.astype(np.float32), up)

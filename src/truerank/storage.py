@@ -1,0 +1,75 @@
+"""Room for large arrays: memory where they fit, a temporary file where they do not.
+
+A file is mapped into memory, so that the system keeps what is in use and drops the rest, and has no
+name: it vanishes with the process, however that ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from truerank.errors import InputError
+
+__all__ = ["fits", "memory", "room", "take"]
+
+Array = npt.NDArray[Any]
+SHARE = 4
+"""An array may take up this part of the memory: a quarter."""
+_CHUNK_BYTES = 1 << 24
+
+
+def memory() -> int:
+    """Bytes that this process can hope for: of the machine, its container, and its limits."""
+    found = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
+    for name in ("memory.max", "memory/memory.limit_in_bytes"):
+        with contextlib.suppress(OSError, ValueError):  # no such limit, or "max"
+            found.append(int(Path("/sys/fs/cgroup", name).read_text()))
+    with contextlib.suppress(ImportError):
+        import resource
+
+        for limit in (resource.RLIMIT_AS, resource.RLIMIT_DATA):
+            soft = resource.getrlimit(limit)[0]
+            if soft != resource.RLIM_INFINITY:
+                found.append(soft)
+    return min(found)
+
+
+def fits(size: int) -> bool:
+    """Whether an array of this many bytes should be held in memory."""
+    return SHARE * size <= memory()
+
+
+def room(shape: tuple[int, ...], dtype: npt.DTypeLike) -> Array:
+    """An array of this shape with anything in it."""
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    if fits(size):
+        return np.empty(shape, dtype)
+    folder = tempfile.gettempdir()
+    free = shutil.disk_usage(folder).free
+    if free < size:
+        raise InputError(
+            f"{size >> 20:,} MB of temporary space are needed and {folder} has {free >> 20:,} MB: "
+            "set the environment variable TMPDIR to a folder on a larger disk."
+        )
+    with tempfile.TemporaryFile(prefix="truerank-") as file:
+        return np.memmap(file, dtype, "w+", shape=shape).view(np.ndarray)
+
+
+def take(array: Array, rows: npt.NDArray[np.int64]) -> Array:
+    """array[rows], in a file where it does not fit into memory, itself if nothing moves."""
+    if np.array_equal(rows, np.arange(len(array))):
+        return array
+    taken = room((len(rows), *array.shape[1:]), array.dtype)
+    step = max(1, _CHUNK_BYTES // max(1, array[:1].nbytes))
+    for start in range(0, len(rows), step):
+        taken[start : start + step] = array[rows[start : start + step]]
+    return taken

@@ -1,0 +1,82 @@
+"""Checkpoints: written in one step, read without running any code that they might contain.
+
+`last.pt` of a run holds all that it takes to go on as if nothing had happened; `best.pt` holds the
+model of the best epoch. Both name their trunk, so that `load_embedder` needs the file alone.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from truerank.errors import InputError
+from truerank.files import atomic_path
+from truerank.training import trunks
+from truerank.training.config import Config
+from truerank.training.embedder import Embedder
+
+__all__ = ["load", "load_embedder", "save"]
+
+FORMAT = 1
+
+
+def save(path: str | os.PathLike[str], state: Mapping[str, Any]) -> None:
+    """Write a state of tensors and plain values; the file is the old or the new one, never half."""
+    with atomic_path(path) as partial, partial.open("wb") as file:
+        torch.save({"format": FORMAT, **state}, file)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def load(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Read a checkpoint onto the CPU; anything else ends in a sentence."""
+    try:
+        with open(path, "rb") as file:
+            state = torch.load(file, map_location="cpu", weights_only=True)
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror or error}.") from error
+    except MemoryError:
+        raise
+    except Exception as error:  # torch has many ways to say that a file is not its own
+        raise InputError(f"{path} is no checkpoint of truerank, or it is damaged.") from error
+    if not isinstance(state, dict) or not {"format", "config", "model"} <= set(state):
+        raise InputError(f"{path} is no checkpoint of truerank.")
+    if state["format"] != FORMAT:
+        raise InputError(
+            f"{path} was written by another version of truerank (format {state['format']}, "
+            f"this version reads {FORMAT})."
+        )
+    return state
+
+
+def load_embedder(
+    path: str | os.PathLike[str], *, trunk: Callable[[], nn.Module] | None = None
+) -> tuple[Embedder, Config]:
+    """The trained model, ready for evaluation, and the configuration that it was trained with.
+
+    Parameters
+    ----------
+    path : path
+        `best.pt` or `last.pt` of a run.
+    trunk : callable, optional
+        What made the trunk, if it was no trunk with a name.
+    """
+    state = load(path)
+    config = Config.of(state["config"], f"the configuration in {os.fspath(path)}")
+    if trunk is None and state["custom_trunk"]:
+        raise InputError(f"{path} was trained with a trunk of your own; pass trunk= to load it.")
+    built = trunks.get(
+        config.model.trunk if trunk is None else trunk,
+        pretrained=False,
+        size=config.augmentation.crop,
+    )
+    model = Embedder(built, config.model.dimensions)
+    try:
+        model.load_state_dict(state["model"])
+    except RuntimeError as error:
+        raise InputError(f"the weights in {path} do not fit the trunk that was given.") from error
+    return model.eval(), config

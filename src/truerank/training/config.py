@@ -1,0 +1,323 @@
+"""The configuration of a run: what a YAML file may say, with defaults, and errors by field.
+
+Defaults are the protocol of "A Metric Learning Reality Check": batches of 32, epochs of 100
+iterations, RMSprop at a constant rate, crops of 227 out of 256, 128 dimensions.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, get_args
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from truerank.errors import InputError
+from truerank.metrics import registry
+from truerank.training.augmentation import Augmentation
+
+__all__ = [
+    "Config",
+    "LossConfig",
+    "OptimiserConfig",
+    "SamplerConfig",
+    "ScheduleConfig",
+    "apply_settings",
+    "read_config",
+]
+
+
+class Section(BaseModel):
+    """Fields that are not known are refused: a misspelt one must not be ignored."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class DataConfig(Section):
+    """Which images, and which of the training classes are kept for validation."""
+
+    name: str
+    root: str | None = None
+    train: str = "train"
+    folds: int = Field(default=4, ge=2)
+    fold: int | None = Field(default=0, ge=0)
+
+    @model_validator(mode="after")
+    def _fold_exists(self) -> DataConfig:
+        if self.fold is not None and self.fold >= self.folds:
+            raise ValueError(f"fold must be less than folds = {self.folds}")
+        return self
+
+
+class ModelConfig(Section):
+    """The trunk and its embedder."""
+
+    trunk: str = "efficientnet_lite0"
+    pretrained: bool = True
+    dimensions: int = Field(default=128, ge=1)
+    freeze_batchnorm: bool | None = None
+
+
+class AugmentationConfig(Section):
+    """Crops in pixels; see truerank.training.augmentation."""
+
+    resize: int = Field(default=256, ge=1)
+    crop: int = Field(default=227, ge=1)
+    scale: tuple[float, float] = (0.16, 1.0)
+    ratio: tuple[float, float] = (3 / 4, 4 / 3)
+    flip: float = Field(default=0.5, ge=0, le=1)
+
+    @model_validator(mode="after")
+    def _ranges(self) -> AugmentationConfig:
+        if self.crop > self.resize:
+            raise ValueError(f"crop must be at most resize = {self.resize}")
+        if not 0 < self.scale[0] <= self.scale[1] <= 1:
+            raise ValueError("scale must be two shares of the area, 0 < low <= high <= 1")
+        if not 0 < self.ratio[0] <= self.ratio[1]:
+            raise ValueError("ratio must be two positive numbers, low <= high")
+        return self
+
+    def build(self) -> Augmentation:
+        """The augmentation that the fields describe."""
+        return Augmentation(self.resize, self.crop, self.scale, self.ratio, self.flip)
+
+
+class SamplerConfig(Section):
+    """Batches of `classes` x `samples` images; the hierarchical kind has `nodes` and `level`."""
+
+    kind: Literal["classes", "hierarchical"] = "classes"
+    classes: int = Field(default=8, ge=1)
+    samples: int = Field(default=4, ge=1)
+    few: Literal["repeat", "drop"] = "repeat"
+    nodes: int = Field(default=2, ge=1)
+    level: int = Field(default=1, ge=1)
+
+
+class PartConfig(Section):
+    """A loss that is added to another one, weighted."""
+
+    name: str
+    weight: float = 1.0
+    parameters: dict[str, Any] = {}
+
+
+class LossConfig(Section):
+    """A loss by name; what is added to it; what chooses its pairs; whether every level has it."""
+
+    name: str
+    parameters: dict[str, Any] = {}
+    plus: list[PartConfig] = []
+    miner: str | None = None
+    miner_parameters: dict[str, Any] = {}
+    every_level: bool = False
+
+
+class OptimiserConfig(Section):
+    """For the model, or for the loss's own parameters."""
+
+    name: Literal["rmsprop", "sgd", "adam", "adamw"] = "rmsprop"
+    lr: float = Field(default=1e-6, gt=0)
+    weight_decay: float = Field(default=1e-4, ge=0)
+    momentum: float = Field(default=0.9, ge=0, lt=1)
+
+
+class LossOptimiserConfig(OptimiserConfig):
+    """For the loss's own parameters, such as class weights, which start from nothing."""
+
+    lr: float = Field(default=1e-2, gt=0)
+    weight_decay: float = Field(default=0.0, ge=0)
+    momentum: float = Field(default=0.0, ge=0, lt=1)
+
+
+class ScheduleConfig(Section):
+    """How the learning rates change: linearly up over `warmup` iterations, then by `name`."""
+
+    name: Literal["constant", "cosine"] = "constant"
+    warmup: int = Field(default=0, ge=0)
+
+
+class TrainingConfig(Section):
+    """How long, by which metric, and with what arithmetic."""
+
+    epochs: int = Field(default=100, ge=1)
+    iterations: int = Field(default=100, ge=1)
+    patience: int | None = Field(default=10, ge=1)
+    metric: str = "map@r"
+    seed: int = Field(default=0, ge=0, lt=2**32)
+    device: str = "auto"
+    precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    deterministic: bool = True
+    pipeline: Literal["auto", "resident", "decoded"] = "auto"
+    workers: int | None = Field(default=None, ge=1)
+
+    @model_validator(mode="after")
+    def _known(self) -> TrainingConfig:
+        registry.parse_all([self.metric])
+        return self
+
+
+class EvaluationConfig(Section):
+    """What the trained model is scored by at the end."""
+
+    metrics: list[str] | str | None = None
+    batch: int = Field(default=256, ge=1)
+
+    @model_validator(mode="after")
+    def _known(self) -> EvaluationConfig:
+        if self.metrics is not None and self.metrics != "all":
+            registry.parse_all(self.metrics)
+        return self
+
+
+class Config(Section):
+    """One run.
+
+    Examples
+    --------
+    >>> from truerank.training import Config
+    >>> config = Config(data={"name": "quickdraw"}, loss={"name": "contrastive"})
+    >>> config.sampler.classes, config.training.iterations
+    (8, 100)
+    """
+
+    data: DataConfig
+    model: ModelConfig = ModelConfig()
+    augmentation: AugmentationConfig = AugmentationConfig()
+    sampler: SamplerConfig = SamplerConfig()
+    loss: LossConfig
+    optimiser: OptimiserConfig = OptimiserConfig()
+    loss_optimiser: LossOptimiserConfig = LossOptimiserConfig()
+    schedule: ScheduleConfig = ScheduleConfig()
+    training: TrainingConfig = TrainingConfig()
+    evaluation: EvaluationConfig = EvaluationConfig()
+
+    @model_validator(mode="after")
+    def _warm_up_ends(self) -> Config:
+        total = self.training.epochs * self.training.iterations
+        if self.schedule.warmup >= total:
+            raise ValueError(f"schedule.warmup must be less than the {total} iterations of the run")
+        return self
+
+    @classmethod
+    def of(cls, given: Config | Mapping[str, Any], source: str = "the configuration") -> Config:
+        """A configuration from a mapping; what is wrong with it is said in one sentence."""
+        if isinstance(given, Config):
+            return given
+        if not isinstance(given, Mapping):
+            raise InputError(
+                f"{source} must be a mapping with the sections {', '.join(cls.model_fields)}. "
+                f"Got {type(given).__name__} instead."
+            )
+        try:
+            return cls.model_validate(dict(given))
+        except ValidationError as error:
+            raise InputError(_sentence(error, source)) from error
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every field with its value, as YAML and JSON can hold them."""
+        return self.model_dump(mode="json")
+
+    def to_yaml(self) -> str:
+        """The resolved configuration as text."""
+        return str(yaml.safe_dump(self.to_dict(), sort_keys=False))
+
+
+def read_config(path: str | os.PathLike[str], settings: Iterable[str] = ()) -> Config:
+    """Read a YAML file, with `settings` such as "training.seed=1" on top."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            given = yaml.load(file, _Loader)
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise InputError(f"cannot read {path}: {reason}.") from error
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f", line {mark.line + 1}" if mark is not None else ""
+        problem = getattr(error, "problem", None) or "it cannot be parsed"
+        raise InputError(f"{path} is not valid YAML{where}: {problem}.") from error
+    return Config.of(apply_settings(given, settings), os.fspath(path))
+
+
+def apply_settings(given: Any, settings: Iterable[str]) -> Any:
+    """Lay "section.field=value" over a mapping; the value is read as YAML reads it."""
+    settings = list(settings)
+    if not settings:
+        return given
+    changed = _copy(given or {})
+    for setting in settings:
+        name, equals, text = setting.partition("=")
+        keys = name.strip().split(".")
+        if not equals or not all(keys):
+            raise InputError(f"a setting is section.field=value. Got {setting!r} instead.")
+        try:
+            value = yaml.load(text, _Loader)
+        except yaml.YAMLError as error:
+            raise InputError(f"the value of the setting {setting!r} is not valid YAML.") from error
+        place = changed
+        for key in keys[:-1]:
+            if not isinstance(place, dict) or not isinstance(place.setdefault(key, {}), dict):
+                raise InputError(f"the setting {setting!r} goes below {key!r}, which is a value.")
+            place = place[key]
+        place[keys[-1]] = value
+    return changed
+
+
+def _copy(value: Any) -> Any:
+    return {key: _copy(inner) for key, inner in value.items()} if isinstance(value, dict) else value
+
+
+# YAML 1.1 takes 1e-6 for text, for want of a dot; here it is the number that it looks like.
+_Loader: Any = type("_Loader", (yaml.SafeLoader,), {})
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+[eE][-+]?[0-9]+$"), list("-+0123456789")
+)
+
+
+_KINDS = {
+    "bool": "true or false",
+    "dict": "a mapping",
+    "float": "a number",
+    "int": "an int",
+    "list": "a list",
+    "model": "a mapping",
+    "string": "text",
+    "tuple": "a list",
+}
+
+
+def _sentence(error: ValidationError, source: str) -> str:
+    """The first thing that is wrong, with the field's name and what came."""
+    first = error.errors(include_url=False)[0]
+    # A union reports each alternative that failed; the field is what comes before them.
+    path = [str(part) for part in first["loc"] if not re.match(r"(list\[|str$)", str(part))]
+    field, got = ".".join(path), first["input"]
+    if first["type"] == "missing":
+        return f"{source} lacks the field '{field}'."
+    if first["type"] == "extra_forbidden":
+        known = _fields_at(path[:-1])
+        close = difflib.get_close_matches(path[-1], known, n=1)
+        hint = f"did you mean '{close[0]}'?" if close else f"the fields there: {', '.join(known)}."
+        return f"{source} has a field '{field}' that is not known; {hint}"
+    if first["type"] == "value_error":
+        reason = str(first["ctx"]["error"]).rstrip(".")
+        return f"{source}: {f'the section {field}: ' if field else ''}{reason}."
+    if first["type"] in ("too_long", "too_short"):
+        wanted = first["ctx"].get("max_length", first["ctx"].get("min_length"))
+        what = f"a list of {wanted}"
+    elif first["type"].partition("_")[0] in _KINDS and first["type"] != "int_parsing_size":
+        what = _KINDS[first["type"].partition("_")[0]]
+    else:
+        what = first["msg"].removeprefix("Input should be ")
+    return f"{source}: the field '{field}' must be {what}. Got {got!r} instead."
+
+
+def _fields_at(path: list[str]) -> list[str]:
+    model: Any = Config
+    for name in path:
+        if name in model.model_fields:
+            model = model.model_fields[name].annotation
+            model = next((kind for kind in get_args(model)), model)
+    return list(model.model_fields)

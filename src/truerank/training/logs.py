@@ -1,0 +1,134 @@
+"""Where the numbers of a run go: one interface, and logs as CSV, JSON lines and TensorBoard events.
+
+The trainer calls `begin` with the records so far (none, or those of the checkpoint that it resumes
+from), `step` after each iteration, `record` after each epoch, and `close` at the end.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import IO, Any
+
+from truerank.errors import InputError
+from truerank.files import atomic_path
+
+__all__ = ["CsvLog", "JsonLinesLog", "Log", "Record", "TensorBoardLog"]
+
+Record = Mapping[str, Any]
+
+
+class Log:
+    """A callback of the trainer; override what is of interest.
+
+    A record has the keys epoch, iteration, loss, lr, images_per_second and seconds, the name of the
+    validation metric, and `best`, whether that was the best so far. Epoch 0 is the model before
+    training: it has no loss.
+    """
+
+    def begin(self, history: Sequence[Record]) -> None:
+        """Training begins, or goes on after the given records."""
+
+    def step(self, iteration: int, total: int) -> None:
+        """So many iterations of all are done; called often, so be quick."""
+
+    def record(self, values: Record) -> None:
+        """An epoch has ended."""
+
+    def close(self) -> None:
+        """Training has ended, for whatever reason."""
+
+
+class FileLog(Log):
+    """A text file that is always complete up to the last record."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = path
+        self._file: IO[str] | None = None
+
+    def begin(self, history: Sequence[Record]) -> None:
+        """Write what the checkpoint knows; what a killed run logged after it is dropped."""
+        with atomic_path(self.path) as partial:
+            partial.write_text("".join(map(self._line, history)), encoding="utf-8", newline="")
+        self._file = open(self.path, "a", encoding="utf-8", newline="")  # noqa: SIM115
+
+    def record(self, values: Record) -> None:
+        """Append one line."""
+        if self._file is not None:
+            self._file.write(self._line(values))
+            self._file.flush()
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _line(self, values: Record) -> str:
+        raise NotImplementedError
+
+
+class JsonLinesLog(FileLog):
+    """One JSON object for each epoch."""
+
+    def _line(self, values: Record) -> str:
+        return json.dumps(values) + "\n"
+
+
+class CsvLog(FileLog):
+    """One row for each epoch; the first record's keys are the header."""
+
+    def begin(self, history: Sequence[Record]) -> None:
+        """As of a file; the header is written with the first record."""
+        self._header: list[str] | None = None
+        super().begin(history)
+
+    def _line(self, values: Record) -> str:
+        lines = []
+        if self._header is None:
+            self._header = list(values)
+            lines.append(self._header)
+        lines.append([values[name] for name in self._header])
+        return "".join(_csv(line) for line in lines)
+
+
+def _csv(cells: Sequence[Any]) -> str:
+    import io
+
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerow(cells)
+    return text.getvalue()
+
+
+class TensorBoardLog(Log):
+    """The numbers of each record as scalars over the epoch."""
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError as error:
+            raise InputError(
+                "TensorBoardLog needs tensorboard: pip install tensorboard."
+            ) from error
+        self._kind: Any = SummaryWriter
+        self._folder = os.fspath(folder)
+        self._writer: Any = None
+
+    def begin(self, history: Sequence[Record]) -> None:
+        """Events after the last known epoch are marked as void."""
+        after = history[-1]["epoch"] + 1 if history else None
+        self._writer = self._kind(self._folder, purge_step=after)
+
+    def record(self, values: Record) -> None:
+        """Write the record's numbers."""
+        for name, value in values.items():
+            if isinstance(value, (int, float)) and name not in ("epoch", "best"):
+                self._writer.add_scalar(name, value, values["epoch"])
+        self._writer.flush()
+
+    def close(self) -> None:
+        """Close the event file."""
+        if self._writer is not None:
+            self._writer.close()

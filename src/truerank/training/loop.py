@@ -1,0 +1,388 @@
+"""The training loop: a configuration and data sets in, a trained embedder and its history out.
+
+Stopped at any iteration, by an end of the process or by Ctrl-C, and resumed from its checkpoint, it
+goes on to the weights of the run that was never stopped, bit for bit on a CPU.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import nn
+
+from truerank.datasets.base import Dataset
+from truerank.errors import InputError
+from truerank.evaluation import evaluate
+from truerank.training import checkpoint, devices, objective, randomness, trunks
+from truerank.training.augmentation import draw
+from truerank.training.config import Config
+from truerank.training.embedder import Embedder
+from truerank.training.embedding import embed_rows
+from truerank.training.interrupts import Interrupts
+from truerank.training.logs import Log
+from truerank.training.optimisers import make_optimiser, rate
+from truerank.training.pipeline import Pipeline, open_pipeline
+from truerank.training.sampler import ClassSampler, HierarchicalSampler, Sampler
+
+__all__ = ["DivergedError", "Trainer"]
+
+Rows = npt.NDArray[np.int64]
+
+
+class DivergedError(InputError):
+    """The loss is no longer a number; a search counts such a run as a failure."""
+
+
+class Trainer:
+    """Trains one embedder.
+
+    Parameters
+    ----------
+    config : Config or mapping
+    train : Dataset
+        Its labels are classes, or paths from coarse to fine for losses that use them.
+    validation : Dataset, optional
+        Of other classes. Without it there is no early stopping, and the last model is the best.
+    folder : path, optional
+        Where `last.pt` and `best.pt` go; without it nothing is written.
+    trunk : callable, optional
+        Makes a trunk, in place of the configuration's.
+    loss : torch module, optional
+        In place of the configuration's. One of truerank's takes labels as paths; another one, of
+        pytorch-metric-learning for example, is called as loss(embeddings, labels) with classes.
+    logs : sequence of Log
+
+    Attributes
+    ----------
+    model : Embedder
+        As trained so far.
+    history : list of dict
+        One record for each epoch.
+    best_epoch, best_value
+        Of the validation metric.
+    """
+
+    def __init__(
+        self,
+        config: Config | Mapping[str, Any],
+        train: Dataset,
+        validation: Dataset | None = None,
+        *,
+        folder: str | Path | None = None,
+        trunk: Callable[[], nn.Module] | None = None,
+        loss: nn.Module | None = None,
+        logs: Sequence[Log] = (),
+    ) -> None:
+        self.config = config = Config.of(config)
+        self.device = devices.resolve(config.training.device)
+        self.logs = list(logs)
+        self.folder = None if folder is None else Path(folder)
+        self.validation = validation
+        self._custom_trunk = trunk is not None
+        self._precision = devices.precision(config.training.precision, self.device)
+        if validation is not None:
+            _check_disjoint(train, validation)
+        self._sampler = _make_sampler(config, train)
+        codes = objective.path_codes(train.labels)
+        with randomness.lent(config.training.seed):
+            built = trunks.get(
+                config.model.trunk if trunk is None else trunk,
+                pretrained=config.model.pretrained,
+                size=config.augmentation.crop,
+            )
+            self.model = Embedder(
+                built, config.model.dimensions, freeze_batchnorm=config.model.freeze_batchnorm
+            ).to(self.device)
+            if loss is None:
+                loss = objective.build(config.loss, codes, config.model.dimensions)
+            self._random = randomness.capture()
+        self.loss = loss.to(self.device)
+        labels = codes if objective.takes_paths(loss) else codes[:, -1]
+        self._labels = torch.from_numpy(np.ascontiguousarray(labels)).to(self.device)
+        self._optimisers = [make_optimiser(self.model.parameters(), config.optimiser)]
+        own = list(self.loss.parameters())
+        if own:
+            self._optimisers.append(make_optimiser(own, config.loss_optimiser))
+        self._rates = [group["lr"] for o in self._optimisers for group in o.param_groups]
+        self._scaler = torch.amp.GradScaler(
+            self.device.type, enabled=self._precision is torch.float16
+        )
+        self._images = self._open(train)
+        self._validation_images = None if validation is None else self._open(validation)
+
+        self.epoch = 0
+        self.history: list[dict[str, Any]] = []
+        self.best_epoch: int | None = None
+        self.best_value: float | None = None
+        self._best_weights: dict[str, Any] = {}
+        self._done = 0
+        self._loss_sum = torch.zeros((), dtype=torch.float64, device=self.device)
+        self._sampler_at_start = self._sampler.state()
+
+    @property
+    def finished(self) -> bool:
+        """All epochs are done, or the metric has not risen for `patience` epochs."""
+        if self.epoch >= self.config.training.epochs:
+            return True
+        patience = self.config.training.patience
+        return (
+            patience is not None
+            and self.best_epoch is not None
+            and self.validation is not None
+            and self.epoch - self.best_epoch >= patience
+        )
+
+    @property
+    def iteration(self) -> int:
+        """Iterations done in all."""
+        return self.epoch * self.config.training.iterations + self._done
+
+    def fit(self) -> Trainer:
+        """Train to the end; Ctrl-C stops after the iteration under way, with all of it saved."""
+        with self._at_work(), Interrupts() as interrupts:
+            if not self.history:
+                self._end_epoch(loss=None, speed=None, started=time.monotonic())
+            while not self.finished:
+                started = time.monotonic()
+                images = self._train_epoch(interrupts)
+                loss = float(self._loss_sum) / self.config.training.iterations
+                if not math.isfinite(loss):
+                    raise DivergedError(
+                        f"the loss is {loss} in epoch {self.epoch + 1}; lower the learning rate."
+                    )
+                speed = images / (time.monotonic() - started)
+                self.epoch += 1
+                self._done = 0
+                self._loss_sum.zero_()
+                self._sampler_at_start = self._sampler.state()
+                self._end_epoch(loss, speed, started)
+                if interrupts.requested:
+                    raise KeyboardInterrupt
+        return self
+
+    def _open(self, data: Dataset) -> Pipeline:
+        settings = self.config.training
+        return open_pipeline(
+            data.images,
+            self.config.augmentation.build(),
+            self.device,
+            kind=settings.pipeline,
+            workers=settings.workers,
+        )
+
+    def embed(self, model: Embedder, data: Dataset) -> npt.NDArray[np.float32]:
+        """Embeddings of a data set's images by a model of this run."""
+        return embed_rows(
+            model, self._open(data), np.arange(len(data)), batch=self.config.evaluation.batch
+        )
+
+    def best_model(self) -> Embedder:
+        """The model of the best epoch, for evaluation."""
+        model = copy.deepcopy(self.model)
+        if self._best_weights:
+            model.load_state_dict(self._best_weights)
+        return model.eval()
+
+    def resume(self, path: str | Path) -> Trainer:
+        """Go on from a checkpoint, which was written with the same configuration and data."""
+        state = checkpoint.load(path)
+        if "random" not in state:
+            raise InputError(f"{path} holds a model alone; resume from last.pt of the run.")
+        try:
+            self.model.load_state_dict(state["model"])
+            self.loss.load_state_dict(state["loss"])
+            for optimiser, saved in zip(self._optimisers, state["optimisers"], strict=True):
+                optimiser.load_state_dict(saved)
+        except (RuntimeError, ValueError) as error:
+            raise InputError(f"{path} belongs to another model, loss or data set.") from error
+        self._scaler.load_state_dict(state["scaler"])
+        self._sampler_at_start = state["sampler"]
+        self._random = state["random"]
+        self.epoch, self._done = state["epoch"], state["done"]
+        self._loss_sum.fill_(state["loss_sum"])
+        self.history = state["history"]
+        self.best_epoch, self.best_value = state["best_epoch"], state["best_value"]
+        best = Path(path).with_name("best.pt")
+        if self.best_epoch is not None and best.is_file():
+            self._best_weights = checkpoint.load(best)["model"]
+        return self
+
+    @contextmanager
+    def _at_work(self) -> Iterator[None]:
+        """Determinism, the run's own random numbers, and logs that are closed whatever happens."""
+        settings = self.config.training
+        with (
+            randomness.deterministic(settings.deterministic),
+            randomness.lent(self._random),
+        ):
+            for log in self.logs:
+                log.begin(self.history)
+            try:
+                yield
+            except torch.OutOfMemoryError as error:
+                raise InputError(
+                    "the device's memory is full; lower sampler.classes, sampler.samples or "
+                    "augmentation.crop."
+                ) from error
+            finally:
+                self._random = randomness.capture()
+                for log in self.logs:
+                    log.close()
+
+    def _train_epoch(self, interrupts: Interrupts) -> int:
+        """The rest of the epoch, from iteration `_done`; how many images that were."""
+        settings = self.config.training
+        self._sampler.restore(self._sampler_at_start)
+        chunks = [self._sampler.batch() for _ in range(settings.iterations)]
+        size = len(chunks[0])
+        draws = draw(settings.seed, self.epoch, settings.iterations * size)
+        chunks, draws = chunks[self._done :], draws[self._done * size :]
+        self.model.train()
+        self.loss.train()
+        labels = self._labels[torch.from_numpy(np.concatenate(chunks)).to(self.device)]
+        parts = labels.split(size)
+        batches = self._images.batches(chunks, draws)
+        try:
+            for crops, classes in zip(batches, parts, strict=True):
+                self._loss_sum += self._step(crops, classes)
+                self._done += 1
+                for log in self.logs:
+                    log.step(self.iteration, settings.epochs * settings.iterations)
+                if interrupts.requested and self._done < settings.iterations:
+                    raise KeyboardInterrupt
+        except (InputError, KeyboardInterrupt):  # between two iterations: nothing is half done
+            self._save()
+            raise
+        return len(chunks) * size
+
+    def _step(self, crops: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """One update; the loss as a tensor, so that nobody waits for the device."""
+        settings = self.config.training
+        share = rate(self.config.schedule, self.iteration, settings.epochs * settings.iterations)
+        rates = iter(self._rates)
+        for optimiser in self._optimisers:
+            optimiser.zero_grad()
+            for group in optimiser.param_groups:
+                group["lr"] = next(rates) * share
+        mixed = self._precision is not torch.float32
+        with torch.autocast(self.device.type, self._precision, enabled=mixed):
+            embeddings = self.model(crops)
+        loss: torch.Tensor = self.loss(embeddings, labels)
+        self._scaler.scale(loss).backward()
+        for optimiser in self._optimisers:
+            self._scaler.step(optimiser)
+        self._scaler.update()
+        return loss.detach()
+
+    def _end_epoch(self, loss: float | None, speed: float | None, started: float) -> None:
+        """Validate, note, and write both checkpoints; epoch 0 is the model before training."""
+        metric = self.config.training.metric
+        record: dict[str, Any] = {
+            "epoch": self.epoch,
+            "iteration": self.iteration,
+            "loss": loss,
+            "lr": self._optimisers[0].param_groups[0]["lr"],
+        }
+        better = True
+        if self.validation is not None:
+            value = self._validate(metric)
+            better = self.best_value is None or value > self.best_value
+            record[metric] = value
+            if better:
+                self.best_value = value
+        if better:
+            self.best_epoch = self.epoch
+            self._best_weights = _copy_weights(self.model)
+        record |= {
+            "best": better,
+            "images_per_second": None if speed is None else round(speed, 1),
+            "seconds": round(time.monotonic() - started, 3),
+        }
+        self.history.append(record)
+        if better and self.folder is not None:
+            checkpoint.save(self.folder / "best.pt", self._model_state())
+        self._save()
+        for log in self.logs:
+            log.record(record)
+
+    def _validate(self, metric: str) -> float:
+        assert self.validation is not None
+        assert self._validation_images is not None
+        embeddings = embed_rows(
+            self.model,
+            self._validation_images,
+            np.arange(len(self.validation)),
+            batch=self.config.evaluation.batch,
+        )
+        if not np.isfinite(embeddings).all():
+            raise DivergedError(
+                f"the embeddings are not finite after epoch {self.epoch}; lower the learning rate."
+            )
+        score = evaluate(embeddings, **self.validation.task_arguments(), metrics=[metric])[metric]
+        if math.isnan(score.value):
+            raise InputError(f"{metric} is undefined on the validation classes: {score.reason}")
+        return score.value
+
+    def _model_state(self) -> dict[str, Any]:
+        return {
+            "config": self.config.to_dict(),
+            "custom_trunk": self._custom_trunk,
+            "model": self.model.state_dict(),
+            "epoch": self.epoch,
+            "best_epoch": self.best_epoch,
+            "best_value": self.best_value,
+        }
+
+    def _save(self) -> None:
+        """Everything that the next iteration depends on."""
+        if self.folder is None:
+            return
+        checkpoint.save(
+            self.folder / "last.pt",
+            {
+                **self._model_state(),
+                "loss": self.loss.state_dict(),
+                "optimisers": [optimiser.state_dict() for optimiser in self._optimisers],
+                "scaler": self._scaler.state_dict(),
+                "sampler": self._sampler_at_start,
+                "random": randomness.capture(),
+                "done": self._done,
+                "loss_sum": float(self._loss_sum),
+                "history": self.history,
+            },
+        )
+
+
+def _make_sampler(config: Config, train: Dataset) -> Sampler:
+    settings = config.sampler
+    if settings.kind == "hierarchical":
+        return HierarchicalSampler(
+            train.labels, nodes=settings.nodes, level=settings.level, classes=settings.classes,
+            samples=settings.samples, seed=config.training.seed, few=settings.few,
+        )  # fmt: skip
+    return ClassSampler(
+        train.fine_labels, classes=settings.classes, samples=settings.samples,
+        seed=config.training.seed, few=settings.few,
+    )  # fmt: skip
+
+
+def _check_disjoint(train: Dataset, validation: Dataset) -> None:
+    shared = np.intersect1d(train.fine_labels, validation.fine_labels)
+    if len(shared):
+        raise InputError(
+            f"{len(shared)} classes are in both training and validation, {shared[0]!r} for one; "
+            "validation needs classes of its own."
+        )
+
+
+def _copy_weights(model: nn.Module) -> dict[str, Any]:
+    return {name: value.detach().cpu().clone() for name, value in model.state_dict().items()}

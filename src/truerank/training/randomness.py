@@ -1,0 +1,88 @@
+"""The random numbers of a run, kept apart from everyone else's, and determinism as far as it goes.
+
+Sampler and augmentation draw from their own counters. What is left (initial weights, dropout,
+miners) draws from the global generators of Python, numpy and torch, lent to the run while it works.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+
+__all__ = ["capture", "deterministic", "lent", "seed_all"]
+
+State = dict[str, Any]
+
+
+def seed_all(seed: int) -> None:
+    """Seed the global generators."""
+    random.seed(seed)
+    np.random.seed(seed)  # noqa: NPY002
+    torch.manual_seed(seed)
+
+
+def capture() -> State:
+    """The state of the global generators, as numbers and tensors that load safely."""
+    name, keys, position, has_gauss, gauss = np.random.get_state()  # noqa: NPY002
+    state: State = {
+        "python": random.getstate(),
+        "numpy": [name, torch.from_numpy(np.array(keys, np.int64)), position, has_gauss, gauss],
+        "torch": torch.get_rng_state(),
+    }
+    if torch.cuda.is_available():
+        state["cuda"] = torch.cuda.get_rng_state_all()
+    return state
+
+
+def restore(state: State) -> None:
+    """Put the global generators into a captured state."""
+    version, numbers, gauss = state["python"]
+    random.setstate((version, tuple(numbers), gauss))
+    name, keys, position, has_gauss, gauss = state["numpy"]
+    np.random.set_state(  # noqa: NPY002
+        (name, keys.numpy().astype(np.uint32), position, has_gauss, gauss)
+    )
+    torch.set_rng_state(state["torch"])
+    if "cuda" in state and torch.cuda.is_available():
+        devices = min(len(state["cuda"]), torch.cuda.device_count())
+        torch.cuda.set_rng_state_all(state["cuda"][:devices])
+
+
+@contextmanager
+def lent(state: State | int) -> Iterator[None]:
+    """Work with the global generators from a state or a seed; afterwards they are as before."""
+    before = capture()
+    try:
+        if isinstance(state, int):
+            seed_all(state)
+        else:
+            restore(state)
+        yield
+    finally:
+        restore(before)
+
+
+@contextmanager
+def deterministic(wanted: bool) -> Iterator[None]:
+    """Ask torch for deterministic kernels; one that does not exist is a warning, not an error."""
+    if not wanted:
+        yield
+        return
+    # cuBLAS reads it when it is first used, and sums in changing order without it.
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    before = torch.are_deterministic_algorithms_enabled()
+    only_warns = torch.is_deterministic_algorithms_warn_only_enabled()
+    benchmark = torch.backends.cudnn.benchmark
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.backends.cudnn.benchmark = False
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before, warn_only=only_warns)
+        torch.backends.cudnn.benchmark = benchmark

@@ -1,0 +1,1 @@
+"""truerank inside training loops."""

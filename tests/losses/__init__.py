@@ -1,0 +1,1 @@
+"""Losses, miners and their composition."""

@@ -1,0 +1,334 @@
+"""Verification and open-set identification against brute force, scikit-learn and properties."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import det_curve, roc_auc_score, roc_curve
+
+import truerank
+from tests.oracles import openset, ranking
+from tests.test_brute_force import MATRIX_DISTANCES, VECTOR_DISTANCES, Case, cases
+from truerank.engine import settings as engine_settings
+from truerank.evidence import pooled as pooled_module
+
+EXAMPLES = 800 if settings().max_examples >= 10_000 else 40
+TAUS = ["0", "0.1", "0.25", "0.5", "1", "1.5"]
+RATES = ["0", "0.05", "0.29", "0.5", "0.75", "1"]
+
+
+def verification_metrics() -> list[str]:
+    return [
+        "auc",
+        "eer",
+        "min_dcf",
+        "min_dcf@fa=3,miss=2,p=0.5",
+        *(f"tar@far={x}" for x in RATES),
+        *(f"threshold@far={x}" for x in RATES),
+        *(f"{name}@tau={x}" for name in ("tar", "fmr", "fnmr") for x in TAUS),
+    ]
+
+
+def openset_metrics() -> list[str]:
+    return [
+        *(f"dir@far={x},rank={k}" for x in RATES for k in (1, 2)),
+        *(f"dir@tau={x},rank={k}" for x in TAUS for k in (1, 3)),
+        *(f"{name}@tau={x}" for name in ("far", "ftr", "ttr") for x in TAUS),
+        *(f"ttr@far={x}" for x in RATES),
+    ]
+
+
+def accepts(case: Case, distance: Fraction, tau: Fraction) -> bool:
+    """Whether a threshold in the user's unit accepts a distance of the oracle."""
+    kind = case.options["distance"]
+    if kind == "cosine":  # the oracle's D is twice 1 - s
+        return distance <= 2 * tau
+    if kind == "euclidean":  # squared
+        return distance <= tau * tau
+    if kind == "similarity":
+        return -distance >= Fraction(float(tau))
+    if kind == "precomputed":
+        return distance <= Fraction(float(tau))
+    return distance <= tau
+
+
+def see(case: Case) -> list[openset.Query]:
+    distances = case.distances()
+    return [
+        openset.Query([row[g] for g in query.items], query.relevant)
+        for row, query in zip(distances, case.queries(), strict=True)
+    ]
+
+
+def close(actual: float, exact: Fraction) -> bool:
+    return abs(actual - float(exact)) <= 4 * math.ulp(float(exact))
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("distance", [*VECTOR_DISTANCES, *MATRIX_DISTANCES])
+@settings(max_examples=EXAMPLES)
+@given(data=st.data())
+def test_verification_by_brute_force(distance: str, data: st.DataObject) -> None:
+    case = data.draw(cases(distance))
+    queries = see(case)
+    trials = [
+        (d, r) for query in queries for d, r in zip(query.distances, query.relevant, strict=True)
+    ]
+    kinds = {positive for _, positive in trials}
+    times = 2 if case.leave_one_out else 1
+    negatives = -(-sum(not positive for _, positive in trials) // times)
+    for device in ("cpu", "reference"):
+        result = case.evaluate(metrics=verification_metrics(), device=device)
+        for name, score in result.items():
+            if kinds != {True, False}:
+                assert math.isnan(score.value)
+                assert score.reason.startswith("not defined")
+                continue
+            kind, _, option = name.partition("@")
+            key, _, text = option.partition("=")
+            if key == "far" and 0 < Fraction(text) * negatives < 1:
+                assert math.isnan(score.value)
+                assert f"the smallest that they can is {1 / negatives:.3g}" in score.reason
+                continue
+            if kind == "threshold":
+                tau = openset.tar_at_far(trials, Fraction(text))[1]
+                assert (tau is None) == bool(score.reason)
+                # distances have a unit of their own, so what is accepted tells
+                if tau is not None and distance != "cityblock":
+                    assert score.value == score.threshold
+                    near = {d for d, _ in trials if accepts(case, d, Fraction(score.value))}
+                    near |= {d for d, _ in trials if math.isclose(d, tau, rel_tol=1e-12)}
+                    assert max(near) == tau or distance == "euclidean"
+                continue
+            if kind == "auc":
+                exact = openset.auc(trials)
+            elif kind == "eer":
+                exact = openset.eer(trials)
+            elif kind == "min_dcf":
+                p, miss, fa = (1, 2, 3) if option else (1, 1, 1)
+                exact = openset.min_dcf(
+                    trials, Fraction(p, 2) if option else Fraction(1, 100), Fraction(miss),
+                    Fraction(fa),
+                )  # fmt: skip
+            elif key == "far":
+                exact = openset.tar_at_far(trials, Fraction(text))[0]
+            elif distance == "cityblock":  # the oracle promises no unit
+                continue
+            else:
+                wanted = kind != "fmr"
+                chosen = [d for d, positive in trials if positive == wanted]
+                count = sum(accepts(case, d, Fraction(text)) for d in chosen)
+                exact = Fraction(count, len(chosen))
+                exact = 1 - exact if kind == "fnmr" else exact
+            assert close(score.value, exact), (name, device, score.value, float(exact))
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("distance", [*VECTOR_DISTANCES, *MATRIX_DISTANCES])
+@settings(max_examples=EXAMPLES)
+@given(data=st.data())
+def test_open_set_by_brute_force(distance: str, data: st.DataObject) -> None:
+    case = data.draw(cases(distance))
+    case.options["average"] = "query"
+    queries = see(case)
+    targets = [query for query in queries if query.has_mate]
+    impostors = [query.nearest for query in queries if not query.has_mate]
+    met = [d for d in impostors if d is not None]
+    for device in ("cpu", "reference"):
+        result = case.evaluate(metrics=openset_metrics(), device=device)
+        for name, score in result.items():
+            kind, _, option = name.partition("@")
+            parts = dict(part.split("=") for part in option.split(","))
+            rank = int(parts.get("rank", 1))
+            if not targets and kind in ("dir", "ttr"):
+                assert score.reason == "not defined: no query has a mate in the gallery"
+                continue
+            if not impostors and ("far" in parts or kind in ("far", "ftr")):
+                assert score.reason == "not defined: every query has a mate"
+                assert math.isnan(score.value)
+                continue
+            if "far" in parts:
+                target = Fraction(parts["far"])
+                if 0 < target * len(impostors) < 1:
+                    assert f"the smallest that they can is {1 / len(impostors):.3g}" in score.reason
+                    continue
+                r = math.floor(target * len(impostors))
+                d_star = sorted(met)[r] if r < len(met) else None
+
+                def accepted(d: Fraction | None, d_star: Fraction | None = d_star) -> bool:
+                    return d is not None and (d_star is None or d < d_star)
+            elif distance == "cityblock":
+                continue
+            else:
+                tau = Fraction(parts["tau"])
+
+                def accepted(d: Fraction | None, tau: Fraction = tau) -> bool:
+                    return d is not None and accepts(case, d, tau)
+
+            if kind in ("far", "ftr"):
+                exact = Fraction(sum(accepted(d) for d in impostors), len(impostors))
+                assert close(score.value, exact), (name, device)
+            elif kind == "ttr":
+                exact = Fraction(sum(accepted(q.nearest) for q in targets), len(targets))
+                assert close(score.value, exact), (name, device)
+            else:
+                triples = [
+                    ranking.triple(f"hit@{rank}", q.distances, q.relevant)
+                    if accepted(q.nearest_mate)
+                    else (Fraction(0),) * 3
+                    for q in targets
+                ]
+                means = [sum(column) / len(targets) for column in zip(*triples, strict=True)]
+                actual = (score.lower, score.expected, score.upper)
+                assert all(map(close, actual, means)), (name, device, actual, means)
+                assert score.value == score.lower
+
+
+def spread(seed: int, queries: int = 120, classes: int = 12) -> tuple[np.ndarray, np.ndarray]:
+    """Clusters without ties, and some rows whose class is their own."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(classes, size=queries)
+    rows = rng.normal(size=(classes, 10))[labels] + rng.normal(size=(queries, 10))
+    labels[: queries // 8] = 1000 + np.arange(queries // 8)
+    return rows, labels
+
+
+def test_scikit_learn_agrees_where_nothing_ties() -> None:
+    rows, labels = spread(3)
+    unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    i, j = np.triu_indices(len(rows), 1)
+    same, similarity = labels[i] == labels[j], (unit @ unit.T)[i, j]
+    result = truerank.evaluate(rows, labels, metrics=["auc", "tar@far=0.01", "tar@far=0.2", "eer"])
+    assert result["auc"].value == pytest.approx(roc_auc_score(same, similarity), abs=1e-9)
+    fpr, tpr, _ = roc_curve(same, similarity)
+    for target in (0.01, 0.2):
+        best = tpr[fpr <= target].max()
+        assert result[f"tar@far={target}"].value == pytest.approx(best, abs=1e-12)
+    false, miss, _ = det_curve(same, similarity)
+    crossing = np.argmin(np.abs(false - miss))
+    assert result["eer"].value == pytest.approx((false + miss)[crossing] / 2, abs=0.01)
+
+
+def test_a_decimal_target_is_what_it_says() -> None:
+    """0.29 * 100 is 28.999... in binary; 29 of 100 impostors may be accepted."""
+    distances = np.arange(1, 101.0) / 128
+    queries = np.concatenate([[0.295 * 100 / 128], distances])[:, None] * np.ones((1, 1))
+    labels = ["a", *(f"x{i}" for i in range(100))]
+    result = truerank.evaluate(
+        queries, labels, gallery_labels=["a"], distance="precomputed", metrics=["dir@far=0.29"]
+    )
+    assert result["dir@far=0.29"].value == 1.0
+    assert result["dir@far=0.29"].threshold == 0.295 * 100 / 128
+
+
+def test_acceptance_without_limit_is_the_cmc_curve() -> None:
+    """DIR(inf, x) = CMC@x, also with ties."""
+    rows, labels = spread(5)
+    rows[20:60] = rows[60:100]
+    names = [f"{kind}{rank}" for kind in ("hit@", "dir@tau=3,rank=") for rank in (1, 2, 5, 20)]
+    result = truerank.evaluate(rows, labels, metrics=names)
+    for rank in (1, 2, 5, 20):
+        hit, found = result[f"hit@{rank}"], result[f"dir@tau=3,rank={rank}"]
+        assert (hit.lower, hit.expected, hit.upper) == (found.lower, found.expected, found.upper)
+        assert hit.per_query == found.per_query
+
+
+@settings(max_examples=50)
+@given(st.integers(0, 10**6))
+def test_rates_are_monotone(seed: int) -> None:
+    rows, labels = spread(seed, 40, 6)
+    taus = ["0.05", "0.2", "0.5", "0.8", "1", "1.3", "2"]
+    names = [f"{kind}@tau={tau}" for kind in ("fmr", "fnmr", "far", "ttr", "dir") for tau in taus]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", truerank.TruerankWarning)
+        result = truerank.evaluate(rows, labels, metrics=names)
+    for kind in ("fmr", "fnmr", "far", "ttr", "dir"):
+        values = [result[f"{kind}@tau={tau}"].value for tau in taus]
+        assert values == sorted(values, reverse=kind == "fnmr")
+        assert all(0 <= value <= 1 for value in values)
+
+
+def test_every_query_has_a_mate() -> None:
+    rows, labels = np.eye(4), [0, 0, 1, 1]
+    result = truerank.evaluate(rows, labels, metrics=["dir@far=0.1", "far@tau=1"])
+    for score in result.values():
+        assert math.isnan(score.value)
+        assert score.reason == "not defined: every query has a mate"
+    assert "dir@far=0.01" not in truerank.evaluate(rows, labels)
+
+
+def test_swapped_similarities_are_pointed_out() -> None:
+    rows, labels = spread(7)
+    unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    with pytest.warns(truerank.TruerankWarning, match="may be swapped"):
+        truerank.evaluate(unit @ unit.T, labels, distance="precomputed", metrics="auc")
+
+
+# --- no pass, sample or limit can be seen in the result -----------------------------------------
+
+
+NAMES = ["auc", "eer", "min_dcf", "tar@far=0.01", "threshold@far=0.001", "fmr@tau=0.61"]
+
+
+def fields(result: Any) -> dict[str, Any]:
+    return {name: (s.value, s.threshold, s.n, s.reason) for name, s in result.items()}
+
+
+@pytest.mark.parametrize("setting", ["leave one out", "query and gallery"])
+def test_a_sample_foretells_and_never_decides(
+    monkeypatch: pytest.MonkeyPatch, setting: str
+) -> None:
+    """With every pair kept, a good sample, a sample of a few rows, and none: the same numbers."""
+    rows, labels = spread(11, 400, 30)
+    more = {}
+    if setting == "query and gallery":
+        more = {"gallery": rows[150:], "gallery_labels": labels[150:]}
+        rows, labels = rows[:150], labels[:150]
+
+    def run() -> dict[str, Any]:
+        return fields(truerank.evaluate(rows, labels, metrics=NAMES, **more))
+
+    expected = run()
+    sweeps = []
+    original = truerank.engine.sweep
+    monkeypatch.setattr(
+        truerank.engine, "sweep", lambda *a, **k: (sweeps.append(1), original(*a, **k))[1]
+    )
+    monkeypatch.setattr(pooled_module, "ALL_COLLECTED", 0)
+    assert run() == expected
+    assert sweeps  # without a sample a second pass was needed
+    monkeypatch.setattr("truerank.evidence.SMALL", 0)
+    for rows_sampled in (3, 100):
+        monkeypatch.setattr("truerank.evidence.SAMPLED_ROWS", rows_sampled)
+        assert run() == expected
+
+
+def test_thinned_cuts_bracket_the_area_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, labels = spread(13, 300, 5)
+    exact = truerank.evaluate(rows, labels, metrics=NAMES)
+    monkeypatch.setattr(pooled_module, "MOST_EDGES", 50)
+    thinned = truerank.evaluate(rows, labels, metrics=NAMES)
+    low, high = thinned["auc"].bracket
+    assert low < exact["auc"].value < high
+    assert high - low < 0.05
+    assert exact["auc"].bracket is None
+    for name in NAMES[3:]:
+        assert fields(thinned)[name] == fields(exact)[name]
+    assert fields(thinned)["eer"] == fields(exact)["eer"]
+    low, high = thinned["min_dcf"].bracket or (thinned["min_dcf"].value,) * 2
+    assert low <= exact["min_dcf"].value <= high
+
+
+def test_tiles_and_threads_cannot_be_seen() -> None:
+    rows, labels = spread(17, 200, 20)
+    expected = fields(truerank.evaluate(rows, labels, metrics=NAMES))
+    for limits in ({"row_numbers": 1}, {"row_numbers": 700, "gallery_rows": 13}):
+        with engine_settings(**limits):
+            assert fields(truerank.evaluate(rows, labels, metrics=NAMES, threads=3)) == expected
