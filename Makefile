@@ -12,10 +12,10 @@ export PYTHON TORCH
 pythons := python3.11 python3.12 python3.13 python3.10 python3
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint bench clean FORCE
+.PHONY: help demo test test-slow lint bench performance clean FORCE
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 
 demo: .venv/.stamp ## install truerank without torch and run its demo
 	.venv/bin/python -m truerank demo $(DEMO_ARGS)
@@ -34,6 +34,10 @@ lint: .venv-test/.stamp ## check style and types
 
 bench: .venv-test/.stamp ## measure speed and memory against other tools
 	.venv-test/bin/python -m bench $(BENCH_ARGS)
+
+performance: .venv-test/.stamp ## measure, and put the table and the picture into the docs
+	.venv-test/bin/python -m bench --record bench/cpu.json
+	.venv-test/bin/python scripts/document_performance.py
 
 clean: ## remove the environments, caches and build outputs
 	rm -rf .venv .venv.partial .venv.old .venv-test .venv-test.partial .venv-test.old

@@ -12,7 +12,6 @@ import gc
 import json
 import os
 import platform
-import statistics
 import subprocess
 import sys
 import time
@@ -20,11 +19,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from bench import table
 from bench.contenders import CONTENDERS, prepare
 from bench.data import make
 from bench.memory import peak, start_peak
-
-BASES = ("float32 GEMM", "truerank")
 
 
 @dataclass(frozen=True)
@@ -36,9 +34,6 @@ class Case:
     mates: int
     """Rows of each class."""
     data: str
-
-    def __str__(self) -> str:
-        return f"{self.rows:,} x {self.dimensions:,}, {self.mates} a class, {self.data}"
 
 
 SUITE = (
@@ -62,7 +57,14 @@ def main() -> None:
     parser.add_argument("--only", action="append", choices=tuple(CONTENDERS))
     parser.add_argument("--record", type=Path, help="write all measurements to this JSON file")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
+    parser.add_argument("--gpu", action="store_true", help="the GPU's own table instead")
+    parser.add_argument("--quick", action="store_true", help="with --gpu: no million rows")
     options = parser.parse_args()
+    if options.gpu:
+        from bench import gpu
+
+        gpu.run(quick=options.quick)
+        return
     if options.worker:
         print(json.dumps(measure(**json.loads(options.worker))))
         return
@@ -71,10 +73,12 @@ def main() -> None:
         for case in chosen_cases(options)
         for name, rounds in run_case(case, options).items()
     ]
+    date = datetime.date.today().isoformat()
+    record = {"date": date, "machine": machine(), "measured": measured}
     if options.record:
-        about = {"date": datetime.date.today().isoformat(), "machine": machine()}
-        options.record.write_text(json.dumps(about | {"measured": measured}, indent=1) + "\n")
-    print_table(measured)
+        options.record.write_text(json.dumps(record, indent=1) + "\n")
+    print(f"{record['machine']}, {date}\n")
+    print("\n".join(table.lines(record)))
 
 
 def chosen_cases(options: argparse.Namespace) -> tuple[Case, ...]:
@@ -93,7 +97,10 @@ def run_case(case: Case, options: argparse.Namespace) -> dict[str, list[dict[str
     rounds: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
     for number in range(count):
         for name in names:
-            print(f"{case}: round {number + 1} of {count}: {name}", file=sys.stderr)
+            print(
+                f"{table.describe(asdict(case))}: round {number + 1} of {count}: {name}",
+                file=sys.stderr,
+            )
             worker = json.dumps({"case": asdict(case), "name": name})
             command = [sys.executable, "-m", "bench", "--worker", worker]
             done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
@@ -135,41 +142,6 @@ def machine() -> str:
     """In words that stay meaningful elsewhere."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return f"{cores} cores, {platform.machine()}, Python {platform.python_version()}"
-
-
-def print_table(measured: list[dict[str, Any]]) -> None:
-    """Medians over the rounds; ratios of seconds are medians of the ratios inside each round."""
-    print(f"{machine()}, {datetime.date.today().isoformat()}\n")
-    head = ["case", "", "seconds", "CPU seconds", *(f"x {b}" for b in BASES), "peak MB", "score"]
-    print("| " + " | ".join(head) + " |")
-    print("|---|---|" + "---:|" * (len(head) - 2))
-    previous = None
-    for entry in measured:
-        case, rounds = Case(**entry["case"]), entry["rounds"]
-        peers = {e["contender"]: e["rounds"] for e in measured if e["case"] == entry["case"]}
-        scores = [r["score"] for r in rounds if r["score"] is not None]
-        cells = [
-            str(case) if case != previous else "",
-            entry["contender"],
-            f"{_median(rounds, 'seconds'):.2f}",
-            f"{_median(rounds, 'processor'):.2f}",
-            *(_ratio(rounds, peers.get(base)) for base in BASES),
-            f"{_median(rounds, 'megabytes'):,.0f}",
-            f"{scores[0]:.4f}" if scores else "",
-        ]
-        print("| " + " | ".join(cells) + " |")
-        previous = case
-
-
-def _median(rounds: list[dict[str, Any]], field: str) -> float:
-    return statistics.median(r[field] for r in rounds)
-
-
-def _ratio(rounds: list[dict[str, Any]], base: list[dict[str, Any]] | None) -> str:
-    if base is None:
-        return ""
-    ratios = (mine["seconds"] / other["seconds"] for mine, other in zip(rounds, base, strict=True))
-    return f"{statistics.median(ratios):.2f}"
 
 
 main()

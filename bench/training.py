@@ -8,6 +8,7 @@ made up, so that nothing needs to be fetched. The share is how busy the device i
 from __future__ import annotations
 
 import argparse
+import copy
 import statistics
 import time
 from typing import Any
@@ -16,7 +17,7 @@ import numpy as np
 import torch
 
 from truerank.datasets.base import Dataset
-from truerank.training import Embedder, Trainer, trunks
+from truerank.training import Trainer
 from truerank.training.devices import precision
 from truerank.training.optimisers import make_optimiser
 
@@ -34,6 +35,7 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--loss", action="append")
+    parser.add_argument("--channels-last", action="store_true")
     options = parser.parse_args()
     data = make(options)
     print(
@@ -71,6 +73,7 @@ def configure(options: argparse.Namespace, loss: str) -> dict[str, Any]:
             "device": options.device,
             "patience": None,
             "deterministic": False,
+            "channels_last": options.channels_last,
         },
     }
 
@@ -79,8 +82,7 @@ def run_bare(options: argparse.Namespace, trainer: Trainer) -> float:
     """Images per second of the trunk and its embedder on one batch, in the same precision."""
     device = trainer.device
     kind = precision("auto", device)
-    model = Embedder(trunks.get(options.trunk, pretrained=False), freeze_batchnorm=True).to(device)
-    model.train()
+    model = copy.deepcopy(trainer.model).train()
     optimiser = make_optimiser(model.parameters(), trainer.config.optimiser)
     size = options.classes * options.samples
     batch = torch.rand(size, 3, options.crop, options.crop, device=device) * 255

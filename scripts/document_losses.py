@@ -20,6 +20,7 @@ form: `loss(embeddings, labels, indices_tuple=None, ref_emb=None, ref_labels=Non
 pytorch-metric-learning. `pip install 'truerank[torch]'` brings what is needed; the losses marked
 *truerank* need torch alone.
 
+```python
 >>> import torch
 >>> from truerank import losses
 >>> _ = torch.manual_seed(0)
@@ -28,29 +29,40 @@ pytorch-metric-learning. `pip install 'truerank[torch]'` brings what is needed; 
 >>> loss = losses.get("smooth_ap")
 >>> loss(embeddings, labels).backward()
 
+```
+
 **Labels** are any integers in any order, with any number of samples of each; they are compared as
 integers, never as floats. Several columns, (N, L), are a path from coarse to fine: hierarchical
 losses take all of it, binary ones the finest label. A loss with proxies is made with
 `num_classes=C`, and then takes the labels 0 to C - 1, or with `classes=`, the labels themselves;
 any other label is refused.
 
+```python
 >>> loss = losses.get("arcface", classes=[3, 7, -1, 9], embedding_size=16)
 >>> optimiser = torch.optim.SGD(loss.parameters(), lr=0.1)  # its proxies learn too
 >>> loss(embeddings, labels).backward()
+
+```
 
 **Composition.** `a + w * b` is a loss: TCM as a regulariser of any other, for one.
 `sum_over_levels` applies a binary loss to every level of a hierarchy (the papers' sigma baselines);
 a loss with proxies needs one for each level.
 
+```python
 >>> loss = losses.get("recall_at_k") + 0.5 * losses.get("tcm")
 >>> paths = torch.stack([labels % 2, labels], dim=1)
 >>> by_level = losses.sum_over_levels(losses.get("triplet"))(embeddings, paths)
 
+```
+
 **Miners** choose pairs or triplets; a loss over pairs then counts those alone. `with_miner` puts
 one in front of a loss.
 
+```python
 >>> loss = losses.with_miner(losses.get("margin"), losses.miner("distance_weighted"))
 >>> value = loss(embeddings, labels)
+
+```
 
 **Half precision.** Embeddings in half or bfloat16 are widened to float32 before anything is
 computed, also under autocast, and no proxy is ever narrowed. **No positives** in a batch, or no
@@ -61,8 +73,8 @@ refuses them.
 **Memory.** The rank losses hold one block of (queries, positives, batch) at a time, take its
 gradient at once, and keep one batch x batch matrix for backward: at a batch of 4,000 x 512, with
 blocks of the size that a GPU gets, less than 1 GB beyond the embeddings. `block=` sets the numbers
-in a block. One thread, batch 256 x 128, 4 of each class, forward
-and backward (`python -m bench.losses`, 2-core x86-64 Linux, November 2026):
+in a block. One thread, batch 256 x 128, 4 of each class, forward and backward, CPU time
+(`python -m bench.losses`, x86-64 Linux, November 2026):
 
 | loss | truerank | plain batch x batch x batch | pytorch-metric-learning 2.9 |
 |---|---:|---:|---:|
@@ -78,8 +90,11 @@ and backward (`python -m bench.losses`, 2-core x86-64 Linux, November 2026):
 search, whether the loss has parameters of its own and where to search their learning rate, which
 labels it takes, and the batch, classes x samples of each.
 
+```python
 >>> losses.entry("arcface").search["margin"]
 Range(low=0.0, high=90.0, log=False, integer=False)
+
+```
 
 ## Every loss
 

@@ -16,7 +16,7 @@ HEAD = """# What truerank computes
 Ranking and hierarchical metrics are means over the queries that have at least one mate in the
 gallery (or over classes, with `average="class"`), and triples lower <= expected <= upper where
 scores tie ([why](ties.md)). R is a query's number of mates after removal of itself and of junk.
-Verification, open-set, GOM and consistency metrics depend on a threshold: [verification](verification.md),
+Metrics that depend on a threshold have pages of their own: [verification](verification.md) and
 [open set](openset.md).
 
 Metrics are named by strings, `name@k,key=value`: `map@r`, `hit@10`, `map@10,divisor=min`. Other

@@ -176,12 +176,12 @@ def test_what_was_counted_is_not_counted_again(
         return product(self, left, right)
 
     monkeypatch.setattr(filtering.Buffers, "product", watched)
-    rows = RNG.standard_normal((120, 5)).astype(np.float32)
+    rows, labels = RNG.standard_normal((120, 5)).astype(np.float32), np.arange(120) % 40
     with engine.settings(method="symmetric", side=10, sort_share=1.0):
         with pytest.raises(Stop):
-            truerank.evaluate(rows, FINE, checkpoint=path, progress=stopping_after(20), threads=2)
+            truerank.evaluate(rows, labels, checkpoint=path, progress=stopping_after(20), threads=2)
         assert len(tiles) == 20  # of 12 strips, 78 tiles on and above the diagonal
-        truerank.evaluate(rows, FINE, checkpoint=path)
+        truerank.evaluate(rows, labels, checkpoint=path)
     assert len(tiles) == 78
 
 

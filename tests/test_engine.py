@@ -279,7 +279,10 @@ def test_progress_is_told_in_the_calling_thread_up_to_the_end(
 def test_progress_counts_queries_that_have_a_mate() -> None:
     calls: list[tuple[int, int]] = []
     truerank.evaluate(
-        ROWS[:5], [0, 0, 1, 2, 3], progress=lambda done, total: calls.append((done, total))
+        ROWS[:5],
+        [0, 0, 1, 2, 3],
+        metrics=["map"],
+        progress=lambda done, total: calls.append((done, total)),
     )
     assert calls[-1] == (2 * 5, 2 * 5)
 

@@ -260,6 +260,22 @@ def torch_with_gradient(data: Data) -> Data:
     return as_torch(data, lambda x: x.float().requires_grad_())
 
 
+def on_gpu(data: Data) -> Data:
+    reason = truerank.engine.cuda.unavailable()
+    if reason is not None:
+        pytest.skip(f"no CUDA device: {reason}")
+    return replace(data, options={"device": "cuda"})
+
+
+def on_gpu_in_tiles(data: Data) -> Data:
+    return replace(on_gpu(data), tiles={"query_rows": 1, "gallery_rows": 3})
+
+
+def on_gpu_as_tensors(data: Data) -> Data:
+    on_gpu(data)
+    return on_gpu(as_torch(data, lambda x: x.cuda()))
+
+
 FLOATS = (*VECTOR_DISTANCES, *MATRIX_DISTANCES)
 TRANSFORMATIONS: dict[str, tuple[tuple[str, ...], Callable[[Data], Data]]] = {
     "rows permuted": (ALL_DISTANCES, permute_rows),
@@ -289,6 +305,9 @@ TRANSFORMATIONS: dict[str, tuple[tuple[str, ...], Callable[[Data], Data]]] = {
     "one thread": (ALL_DISTANCES, options(threads=1)),
     "two threads": (ALL_DISTANCES, options(threads=2)),
     "reference engine": (ALL_DISTANCES, options(device="reference")),
+    "CUDA": (ALL_DISTANCES, on_gpu),
+    "CUDA in tiles of 8 x 24": (("cosine", "euclidean"), on_gpu_in_tiles),
+    "CUDA, tensors there": (("cosine",), on_gpu_as_tensors),
     "automatic device": (("cosine",), options(device="auto")),
     "Fortran order": (ALL_DISTANCES, layout(np.asfortranarray)),
     "strided": (ALL_DISTANCES, layout(every_other)),
@@ -302,8 +321,14 @@ TRANSFORMATIONS: dict[str, tuple[tuple[str, ...], Callable[[Data], Data]]] = {
 
 def unit_matters(metric: str, distance: str, transformation: str) -> bool:
     """Thresholds are in the distance's own unit, which scaling changes but for the cosine."""
-    names_a_threshold = metric.startswith(("threshold", "tau_")) or "tau=" in metric
-    return transformation.startswith("scaled") and distance != "cosine" and names_a_threshold
+    name = metric.partition("@")[0]
+    names_a_threshold = name in ("threshold", "tau_max", "tau_nz") or "tau=" in metric
+    fixed_axis = registry.entry(name).family == "gom" and "scale=minmax" not in metric
+    return (
+        transformation.startswith("scaled")
+        and distance != "cosine"
+        and (names_a_threshold or fixed_axis)
+    )
 
 
 # --- the comparison -------------------------------------------------------------------------------

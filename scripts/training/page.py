@@ -107,8 +107,9 @@ def introduction(facts: dict[str, Any], trained: list[dict[str, Any]]) -> list[s
         "EfficientNet-lite0 with ImageNet weights, one linear layer to "
         f"{config['model']['dimensions']} dimensions, trained on half of the classes (emoji: three "
         "quarters) and tested on the others, leave-one-out, cosine distance. In percent, except "
-        f"OPIS, which is better when smaller. Mean of {len(seeds)} seeds and 95 % interval (Student's t): it covers the "
-        "seeds alone, not the choice of classes or of the configuration.",
+        f"OPIS, which is better when smaller. Mean of {len(seeds)} seeds and 95 % interval "
+        "(Student's t): it covers the seeds alone, not the choice of classes or of the "
+        "configuration.",
         "",
         f"Every run saw {images:,} images of {config['augmentation']['crop']} pixels in "
         f"{training['epochs'] * training['iterations']} iterations: enough to compare, not enough "

@@ -140,7 +140,7 @@ commands.add_command(embed)
 @click.option("--no-mate", help="report (default), zero or error.")
 @click.option("--unlabelled", help="error (default) or distractor.")
 @click.option(
-    "--device", default="auto", show_default=True, help="auto, cpu, or reference (pure numpy)."
+    "--device", default="auto", show_default=True, help="auto, cpu, cuda or reference (numpy)."
 )
 @click.option("--threads", type=int, help="Number of threads; all cores by default.")
 @click.option("--confidence", type=float, default=0.95, show_default=True, help="Of the intervals.")

@@ -94,8 +94,10 @@ def evaluate(
         Queries with nothing to find are left out and counted, count as 0, or are refused.
     unlabelled : {"error", "distractor"}
         Whether gallery rows may have no label; they are then relevant to nobody.
-    device : {"auto", "cpu", "reference"}
-        The compiled engine, or the slow numpy one that defines the truth; the bits are the same.
+    device : {"auto", "cpu", "cuda", "reference"}
+        The compiled engine, the GPUs of this machine (with torch), or the slow numpy engine that
+        defines the truth; the bits are the same. "auto" takes a GPU, if there is one, for tasks
+        large enough to gain by it.
     threads : int, optional
         Number of threads; all available cores by default.
     confidence : float, optional
@@ -194,7 +196,7 @@ def evaluate_task(
         )
     request = Request.of(confidence, seed)
     chosen = _choose(task, metrics)
-    device = engine.resolve_device(device)
+    device = engine.resolve_device(device, task.queries * task.items)
     _check_task(task, rows, items, given=distance in GIVEN)
     space = build(distance, rows, items, task.columns)
     if not task.leave_one_out and items is not None and not task.excludes_pairs:
@@ -250,6 +252,7 @@ def evaluate_task(
         "hierarchy": findings.hierarchy,
         "severity": None if findings.severity is None else findings.severity.to_dict(),
         "intervals": findings.intervals,
+        "consistency": None if findings.consistency is None else findings.consistency.to_dict(),
         "task_digest": task.digest,
         "device": device,
         "seconds": round(time.perf_counter() - started, 3),
@@ -263,6 +266,7 @@ def evaluate_task(
         units=_units(task),
         curves=findings.curves,
         first_mates=findings.first_mates,
+        consistency=findings.consistency,
     )
 
 

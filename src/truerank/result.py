@@ -19,6 +19,7 @@ from truerank.stats.jackknife import Replicates
 
 if TYPE_CHECKING:
     from truerank.curves import Curve, FirstMates
+    from truerank.metrics.consistency import Consistency
 
 __all__ = ["Attribute", "PerQuery", "Result", "Score"]
 
@@ -187,6 +188,7 @@ class Result(Mapping[str, Score]):
         units: npt.NDArray[np.int64] | None = None,
         curves: Mapping[str, Curve] | None = None,
         first_mates: FirstMates | None = None,
+        consistency: Consistency | None = None,
     ) -> None:
         self._scores = dict(scores)
         self.skipped = dict(skipped or {})
@@ -198,6 +200,7 @@ class Result(Mapping[str, Score]):
         """The number of each query's class, in the order of the labels: what resampling draws."""
         self._curves = dict(curves or {})
         self._first_mates = first_mates
+        self._consistency = consistency
 
     def __getitem__(self, metric: str) -> Score:
         if metric in self._scores:
@@ -289,6 +292,12 @@ class Result(Mapping[str, Score]):
             )
         return self._curves[name]
 
+    def consistency(self) -> Consistency:
+        """Where OPIS was taken, its noise floor, and the classes from worst to best served."""
+        if self._consistency is None:
+            raise InputError("this result has no opis that was evaluated here; ask for the metric.")
+        return self._consistency
+
     def severity(self) -> Severity:
         """Top-1 errors by the level that query and found item share (labels of several levels)."""
         if self._severity is None:
@@ -329,7 +338,16 @@ class Result(Mapping[str, Score]):
                 reason=None if counts.any() else "no query of this part has a mate",
             )
         own = {"queries": int(chosen.sum()), "no_mate": {}, "ties": {"queries": 0, "groups": 0}}
-        facts = self.provenance | own | {"hierarchy": None, "severity": None, "part": True}
+        facts = (
+            self.provenance
+            | own
+            | {
+                "hierarchy": None,
+                "severity": None,
+                "consistency": None,
+                "part": True,
+            }
+        )
         return Result(scores, provenance=facts if self.provenance else {})
 
     def to_dict(self, per_query: bool = True) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from truerank.errors import InputError
 from truerank.evidence import Evidence
 from truerank.metrics import hierarchy, registry
 from truerank.metrics.average import class_mean, mean
+from truerank.metrics.consistency import Consistency
 from truerank.metrics.registry import Metric, Scale
 from truerank.relevance import GradeView, TreeView, View
 from truerank.result import PerQuery, Score
@@ -52,6 +53,7 @@ class Findings:
     intervals: dict[str, Any] | None = None
     curves: dict[str, Curve] = field(default_factory=dict)
     first_mates: FirstMates | None = None
+    consistency: Consistency | None = None
 
 
 @dataclass
@@ -143,6 +145,8 @@ def score(
     estimation = None if request is None else Estimation(task, space, request, average)
     threads = threads or engine.available_cores()
     work = [int((p.view.mates > 0).sum()) * space.gallery for p in passes]
+    if evidence is not None:  # its watchers see every query
+        work[0] = task.queries * space.gallery
     for number, current in enumerate(passes):
         if evidence is None or number > 0:  # what watchers have seen is not kept: they start anew
             checkpoint.restore(f"pass-{number}", current.state())
@@ -199,6 +203,7 @@ def score(
             scores[str(metric)] = measure(evidence, metric)
     if evidence is not None:
         findings.curves = from_evidence(evidence)
+        findings.consistency = evidence.consistency
     if estimation is not None:
         estimation.estimate(columns)
         findings.intervals = estimation.facts()

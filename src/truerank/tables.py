@@ -109,6 +109,8 @@ def summary(result: Result) -> list[str]:
             )
         if facts["severity"] is not None:
             lines.append(_severity(facts["severity"]))
+        if facts.get("consistency") is not None:
+            lines.append(_consistency(facts["consistency"]))
         merged = facts["distance"]["merged_rows"]
         if merged:
             lines.append(
@@ -148,6 +150,18 @@ def _about_intervals(result: Result) -> list[str]:
         which = "" if len(names) == len(result) else f" for {', '.join(names)}"
         lines.append(f"No interval{which}: {reason}.")
     return lines
+
+
+def _consistency(facts: dict[str, Any]) -> str:
+    worst = ", ".join(one["label"] for one in facts["worst"][:3])
+    left_out = ""
+    if facts["left_out"]:
+        left_out = f" ({facts['left_out']:,} without a pair of their own left out)"
+    return (
+        f"OPIS compares {facts['classes']:,} classes{left_out} at thresholds from "
+        f"{facts['low']:.4g} to {facts['high']:.4g}; noise alone gives about "
+        f"{percent(facts['noise'])}; served worst: {worst}."
+    )
 
 
 def _severity(facts: dict[str, Any]) -> str:

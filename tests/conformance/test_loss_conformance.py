@@ -65,6 +65,16 @@ def test_smooth_ap_of_uneven_classes() -> None:
         library.SmoothAPLoss()(rows.float(), labels)
 
 
+def test_smooth_ap_leaves_the_query_out_by_its_index() -> None:
+    # Rows 0 and 1 are twins of different classes; dropping the first of a sorted list would as well
+    # drop the twin. Row 0: twin 1, mate .5, other 0: the mate is second, 1/2. Row 1: row 0 (1) and
+    # row 2 (.5) before its mate (0), 1/3. Row 2: row 3 (.87) before its mate (.5), which row 1
+    # ties: 1/2.5. Row 3: row 2 before its mate (0), which row 0 ties: 1/2.5.
+    rows, labels = rows_at(0, 0, 60, 90), torch.tensor([0, 1, 0, 1])
+    wanted = 1 - (1 / 2 + 1 / 3 + 1 / 2.5 + 1 / 2.5) / 4
+    assert losses.get("smooth_ap")(rows, labels).item() == pytest.approx(wanted, abs=1e-12)
+
+
 # --- TCM: references are ignored there
 
 

@@ -211,9 +211,7 @@ ORACLES: dict[str, Definition] = {
     "n_pairs": _over_pairs(oracles.n_pairs),
     "tuplet_margin": _over_pairs(oracles.tuplet_margin),
     "proxy_nca_plus_plus": _with_proxies(oracles.proxy_nca, lambda loss: loss.proxies.tolist()),
-    "proxy_anchor": _with_proxies(
-        oracles.proxy_anchor, lambda loss: loss.inner.proxies.tolist()
-    ),
+    "proxy_anchor": _with_proxies(oracles.proxy_anchor, lambda loss: loss.inner.proxies.tolist()),
     "smooth_ap": _over_pairs(oracles.smooth_ap),
     "recall_at_k": _over_pairs(oracles.recall_at_k),
     "sup_ap": _over_pairs(oracles.sup_ap),

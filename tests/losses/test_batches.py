@@ -285,6 +285,18 @@ def test_triplets_name_two_pairs_each() -> None:
     assert losses.get("tcm")(rows, labels, one).item() == pytest.approx(0.1 + 0.1)
 
 
+def test_references_are_not_rows_when_rows_are_weighed() -> None:
+    """The clustering term of happier weighs the batch's rows, by the anchors alone."""
+    example = cases.WITH_REFERENCES["references"]
+    loss = cases.build("happier", cluster_weight=1.0)
+    call = (example.rows, example.paths)
+    references = (example.others, example.other_paths)
+    row, mate, other = torch.tensor([1, 1]), torch.tensor([6, 3]), torch.tensor([1, 2])
+    only_row_1 = loss(call[0][1:2], call[1][1:2]).item() / len(example.rows)
+    for indices in ((row, mate, other), (row, mate, row, other)):
+        assert loss(*call, indices, *references).item() == pytest.approx(only_row_1)
+
+
 @pytest.mark.parametrize("name", ["proxy_nca", "arcface", "csl", "normalized_softmax", "cosface"])
 def test_proxy_losses_weigh_rows_by_how_often_they_were_mined(name: str) -> None:
     example = EXAMPLES["even"]
@@ -311,6 +323,9 @@ LABELS = torch.tensor([0, 0, 1, 1])
         ((ROWS.tolist(), LABELS), ["embeddings", "tensor", "list"]),
         ((ROWS.int(), LABELS), ["embeddings", "floating-point", "int32"]),
         ((ROWS[0], LABELS), ["embeddings", "(rows, dimensions)", "(3,)"]),
+        ((ROWS[:0], LABELS[:0]), ["embeddings", "at least one", "(0, 3)"]),
+        ((ROWS[:, :0], LABELS), ["embeddings", "at least one", "(4, 0)"]),
+        ((ROWS, ["a", "b", "c", "d"]), ["labels", "tensor of integers"]),
         ((ROWS, LABELS[:3]), ["labels", "(4,)", "(3,)"]),
         ((ROWS, LABELS.float()), ["labels", "integers", "float32"]),
         ((ROWS, LABELS.bool()), ["labels", "integers", "bool"]),

@@ -21,9 +21,7 @@ def batches(draw: st.DrawFn) -> tuple[torch.Tensor, torch.Tensor]:
     """Some rows of a tree of three levels, in any order; the rows' directions are all different."""
     depth = draw(st.integers(1, 3))
     rows = draw(st.integers(2, 12))
-    paths = draw(
-        st.lists(st.tuples(*[st.integers(0, 2)] * depth), min_size=rows, max_size=rows)
-    )
+    paths = draw(st.lists(st.tuples(*[st.integers(0, 2)] * depth), min_size=rows, max_size=rows))
     # As one label may not stand under two parents, the path to a node is its name.
     named = [
         [sum(3**i * (step + 1) for i, step in enumerate(path[:end])) for end in range(1, depth + 1)]
@@ -45,7 +43,6 @@ def true_value(embeddings: torch.Tensor, labels: torch.Tensor, metric: str) -> f
     return None if score.n == 0 else score.lower
 
 
-@pytest.mark.thorough
 @given(batches())
 def test_sup_ap_bounds_average_precision(batch: tuple[torch.Tensor, torch.Tensor]) -> None:
     embeddings, labels = batch[0], batch[1][:, -1]
@@ -65,7 +62,6 @@ def test_happier_bounds_hierarchical_average_precision(
     check(embeddings, labels, metric, options)
 
 
-@pytest.mark.thorough
 @given(batches(), st.booleans())
 def test_happier_with_sum_wap_bounds_sum_wap(
     batch: tuple[torch.Tensor, torch.Tensor], pull_back: bool

@@ -124,4 +124,7 @@ def test_unknown_miners_and_parameters() -> None:
         losses.miner("semi-hard")
     with pytest.raises(InputError, match="'epsilon' is no parameter of semihard"):
         losses.miner("semihard", epsilon=1)
+    for cutoff, farthest in ((0.5, 2.1), (1.5, 1.4)):
+        with pytest.raises(InputError, match="cutoff < farthest <= 2"):
+            losses.miner("distance_weighted", cutoff=cutoff, farthest=farthest)
     assert losses.miners() == ["multi_similarity", "semihard", "batch_hard", "distance_weighted"]

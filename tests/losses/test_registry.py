@@ -159,6 +159,10 @@ def test_the_papers_spellings(spelling: str, name: str) -> None:
         ("csl", {"embedding_size": 3}, ["csl needs hierarchy="]),
         ("smooth_ap", {"temperature": 0}, ["'temperature'", "> 0", "Got 0"]),
         ("smooth_ap", {"temperature": "warm"}, ["'temperature'", "'warm'"]),
+        ("smooth_ap", {"block": 0}, ["'block'", "int >= 1", "Got 0 instead"]),
+        ("recall_at_k", {"block": 1.5}, ["'block'", "1.5"]),
+        ("roadmap", {"block": True}, ["'block'", "True"]),
+        ("happier", {"cluster_weight": 0, "block": -1}, ["'block'", "-1"]),
         ("recall_at_k", {"k": ()}, ["'k' parameter of recall_at_k", "ints >= 1"]),
         ("recall_at_k", {"k": (1, 0)}, ["'k' parameter", "(1, 0)"]),
         ("recall_at_k", {"k": 5}, ["'k' parameter", "5"]),
@@ -202,6 +206,15 @@ def test_what_is_refused(name: Any, parameters: dict[str, Any], words: list[str]
     message = str(caught.value)
     assert message.endswith(".")
     assert [word for word in words if word not in message] == [], message
+
+
+def test_the_order_of_a_hierarchy_does_not_matter() -> None:
+    rows, values = torch.randn(3, 4), []
+    for table in ([[0, 5], [1, 6], [1, 9]], [[1, 9], [0, 5], [1, 6]]):
+        torch.manual_seed(0)
+        loss = losses.get("csl", hierarchy=table, embedding_size=4)
+        values.append(loss(rows, torch.tensor([[1, 6], [0, 5], [1, 9]])).item())
+    assert values[0] == values[1]
 
 
 def test_csl_follows_its_hierarchy() -> None:

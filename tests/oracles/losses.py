@@ -262,9 +262,7 @@ def normalized_softmax(
     )
 
 
-def cosface(
-    rows: Rows, labels: Sequence[int], proxies: Rows, margin: float, scale: float
-) -> float:
+def cosface(rows: Rows, labels: Sequence[int], proxies: Rows, margin: float, scale: float) -> float:
     return mean(
         [
             cross_entropy(
@@ -275,9 +273,7 @@ def cosface(
     )
 
 
-def arcface(
-    rows: Rows, labels: Sequence[int], proxies: Rows, margin: float, scale: float
-) -> float:
+def arcface(rows: Rows, labels: Sequence[int], proxies: Rows, margin: float, scale: float) -> float:
     widen = math.radians(margin)
 
     def own(cos: float) -> float:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from truerank.errors import InputError
+from truerank.metrics import registry
 from truerank.training.config import Config, apply_settings, read_config
 
 LEAST = {"data": {"name": "quickdraw"}, "loss": {"name": "contrastive"}}
@@ -73,6 +75,15 @@ def test_mistakes_are_named(setting: str, sentence: str) -> None:
     assert message.startswith("my.yaml")
     assert sentence in message
     assert "\n" not in message
+
+
+def test_a_metric_that_should_fall_cannot_pick_the_best_epoch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    falling = replace(registry.entry("map"), higher_is_better=False)
+    monkeypatch.setattr(registry, "entry", lambda name: falling)
+    with pytest.raises(InputError, match="metric must be one that is better when higher; map@r is"):
+        Config.of(LEAST | {"training": {"epochs": 1}})
 
 
 @pytest.mark.parametrize(

@@ -124,6 +124,10 @@ def test_refusals(folder: Path, images: Path, tmp_path: Path) -> None:
     checkpoint = folder / "best.pt"
     with pytest.raises(InputError, match=r"must be an int >= 1\. Got 0 instead"):
         embed(checkpoint, images, batch=0)
+    with pytest.raises(
+        InputError, match=r"'workers' parameter of embed must be an int >= 1\. Got 0"
+    ):
+        embed(checkpoint, images, workers=0)
     with pytest.raises(InputError, match="holds no image"):
         embed(checkpoint, tmp_path)
     with pytest.raises(InputError, match="there are no images to embed"):

@@ -111,6 +111,26 @@ def _saved(folder: Path) -> dict[str, torch.Tensor]:
     return state["model"] | {f"loss.{name}": value for name, value in state["loss"].items()}
 
 
+def test_an_impatient_second_interrupt_saves_nothing_half_done(tmp_path: Path) -> None:
+    """It may strike in the middle of an update: what is on disk stays what was whole."""
+
+    class Twice(nn.Module):
+        calls = 0
+
+        def forward(self, embeddings: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+            Twice.calls += 1
+            if Twice.calls == 7:
+                for _ in range(2):
+                    os.kill(os.getpid(), signal.SIGINT)
+            return embeddings.square().sum() * 0.5 + embeddings[:, 0].sum()
+
+    options: dict[str, Any] = {"data": sketches(), "trunk": tiny, "loss": Twice()}
+    with pytest.raises(KeyboardInterrupt):
+        train(settings(), folder=tmp_path, **options)
+    saved = torch.load(tmp_path / "last.pt", weights_only=True)
+    assert (saved["epoch"], saved["done"]) == (1, 0)
+
+
 def test_a_run_is_a_function_of_its_seed_and_leaves_the_generators_alone() -> None:
     def run(seed: int, noise: int) -> dict[str, torch.Tensor]:
         torch.manual_seed(noise)
@@ -176,7 +196,7 @@ def test_validation_is_a_fold_of_the_training_classes() -> None:
     module.Trainer = Spy
     try:
         for fold in range(4):
-            with pytest.raises(AssertionError):  # nothing was trained, so there is no best epoch
+            with pytest.raises(InputError, match="nothing has been trained yet"):
                 train(settings(data={"fold": fold}), data=data, trunk=tiny)
             assert seen == {"validation": set(ordered[8 * fold : 8 * fold + 8]), "train": 24}
     finally:
@@ -402,3 +422,18 @@ def test_the_result_is_a_run() -> None:
     assert isinstance(run, Run)
     assert run.folder is None
     assert not run.model.training
+
+
+def test_validation_may_be_a_split_by_name() -> None:
+    data = sketches()
+    rows = np.arange(len(data))
+    splits = {"train": rows < 400, "val": (rows >= 400) & (rows < 640), "test": rows >= 640}
+    named = Dataset("named", data.images, data.labels, ("thing",), splits=splits)
+    run = train(
+        settings(data={"validation": "val"}, training={"epochs": 1}), data=named, trunk=tiny
+    )
+    assert run.history[0]["map@r"] > 0
+    with pytest.raises(InputError, match="named has no split 'dev'"):
+        train(settings(data={"validation": "dev"}), data=named, trunk=tiny)
+    with pytest.raises(InputError, match="named has no split 'tarin'"):
+        train(settings(data={"train": "tarin"}), data=named, trunk=tiny)

@@ -50,6 +50,8 @@ METHODS = ("auto", "float64", "filter", "symmetric")
 """float64 tiles; float32 tiles refined by integers; the same with each pair computed once."""
 _SMALL = 1 << 22
 """Pairs below which the plain way is as fast."""
+_LARGE = 1 << 27
+"""Pairs from which a GPU, found and warmed up, is faster than the CPU."""
 Progress = Callable[[int, int], None]
 
 
@@ -104,13 +106,18 @@ def settings(**changes: Any) -> Iterator[Settings]:
         _settings.reset(token)
 
 
-def resolve_device(device: str) -> str:
-    """The engine that will run: "cpu" (compiled), "cuda" or "reference" (pure numpy)."""
+def resolve_device(device: str, pairs: int = 0) -> str:
+    """The engine that will run: "cpu" (compiled), "cuda" or "reference" (pure numpy).
+
+    "auto" looks for a GPU, which imports torch, only for as many pairs as make it worth the while.
+    """
     if not isinstance(device, str) or device not in DEVICES:
         raise InputError(
             f"The 'device' parameter must be one of {', '.join(DEVICES)}. Got {device!r} instead."
         )
     if device == "auto":
+        if pairs >= _LARGE and cuda.unavailable() is None:
+            return "cuda"
         return "cpu" if compiled else "reference"
     if device == "cuda":
         cuda.check()

@@ -88,18 +88,22 @@ class Crew:
             except IndexError:
                 return None
 
-        workers = [
-            self.pool.submit(work, take, done.append) for _ in range(min(self.threads, len(ahead)))
-        ]
-        pending = set(workers)
-        while pending:
-            try:
-                pending = wait(pending, timeout=0.1).not_done
-                failed = any(worker.exception() for worker in workers if worker.done())
-                closed = closed or failed or self.checkpoint.due()
-                while done and stopped is None:
-                    self.tick(pairs(done.popleft()))
-            except BaseException as error:
-                closed = True
-                stopped = stopped or error
+        try:
+            workers = [
+                self.pool.submit(work, take, done.append)
+                for _ in range(min(self.threads, len(ahead)))
+            ]
+            pending = set(workers)
+            while pending:
+                try:
+                    pending = wait(pending, timeout=0.1).not_done
+                    failed = any(worker.exception() for worker in workers if worker.done())
+                    closed = closed or failed or self.checkpoint.due()
+                    while done and stopped is None:
+                        self.tick(pairs(done.popleft()))
+                except BaseException as error:
+                    closed = True
+                    stopped = stopped or error
+        finally:
+            closed = True  # whatever happened, no thread begins another tile
         return [worker.result() for worker in workers], stopped

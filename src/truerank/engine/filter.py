@@ -25,17 +25,27 @@ Singles = npt.NDArray[np.float32]
 
 OPEN_SHARE = 1 / 16
 """A pair alone costs about ten times as much as in a float64 tile."""
-PATIENCE = 4
-"""Tiles that may fail before the filter is given up, unless four times as many succeeded."""
+_ROWS_AT_ONCE = 1 << 14
+_NOT_WANTED = np.zeros(0, bool)
+_NO_SHARES = np.zeros((0, 0), np.uint8), np.zeros((1, 0, 0), np.uint16)
+PATIENCE = 32
+"""Tiles that may fail, beyond a quarter of all tiles, before the filter is given up."""
 
 
 class Thresholds:
-    """Counts of some queries with the interval of scores around each relevant distance."""
+    """The interval of scores around each relevant distance of some queries."""
 
     def __init__(self, counts: Counts, rows: Rows, single: SinglePrecision) -> None:
-        self.counts, self.rows = counts, rows
-        owner = np.repeat(rows, np.diff(counts.offsets))
-        self.low, self.high = single.intervals(owner, counts.distance)
+        self.rows = rows
+        self.low = np.empty(len(counts.distance), np.float32)
+        self.high = np.empty(len(counts.distance), np.float32)
+        for first in range(0, len(rows), _ROWS_AT_ONCE):
+            some = slice(first, first + _ROWS_AT_ONCE)
+            offsets = counts.offsets[first : first + _ROWS_AT_ONCE + 1]
+            groups = slice(offsets[0], offsets[-1])
+            owner = np.repeat(rows[some], np.diff(offsets))
+            ends = single.intervals(owner, counts.distance[groups])
+            self.low[groups], self.high[groups] = ends
 
 
 class Buffers:
@@ -92,7 +102,7 @@ class Filter:
     ) -> None:
         """Count a tile: its rows are the queries from `first` on, its columns items from `start`.
 
-        `guard` is held while counts change. `counts` may be those of the thresholds or a copy.
+        `guard` is held while counts change.
         """
         height, width = scores.shape
         room = int(scores.size * OPEN_SHARE) + width
@@ -107,6 +117,8 @@ class Filter:
                 counts.between,
                 query,
                 item,
+                _NOT_WANTED,
+                *_NO_SHARES,
             )
         query, item = query[:listed], item[:listed] + start
         distances = self.space.pairs(thresholds.rows[query], item)

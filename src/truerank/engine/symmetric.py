@@ -48,13 +48,11 @@ def count_all(
 
     def work(take: Take, finished: Callable[[Tile], None]) -> None:
         buffers = way.buffers(side, side)
-        left, held = buffers.left, -1
         while (tile := take()) is not None:
             i, j = tile
             rows, columns = strips[i], strips[j]
             if way.pays:
-                if i != held:
-                    left, held = single.items(*rows, buffers.left), i
+                left = single.items(*rows, buffers.left)
                 scores = buffers.product(left, single.items(*columns, buffers.right))
                 if queries[i]:
                     way.add(scores, thresholds, counts, rows[0], columns[0], buffers, guards[i])
@@ -68,8 +66,7 @@ def count_all(
             finished(tile)
 
     tiles = [tile for tile in combinations_with_replacement(range(len(strips)), 2) if pairs(tile)]
-    # Square by square, so that rows that come from a file are read again less often.
-    tiles.sort(key=lambda tile: (tile[0] // SQUARE, tile[1] // SQUARE))
+    tiles.sort(key=_turn)
     crew.complete(
         tiles,
         work,
@@ -81,6 +78,17 @@ def count_all(
     for block in blocks:
         wanted = None if way.shares is None else way.shares.queries[block]
         yield block, _part(counts, block).tie_groups(candidates[block], wanted)
+
+
+def _turn(tile: Tile) -> tuple[int, int, int]:
+    """When a tile's turn comes.
+
+    Square by square, so that rows that come from a file are read again less often. In a square
+    along its diagonals, so that threads seldom wait for each other's strip; the main diagonal,
+    where mates crowd if rows come class by class, last.
+    """
+    i, j = tile
+    return i // SQUARE, j // SQUARE, -((j - i) % SQUARE)
 
 
 def _begin_all(

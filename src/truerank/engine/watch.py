@@ -19,7 +19,17 @@ from truerank.engine.counts import TieGroups
 from truerank.engine.cuts import Cuts, tally
 from truerank.space import Distances, Rows
 
-__all__ = ["Audience", "Collector", "Extent", "Nearest", "Sight", "Tally", "Watcher"]
+__all__ = [
+    "LARGEST",
+    "Audience",
+    "Collector",
+    "Extent",
+    "Nearest",
+    "PerThread",
+    "Sight",
+    "Tally",
+    "Watcher",
+]
 
 Integers = npt.NDArray[np.int64]
 LARGEST = np.finfo(np.float64).max

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fractions import Fraction
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -18,15 +19,20 @@ from truerank.engine.counts import TieGroups
 from truerank.engine.cuts import largest_float
 from truerank.engine.watch import Extent, Nearest, Watcher
 from truerank.evidence.axis import Axis
+from truerank.evidence.classes import ClassTally, cells
+from truerank.evidence.consistency import Formula, Utilities, measure
 from truerank.evidence.gom import Gom
 from truerank.evidence.peaks import Peak, peaks
-from truerank.evidence.pooled import Pooled
+from truerank.evidence.pooled import Pooled, quantile_range
 from truerank.evidence.positives import Positives
 from truerank.metrics import registry
 from truerank.metrics.average import class_mean, mean
 from truerank.metrics.registry import Metric
 from truerank.space import Distances, Space
 from truerank.task import Task
+
+if TYPE_CHECKING:
+    from truerank.metrics.consistency import Consistency
 
 __all__ = ["Evidence"]
 
@@ -53,7 +59,9 @@ class Evidence:
         average: str,
         device: str,
         threads: int | None,
+        seed: int = 0,
     ) -> None:
+        self.seed = seed
         self.task, self.space, self._average = task, space, average
         self._device, self._threads = device, threads
         self.metrics = list(metrics)
@@ -73,6 +81,10 @@ class Evidence:
         if families & {"verification", "consistency"}:
             self.pooled = self._pool()
             self.watchers += self.pooled.watchers
+        self._class_tally = self._plan_classes()
+        self._utilities: dict[tuple[object, ...], Utilities | None] = {}
+        self.consistency: Consistency | None = None
+        """Where OPIS was taken first, and what stands beside it."""
 
     def take(self, rows: npt.NDArray[np.int64], groups: TieGroups) -> None:
         """The tie groups, by the finest label, of queries that have a mate."""
@@ -129,6 +141,49 @@ class Evidence:
         if self.space.unit_scale is None:
             return None
         return Axis(0.0, 1 / self.space.unit_scale)
+
+    # -- classes ------------------------------------------------------------------------------
+
+    def _plan_classes(self) -> ClassTally | None:
+        """Cells around the default range, where a sample can foretell it."""
+        asked = [m for m in self.metrics if m.name == "opis" and not m.option("frr")]
+        if not asked or self.task.levels is None or not len(self.sample) or not self.positives:
+            return None
+        text = asked[0].option("far") or registry.entry("opis").defaults["far"]
+        ends = [quantile_range(self.sample, float(part)) for part in text.split(":")]
+        classes = len(np.unique(self.task.query_codes))
+        tally = ClassTally(self.task, self.positives, cells(ends[0][0], ends[1][1], classes))
+        self.watchers += tally.watchers
+        return tally
+
+    def formula(self, metric: Metric) -> Formula:
+        """Which utility OPIS is asked to compare."""
+        weight = Fraction(metric.option("c") or 1)
+        positive = 0.5 if self.task.leave_one_out else 1.0
+        return Formula(
+            float(weight * weight),
+            positive if metric.option("utility") == "precision" else 0.0,
+            metric.option("mean") == "pooled",
+        )
+
+    def utilities(self, metric: Metric, low: float, high: float) -> Utilities | None:
+        """The classes between two distances."""
+        exact = metric.option("integral") == "exact" or self.pairs <= MOST_BREAKPOINTS
+        formula = self.formula(metric)
+        key = (low, high, formula, exact)
+        if key not in self._utilities:
+            self._utilities[key] = measure(
+                self.task,
+                self.space,
+                self.positives,
+                low,
+                high,
+                formula,
+                exact=exact,
+                seen=None if self._class_tally is None else self._class_tally.table(),
+                sweep=self.sweep,
+            )
+        return self._utilities[key]
 
     # -- queries ------------------------------------------------------------------------------
 

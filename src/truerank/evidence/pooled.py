@@ -20,7 +20,7 @@ from truerank.engine.watch import Collector, Tally, Watcher
 from truerank.evidence.positives import Positives
 from truerank.space import Distances
 
-__all__ = ["Pooled"]
+__all__ = ["Pooled", "quantile_range"]
 
 Integers = npt.NDArray[np.int64]
 MOST_EDGES = 1 << 20
@@ -198,14 +198,20 @@ def _foretell(
     found: list[tuple[float, float]] = []
     most = MOST_COLLECTED / max(1, len(rates)) / pairs
     for rate in sorted(rate for rate in set(rates) if rate < 1):
-        # Pairs that share a row go together, so the sample is worth less than its size.
-        half = rate * min(0.5, 0.2 * np.sqrt(0.01 / max(rate, 1e-12)))
-        half = min(half, most / 2) + 8 / count
-        low = int(np.floor((rate - half) * count))
-        high = min(int(np.ceil((rate + half) * count)), count - 1)
-        ends = (float(sample[low]) if low >= 0 else -np.inf, float(sample[high]))
+        ends = quantile_range(sample, rate, most)
         if found and ends[0] <= found[-1][1]:
             found[-1] = (found[-1][0], max(found[-1][1], ends[1]))
         elif ends[0] < ends[1]:
             found.append(ends)
     return found
+
+
+def quantile_range(sample: Distances, rate: float, most: float = 1.0) -> tuple[float, float]:
+    """Where the quantile of all distances probably lies, no more than a share `most` of them."""
+    count = len(sample)
+    # Pairs that share a row go together, so the sample is worth less than its size.
+    half = rate * min(0.5, 0.2 * np.sqrt(0.01 / max(rate, 1e-12)))
+    half = min(half, most / 2) + 8 / count
+    low = int(np.floor((rate - half) * count))
+    high = min(int(np.ceil((rate + half) * count)), count - 1)
+    return (float(sample[low]) if low >= 0 else -np.inf, float(sample[high]))

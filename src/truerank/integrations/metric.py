@@ -82,7 +82,9 @@ class RetrievalMetric(Metric):
     ) -> None:
         super().__init__(**options)
         if dtype not in (torch.float32, torch.float64):
-            raise InputError(f"The 'dtype' parameter must be float32 or float64. Got {dtype}.")
+            raise InputError(
+                f"The 'dtype' parameter must be float32 or float64. Got {dtype} instead."
+            )
         if isinstance(levels, bool) or not isinstance(levels, int) or levels < 1:
             raise InputError(f"The 'levels' parameter must be an int >= 1. Got {levels!r} instead.")
         if isinstance(metrics, str):

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from typing import Any
 
 import torch
@@ -46,6 +48,11 @@ class Loss(torch.nn.Module):
     takes_references = True
     """Whether ref_emb has a meaning; a loss with proxies compares rows with those alone."""
 
+    @property
+    def title(self) -> str:
+        """What messages call it."""
+        return type(self).__name__
+
     def forward(
         self,
         embeddings: Tensor,
@@ -64,8 +71,8 @@ class Loss(torch.nn.Module):
             Any integers in any order; several columns are a path from coarse to fine, of which
             a binary loss takes the finest.
         indices_tuple : three or four index tensors, optional
-            What a miner chose. A loss over pairs then counts these pairs alone; which of them are
-            positive, the labels say. A loss with proxies weighs each row by how often it occurs.
+            What a miner chose. A loss over pairs then counts these pairs alone; a loss with
+            proxies weighs each row by how often it occurs.
         ref_emb, ref_labels : optional
             Compare the rows with these instead of with one another. No row is then left out.
         """
@@ -104,7 +111,7 @@ class Loss(torch.nn.Module):
             return Batch(rows, paths, rows, paths, _check_indices(indices))
         if not self.takes_references:
             raise InputError(
-                f"{type(self).__name__} compares rows with its own proxies, or with one another; "
+                f"{self.title} compares rows with its own proxies, or with one another; "
                 "leave ref_emb and ref_labels out."
             )
         references = _check_embeddings(ref_emb, "ref_emb").to(rows)
@@ -151,11 +158,11 @@ class WeightedSum(Loss):
         ref_labels: Tensor | None = None,
     ) -> Tensor:
         """The weighted sum of the parts' losses."""
-        values = [
+        values: list[Tensor] = [
             weight * loss(embeddings, labels, indices_tuple, ref_emb, ref_labels)
             for weight, loss in self.parts()
         ]
-        return torch.stack(values).sum()
+        return reduce(add, values)
 
     def extra_repr(self) -> str:
         return f"weights={self.weights}"
@@ -167,26 +174,34 @@ def check_number(
     """Refuse what is not a finite number, or not in its range."""
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if above is not None and not (is_number and above < value < float("inf")):
-        raise InputError(f"The '{name}' parameter must be a number > {above:g}. Got {value!r}.")
+        raise InputError(
+            f"The '{name}' parameter must be a number > {above:g}. Got {value!r} instead."
+        )
     if least is not None and not (is_number and least <= value < float("inf")):
-        raise InputError(f"The '{name}' parameter must be a number >= {least:g}. Got {value!r}.")
+        raise InputError(
+            f"The '{name}' parameter must be a number >= {least:g}. Got {value!r} instead."
+        )
     if not (is_number and abs(value) < float("inf")):
-        raise InputError(f"The '{name}' parameter must be a finite number. Got {value!r}.")
+        raise InputError(f"The '{name}' parameter must be a finite number. Got {value!r} instead.")
 
 
 def _check_embeddings(value: Any, name: str) -> Tensor:
     if not isinstance(value, Tensor) or not value.is_floating_point():
         kind = value.dtype if isinstance(value, Tensor) else type(value).__name__
         raise InputError(f"{name} must be a floating-point tensor. Got {kind} instead.")
-    if value.ndim != 2:
+    if value.ndim != 2 or 0 in value.shape:
         raise InputError(
-            f"{name} must have shape (rows, dimensions). Got {tuple(value.shape)} instead."
+            f"{name} must have shape (rows, dimensions), with at least one of each. "
+            f"Got {tuple(value.shape)} instead."
         )
     return value.to(torch.promote_types(value.dtype, torch.float32))
 
 
 def _check_labels(value: Any, name: str, rows: Tensor) -> Tensor:
-    labels = torch.as_tensor(value, device=rows.device)
+    try:
+        labels = torch.as_tensor(value, device=rows.device)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(f"{name} must be a tensor of integers ({error}).") from error
     if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
         raise InputError(f"{name} must be integers, compared exactly. Got {labels.dtype} instead.")
     if labels.ndim not in (1, 2) or len(labels) != len(rows) or 0 in labels.shape[1:]:

@@ -59,6 +59,11 @@ class Borrowed(Loss):
         super().__init__()
         self.inner, self.classes, self.takes_references = inner, classes, takes_references
 
+    @property
+    def title(self) -> str:
+        """The library's name of it."""
+        return type(self.inner).__name__
+
     def compute(self, batch: Batch) -> Tensor:
         labels = batch.finest if self.classes is None else self.classes.index(batch.finest)
         rows = batch.embeddings
@@ -130,13 +135,13 @@ def margin(
 def fastap(bins: int) -> Borrowed:
     """Average precision by a soft histogram of squared distances."""
     if not isinstance(bins, int) or isinstance(bins, bool) or bins < 2:
-        raise InputError(f"The 'bins' parameter of fastap must be an int >= 2. Got {bins!r}.")
+        raise InputError(
+            f"The 'bins' parameter of fastap must be an int >= 2. Got {bins!r} instead."
+        )
     return Borrowed(library("losses", "fastap").FastAPLoss(num_bins=bins))
 
 
-def snr_contrastive(
-    positive_margin: float, negative_margin: float, regularizer: float
-) -> Borrowed:
+def snr_contrastive(positive_margin: float, negative_margin: float, regularizer: float) -> Borrowed:
     """The contrastive loss with the variance of the difference over the anchor's as distance."""
     _check_numbers(positive_margin=positive_margin, negative_margin=negative_margin)
     check_number("regularizer", regularizer, least=0)
@@ -308,12 +313,13 @@ class _CentreSpread(torch.nn.Module):
     def __init__(self, classes: int, centres: int) -> None:
         super().__init__()
         self.shape = (classes, centres, -1)
+        self.centres = centres
         self.pairs = max(classes * centres * (centres - 1), 1)
 
     def forward(self, weights: Tensor) -> Tensor:
         centres = normalize(weights, dim=1).reshape(self.shape)
-        first, second = torch.triu_indices(*self.shape[1:2] * 2, offset=1, device=weights.device)
-        cos = (centres[:, first] * centres[:, second]).sum(-1)
+        first, second = torch.triu_indices(self.centres, self.centres, offset=1)
+        cos = (centres @ centres.mT)[:, first, second]
         eps = torch.finfo(cos.dtype).eps
         return (2 - 2 * cos).clamp_min(eps).sqrt().sum() / self.pairs
 

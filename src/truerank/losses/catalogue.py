@@ -473,7 +473,7 @@ _ENTRIES = (
         "tcm_prime",
         "TCM'",
         what="tcm without the indicator: all pairs pull, also those on the right side.",
-        formula="mean_{S+} (m+ - s) + mean_{S-} (s - m-); with denominator=\"hard\" the sums are "
+        formula='mean_{S+} (m+ - s) + mean_{S-} (s - m-); with denominator="hard" the sums are '
         "divided by the numbers of offending pairs, as Eq. 17 is printed",
         when="To see what the indicator does.",
         citation=f"{ZHANG_2024}, A.2.3",

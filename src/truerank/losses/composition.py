@@ -6,6 +6,8 @@ In: losses of the common call form. Out: a loss of the same form. (`a + w * b` i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
+from operator import add
 from typing import Any
 
 import torch
@@ -34,7 +36,7 @@ class SumOverLevels(Loss):
             raise InputError("sum_over_levels takes a loss, or one loss for each level.")
         if self.shared and any(True for _ in losses[0].parameters()):
             raise InputError(
-                f"{type(losses[0]).__name__} has parameters of its own, for one set of classes; "
+                "this loss has parameters of its own, for one set of classes; "
                 "pass sum_over_levels a list with one such loss for each level, coarse to fine."
             )
         self.losses = torch.nn.ModuleList(losses)
@@ -45,11 +47,11 @@ class SumOverLevels(Loss):
         if len(losses) != depth:
             raise InputError(f"there are {len(losses)} losses, but labels have {depth} levels.")
         rows, labels, indices = batch.embeddings, batch.labels, batch.indices
-        values = [
+        values: list[Tensor] = [
             loss(rows, labels[:, level], indices, *_references(batch, level))
             for level, loss in enumerate(losses)
         ]
-        return torch.stack(values).sum()
+        return reduce(add, values)
 
 
 def _references(batch: Batch, level: int) -> tuple[Tensor | None, Tensor | None]:

@@ -16,11 +16,12 @@ from torch.nn.functional import cross_entropy, softplus
 from truerank.errors import InputError
 from truerank.losses.base import Batch, Loss, check_number
 from truerank.losses.pairs import cosine, levels, logsumexp, row_weights
+from truerank.losses.positives import check_block
 from truerank.losses.proxies import Classes, make_proxies, proxy_logits
 from truerank.losses.ranking import one_minus_mean
 from truerank.losses.surrogates import Ahead, behind
 
-__all__ = ["CSL", "Happier", "relevance_of"]
+__all__ = ["CSL", "Happier", "shares_by_level"]
 
 RELEVANCES = ("level", "sum_wap")
 
@@ -31,8 +32,6 @@ class Happier(Loss):
     (1 - w) L_HAP + w L_clust. 1 - L_HAP never exceeds the true H-AP of a list without ties. With a
     cluster_weight of 0 there are no proxies, and no num_classes to give.
     """
-
-    takes_references = True
 
     def __init__(
         self,
@@ -55,9 +54,10 @@ class Happier(Loss):
         check_number("alpha", alpha, least=0)
         check_number("cluster_temperature", cluster_temperature, above=0)
         check_number("cluster_weight", cluster_weight, least=0)
+        check_block(block)
         if cluster_weight > 1:
             raise InputError(
-                f"The 'cluster_weight' parameter must be at most 1. Got {cluster_weight!r}."
+                f"The 'cluster_weight' parameter must be at most 1. Got {cluster_weight!r} instead."
             )
         if relevance not in RELEVANCES:
             raise InputError(
@@ -84,11 +84,8 @@ class Happier(Loss):
 
     def _ranking(self, batch: Batch) -> Tensor:
         scores, level = cosine(batch), levels(batch)
-        depth = batch.labels.shape[1]
-        worth = relevance_of(level, depth, self.relevance, self.alpha)
-        # Divided in float64, where a large alpha does not yet make the coarse levels vanish.
-        relevance = worth / worth.sum(1, keepdim=True).clamp_min(torch.finfo(worth.dtype).tiny)
-        relevance = relevance.to(scores.dtype)
+        share = shares_by_level(level, batch.labels.shape[1], self.relevance, self.alpha)
+        relevance = share.to(scores).gather(1, level.clamp_min(0).long())
 
         def term(lead: Tensor, query: Tensor, item: Tensor) -> Tensor:
             its, its_relevance = level[query].unsqueeze(1), relevance[query].unsqueeze(1)
@@ -110,19 +107,25 @@ class Happier(Loss):
         return one_minus_mean(scores, level, positive, term, ones, self.block)
 
 
-def relevance_of(level: Tensor, depth: int, kind: str, alpha: float = 1.0) -> Tensor:
-    """What each item is worth to each query, float64: 0 for level 0 and for what is left out.
+def shares_by_level(level: Tensor, depth: int, kind: str, alpha: float) -> Tensor:
+    """The relevance of an item of each level, 0 to depth, to each query; each list sums to 1.
 
-    "level": (l/L)^alpha shared by the items of exactly that level. "sum_wap": each level's weight
-    of 1 shared by the items of that level or a finer one, summed over the levels an item reaches;
-    H-AP is then the mean of the levels' average precisions.
+    "level": (l/L)^alpha, divided by the number of items of exactly that level. "sum_wap": the sum,
+    over the levels that the item reaches, of 1/(number of items that reach it); H-AP is then the
+    mean of the levels' average precisions. On the CPU in float64, where a large alpha does not yet
+    make the coarse levels vanish.
     """
-    relevance = torch.zeros_like(level, dtype=torch.float64)
-    for number in range(1, depth + 1):
-        members = level == number if kind == "level" else level >= number
-        weight = (number / depth) ** alpha if kind == "level" else 1.0
-        relevance += members * (weight / members.sum(1, keepdim=True).clamp_min(1).double())
-    return relevance
+    numbers = range(1, depth + 1)
+    count = torch.stack([(level == number).sum(1) for number in numbers], 1).cpu().double()
+    if kind == "level":
+        weight = count.new_tensor([(number / depth) ** alpha for number in numbers])
+        worth = weight / count.clamp_min(1)
+    else:
+        reaching = count.flip(1).cumsum(1).flip(1)
+        worth = (1 / reaching.clamp_min(1)).cumsum(1)
+    total = (worth * count).sum(1, keepdim=True)
+    share = worth / total.clamp_min(torch.finfo(total.dtype).tiny)
+    return torch.nn.functional.pad(share, (1, 0))
 
 
 class CSL(Loss):
@@ -157,7 +160,7 @@ class CSL(Loss):
         if len(self.margins) != depth:
             raise InputError(
                 f"The 'margins' parameter of csl must have one number for each of {depth} levels. "
-                f"Got {margins!r}."
+                f"Got {margins!r} instead."
             )
         self.proxies = make_proxies(len(paths), embedding_size)
         self.scale = scale

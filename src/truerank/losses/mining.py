@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from truerank.errors import InputError
 from truerank.losses.base import check_number
 from truerank.losses.borrowed import library
 
@@ -56,6 +57,11 @@ class DistanceWeighted(torch.nn.Module):
         super().__init__()
         check_number("cutoff", cutoff, above=0)
         check_number("farthest", farthest, above=0)
+        if not cutoff < farthest <= 2:
+            raise InputError(
+                "distances of unit vectors reach from 0 to 2: cutoff < farthest <= 2 is needed. "
+                f"Got {cutoff!r} and {farthest!r} instead."
+            )
         self.cutoff, self.farthest = cutoff, farthest
 
     @torch.no_grad()
@@ -67,7 +73,7 @@ class DistanceWeighted(torch.nn.Module):
         ref_labels: Tensor | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Triplets; an anchor without a negative in reach has none."""
-        log_weight, same = self.log_weights(embeddings, labels, ref_emb, ref_labels)
+        log_weight, same = self._log_weights(embeddings, labels, ref_emb, ref_labels)
         if ref_emb is None:
             same = same.clone().fill_diagonal_(False)
         anchor, positive = same.nonzero(as_tuple=True)
@@ -78,12 +84,12 @@ class DistanceWeighted(torch.nn.Module):
         weight = torch.softmax(log_weight[anchor], dim=1)
         return anchor, positive, torch.multinomial(weight, 1).squeeze(1)
 
-    def log_weights(
+    def _log_weights(
         self,
         embeddings: Tensor,
         labels: Tensor,
-        ref_emb: Tensor | None = None,
-        ref_labels: Tensor | None = None,
+        ref_emb: Tensor | None,
+        ref_labels: Tensor | None,
     ) -> tuple[Tensor, Tensor]:
         """log 1/q of each pair's distance, -inf for what is not drawn; and the same-label pairs."""
         rows = normalize(embeddings.to(torch.promote_types(embeddings.dtype, torch.float32)))

@@ -43,22 +43,25 @@ def same_label(batch: Batch) -> Tensor:
 
 def _leave_out(level: Tensor, batch: Batch) -> Tensor:
     if batch.indices is not None:
-        anchor, positive, *rest = batch.indices
-        again, negative = rest if len(rest) == 2 else (anchor, *rest)
         mined = torch.zeros_like(level, dtype=torch.bool)
-        mined[anchor, positive] = True
-        mined[again, negative] = True
+        mined[batch.indices[0], batch.indices[1]] = True
+        mined[_anchors(batch.indices)[-1], batch.indices[-1]] = True
         level = level.masked_fill(~mined, LEFT_OUT)
     return level.fill_diagonal_(LEFT_OUT) if batch.searches_itself else level
 
 
 def row_weights(batch: Batch) -> Tensor:
     """How often each row was mined, the most frequent 1; all 1 where nothing was mined."""
-    rows = len(batch.embeddings)
+    rows = batch.embeddings
     if batch.indices is None or not any(len(part) for part in batch.indices):
-        return torch.ones(rows, dtype=batch.embeddings.dtype, device=batch.embeddings.device)
-    count = torch.bincount(torch.cat(batch.indices), minlength=rows)
-    return (count / count.max()).to(batch.embeddings.dtype)
+        return torch.ones(len(rows), dtype=rows.dtype, device=rows.device)
+    mined = batch.indices if batch.searches_itself else _anchors(batch.indices)
+    count = torch.bincount(torch.cat(mined), minlength=len(rows)).to(rows.dtype)
+    return count / count.max()
+
+
+def _anchors(indices: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    return indices[:1] if len(indices) == 3 else indices[::2]
 
 
 def logsumexp(values: Tensor, mask: Tensor) -> Tensor:

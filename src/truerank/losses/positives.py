@@ -14,7 +14,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-__all__ = ["Term", "sum_over_positives"]
+from truerank.errors import InputError
+
+__all__ = ["Term", "check_block", "sum_over_positives"]
 
 Term: TypeAlias = Callable[[Tensor, Tensor, Tensor], Tensor]
 """(lead, query, item) -> values.
@@ -26,6 +28,14 @@ the values are (q, p).
 
 # Numbers in a block: on a CPU its few copies stay in the cache, a GPU is kept busy.
 BLOCK = {"cpu": 2**17, "cuda": 2**24}
+
+
+def check_block(block: int | None) -> None:
+    """Refuse what is no size of a block."""
+    if block is not None and (isinstance(block, bool) or not isinstance(block, int) or block < 1):
+        raise InputError(
+            f"The 'block' parameter must be None or an int >= 1. Got {block!r} instead."
+        )
 
 
 def sum_over_positives(

@@ -36,7 +36,7 @@ class Classes(torch.nn.Module):
         if classes is None:
             if not isinstance(num_classes, int) or isinstance(num_classes, bool) or num_classes < 1:
                 raise InputError(
-                    f"The 'num_classes' parameter must be an int >= 1. Got {num_classes!r}."
+                    f"The 'num_classes' parameter must be an int >= 1. Got {num_classes!r} instead."
                 )
             values = torch.arange(num_classes)
         else:
@@ -65,7 +65,9 @@ def _as_integers(classes: Any) -> Tensor:
     values = torch.as_tensor(classes if isinstance(classes, Tensor) else list(classes))
     integers = not values.is_floating_point() and values.dtype != torch.bool
     if not integers or values.ndim != 1 or not len(values):
-        raise InputError(f"The 'classes' parameter must list integer labels. Got {classes!r}.")
+        raise InputError(
+            f"The 'classes' parameter must list integer labels. Got {classes!r} instead."
+        )
     return values.cpu().to(torch.int64)
 
 
@@ -73,7 +75,7 @@ def make_proxies(count: int, embedding_size: int) -> torch.nn.Parameter:
     """Random directions."""
     if not isinstance(embedding_size, int) or embedding_size < 1:
         raise InputError(
-            f"The 'embedding_size' parameter must be an int >= 1. Got {embedding_size!r}."
+            f"The 'embedding_size' parameter must be an int >= 1. Got {embedding_size!r} instead."
         )
     return torch.nn.Parameter(torch.randn(count, embedding_size))
 
@@ -148,7 +150,9 @@ class ArcFace(Loss):
         check_number("margin", margin, least=0)
         check_number("scale", scale, above=0)
         if margin >= 180:
-            raise InputError(f"The 'margin' of arcface must be below 180 degrees. Got {margin!r}.")
+            raise InputError(
+                f"The 'margin' of arcface must be below 180 degrees. Got {margin!r} instead."
+            )
         self.classes = Classes(num_classes, classes)
         self.proxies = make_proxies(len(self.classes), embedding_size)
         self.margin, self.scale = margin, scale

@@ -15,7 +15,7 @@ from truerank.errors import InputError
 from truerank.losses.base import Batch, Loss, check_number
 from truerank.losses.calibration import Calibration
 from truerank.losses.pairs import cosine, same_label
-from truerank.losses.positives import Term, sum_over_positives
+from truerank.losses.positives import Term, check_block, sum_over_positives
 from truerank.losses.surrogates import Ahead
 
 __all__ = ["RecallAtK", "Roadmap", "SmoothAP", "SupAP", "one_minus_mean"]
@@ -30,6 +30,7 @@ class SmoothAP(Loss):
     def __init__(self, temperature: float, query_in_list: bool, block: int | None) -> None:
         super().__init__()
         check_number("temperature", temperature, above=0)
+        check_block(block)
         self.temperature, self.query_in_list, self.block = temperature, query_in_list, block
 
     def compute(self, batch: Batch) -> Tensor:
@@ -55,9 +56,11 @@ class RecallAtK(Loss):
         super().__init__()
         check_number("temperature", temperature, above=0)
         check_number("cut_temperature", cut_temperature, above=0)
+        check_block(block)
         if isinstance(k, (str, int)) or not k or not all(_is_cut(one) for one in k):
             raise InputError(
-                f"The 'k' parameter of recall_at_k must be a sequence of ints >= 1. Got {k!r}."
+                "The 'k' parameter of recall_at_k must be a sequence of ints >= 1. "
+                f"Got {k!r} instead."
             )
         self.k, self.block = tuple(k), block
         self.temperature, self.cut_temperature = temperature, cut_temperature
@@ -100,6 +103,7 @@ class SupAP(Loss):
         block: int | None,
     ) -> None:
         super().__init__()
+        check_block(block)
         self.ahead = Ahead(temperature, rho, delta, start, offset)
         self.block = block
 

@@ -6,14 +6,19 @@ built, so that a protocol or a page can read the entries anywhere.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from importlib import import_module
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from truerank.errors import InputError
+
+if TYPE_CHECKING:
+    import torch
+
+    from truerank.losses.base import Loss
 
 __all__ = [
     "Choice",
@@ -116,7 +121,7 @@ def entry(name: str) -> Entry:
     return found
 
 
-def get(name: str, **parameters: Any) -> Any:
+def get(name: str, **parameters: Any) -> Loss:
     """Build a loss: a torch module with the call form of pytorch-metric-learning's.
 
     Parameters
@@ -154,7 +159,8 @@ def get(name: str, **parameters: Any) -> Any:
             f"{known.name} needs {' and '.join(f'{one}=' for one in missing)}, "
             "because it learns a vector for each class."
         )
-    return _build(known.build, {**known.defaults, **parameters})
+    loss: Loss = _build(known.build, {**known.defaults, **parameters})
+    return loss
 
 
 def miners() -> list[str]:
@@ -162,7 +168,7 @@ def miners() -> list[str]:
     return list(_catalogue().MINERS)
 
 
-def miner(name: str, **parameters: Any) -> Any:
+def miner(name: str, **parameters: Any) -> Callable[..., Any]:
     """Build a miner: miner(embeddings, labels, ref_emb=None, ref_labels=None) gives indices."""
     catalogue = _catalogue()
     key = _canonical(name)
@@ -174,17 +180,20 @@ def miner(name: str, **parameters: Any) -> Any:
             raise InputError(
                 _unknown(f"parameter of {known.name}", parameter, sorted(known.defaults))
             )
-    return _build(known.build, {**known.defaults, **parameters})
+    built: Callable[..., Any] = _build(known.build, {**known.defaults, **parameters})
+    return built
 
 
-def sum_over_levels(loss: Any) -> Any:
+def sum_over_levels(loss: torch.nn.Module | Sequence[torch.nn.Module]) -> Loss:
     """The same binary loss at every level of (N, L) labels, summed; or one loss for each level."""
-    return _build("composition:SumOverLevels", {"loss": loss})
+    summed: Loss = _build("composition:SumOverLevels", {"loss": loss})
+    return summed
 
 
-def with_miner(loss: Any, miner: Any) -> Any:
+def with_miner(loss: torch.nn.Module, miner: Callable[..., Any]) -> Loss:
     """A loss over what the miner chooses in each batch."""
-    return _build("composition:Mined", {"loss": loss, "miner": miner})
+    mined: Loss = _build("composition:Mined", {"loss": loss, "miner": miner})
+    return mined
 
 
 def _build(target: str, parameters: Mapping[str, Any]) -> Any:

@@ -26,7 +26,9 @@ class Angular(Loss):
         super().__init__()
         check_number("alpha", alpha, above=0)
         if alpha >= 90:
-            raise InputError(f"The 'alpha' parameter of angular must be below 90. Got {alpha!r}.")
+            raise InputError(
+                f"The 'alpha' parameter of angular must be below 90. Got {alpha!r} instead."
+            )
         self.alpha = alpha
 
     def compute(self, batch: Batch) -> Tensor:

@@ -214,6 +214,7 @@ for _definition in (
         _PAPER,
         measure=_mrep,
         options={"tau": "rate", **_FP, **_INTEGRAL, **_SCALE},
+        apart=(("tau", "integral"),),
         family="gom",
         examples=(
             "mrep",
@@ -232,6 +233,7 @@ for _definition in (
         measure=_mfr,
         options={"tau": "rate", "b": "count", **_INTEGRAL, **_SCALE},
         defaults={"b": "3000"},
+        apart=(("tau", "integral"),),
         higher_is_better=False,
         family="gom",
         examples=(

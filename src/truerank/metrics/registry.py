@@ -29,6 +29,7 @@ __all__ = [
     "Metric",
     "Scale",
     "definition",
+    "entry",
     "examples",
     "names",
     "parse",
@@ -38,7 +39,15 @@ __all__ = [
 DEFAULT = ("precision@1", "hit@5", "hit@10", "r_precision", "map@r", "map", "mrr", "minp")
 DEFAULT_HIERARCHY = ("h_ap", "asi", "ndcg")
 DEFAULT_OPEN_SET = ("dir@far=0.01", "mrep", "mfr")
-FAMILIES = ("ranking", "hierarchy", "verification", "openset", "gom", "clustering")
+FAMILIES = (
+    "ranking",
+    "hierarchy",
+    "verification",
+    "openset",
+    "gom",
+    "consistency",
+    "clustering",
+)
 _DECIMAL = r"-?(\d{1,12}(\.\d{0,18})?|\.\d{1,18})(e-?\d{1,2})?"
 _LEAST = Decimal("1e-18")
 KINDS = {
@@ -109,6 +118,8 @@ class Definition:
     """Default values of options that take a number."""
     one_of: tuple[str, ...] = ()
     """Options of which exactly one must be given."""
+    apart: tuple[tuple[str, str], ...] = ()
+    """Options that exclude each other."""
     unit: str = "share"
     """share, or distance for metrics that are thresholds themselves."""
     graded: bool = False
@@ -227,9 +238,9 @@ def parse(text: str) -> Metric:
     if entry.one_of and len(given) != 1:
         choice = " or ".join(f"{key}=" for key in entry.one_of)
         raise InputError(f"metric {text!r} needs {choice}, for example {entry.examples[0]}.")
-    if "tau" in options and "integral" in options:
-        raise InputError(f"metric {text!r} gives both tau and integral; at one threshold there is "
-                         "nothing to integrate.")  # fmt: skip
+    for first, second in entry.apart:
+        if first in options and second in options:
+            raise InputError(f"metric {text!r} gives both {first} and {second}; choose one.")
     kept = tuple(
         (key, options[key]) for key in sorted(options) if not _default(entry, key, options)
     )
@@ -309,6 +320,12 @@ def _check_option(entry: Definition, key: str, value: str) -> str:
             number = Decimal(value)
             if low <= number <= high and (not whole or number == int(number)):
                 return f"{number.normalize() + 0:f}"
+    elif allowed == "targets":
+        if re.fullmatch(f"{_DECIMAL}:{_DECIMAL}", value):
+            first, second = (Decimal(part) for part in value.split(":"))
+            if 0 <= first < second <= 1:
+                return f"{first.normalize() + 0:f}:{second.normalize():f}"
+        expected = "two numbers from 0 to 1 such as 0.01:0.1, the smaller first"
     else:
         parts = value.split(":")
         if all(_is_number(part) for part in parts) and max(map(float, parts)) > 0:

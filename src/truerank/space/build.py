@@ -115,7 +115,8 @@ class _Side:
         """Remember whether more than float32 carries was lost."""
         if inexact and self.array.dtype == np.float64 and not self.inexact:
             with np.errstate(over="ignore"):
-                self.inexact = bool((rows.astype(np.float32) != rows).any())
+                if (rows.astype(np.float32) != rows).any():  # chunks come from several threads
+                    self.inexact = True
 
 
 def _digests(rows: Array) -> Digests:

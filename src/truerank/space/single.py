@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from truerank.storage import fits
 
-__all__ = ["SinglePrecision"]
+__all__ = ["MOST_DIMENSIONS", "SinglePrecision"]
 
 Singles = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]

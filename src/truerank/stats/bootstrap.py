@@ -36,6 +36,11 @@ class ClassSums:
     def __len__(self) -> int:
         return len(self.total)
 
+    @property
+    def mean(self) -> float:
+        """The score of all classes together."""
+        return float(self.total.sum() / self.count.sum() / GRID)
+
     @staticmethod
     def of(values: Reals, codes: Integers, by_class: bool) -> ClassSums:
         """From values of queries, NaN where one does not count; classes in the order of codes.

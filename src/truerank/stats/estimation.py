@@ -46,6 +46,9 @@ FEWEST_SAMPLED, MOST_SAMPLED = 32, 512
 """The size of a sample to be computed again follows from the tie groups to walk, within limits."""
 
 
+NOT_OFFERED = "it is no mean over queries at given thresholds with a gallery of its own"
+
+
 def headline(metric: Metric, values: Reals) -> Reals:
     """The end of (lower, expected, upper) that is the score."""
     chosen: Reals = values[0 if registry.definition(metric).higher_is_better else 2]
@@ -87,7 +90,7 @@ class Estimation:
     def interval(self, score: Score, metric: Metric, parts: list[Metric]) -> Interval:
         """The interval of a score that is the mean of the scores of these columns."""
         if registry.definition(metric).measure is not None:
-            return Interval(reason="intervals of metrics with thresholds or whole distributions are not offered yet")
+            return self._measured(score, metric)
         limits = registry.definition(parts[0]).range
         confidence = self.request.confidence
         if not self.jackknife:
@@ -105,6 +108,22 @@ class Estimation:
             Replicates.mean([self.replicates[part][way] for part in parts]) for way in (0, 1)
         )
         return intervals.from_replicates(score.value, own, paired, confidence, limits)
+
+    def _measured(self, score: Score, metric: Metric) -> Interval:
+        """Of a metric that the whole pass is needed for, where it is a plain mean over queries."""
+        if self.jackknife or score.per_query is None or metric.option("far") is not None:
+            return Interval(reason=NOT_OFFERED)
+        values = headline(metric, np.stack([score.per_query.lower] * 2 + [score.per_query.upper]))
+        sums = ClassSums.of(values, self.units, self.by_class).in_order()
+        if abs(sums.mean - score.value) > 1e-6:
+            return Interval(reason=NOT_OFFERED)
+        if len(sums) < FEWEST_DRAWN:
+            return intervals.too_few(len(sums), self.unit, FEWEST_DRAWN)
+        error = standard_errors([sums], self.request.seed)[0]
+        limits = registry.definition(metric).range
+        return intervals.from_standard_error(
+            score.value, error, len(sums), self.request.confidence, limits
+        )
 
     @property
     def unit(self) -> str:

@@ -37,11 +37,12 @@ class Section(BaseModel):
 
 
 class DataConfig(Section):
-    """Which images, and which of the training classes are kept for validation."""
+    """Which images; `validation` names a split of its own, else a fold of the classes is kept."""
 
     name: str
     root: str | None = None
     train: str = "train"
+    validation: str | None = None
     folds: int = Field(default=4, ge=2)
     fold: int | None = Field(default=0, ge=0)
 
@@ -150,12 +151,15 @@ class TrainingConfig(Section):
     device: str = "auto"
     precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     deterministic: bool = True
+    channels_last: bool = False
     pipeline: Literal["auto", "resident", "decoded"] = "auto"
     workers: int | None = Field(default=None, ge=1)
 
     @model_validator(mode="after")
     def _known(self) -> TrainingConfig:
-        registry.parse_all([self.metric])
+        (metric,) = registry.parse_all([self.metric])
+        if not registry.entry(metric.name).higher_is_better:
+            raise ValueError(f"metric must be one that is better when higher; {metric} is not")
         return self
 
 

@@ -49,7 +49,7 @@ def embed(
     device : str
         "auto", "cpu", "cuda" or another device of torch.
     batch : int
-        Images at a time; it costs memory, and does not change what is computed.
+        Images at a time; it costs memory, and changes nothing but last bits.
     workers : int, optional
         Threads that decode images.
     trunk : callable, optional
@@ -61,10 +61,11 @@ def embed(
     -------
     (N, dimensions) float32 array
     """
-    if isinstance(batch, bool) or not isinstance(batch, int) or batch < 1:
-        raise InputError(
-            f"The 'batch' parameter of embed must be an int >= 1. Got {batch!r} instead."
-        )
+    for name, value in (("batch", batch), ("workers", 1 if workers is None else workers)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise InputError(
+                f"The {name!r} parameter of embed must be an int >= 1. Got {value!r} instead."
+            )
     chosen = resolve(device)
     model, config = load_embedder(checkpoint, trunk=trunk)
     source = _images(images)

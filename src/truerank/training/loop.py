@@ -93,7 +93,7 @@ class Trainer:
             _check_disjoint(train, validation)
         self._sampler = _make_sampler(config, train)
         codes = objective.path_codes(train.labels)
-        with randomness.lent(config.training.seed):
+        with randomness.lent(config.training.seed, self.device):
             built = trunks.get(
                 config.model.trunk if trunk is None else trunk,
                 pretrained=config.model.pretrained,
@@ -104,10 +104,12 @@ class Trainer:
             ).to(self.device)
             if loss is None:
                 loss = objective.build(config.loss, codes, config.model.dimensions)
-            self._random = randomness.capture()
+            self._random = randomness.capture(self.device)
         self.loss = loss.to(self.device)
         labels = codes if objective.takes_paths(loss) else codes[:, -1]
         self._labels = torch.from_numpy(np.ascontiguousarray(labels)).to(self.device)
+        if config.training.channels_last:
+            self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._optimisers = [make_optimiser(self.model.parameters(), config.optimiser)]
         own = list(self.loss.parameters())
         if own:
@@ -187,9 +189,10 @@ class Trainer:
 
     def best_model(self) -> Embedder:
         """The model of the best epoch, for evaluation."""
+        if self.best_epoch is None:
+            raise InputError("nothing has been trained yet; call fit() first.")
         model = copy.deepcopy(self.model)
-        if self._best_weights:
-            model.load_state_dict(self._best_weights)
+        model.load_state_dict(self._best_weights)
         return model.eval()
 
     def resume(self, path: str | Path) -> Trainer:
@@ -211,9 +214,7 @@ class Trainer:
         self._loss_sum.fill_(state["loss_sum"])
         self.history = state["history"]
         self.best_epoch, self.best_value = state["best_epoch"], state["best_value"]
-        best = Path(path).with_name("best.pt")
-        if self.best_epoch is not None and best.is_file():
-            self._best_weights = checkpoint.load(best)["model"]
+        self._best_weights = state["best_model"]
         return self
 
     @contextmanager
@@ -222,7 +223,7 @@ class Trainer:
         settings = self.config.training
         with (
             randomness.deterministic(settings.deterministic),
-            randomness.lent(self._random),
+            randomness.lent(self._random, self.device),
         ):
             for log in self.logs:
                 log.begin(self.history)
@@ -234,7 +235,7 @@ class Trainer:
                     "augmentation.crop."
                 ) from error
             finally:
-                self._random = randomness.capture()
+                self._random = randomness.capture(self.device)
                 for log in self.logs:
                     log.close()
 
@@ -251,18 +252,23 @@ class Trainer:
         labels = self._labels[torch.from_numpy(np.concatenate(chunks)).to(self.device)]
         parts = labels.split(size)
         batches = self._images.batches(chunks, draws)
+        for crops, classes in zip(self._saved_on_failure(batches), parts, strict=True):
+            self._loss_sum += self._step(crops, classes)
+            self._done += 1
+            for log in self.logs:
+                log.step(self.iteration, settings.epochs * settings.iterations)
+            if interrupts.requested and self._done < settings.iterations:
+                self._save()
+                raise KeyboardInterrupt
+        return len(chunks) * size
+
+    def _saved_on_failure(self, batches: Iterator[torch.Tensor]) -> Iterator[torch.Tensor]:
+        """The batches; an image that cannot be read stops the run where it can be resumed."""
         try:
-            for crops, classes in zip(batches, parts, strict=True):
-                self._loss_sum += self._step(crops, classes)
-                self._done += 1
-                for log in self.logs:
-                    log.step(self.iteration, settings.epochs * settings.iterations)
-                if interrupts.requested and self._done < settings.iterations:
-                    raise KeyboardInterrupt
-        except (InputError, KeyboardInterrupt):  # between two iterations: nothing is half done
+            yield from batches
+        except InputError:
             self._save()
             raise
-        return len(chunks) * size
 
     def _step(self, crops: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """One update; the loss as a tensor, so that nobody waits for the device."""
@@ -350,11 +356,12 @@ class Trainer:
             self.folder / "last.pt",
             {
                 **self._model_state(),
+                "best_model": self._best_weights,
                 "loss": self.loss.state_dict(),
                 "optimisers": [optimiser.state_dict() for optimiser in self._optimisers],
                 "scaler": self._scaler.state_dict(),
                 "sampler": self._sampler_at_start,
-                "random": randomness.capture(),
+                "random": randomness.capture(self.device),
                 "done": self._done,
                 "loss_sum": float(self._loss_sum),
                 "history": self.history,

@@ -27,21 +27,23 @@ def seed_all(seed: int) -> None:
     torch.manual_seed(seed)
 
 
-def capture() -> State:
-    """The state of the global generators, as numbers and tensors that load safely."""
+def capture(device: torch.device | None = None) -> State:
+    """The state of the global generators, as numbers and tensors that load safely.
+
+    A GPU has one of its own, which is included for a `device` that is one.
+    """
     name, keys, position, has_gauss, gauss = np.random.get_state()  # noqa: NPY002
     state: State = {
         "python": random.getstate(),
         "numpy": [name, torch.from_numpy(np.array(keys, np.int64)), position, has_gauss, gauss],
         "torch": torch.get_rng_state(),
     }
-    if torch.cuda.is_available():
-        state["cuda"] = torch.cuda.get_rng_state_all()
+    if device is not None and device.type == "cuda":
+        state["cuda"] = torch.cuda.get_rng_state(device)
     return state
 
 
-def restore(state: State) -> None:
-    """Put the global generators into a captured state."""
+def _restore(state: State, device: torch.device | None) -> None:
     version, numbers, gauss = state["python"]
     random.setstate((version, tuple(numbers), gauss))
     name, keys, position, has_gauss, gauss = state["numpy"]
@@ -49,38 +51,37 @@ def restore(state: State) -> None:
         (name, keys.numpy().astype(np.uint32), position, has_gauss, gauss)
     )
     torch.set_rng_state(state["torch"])
-    if "cuda" in state and torch.cuda.is_available():
-        devices = min(len(state["cuda"]), torch.cuda.device_count())
-        torch.cuda.set_rng_state_all(state["cuda"][:devices])
+    if device is not None and device.type == "cuda" and "cuda" in state:
+        torch.cuda.set_rng_state(state["cuda"], device)
 
 
 @contextmanager
-def lent(state: State | int) -> Iterator[None]:
+def lent(state: State | int, device: torch.device) -> Iterator[None]:
     """Work with the global generators from a state or a seed; afterwards they are as before."""
-    before = capture()
+    before = capture(device)
     try:
         if isinstance(state, int):
             seed_all(state)
         else:
-            restore(state)
+            _restore(state, device)
         yield
     finally:
-        restore(before)
+        _restore(before, device)
 
 
 @contextmanager
 def deterministic(wanted: bool) -> Iterator[None]:
-    """Ask torch for deterministic kernels; one that does not exist is a warning, not an error."""
-    if not wanted:
-        yield
-        return
-    # cuBLAS reads it when it is first used, and sums in changing order without it.
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    """Ask torch for deterministic kernels, or for those that are fastest on this GPU.
+
+    A deterministic kernel that does not exist is a warning, not an error.
+    """
+    if wanted:  # cuBLAS reads it when it is first used, and sums in changing order without it
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     before = torch.are_deterministic_algorithms_enabled()
     only_warns = torch.is_deterministic_algorithms_warn_only_enabled()
     benchmark = torch.backends.cudnn.benchmark
-    torch.use_deterministic_algorithms(True, warn_only=True)
-    torch.backends.cudnn.benchmark = False
+    torch.use_deterministic_algorithms(wanted, warn_only=True)
+    torch.backends.cudnn.benchmark = not wanted
     try:
         yield
     finally:

@@ -38,7 +38,8 @@ __all__ = ["Run", "train"]
 
 Embeddings = npt.NDArray[np.float32]
 MAY_CHANGE = {
-    "training": {"epochs", "patience", "device", "workers", "pipeline"},
+    "data": {"root"},
+    "training": {"epochs", "patience", "device", "workers", "pipeline", "channels_last"},
     "evaluation": {"metrics", "batch"},
 }
 """What a resumed run may do differently without becoming another run."""
@@ -100,6 +101,29 @@ def train(
     Returns
     -------
     Run
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from truerank.datasets import Dataset
+    >>> from truerank.training import train
+    >>> noise = np.random.default_rng(0).integers(0, 256, (80, 16, 16), dtype=np.uint8)
+    >>> data = Dataset("noise", noise, np.repeat(np.arange(8), 10), ("class",))
+    >>> run = train(
+    ...     {
+    ...         "data": {"name": "noise", "folds": 2},
+    ...         "model": {"trunk": "convnet"},
+    ...         "augmentation": {"resize": 16, "crop": 16},
+    ...         "sampler": {"classes": 2, "samples": 4},
+    ...         "loss": {"name": "contrastive"},
+    ...         "training": {"epochs": 2, "iterations": 1, "device": "cpu"},
+    ...     },
+    ...     data=data,
+    ... )
+    >>> [record["epoch"] for record in run.history]
+    [0, 1, 2]
+    >>> 0 <= run.result["map@r"].value <= 1
+    True
     """
     config = Config.of(config)
     if resume and folder is None:
@@ -114,12 +138,12 @@ def train(
     training, validation = _split(config, data)
     own: list[Log] = []
     if where is not None:
-        _make_folder(where)
         own = [CsvLog(where / "log.csv"), JsonLinesLog(where / "log.jsonl")]
     trainer = Trainer(
         config, training, validation, folder=where, trunk=trunk, loss=loss, logs=[*own, *logs]
     )
     if where is not None:
+        _make_folder(where)
         write_text(where / "config.yaml", config.to_yaml())
         facts = environment.describe(
             trainer.device, seed=config.training.seed, deterministic=config.training.deterministic
@@ -143,14 +167,10 @@ def _with_split(data: Dataset) -> Dataset:
 
 
 def _split(config: Config, data: Dataset) -> tuple[Dataset, Dataset | None]:
-    """Training classes, and the fold of them that is kept for validation."""
-    part = data.subset(config.data.train) if config.data.train in data.splits else None
-    if part is None:
-        known = ", ".join(data.splits) or "none"
-        raise InputError(
-            f"{data.name} has no split {config.data.train!r} to train on (its splits: {known}); "
-            "set data.train to one of them."
-        )
+    """Training images, and those for validation: a split, or a fold of the training classes."""
+    part = data.subset(config.data.train)
+    if config.data.validation is not None:
+        return part, data.subset(config.data.validation)
     if config.data.fold is None:
         return part, None
     folds = class_folds(part.fine_labels, config.data.folds)

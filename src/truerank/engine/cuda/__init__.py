@@ -33,8 +33,10 @@ Found = TypeVar("Found")
 
 TALLER = 32
 """A GPU's blocks hold this many times as many queries, and mates, as the CPU's."""
+
+
 def unavailable() -> str | None:
-    """Why there is no GPU to use, or None if there is one. Imports torch only if it is installed."""
+    """Why there is no GPU to use, or None if there is one; imports torch if it is installed."""
     if "torch" not in sys.modules and importlib.util.find_spec("torch") is None:
         return "torch is not installed (pip install 'truerank[torch]')"
     import torch
@@ -86,10 +88,8 @@ class Engine:
             self._tick(len(rows) * self._space.gallery)
             yield rows, groups
 
-    def rankings(
-        self, blocks: Iterator[Rows], tied: list[Rows]
-    ) -> Iterator[tuple[Rows, Ranked]]:
-        """Many relevant items: rankings that stay on the device; queries with ties are put aside."""
+    def rankings(self, blocks: Iterator[Rows], tied: list[Rows]) -> Iterator[tuple[Rows, Ranked]]:
+        """Many relevant items: rankings that stay on the device; ties are put aside."""
         for rows, (ranked, ties) in self._share(blocks, lambda worker, rows: worker.rank(rows)):
             tied.append(rows[ties])
             self._tick(len(ranked) * self._space.gallery)
@@ -143,13 +143,15 @@ def _free_bytes(device: Any) -> int:
 class Lent(Space):
     """A space whose tiles the first GPU makes, for whoever needs them in main memory."""
 
-    def __init__(self, space: Space, device: str = "cuda:0") -> None:
+    def __init__(
+        self, space: Space, device: str = "cuda:0", kernels: ModuleType | None = None
+    ) -> None:
         import torch
 
         from truerank.engine.cuda.rows import place
 
         self._space = space
-        self._placed = place(space, torch.device(device), _kernels())
+        self._placed = place(space, torch.device(device), kernels or _kernels())
         self.queries, self.gallery, self.facts = space.queries, space.gallery, space.facts
         self.integral = space.integral
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 
 from truerank.engine.counts import TieGroups
@@ -96,19 +97,22 @@ class Tally:
     def tie_groups(self, graded: Any, candidates: Any) -> TieGroups:
         """Once the whole gallery has been seen."""
         held = self.edges != NOTHING
-        before = (self.less + torch.cumsum(self.bins, 1)[:, :-1])[held]
-        size = self.equal[held].to(torch.int64)
-        if bool((size < graded.sum(1)).any()) or bool((before < 0).any()):
+        nearer = self.less + torch.cumsum(self.bins, 1, dtype=torch.int32)[:, :-1]
+        before, size = nearer[held], self.equal[held]
+        if bool(((size < graded.sum(1)) | (before < 0)).any()):
             raise ExactnessError(
                 "a relevant item was not met at its own exact distance: the matrix product of this "
                 "GPU is not exact in float64; use device='cpu'."
             )
-        offsets = torch.zeros(len(held) + 1, dtype=torch.int64, device=held.device)
-        torch.cumsum(held.sum(1), 0, out=offsets[1:])
+        # One transfer, of int32: main memory that is not pinned takes its time.
+        columns = [before[:, None], size[:, None], graded.to(torch.int32)]
+        groups = torch.cat(columns, 1).cpu().numpy()
+        offsets = np.zeros(len(held) + 1, np.int64)
+        np.cumsum(held.sum(1).cpu().numpy(), out=offsets[1:])
         return TieGroups(
-            offsets.cpu().numpy(),
-            before.cpu().numpy(),
-            size.cpu().numpy(),
-            graded.to(torch.int32).cpu().numpy(),
+            offsets,
+            groups[:, 0].astype(np.int64),
+            groups[:, 1].astype(np.int64),
+            np.ascontiguousarray(groups[:, 2:]),
             candidates.cpu().numpy(),
         )

@@ -98,7 +98,10 @@ class InnerProducts(DeviceSpace):
         assert isinstance(space, (SquaredDistance, Euclidean, Dot))
         left, right = space.grids
         factor = 1.0 if isinstance(space, SquaredDistance) else space.factor
-        self.mode = {Euclidean: "euclidean", Dot: "as is"}.get(type(space), "squared")
+        if isinstance(space, SquaredDistance):
+            self.mode = "squared"
+        elif isinstance(space, Euclidean):
+            self.mode = "euclidean"
         norms = space.norms
         if isinstance(space, Cosine):  # a negative norm marks a row without a direction
             norms = (_marked(norms[0], left), _marked(norms[1], right))
@@ -110,8 +113,7 @@ class InnerProducts(DeviceSpace):
         if not self.one_side:
             self._right = _Side(self, right, norms[1], 1.0, self.resident)
         self._kept: Any = None
-        if self.resident and 8 * right.integers.size <= _free_bytes(device) // 4:
-            self._kept = self._right.widened(slice(0, space.gallery))
+        """The whole gallery in float64, from the first tile on, if there is room."""
 
     def block(self, rows: Rows) -> tuple[Any, Tile]:
         """See DeviceSpace."""
@@ -119,19 +121,22 @@ class InnerProducts(DeviceSpace):
 
         def give(start: int, stop: int) -> tuple[Any, Any]:
             items = slice(start, stop)
-            right = self._right.widened(items) if self._kept is None else self._kept[items]
-            return left @ right.T, self._right.norm[items]
+            return left @ self._right_rows(items).T, self._right.norm[items]
 
         return self._left.norm[self._send(rows)], give
+
+    def _right_rows(self, items: slice) -> Any:
+        size = 8 * self.space.gallery * self._right.dimension
+        if self._kept is None and self.resident and size <= _free_bytes(self.device) // 4:
+            self._kept = self._right.widened(slice(0, self.space.gallery))
+        return self._right.widened(items) if self._kept is None else self._kept[items]
 
     def pairs(self, rows: Rows, query: Any, item: Any) -> Any:
         """See DeviceSpace."""
         if not self.resident:
             return super().pairs(rows, query, item)
         query = self._send(rows)[query]
-        product = self.kernels.pair_products(
-            self._left.integers, self._right.integers, query, item
-        )
+        product = self.kernels.pair_products(self._left.integers, self._right.integers, query, item)
         if self._left.scale is not None and self._right.scale is not None:
             product = (product * self._left.scale[query]) * self._right.scale[item]
         return self.distances(product, self._left.norm[query], self._right.norm[item])
@@ -162,6 +167,7 @@ class _Side:
         resident: bool,
     ) -> None:
         self._owner, self._host = owner, grid.integers
+        self.dimension = grid.integers.shape[1]
         self.integers = owner._send(grid.integers) if resident else None
         self.norm = owner._send(norm.astype(np.float64))
         self.scale = None

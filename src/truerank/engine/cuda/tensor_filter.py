@@ -1,7 +1,7 @@
 """Filter, then refine: half-precision tensor cores decide almost every comparison, rigorously.
 
-Integer rows X are rounded to half precision by us: H = half(X 2^-17), with residual r = |X - 2^17 H|
-known exactly. For a query and an item, in units of X,
+Integer rows X are rounded to half precision by us, H = half(X 2^-17), with the residual
+r = |X - 2^17 H| known. For a query X and an item Y, rounded to H and K, in units of X,
 
     |X.Y - 2^34 H.K| <= |X| r_item + r_query |K|         (Cauchy-Schwarz, twice)
 
@@ -62,9 +62,7 @@ def halves(integers: Any) -> Halves:
         dtype=torch.float16,
         device=integers.device,
     )
-    lengths = [
-        torch.empty(count, dtype=torch.float64, device=integers.device) for _ in range(3)
-    ]
+    lengths = [torch.empty(count, dtype=torch.float64, device=integers.device) for _ in range(3)]
     step = max(1, (1 << 26) // dimension)
     for start in range(0, count, step):
         some = slice(start, min(start + step, count))
@@ -142,9 +140,12 @@ def holds(products: Any, rows: Halves) -> bool:
     """
     wide = rows.rows.double()
     exact = wide @ wide.T
-    allowed = wide.shape[1] * 2.0 ** -(LOST_BITS + 1) * torch.outer(
-        rows.half_length, rows.half_length
-    ) * 2.0 ** (-2 * SHIFT)
+    allowed = (
+        wide.shape[1]
+        * 2.0 ** -(LOST_BITS + 1)
+        * torch.outer(rows.half_length, rows.half_length)
+        * 2.0 ** (-2 * SHIFT)
+    )
     count = len(rows.length)
     error = (products.double() - exact).abs()[:count, :count]
     return bool((error <= allowed).all())

@@ -43,7 +43,7 @@ def pair_products(left: Any, right: Any, query: Any, item: Any) -> Any:
 def count_tile(
     tile: Any, a: Any, b: Any, mode: str, edges: Any, less: Any, bins: Any, equal: Any
 ) -> None:
-    """Add a (queries, items) tile of exact products with the norms a of its rows, b of its items."""
+    """Add a (queries, items) tile of exact products; a and b are the norms of rows and items."""
     d = distances(tile, a[:, None], b[None, :], mode)
     last = edges.shape[1] - 1
     place = torch.searchsorted(edges, d)
@@ -55,7 +55,7 @@ def count_tile(
 
 
 def elementwise_tile(left: Any, right: Any, centre: int, *, unequal: bool) -> Any:
-    """Sums of absolute differences (or numbers of unequal components) of int64 rows, less centre."""
+    """Sums of absolute differences (or numbers of unequal components) of int64 rows, centred."""
     out = torch.empty((len(left), len(right)), dtype=torch.float64, device=left.device)
     step = max(1, _NUMBERS // max(1, right.numel()))
     for start in range(0, len(left), step):

@@ -2,7 +2,7 @@
 
 A query's thresholds are its distinct mate distances u_0 < u_1 < ..., right-aligned in a row of
 `edges` (unused places in front hold -inf). Kernels add to `less` (items nearer than u_j), `equal`
-(items at u_j) and `bins` (an item in bin j is nearer than u_j, u_{j+1}, ...). All of it is integers:
+(items at u_j) and `bins` (an item in bin j is nearer than u_j, u_{j+1}, ...). These are integers:
 the order in which programs run cannot show.
 """
 
@@ -49,7 +49,7 @@ _LOOKED_UP_SHAPE = (64, 64, 4, 3)
 _EXACT = {"enable_fp_fusion": True}
 """Where sums are exact, fusing a product into them changes nothing."""
 _ROUNDED = {"enable_fp_fusion": False}
-_COLUMNS = 4096
+_COLUMNS = 2048
 _LOOKED_UP = 2048
 
 
@@ -180,7 +180,7 @@ def _count_looked_up(
 def count_tile(
     tile: Any, a: Any, b: Any, mode: str, edges: Any, less: Any, bins: Any, equal: Any
 ) -> None:
-    """Add a (queries, items) tile of exact products with the norms a of its rows, b of its items."""
+    """Add a (queries, items) tile of exact products; a and b are the norms of rows and items."""
     rows, width = tile.shape
     m = edges.shape[1]
     if m <= LINEAR:
@@ -233,7 +233,7 @@ def _elementwise_tile(
     q = tl.program_id(0).to(tl.int64) * SIDE + tl.arange(0, SIDE)
     g = tl.program_id(1).to(tl.int64) * SIDE + tl.arange(0, SIDE)
     total = tl.zeros([SIDE, SIDE], tl.int64)
-    for c in range(0, dimension):
+    for c in range(dimension):
         x = tl.load(left + q * dimension + c, mask=q < rows, other=0)
         y = tl.load(right + g * dimension + c, mask=g < items, other=0)
         if UNEQUAL:
@@ -241,13 +241,11 @@ def _elementwise_tile(
         else:
             total += tl.abs(x[:, None] - y[None, :])
     inside = (q < rows)[:, None] & (g < items)[None, :]
-    tl.store(
-        out + q[:, None] * items + g[None, :], (total - CENTRE).to(tl.float64), mask=inside
-    )
+    tl.store(out + q[:, None] * items + g[None, :], (total - CENTRE).to(tl.float64), mask=inside)
 
 
 def elementwise_tile(left: Any, right: Any, centre: int, *, unequal: bool) -> Any:
-    """Sums of absolute differences (or numbers of unequal components) of int64 rows, less centre."""
+    """Sums of absolute differences (or numbers of unequal components) of int64 rows, centred."""
     rows, items = len(left), len(right)
     out = torch.empty((rows, items), dtype=torch.float64, device=left.device)
     side = 64
@@ -357,9 +355,7 @@ def _filter_linear(
 
 
 @triton.jit
-def _place(
-    queries, items, ROWS: tl.constexpr, ITEMS: tl.constexpr, GROUP: tl.constexpr
-):
+def _place(queries, items, ROWS: tl.constexpr, ITEMS: tl.constexpr, GROUP: tl.constexpr):
     """This program's rows and items; neighbouring programs share items, which stay in the cache."""
     tall = tl.cdiv(queries, ROWS)
     wide = tl.cdiv(items, ITEMS)

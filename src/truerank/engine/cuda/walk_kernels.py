@@ -163,9 +163,7 @@ def precision_sum(grades: Any, cut: Any, lowest: int) -> tuple[Any, Any]:
     high, low = _pair(grades)
     queries, width = grades.shape
     grid = (triton.cdiv(queries, _LANES),)
-    _precision_sum[grid](
-        grades, cut, high, low, queries, width, lowest, LANES=_LANES, **_EXACTLY
-    )
+    _precision_sum[grid](grades, cut, high, low, queries, width, lowest, LANES=_LANES, **_EXACTLY)
     return high, low
 
 

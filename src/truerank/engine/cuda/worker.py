@@ -56,9 +56,7 @@ class Worker:
         self._device, self._kernels = device, kernels
         self._pairs = DevicePairs(view, device)
         self._space = place(space, device, kernels)
-        self._can_filter = (
-            kernels.FUSED and isinstance(space, Cosine) and accumulates_well(device)
-        )
+        self._can_filter = kernels.FUSED and isinstance(space, Cosine) and accumulates_well(device)
         self._items: tensor_filter.Halves | None = None
         # Refining a pair costs as much as making some forty by a float64 product of full rate.
         slow = device.type == "cuda" and (
@@ -163,17 +161,22 @@ class Worker:
         return float(found.double().mean()) * 2 * self._room < self._gallery
 
     def _filter(self, rows: Rows, tally: Tally, limits: Settings) -> None:
+        # A tile costs as many comparisons as its hardest query: put equally hard ones together.
+        order = torch.argsort(tally.edges[:, tally.edges.shape[1] // 2])
+        host_order = order.cpu().numpy()
         room = self._places(limits)
         tall = max(WIDER * limits.query_rows, _ENTRIES // room)
         for first in range(0, len(rows), tall):
-            some = slice(first, first + tall)
-            part = tally.part(some)
-            found = self._filter_part(rows[some], part, limits)
+            some = order[first : first + tall]
+            chosen = rows[host_order[first : first + tall]]
+            part = Tally.of(tally.edges[some])
+            found = self._filter_part(chosen, part, limits)
             again = torch.nonzero(found > room).flatten()
             if len(again):
                 exact = Tally.of(part.edges[again])
-                self._exact(rows[some][again.cpu().numpy()], exact, limits)
+                self._exact(chosen[again.cpu().numpy()], exact, limits)
                 part.replace(again, exact)
+            tally.replace(some, part)
 
     def _strip(self, limits: Settings) -> int:
         return min(_STRIP, 1024 * limits.gallery_rows, self._gallery)
@@ -198,9 +201,7 @@ class Worker:
             items = self._half_items(gallery, start, stop)
             if queries is None:
                 queries = self._half_queries(rows, integers, items)
-            sure, lost = tensor_filter.thresholds(
-                tally.edges, norm, queries, items, item_norm
-            )
+            sure, lost = tensor_filter.thresholds(tally.edges, norm, queries, items, item_norm)
             found = torch.zeros_like(most)
             self._kernels.filter_tile(
                 queries.rows,
@@ -248,7 +249,7 @@ class Worker:
 
 @cache
 def accumulates_well(device: Any) -> bool:
-    """Whether this device's tensor cores keep the filter's accumulation bound on adversarial rows."""
+    """Whether the tensor cores of this device keep the accumulation bound on adversarial rows."""
     from truerank.engine.cuda import triton_kernels
 
     for dimension in (64, 512, 2048):

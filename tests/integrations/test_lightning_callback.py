@@ -1,4 +1,4 @@
-"""Lightning on two CPU processes: the score is that of the whole set, on both."""
+"""The Lightning callback: on two CPU processes the score is that of the whole set, on both."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import lightning.pytorch as pl
 import pytest
+import torch
+from torch.utils.data import DataLoader, TensorDataset
 
 import truerank
 from tests.integrations.samples import SAMPLES, SHARES, data
@@ -66,6 +69,35 @@ def test_two_processes(tmp_path: Path) -> None:
             logged = {name: found["logged"][f"{stage}/{name}"] for name in wanted}
             assert logged == pytest.approx(wanted, rel=1e-6)
             assert found["shares"] == {kind: truth("map@r", "map") for kind in SHARES}
+
+
+class Model(pl.LightningModule):
+    """Embeds by the identity; labels are paths."""
+
+    def validation_step(self, batch: Any, index: int, dataloader_idx: int = 0) -> dict[str, Any]:
+        rows, labels, ids = batch
+        return {"embeddings": rows, "labels": torch.stack([labels // 2, labels], 1), "ids": ids}
+
+
+def test_several_loaders_make_one_set() -> None:
+    rows, labels = data()
+    ids = torch.arange(SAMPLES)
+    loaders = [
+        DataLoader(TensorDataset(rows[part], labels[part], ids[part]), batch_size=4)
+        for part in (slice(0, 9), slice(7, SAMPLES))
+    ]
+    callback = RetrievalCallback(["h_ap", "map@r,level=1"], levels=2, validation="retrieval ")
+    trainer = pl.Trainer(
+        accelerator="cpu", logger=False, enable_progress_bar=False, callbacks=[callback]
+    )
+    trainer.validate(Model(), loaders, verbose=False)
+    paths = torch.stack([labels // 2, labels], 1)
+    wanted = truerank.evaluate(rows, paths, metrics=["h_ap", "map@r,level=1"])
+    logged = {name: value.item() for name, value in trainer.callback_metrics.items()}
+    assert logged == pytest.approx(
+        {f"retrieval {name}": score.value for name, score in wanted.items()}, rel=1e-6
+    )
+    assert callback.result["h_ap"].value == wanted["h_ap"].value
 
 
 @pytest.mark.parametrize("outputs", [None, 3.0, {"embeddings": 1, "labels": 2}])

@@ -1,0 +1,118 @@
+"""Counts of each class over thresholds: what the consistency of one threshold is judged by.
+
+Class i has as positives its relevant pairs and as negatives the pairs with exactly one end in i.
+Positives are kept exactly. Negatives are counted on cells of the range of thresholds (which
+brackets every class's utility), or kept as events where there are few enough.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from truerank.engine.cuts import Cuts
+from truerank.engine.watch import PerThread, Sight, Tally, Watcher
+from truerank.evidence.positives import Positives
+from truerank.space import Distances
+from truerank.task import Task
+
+__all__ = ["ClassEvents", "ClassTable", "ClassTally", "cells"]
+
+Integers = npt.NDArray[np.int64]
+CELLS = 1024
+MOST_NUMBERS = 1 << 23
+"""Most counters of classes x cells."""
+
+
+@dataclass(frozen=True)
+class ClassTable:
+    """Counts of every class that has positives and negatives, at ascending cuts.
+
+    In leave-one-out positives are counted in both orders, negatives once for each class.
+    """
+
+    classes: Integers
+    """Codes of the classes."""
+    cuts: Distances
+    positives: Integers
+    """(classes, cuts): positives accepted at each cut."""
+    negatives: Integers
+    """(classes, cuts): negatives accepted at each cut."""
+    genuine: Integers
+    """(classes,): all positives of a class."""
+    impostors: Integers
+    """(classes,): all negatives of a class."""
+
+
+class ClassTally:
+    """Counts classes at cuts while a pass goes by."""
+
+    def __init__(self, task: Task, positives: Positives, cuts: Distances) -> None:
+        self._task, self._positives = task, positives
+        self._count = int(max(task.query_codes.max(), task.gallery_codes.max())) + 1
+        items = None
+        if not task.leave_one_out:  # who has no label belongs to a class beyond all others
+            items = np.where(task.gallery_codes < 0, self._count, task.gallery_codes)
+        self._tally = Tally(Cuts.of(cuts), task.query_codes, self._count + 1, items)
+        self.watchers: list[Watcher] = [self._tally]
+
+    def table(self) -> ClassTable:
+        """The counts, once the pass is over."""
+        counts = self._tally.counts[: self._count]
+        every, accepted = counts.sum(axis=1), np.cumsum(counts, axis=1)[:, :-1]
+        cuts = self._tally.cuts.at
+        code = self._task.query_codes[self._positives.query]
+        place = np.searchsorted(cuts, self._positives.distance, side="left")
+        width = len(cuts) + 1
+        table = np.bincount(code * width + place, minlength=self._count * width)
+        table = table.reshape(self._count, width)
+        genuine, positives = table.sum(axis=1), np.cumsum(table, axis=1)[:, :-1]
+        times = 1 if self._task.leave_one_out else 2  # met from the query's and the item's side
+        impostors = every - times * genuine
+        kept = np.flatnonzero((genuine > 0) & (impostors > 0))
+        return ClassTable(
+            kept,
+            cuts,
+            positives[kept],
+            (accepted - times * positives)[kept],
+            genuine[kept],
+            impostors[kept],
+        )
+
+
+class ClassEvents(Watcher):
+    """Every negative pair in (low, high], by class and distance."""
+
+    def __init__(self, task: Task, low: float, high: float) -> None:
+        self._task, self._low, self._high = task, low, high
+        self._parts = PerThread[list[tuple[Integers, Distances]]](list)
+
+    def see(self, sight: Sight) -> None:
+        """See Watcher."""
+        inside = sight.distances <= self._high
+        inside &= sight.distances > self._low
+        row, item = np.nonzero(inside)
+        query, other = self._task.query_codes[sight.rows[row]], self._task.gallery_codes[item]
+        differ = query != other
+        distance = sight.distances[row[differ], item[differ]]
+        mine = self._parts.mine()
+        mine.append((query[differ], distance))
+        if not self._task.leave_one_out:
+            labelled = other[differ] >= 0
+            mine.append((other[differ][labelled], distance[labelled]))
+
+    def events(self) -> tuple[Integers, Distances]:
+        """Classes and distances, in no particular order."""
+        parts = [part for thread in self._parts.all() for part in thread]
+        return (
+            np.concatenate([code for code, _ in parts] or [np.empty(0, np.int64)]),
+            np.concatenate([distance for _, distance in parts] or [np.empty(0)]),
+        )
+
+
+def cells(low: float, high: float, classes: int) -> Distances:
+    """Equal cells from low to high, both included, as many as memory allows."""
+    count = min(CELLS, max(64, MOST_NUMBERS // max(1, classes)))
+    return np.unique(np.concatenate([np.linspace(low, high, count + 1), [low, high]]))

@@ -1,0 +1,221 @@
+"""Kernels of threshold consistency: the spread of the classes' utilities at every threshold.
+
+Sums over classes are taken in integers, 1 standing for 2^50 or a little less, so that neither the
+order of classes nor that of tied events can be seen in them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from truerank.jit import kernel
+
+__all__ = ["bracketed", "exact", "utility"]
+
+
+@kernel
+def utility(
+    true: float, false: float, genuine: float, impostors: float, square: float, precise: float
+) -> float:
+    """(1 + c^2) a b / (c^2 a + b): of specificity and sensitivity, or precision and recall.
+
+    `precise` is 0 for specificity, else what a positive counts beside a negative.
+    """
+    sensitivity = true / genuine
+    other = 1.0 - false / impostors
+    if precise > 0.0:
+        other = precise * true / (precise * true + false) if true + false > 0 else 0.0
+    below = square * other + sensitivity
+    return (1.0 + square) * other * sensitivity / below if below > 0 else 0.0
+
+
+@kernel
+def spread(first: int, second: int, count: int, one: float, pooled: float) -> float:
+    """The mean of (U - centre)^2, from sums of U and U^2; the centre is the mean, or `pooled`."""
+    centre = first / one / count
+    value = second / one / count - centre * centre
+    if pooled >= 0.0:
+        value += (centre - pooled) * (centre - pooled)
+    return max(value, 0.0)
+
+
+@kernel
+def exact(
+    at: Any,
+    code: Any,
+    positive: Any,
+    true: Any,
+    false: Any,
+    genuine: Any,
+    impostors: Any,
+    square: float,
+    precise: float,
+    pool: bool,
+    one: float,
+    end: float,
+    spreads: Any,
+    borders: Any,
+    areas: Any,
+    best: Any,
+    best_at: Any,
+) -> int:
+    """Walk through events in order of their place `at`, from the state in true and false.
+
+    Piece p reaches from borders[p] to the next border, with spreads[p]; areas are each class's
+    integral of U, best its highest U and best_at where that begins. Returns the number of pieces.
+    """
+    count = true.size
+    start = borders[0]
+    since = np.full(count, start)
+    first = 0
+    second = 0
+    now = np.zeros(count)
+    all_true = all_false = all_genuine = all_impostors = 0.0
+    for i in range(count):
+        u = utility(true[i], false[i], genuine[i], impostors[i], square, precise)
+        now[i] = u
+        best[i] = u
+        best_at[i] = start
+        first += int(np.rint(u * one))
+        second += int(np.rint(u * u * one))
+        all_true += true[i]
+        all_false += false[i]
+        all_genuine += genuine[i]
+        all_impostors += impostors[i]
+    piece = 0
+    event = 0
+    while True:
+        pooled = -1.0
+        if pool:  # every negative pair counts for both of its classes
+            pooled = utility(all_true, all_false, all_genuine, all_impostors, square, 2.0 * precise)
+        spreads[piece] = spread(first, second, count, one, pooled)
+        piece += 1
+        if event == at.size:
+            break
+        place = at[event]
+        borders[piece] = place
+        while event < at.size and at[event] == place:
+            i = code[event]
+            if positive[event]:
+                true[i] += 1
+                all_true += 1.0
+            else:
+                false[i] += 1
+                all_false += 1.0
+            u = utility(true[i], false[i], genuine[i], impostors[i], square, precise)
+            first += int(np.rint(u * one)) - int(np.rint(now[i] * one))
+            second += int(np.rint(u * u * one)) - int(np.rint(now[i] * now[i] * one))
+            areas[i] += now[i] * (place - since[i])
+            since[i] = place
+            now[i] = u
+            event += 1
+            if (event == at.size or at[event] != place or code[event] != i) and u > best[i]:
+                best[i] = u
+                best_at[i] = place
+    for i in range(count):
+        areas[i] += now[i] * (end - since[i])
+    return piece
+
+
+@kernel
+def bracketed(
+    border: Any,
+    at: Any,
+    code: Any,
+    true: Any,
+    negatives: Any,
+    genuine: Any,
+    impostors: Any,
+    square: float,
+    precise: float,
+    pool: bool,
+    one: float,
+    spreads: Any,
+    errors: Any,
+    borders: Any,
+    areas: Any,
+    best: Any,
+    best_at: Any,
+) -> int:
+    """The same where negatives are known at the borders of cells only, positives exactly.
+
+    In cell k a class has between negatives[:, k] and negatives[:, k + 1] false accepts; errors are
+    bounds of how far a spread can be from the true one. areas[0] and areas[1] bound each integral.
+    """
+    count = true.size
+    piece = 0
+    event = 0
+    middle = np.zeros(count)
+    half = np.zeros(count)
+    since = np.zeros(count)
+    for i in range(count):
+        best[i] = -1.0
+    for k in range(border.size - 1):
+        first = 0
+        second = 0
+        wide = 0
+        all_true = all_low = all_high = all_genuine = all_impostors = 0.0
+        for i in range(count):
+            high = utility(true[i], negatives[i, k], genuine[i], impostors[i], square, precise)
+            low = utility(true[i], negatives[i, k + 1], genuine[i], impostors[i], square, precise)
+            middle[i] = (low + high) / 2
+            half[i] = (high - low) / 2
+            since[i] = border[k]
+            if middle[i] > best[i]:
+                best[i] = middle[i]
+                best_at[i] = border[k]
+            first += int(np.rint(middle[i] * one))
+            second += int(np.rint(middle[i] * middle[i] * one))
+            wide += int(np.ceil(half[i] * half[i] * one))
+            all_true += true[i]
+            all_low += negatives[i, k]
+            all_high += negatives[i, k + 1]
+            all_genuine += genuine[i]
+            all_impostors += impostors[i]
+        borders[piece] = border[k]
+        while True:
+            pooled = -1.0
+            width = np.sqrt(wide / one / count)
+            if pool:
+                high = utility(all_true, all_low, all_genuine, all_impostors, square, 2.0 * precise)
+                low = utility(all_true, all_high, all_genuine, all_impostors, square, 2.0 * precise)
+                pooled = (low + high) / 2
+                width += (high - low) / 2
+            spreads[piece] = spread(first, second, count, one, pooled)
+            errors[piece] = 2 * np.sqrt(spreads[piece]) * width + width * width
+            piece += 1
+            if event == at.size or at[event] >= border[k + 1]:
+                break
+            place = at[event]
+            borders[piece] = place
+            while event < at.size and at[event] == place:
+                i = code[event]
+                first -= int(np.rint(middle[i] * one))
+                second -= int(np.rint(middle[i] * middle[i] * one))
+                wide -= int(np.ceil(half[i] * half[i] * one))
+                areas[0, i] += (middle[i] - half[i]) * (place - since[i])
+                areas[1, i] += (middle[i] + half[i]) * (place - since[i])
+                since[i] = place
+                true[i] += 1
+                all_true += 1.0
+                high = utility(true[i], negatives[i, k], genuine[i], impostors[i], square, precise)
+                low = utility(
+                    true[i], negatives[i, k + 1], genuine[i], impostors[i], square, precise
+                )
+                middle[i] = (low + high) / 2
+                half[i] = (high - low) / 2
+                first += int(np.rint(middle[i] * one))
+                second += int(np.rint(middle[i] * middle[i] * one))
+                wide += int(np.ceil(half[i] * half[i] * one))
+                event += 1
+                if (event == at.size or at[event] != place or code[event] != i) and middle[
+                    i
+                ] > best[i]:
+                    best[i] = middle[i]
+                    best_at[i] = place
+        for i in range(count):
+            areas[0, i] += (middle[i] - half[i]) * (border[k + 1] - since[i])
+            areas[1, i] += (middle[i] + half[i]) * (border[k + 1] - since[i])
+    return piece

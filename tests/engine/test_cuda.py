@@ -1,0 +1,379 @@
+"""The CUDA engine gives the CPU's bits.
+
+Without a GPU its logic runs on torch's CPU device with the plain torch kernels, and the arithmetic
+of the half-precision filter's bound is tested against integers; with one, so are the kernels.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import truerank
+from truerank import engine
+from truerank.engine import cuda
+from truerank.errors import ExactnessError, InputError
+from truerank.metrics import registry
+from truerank.relevance import View
+from truerank.space import Space, build
+
+torch = pytest.importorskip("torch")
+
+from truerank.engine.cuda import rows as device_rows  # noqa: E402
+from truerank.engine.cuda import tensor_filter, torch_kernels, worker  # noqa: E402
+
+needs_gpu = pytest.mark.skipif(cuda.unavailable() is not None, reason="no CUDA device")
+DISTANCES = ("cosine", "euclidean", "dot", "cityblock", "hamming", "precomputed", "similarity")
+RANKING = [
+    text
+    for text in registry.examples()
+    if registry.definition(registry.parse_all([text])[0]).per_query is not None
+]
+
+
+def tied_rows(rng: np.random.Generator, count: int, dimension: int) -> np.ndarray:
+    """A lattice with duplicates, opposite rows, rows of one direction and zero rows."""
+    rows = rng.integers(-2, 3, size=(count, dimension)).astype(np.float32)
+    rows[: count // 5] = rows[count // 5 : 2 * (count // 5)]
+    rows[count // 2 : count // 2 + count // 8] = -rows[: count // 8]
+    rows[-count // 8 :] = 3 * rows[: len(rows[-count // 8 :])]
+    rows[:: count // 4] = 0
+    return rows
+
+
+def clustered(rng: np.random.Generator, labels: np.ndarray, dimension: int) -> np.ndarray:
+    centres = rng.standard_normal((labels.max() + 1, dimension))
+    return (centres[labels] + rng.standard_normal((len(labels), dimension))).astype(np.float32)
+
+
+def near_ties(rng: np.random.Generator, count: int, dimension: int) -> np.ndarray:
+    """Rows a few grid steps apart: every comparison lies inside the filter's bound."""
+    rows = np.tile(rng.standard_normal(dimension), (count, 1))
+    return rows + rng.standard_normal(rows.shape) * 2.0**-23
+
+
+def space_of(distance: str, count: int = 90, kind: str = "tied", dimension: int = 12) -> Space:
+    rng = np.random.default_rng(7)
+    if distance in ("precomputed", "similarity"):
+        return build(distance, rng.integers(0, 40, size=(count, count)) / 8)
+    if kind == "tied":
+        rows = tied_rows(rng, count, dimension)
+    elif kind == "near":
+        rows = near_ties(rng, count, dimension)
+    else:
+        rows = clustered(rng, rng.integers(count // 5, size=count), dimension)
+    return build(distance, rows.astype(np.int8) if distance == "hamming" else rows)
+
+
+def views(count: int = 90) -> dict[str, View]:
+    rng = np.random.default_rng(3)
+    labels = rng.integers(12, size=count)
+    tree = np.column_stack([labels // 6, labels // 2, labels])
+    grades = rng.integers(0, 4, size=(count, count)) * (rng.random((count, count)) < 0.2)
+    return {
+        "labels": truerank.Task(labels).view,
+        "cameras and crops": truerank.Task(
+            labels, groups=rng.integers(3, size=count), ids=np.arange(count) // 2
+        ).view,
+        "junk": truerank.Task(labels, junk=rng.random((count, count)) < 0.1).view,
+        "tree": truerank.Task(tree).tree_view(),
+        "part of a tree": truerank.Task(tree).tree_view(2),
+        "judgements": truerank.Task(None, relevance=grades).view,
+    }
+
+
+def collected(blocks: Iterator[tuple[np.ndarray, Any]]) -> dict[int, Any]:
+    """Every query's groups, in plain lists."""
+    found = {}
+    for rows, groups in blocks:
+        for number, row in enumerate(rows.tolist()):
+            part = slice(groups.offsets[number], groups.offsets[number + 1])
+            found[row] = (
+                groups.before[part].tolist(),
+                groups.size[part].tolist(),
+                groups.graded[part].tolist(),
+                int(groups.candidates[number]),
+            )
+    return found
+
+
+def on_devices(
+    view: View, space: Space, *devices: str, kernels: Any = torch_kernels, **sizes: Any
+) -> dict[int, Any]:
+    with engine.settings(**sizes) as limits:
+        rows = np.flatnonzero(view.mates > 0)
+        height = cuda.TALLER * limits.query_rows
+        blocks = [rows[start : start + height] for start in range(0, len(rows), height)]
+        gpus = cuda.Engine(view, space, limits, lambda pairs: None, devices, kernels)
+        return collected(gpus.tie_groups(iter(blocks)))
+
+
+def on_the_cpu(view: View, space: Space) -> dict[int, Any]:
+    with engine.settings(method="float64"):
+        return collected(engine.tie_groups(view, space, device="cpu", threads=1))
+
+
+# --- the logic, on any machine --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("distance", DISTANCES)
+@pytest.mark.parametrize("kind", ["tied", "clustered"])
+def test_every_distance(distance: str, kind: str) -> None:
+    view, space = views()["cameras and crops"], space_of(distance, kind=kind)
+    assert on_devices(view, space, "cpu") == on_the_cpu(view, space)
+
+
+@pytest.mark.parametrize("name", list(views()))
+def test_every_kind_of_relevance(name: str) -> None:
+    view, space = views()[name], space_of("cosine")
+    assert on_devices(view, space, "cpu") == on_the_cpu(view, space)
+
+
+@pytest.mark.parametrize("sizes", [(1, 1), (1, 2), (2, 1)])
+def test_blocks_and_tiles_of_any_size_on_several_devices(sizes: tuple[int, int]) -> None:
+    view, space = views()["tree"], space_of("cosine")
+    found = on_devices(view, space, "cpu", "cpu", "cpu", query_rows=sizes[0], gallery_rows=sizes[1])
+    assert found == on_the_cpu(view, space)
+
+
+@pytest.mark.parametrize("distance", ["cosine", "euclidean", "dot"])
+def test_rows_larger_than_the_device_are_sent_in_tiles(
+    distance: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device_rows, "_free_bytes", lambda device: 100)
+    view, space = views()["cameras and crops"], space_of(distance)
+    assert not device_rows.place(space, torch.device("cpu"), torch_kernels).resident
+    assert on_devices(view, space, "cpu", gallery_rows=2) == on_the_cpu(view, space)
+
+
+@pytest.mark.parametrize("distance", DISTANCES)
+def test_lent_tiles_are_the_tiles(distance: str) -> None:
+    space = space_of(distance)
+    rows = np.array([5, 0, 44, 89])
+    tile = cuda.Lent(space, "cpu", torch_kernels).block(rows)
+    np.testing.assert_array_equal(tile(3, 61), space.block(rows)(3, 61))
+
+
+def test_an_inexact_product_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    block = device_rows.InnerProducts.block
+
+    def single(self: Any, rows: np.ndarray) -> Any:
+        norm, tile = block(self, rows)
+
+        def give(start: int, stop: int) -> Any:
+            products, norms = tile(start, stop)
+            return products.float().double(), norms
+
+        return norm, give
+
+    monkeypatch.setattr(device_rows.InnerProducts, "block", single)
+    with pytest.raises(ExactnessError, match="not exact"):
+        on_devices(views()["labels"], space_of("cosine", kind="clustered"), "cpu")
+
+
+def test_an_interrupt_leaves_no_thread() -> None:
+    view, space = views()["labels"], space_of("cosine")
+    before = threading.active_count()
+
+    def interrupt(pairs: int) -> None:
+        raise KeyboardInterrupt
+
+    with engine.settings(query_rows=1) as limits:
+        gpus = cuda.Engine(view, space, limits, interrupt, ["cpu", "cpu"], torch_kernels)
+        blocks = (np.arange(start, start + 2) for start in range(0, 90, 2))
+        with pytest.raises(KeyboardInterrupt):
+            list(gpus.tie_groups(blocks))
+    assert threading.active_count() == before
+
+
+def test_why_a_gpu_cannot_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(InputError, match="device='cuda' cannot be used: torch sees no CUDA device"):
+        truerank.evaluate(np.eye(4), [0, 0, 1, 1], device="cuda")
+    assert engine.resolve_device("auto", 10**15) == "cpu"
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert engine.resolve_device("auto", 10**15) == "cuda"
+    assert engine.resolve_device("auto", 10**4) == "cpu"
+    monkeypatch.setenv("CUBLAS_EMULATE_DOUBLE_PRECISION", "1")
+    with pytest.raises(InputError, match="CUBLAS_EMULATE_DOUBLE_PRECISION"):
+        engine.resolve_device("cuda")
+
+
+def test_a_small_task_never_imports_torch() -> None:
+    code = (
+        "import sys, numpy, truerank\n"
+        "truerank.evaluate(numpy.eye(4), [0, 0, 1, 1])\n"
+        "print('torch' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
+    )
+    assert done.stdout.strip() == "False"
+
+
+# --- the bound of the half-precision filter -------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["tied", "clustered", "near"])
+@pytest.mark.parametrize("dimension", [3, 12, 70])
+def test_no_product_within_the_bound_decides_wrongly(kind: str, dimension: int) -> None:
+    """Whatever the accumulation does inside its bound, a decided comparison is the exact one."""
+    space = space_of("cosine", 80, kind, dimension)
+    placed = device_rows.place(space, torch.device("cpu"), torch_kernels)
+    everyone = np.arange(80)
+    exact = torch.from_numpy(space.block(everyone)(0, 80))
+    integers, norm = placed.gallery_rows(0, 80)
+    halves = tensor_filter.halves(integers)
+    edges = torch.sort(exact[:, ::7], dim=1).values
+    sure, lost = tensor_filter.thresholds(edges, norm, halves, halves, norm)
+    wide = halves.rows.double()[:80]
+    product = wide @ wide.T
+    slack = wide.shape[1] * 2.0**-22 * torch.outer(wide.norm(dim=1), wide.norm(dim=1))
+    nearer = exact[:, :, None] < edges[:, None, :]
+    farther = exact[:, :, None] > edges[:, None, :]
+    decided = 0
+    for seen in (product - slack, product, product + slack):
+        above = seen[:, :, None] > sure.double()[:, None, :]
+        below = seen[:, :, None] < lost.double()[:, None, :]
+        assert not bool((above & ~nearer).any())
+        assert not bool((below & ~farther).any())
+        decided += int(above.sum()) + int(below.sum())
+    if kind == "clustered":  # a bound that decided nothing would be right as well
+        assert decided > 0.9 * 3 * nearer.numel()
+
+
+def test_the_probe_knows_a_poor_accumulation() -> None:
+    """Float32 sums pass; sums cut to 14 bits after every step, as some 8-bit units do, fail."""
+    rows = tensor_filter.halves(tensor_filter.probe_rows(256, torch.device("cpu")))
+    single = rows.rows.float()
+    good, poor = torch.zeros(2, len(single), len(single))
+    for column in single.T:
+        term = torch.outer(column, column)
+        good = good + term
+        mantissa, exponent = torch.frexp(poor + term)
+        poor = torch.ldexp(torch.trunc(mantissa * 2**14) / 2**14, exponent)
+    assert tensor_filter.holds(good, rows)
+    assert not tensor_filter.holds(poor, rows)
+
+
+def test_halves_know_what_they_lost() -> None:
+    rng = np.random.default_rng(0)
+    integers = torch.from_numpy(rng.integers(-(2**25), 2**25, size=(9, 5)).astype(np.int32))
+    halves = tensor_filter.halves(integers)
+    assert halves.rows.shape == (256, 64)
+    assert not bool(halves.rows[9:].any())
+    assert not bool(halves.rows[:, 5:].any())
+    back = halves.rows[:9, :5].double() * 2**17
+    assert bool(((integers.double() - back).norm(dim=1) <= halves.residual).all())
+    assert bool((back.norm(dim=1) <= halves.half_length).all())
+    assert bool((integers.double().norm(dim=1) <= halves.length).all())
+    few = halves.take(torch.tensor([4, 2]))
+    torch.testing.assert_close(few.rows[:2], halves.rows[[4, 2]], rtol=0, atol=0)
+    torch.testing.assert_close(few.residual, halves.residual[[4, 2]], rtol=0, atol=0)
+
+
+# --- on a GPU -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def triton_kernels() -> Any:
+    return pytest.importorskip("truerank.engine.cuda.triton_kernels")
+
+
+@needs_gpu
+@pytest.mark.parametrize("method", ["float64", "filter"])
+@pytest.mark.parametrize("kind", ["tied", "clustered", "near"])
+@pytest.mark.parametrize("linear", [64, 2])
+def test_kernels(
+    triton_kernels: Any, method: str, kind: str, linear: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With few and with many thresholds a query, and items beyond one tile."""
+    monkeypatch.setattr(triton_kernels, "LINEAR", linear)
+    view, space = views(700)["cameras and crops"], space_of("cosine", 700, kind, 70)
+    found = on_devices(view, space, "cuda:0", kernels=triton_kernels, method=method)
+    assert found == on_the_cpu(view, space)
+
+
+@needs_gpu
+@pytest.mark.parametrize("sizes", [(1, 1), (3, 50), (500, 7)])
+@pytest.mark.parametrize("method", ["float64", "filter"])
+def test_tiles_on_the_gpu(triton_kernels: Any, method: str, sizes: tuple[int, int]) -> None:
+    view, space = views(300)["tree"], space_of("cosine", 300)
+    found = on_devices(
+        view,
+        space,
+        "cuda:0",
+        kernels=triton_kernels,
+        method=method,
+        query_rows=sizes[0],
+        gallery_rows=sizes[1],
+    )
+    assert found == on_the_cpu(view, space)
+
+
+@needs_gpu
+@pytest.mark.parametrize("distance", DISTANCES)
+def test_every_distance_on_the_gpu(triton_kernels: Any, distance: str) -> None:
+    view, space = views(300)["junk"], space_of(distance, 300)
+    found = on_devices(view, space, "cuda:0", kernels=triton_kernels)
+    assert found == on_the_cpu(view, space)
+
+
+@needs_gpu
+def test_the_accumulation_bound_holds_here(triton_kernels: Any) -> None:
+    assert worker.accumulates_well(torch.device("cuda:0"))
+
+
+@needs_gpu
+def test_a_query_with_too_many_open_pairs_is_counted_exactly(triton_kernels: Any) -> None:
+    """Among 20,000 near ties there is no room to refine."""
+    rng = np.random.default_rng(5)
+    rows = near_ties(rng, 20_000, 8)
+    labels = np.arange(20_000) // 4
+    results = [
+        truerank.evaluate(rows, labels, device=device, metrics=["map", "minp"])
+        for device in ("cpu", "cuda")
+    ]
+    for metric in ("map", "minp"):
+        first, second = (result[metric].per_query.expected for result in results)
+        np.testing.assert_array_equal(first, second)
+
+
+@needs_gpu
+@pytest.mark.parametrize("kind", ["tied", "clustered"])
+@pytest.mark.parametrize("sort_share", [0.0, 0.05, 1.0])
+def test_every_ranking_metric_of_a_tree(kind: str, sort_share: float) -> None:
+    """Rankings that stay on the GPU, those with ties that do not, and counted ones."""
+    rng = np.random.default_rng(2)
+    labels = rng.integers(36, size=900)
+    tree = np.column_stack([labels // 18, labels // 6, labels // 2, labels])
+    rows = tied_rows(rng, 900, 6) if kind == "tied" else clustered(rng, labels, 6)
+    with engine.settings(sort_share=sort_share):
+        first, second = (
+            truerank.evaluate(rows, tree, device=device, metrics=RANKING)
+            for device in ("cpu", "cuda")
+        )
+    assert first.provenance["ties"] == second.provenance["ties"]
+    assert first.provenance["severity"] == second.provenance["severity"]
+    for metric in RANKING:
+        for end in ("lower", "expected", "upper"):
+            np.testing.assert_array_equal(
+                getattr(first[metric].per_query, end), getattr(second[metric].per_query, end)
+            )
+        np.testing.assert_array_equal(first[metric].value, second[metric].value)
+
+
+@needs_gpu
+def test_tensors_on_the_gpu() -> None:
+    rng = np.random.default_rng(2)
+    labels = np.arange(60) // 3
+    rows = clustered(rng, labels, 8)
+    tensor = torch.from_numpy(rows).cuda()
+    on_gpu = truerank.evaluate(tensor, torch.from_numpy(labels).cuda(), device="cuda")
+    assert on_gpu["map@r"] == truerank.evaluate(rows, labels, device="cpu")["map@r"]
