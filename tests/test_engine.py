@@ -432,7 +432,7 @@ SCRIPT
 print(fingerprint())
 from truerank import jit
 from truerank.engine import kernels
-kernel = kernels.count_tile
+kernel = kernels.split_tile
 print(jit.compiled, len(kernel.signatures), sum(kernel.stats.cache_hits.values()))
 """,
         metrics=["hit@2"],

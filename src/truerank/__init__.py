@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from truerank import compat, datasets, engine, integrations, losses, metrics, training
+    from truerank.auditing import Audit, audit
+    from truerank.comparison import Comparison, compare
     from truerank.errors import ExactnessError, InputError, TruerankWarning
     from truerank.evaluation import evaluate
     from truerank.result import Result, Score
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from truerank.version import __version__
 
 __all__ = [
+    "Audit",
+    "Comparison",
     "ExactnessError",
     "InputError",
     "Result",
@@ -25,7 +29,9 @@ __all__ = [
     "Taxonomy",
     "TruerankWarning",
     "__version__",
+    "audit",
     "choose_threshold",
+    "compare",
     "compat",
     "datasets",
     "engine",
@@ -38,6 +44,10 @@ __all__ = [
 ]
 
 _HOME = {
+    "Audit": "truerank.auditing",
+    "audit": "truerank.auditing",
+    "Comparison": "truerank.comparison",
+    "compare": "truerank.comparison",
     "ExactnessError": "truerank.errors",
     "InputError": "truerank.errors",
     "TruerankWarning": "truerank.errors",

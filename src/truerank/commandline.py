@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from truerank.auditing import Audit, audit
+from truerank.comparison import Comparison, compare
 from truerank.errors import InputError
 from truerank.evaluation import evaluate
 from truerank.files import Bundle, atomic_path, check_readable, check_writable, read
@@ -22,10 +24,12 @@ if TYPE_CHECKING:
     from truerank.threshold import OperatingPoint
 
 __all__ = [
+    "audit_files",
     "check_targets",
     "checkpointed",
     "choose_from_files",
     "class_table",
+    "compare_files",
     "evaluate_files",
     "read_scores",
     "verify_files",
@@ -238,6 +242,46 @@ def read_scores(path: Path) -> Any:
                 continue
             raise InputError(f"{path}, line {line}: expected one number, a score.") from None
     return np.array(numbers)
+
+
+def compare_files(
+    *,
+    results: tuple[Path, ...],
+    runs: tuple[str, ...],
+    names: str | None,
+    metrics: str | None,
+    confidence: float,
+    seed: int,
+    output: Path | None,
+) -> Comparison:
+    """The comparison of results in files; each of `runs` lists the files of one model."""
+    models: list[Any] = [*results]
+    for text in runs:
+        models.append([Path(part.strip()) for part in text.split(",") if part.strip()])
+    check_targets(output, None, tuple(results))
+    return compare(
+        *models,
+        names=None if names is None else [name.strip() for name in names.split(",")],
+        metrics=None if metrics is None else _split_metrics(metrics),
+        confidence=confidence,
+        seed=seed,
+    )
+
+
+def audit_files(
+    *,
+    embeddings: Path,
+    labels: Path | None,
+    train: Path | None,
+    progress: Callable[[int, int], None] | None,
+    **options: Any,
+) -> Audit:
+    """The audit of a file of embeddings."""
+    bundle = read(embeddings)
+    rows = _require_embeddings(bundle, embeddings)
+    names = bundle.labels if labels is None else _labels(labels, None).labels
+    known = None if train is None else _require_embeddings(read(train), train)
+    return audit(rows, names, train=known, progress=progress, **options)
 
 
 def _expand(taxonomy: Taxonomy, *sides: Bundle) -> None:

@@ -15,9 +15,10 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from truerank.engine import kernels
-from truerank.engine.counts import Counts, TieGroups
+from truerank.engine.counts import Counts, Shares, TieGroups
 from truerank.engine.crew import Crew, Take, Tile
 from truerank.engine.filter import Buffers, Filter, Thresholds
 from truerank.engine.watch import Apart, Audience
@@ -32,7 +33,9 @@ FILTER_ROWS = 512
 """Queries in a float32 tile: with some hundred items, it stays in a core's own cache."""
 
 
-def begin_counts(space: Space, rows: Rows, view: View) -> tuple[Counts, Rows]:
+def begin_counts(
+    space: Space, rows: Rows, view: View, shares: Shares | None = None
+) -> tuple[Counts, Rows]:
     """The relevant distances of these queries, in integers, and how many items each can rank.
 
     Pairs that never meet will be met in the tiles: they are taken out beforehand.
@@ -41,15 +44,18 @@ def begin_counts(space: Space, rows: Rows, view: View) -> tuple[Counts, Rows]:
     mates = space.pairs(rows[pairs.relevant.query], pairs.relevant.item)
     counts = Counts.frame(pairs.relevant.query, mates, pairs.grade, len(rows), view.grades)
     excluded = pairs.excluded
+    gone = space.pairs(rows[excluded.query], excluded.item)
     kernels.count_pairs(
         excluded.query,
-        space.pairs(rows[excluded.query], excluded.item),
+        gone,
         -1,
         counts.offsets,
         counts.distance,
         counts.between,
         counts.equal,
     )
+    if shares is not None:
+        counts.split_by(shares, rows, pairs, mates, gone)
     return counts, space.gallery - np.bincount(excluded.query, minlength=len(rows))
 
 
@@ -61,12 +67,15 @@ def count_block(
     crew: Crew,
     way: Filter | None = None,
     audience: Audience | None = None,
+    shares: Shares | None = None,
 ) -> TieGroups:
     """Few relevant items, or none: their distances first, then every tile counted against them."""
-    total, candidates = begin_counts(space, rows, view)
-    add = _exactly(space, rows) if way is None else _filtered(way, rows, total)
+    total, candidates = begin_counts(space, rows, view, shares)
     if audience is not None:
-        add = _watched(space, rows, audience, Apart(view.exclusions.pairs(rows, view.items)))
+        apart = Apart(view.exclusions.pairs(rows, view.items))
+        add = _watched(space, rows, shares, audience, apart)
+    else:
+        add = _exactly(space, rows, shares) if way is None else _filtered(way, rows, total)
 
     def work(take: Take, finished: Callable[[Tile], None]) -> Counts:
         counts = total.empty_copy()
@@ -84,29 +93,29 @@ def count_block(
         f"block-{tiles[0][1]}-{total.digest()}",
         total.state(),
     )
-    return total.tie_groups(candidates)
+    return total.tie_groups(candidates, None if shares is None else shares.queries[rows])
 
 
 Add = Callable[[Counts, Tile, Buffers | None], None]
 
 
-def _exactly(space: Space, rows: Rows) -> Add:
+def _exactly(space: Space, rows: Rows, shares: Shares | None) -> Add:
     distances = space.block(rows)
 
     def add(counts: Counts, tile: Tile, buffers: Buffers | None) -> None:
-        kernels.count_tile(
-            distances(*tile), counts.offsets, counts.distance, counts.between, counts.equal
-        )
+        counts.add_tile(distances(*tile), rows, tile, shares)
 
     return add
 
 
-def _watched(space: Space, rows: Rows, audience: Audience, apart: Apart) -> Add:
+def _watched(
+    space: Space, rows: Rows, shares: Shares | None, audience: Audience, apart: Apart
+) -> Add:
     distances = space.block(rows)
 
     def add(counts: Counts, tile: Tile, buffers: Buffers | None) -> None:
         near = distances(*tile)
-        kernels.count_tile(near, counts.offsets, counts.distance, counts.between, counts.equal)
+        counts.add_tile(near, rows, tile, shares)
         audience.see(rows, near, apart, first=tile[0])
 
     return add
@@ -147,8 +156,13 @@ def count_rows(
     tiles: list[Tile],
     workspace: Workspace,
     audience: Audience,
+    shares: Shares | None = None,
+    apart: tuple[View, npt.NDArray[np.bool_]] | None = None,
 ) -> TieGroups:
-    """Few relevant items, or none, and watchers that look at whole rows."""
+    """Few relevant items, or none, and watchers that look at whole rows.
+
+    With `shares` the groups are split; `apart` is for rows that are sorted.
+    """
     distances = whole_rows(space, rows, tiles, workspace)
     pairs = view.block(rows)
     relevant, excluded = pairs.relevant, pairs.excluded
@@ -157,11 +171,14 @@ def count_rows(
     _check_pairs(space, rows[held], relevant.item[one], mates[one])
     counts = Counts.frame(relevant.query, mates, pairs.grade, len(rows), view.grades)
     gone = np.bincount(excluded.query, minlength=len(rows))
+    wanted = None if shares is None else shares.queries[rows]
 
     @cache
     def groups() -> TieGroups:
-        kernels.count_tile(distances, counts.offsets, counts.distance, counts.between, counts.equal)
-        return counts.tie_groups(space.gallery - gone)
+        if shares is not None:
+            counts.split_by(shares, rows, pairs, mates)
+        counts.add_tile(distances, rows, (0, space.gallery), shares)
+        return counts.tie_groups(space.gallery - gone, wanted)
 
     audience.see(rows, distances, Apart(excluded), groups=groups)
     return groups()
@@ -174,10 +191,13 @@ def sort_rows(
     tiles: list[Tile],
     workspace: Workspace,
     audience: Audience | None = None,
+    shares: Shares | None = None,
+    apart: tuple[View, npt.NDArray[np.bool_]] | None = None,
 ) -> TieGroups:
     """Many relevant items: whole rows of distances, sorted once for all grades.
 
-    The result lies in the workspace.
+    The result lies in the workspace. With `shares`, the groups in the view `apart` are counted and
+    split from the same distances, for the queries that go with it and have few mates there.
     """
     distances = whole_rows(space, rows, tiles, workspace)
     grade = view.grade_rows(rows)
@@ -187,6 +207,12 @@ def sort_rows(
     last = grade.shape[1] - 1 - np.argmax(grade[:, ::-1] > 0, axis=1)
     _check_pairs(space, rows, last, distances[np.arange(len(rows)), last])
     distances[excluded.query, excluded.item] = np.inf  # behind everything, and not ranked
+    counted = None
+    if shares is not None and apart is not None:
+        some = np.flatnonzero(apart[1][rows] & (apart[0].mates[rows] > 0))
+        whole = distances if len(some) == len(rows) else distances[some]
+        if len(some):
+            counted = (some, _split_rows(space, rows[some], whole, apart[0], shares))
     keys = workspace.take("keys", distances.shape, np.int64)
     if space.integral:
         kernels.pack(distances, grade, keys)
@@ -208,7 +234,7 @@ def sort_rows(
         owner = np.repeat(np.arange(len(rows)), count)
         kept = first[owner] + np.arange(offsets[-1]) - offsets[owner]
     before, size, graded = before[kept], size[kept], graded[kept]
-    ranked = TieGroups(offsets, before, size, graded, space.gallery - gone)
+    ranked = TieGroups(offsets, before, size, graded, space.gallery - gone, counted=counted)
     if audience is None:
         return ranked
     owner = np.repeat(np.arange(len(rows)), count)
@@ -219,6 +245,19 @@ def sort_rows(
     ranked = replace(ranked, distance=distance)
     audience.see(rows, distances, Apart(excluded), groups=lambda: ranked)
     return ranked
+
+
+def _split_rows(
+    space: Space, rows: Rows, distances: Distances, view: View, shares: Shares
+) -> TieGroups:
+    """Whole rows of distances, excluded items at infinity, counted by share in another view."""
+    pairs = view.block(rows)
+    mates = distances[pairs.relevant.query, pairs.relevant.item]
+    counts = Counts.frame(pairs.relevant.query, mates, pairs.grade, len(rows), view.grades)
+    counts.split_by(shares, rows, pairs, mates)
+    counts.add_tile(distances, rows, (0, space.gallery), shares)
+    gone = np.bincount(pairs.excluded.query, minlength=len(rows))
+    return counts.tie_groups(space.gallery - gone, shares.queries[rows])
 
 
 def _check_pairs(space: Space, query: Rows, item: Rows, distances: Distances) -> None:

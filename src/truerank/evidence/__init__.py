@@ -273,7 +273,7 @@ class Evidence:
 
         Empty where the task is small or rows cannot be told apart by content.
         """
-        prints = self.space.fingerprints()
+        prints = self.space.contents()
         if prints is None or self.pairs <= SMALL or not SAMPLED_ROWS:
             return np.empty(0)
         query, item = (_choose(numbers) for numbers in prints)
