@@ -56,11 +56,14 @@ class _SumOverPositives(torch.autograd.Function):
         wanted = ctx.needs_input_grad[0]
         gradient = torch.zeros_like(scores) if wanted else None
         total = scores.new_zeros(())
-        for query, item, real in _blocks(positive, size):
+        whole = positive.numel() * positive.shape[1] <= size
+        for query, item, real in [_whole(positive)] if whole else _blocks(positive, size):
             with torch.set_grad_enabled(wanted):
                 rows = scores[query].detach().requires_grad_(wanted)
                 lead = rows.unsqueeze(1) - rows.gather(1, item).unsqueeze(2)
                 lead.scatter_(2, item.unsqueeze(2), -torch.inf)
+                if whole:  # an item that is left out may be in a positive's place: no NaN from it
+                    lead = lead.masked_fill(~real.unsqueeze(2), 0.0)
                 value = term(lead, query, item).masked_fill(~real, 0.0).sum()
             total += value.detach()
             if gradient is not None:
@@ -75,6 +78,17 @@ class _SumOverPositives(torch.autograd.Function):
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         (gradient,) = ctx.saved_tensors
         return gradient * upstream, None, None, None
+
+
+def _whole(positive: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """All queries as one block, with every item in a positive's place.
+
+    No size is read back from the device, so that a GPU is not waited for.
+    """
+    queries, items = positive.shape
+    query = torch.arange(queries, device=positive.device)
+    item = torch.arange(items, device=positive.device).expand(queries, items)
+    return query, item, positive
 
 
 def _blocks(positive: Tensor, size: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
