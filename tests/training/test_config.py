@@ -133,7 +133,7 @@ def test_a_file_round_trips(tmp_path: Path) -> None:
         ("a: [", "is not valid YAML, line 1"),
         ("just text", "must be a mapping with the sections data, model, "),
         ("loss: {name: a}", "lacks the field 'data'."),
-        ("", "must be a mapping"),
+        ("", "lacks the field 'data'."),
         (b"\xff\xfe\x00", "cannot read"),
     ],
 )
