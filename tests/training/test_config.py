@@ -54,6 +54,10 @@ def test_the_defaults_are_the_papers() -> None:
         ),
         ("loss.name=", "the field 'loss.name' must be text. Got None instead."),
         ("loss.parameters=2", "the field 'loss.parameters' must be a mapping. Got 2 instead."),
+        (
+            "loss.plus=[{name: a, wieght: 2}]",
+            "'loss.plus.0.wieght' that is not known; did you mean",
+        ),
         ("loss.plus=[{nam: tcm}]", "lacks the field 'loss.plus.0.name'."),
         ("augmentation.scale=[1]", "lacks the field 'augmentation.scale.1'."),
         ("augmentation.scale=[1, 2, 3]", "the field 'augmentation.scale' must be a list of 2."),
@@ -129,7 +133,7 @@ def test_a_file_round_trips(tmp_path: Path) -> None:
         ("a: [", "is not valid YAML, line 1"),
         ("just text", "must be a mapping with the sections data, model, "),
         ("loss: {name: a}", "lacks the field 'data'."),
-        ("", "must be a mapping"),
+        ("", "lacks the field 'data'."),
         (b"\xff\xfe\x00", "cannot read"),
     ],
 )
@@ -139,6 +143,13 @@ def test_files_that_are_none(text: str | bytes, sentence: str, tmp_path: Path) -
     with pytest.raises(InputError) as refused:
         read_config(path)
     assert sentence in str(refused.value)
+
+
+def test_settings_do_not_hide_that_a_file_is_no_mapping(tmp_path: Path) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_text("just text")
+    with pytest.raises(InputError, match="must be a mapping with the sections"):
+        read_config(path, ["seed=1"])
 
 
 def test_a_missing_file(tmp_path: Path) -> None:

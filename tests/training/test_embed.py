@@ -45,6 +45,16 @@ def test_a_checkpoint_gives_the_embeddings_of_its_run(folder: Path) -> None:
         np.testing.assert_allclose(embedded, stored, atol=1e-6)
 
 
+def test_an_array_file_will_do(folder: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "sketches.npy", np.stack(list(sketches().subset("test").images))[..., 0])
+    done = truerank_command(
+        "embed", folder / "best.pt", tmp_path / "sketches.npy", "-o", tmp_path / "out.npy"
+    )
+    assert done.status == 0, done
+    stored = np.load(folder / "test.npz")["embeddings"]
+    np.testing.assert_allclose(np.load(tmp_path / "out.npy"), stored, atol=1e-6)
+
+
 def test_the_batch_is_a_matter_of_memory(folder: Path) -> None:
     test = sketches().subset("test").images
     calls = []
@@ -150,7 +160,7 @@ class Dangerous:
 
 def test_a_file_that_is_no_checkpoint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "evil.pt"
-    path.write_bytes(pickle.dumps({"model": Dangerous()}))
+    path.write_bytes(pickle.dumps({"model": Dangerous()}, protocol=2))
     with pytest.raises(InputError, match="is no checkpoint of truerank, or it is damaged"):
         load_embedder(path)
     torch.save({"format": 1, "config": {}, "model": Dangerous()}, path)

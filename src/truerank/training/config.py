@@ -253,10 +253,9 @@ def read_config(path: str | os.PathLike[str], settings: Iterable[str] = ()) -> C
 
 def apply_settings(given: Any, settings: Iterable[str]) -> Any:
     """Lay "section.field=value" over a mapping; the value is read as YAML reads it."""
-    settings = list(settings)
-    if not settings:
+    changed = _copy({} if given is None else given)
+    if not isinstance(changed, dict):
         return given
-    changed = _copy(given or {})
     for setting in settings:
         name, equals, text = setting.partition("=")
         keys = name.strip().split(".")
@@ -268,7 +267,7 @@ def apply_settings(given: Any, settings: Iterable[str]) -> Any:
             raise InputError(f"the value of the setting {setting!r} is not valid YAML.") from error
         place = changed
         for key in keys[:-1]:
-            if not isinstance(place, dict) or not isinstance(place.setdefault(key, {}), dict):
+            if not isinstance(place.setdefault(key, {}), dict):
                 raise InputError(f"the setting {setting!r} goes below {key!r}, which is a value.")
             place = place[key]
         place[keys[-1]] = value

@@ -57,6 +57,8 @@ class Resident(Pipeline):
         array = _as_array(images)
         if array.ndim == 3:
             array = array[..., None]
+        if not array.flags.writeable:  # a file in memory, which torch will not share
+            array = array.copy()
         self.pixels = torch.from_numpy(array).permute(0, 3, 1, 2).contiguous().to(device)
 
     def batches(
