@@ -22,7 +22,18 @@ from truerank.jit import kernel
 from truerank.pairs import PairList
 from truerank.space import Distances, Rows
 
-__all__ = ["Apart", "Audience", "Collector", "Extent", "Nearest", "Sight", "Tally", "Watcher"]
+__all__ = [
+    "LARGEST",
+    "Apart",
+    "Audience",
+    "Collector",
+    "Extent",
+    "Nearest",
+    "PerThread",
+    "Sight",
+    "Tally",
+    "Watcher",
+]
 
 Integers = npt.NDArray[np.int64]
 LARGEST = np.finfo(np.float64).max

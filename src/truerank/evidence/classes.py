@@ -18,7 +18,7 @@ from truerank.evidence.positives import Positives
 from truerank.space import Distances
 from truerank.task import Task
 
-__all__ = ["ClassEvents", "ClassTable", "ClassTally"]
+__all__ = ["ClassEvents", "ClassTable", "ClassTally", "cells"]
 
 Integers = npt.NDArray[np.int64]
 CELLS = 2048

@@ -29,6 +29,7 @@ __all__ = [
     "Metric",
     "Scale",
     "definition",
+    "entry",
     "examples",
     "names",
     "parse",

@@ -8,7 +8,7 @@ from fractions import Fraction
 from truerank.metrics.registry import Metric
 from truerank.result import Score
 
-__all__ = ["allowed", "certain", "rate", "undefined", "unresolved"]
+__all__ = ["NO_IMPOSTORS", "allowed", "certain", "rate", "undefined", "unresolved"]
 
 NO_IMPOSTORS = "not defined: every query has a mate"
 
