@@ -26,6 +26,7 @@ import truerank
 from truerank import InputError, Result, Score
 from truerank.metrics import registry
 from truerank.metrics.average import class_mean, mean
+from truerank.metrics.registry import DEFAULT
 from truerank.result import PerQuery
 
 PACKAGE = Path(truerank.__file__).parent
@@ -196,7 +197,7 @@ def test_bounds_are_shown_only_where_ties_leave_them_open() -> None:
     tied, free = str(evaluate()).splitlines(), str(evaluate(FREE)).splitlines()
     assert tied[0].split() == ["metric", "score", "expected", "upper", "chance", "queries"]
     assert free[0].split() == ["metric", "score", "chance", "queries"]
-    rows = {line.split()[0]: line.split() for line in tied[1:9]}
+    rows = {line.split()[0]: line.split() for line in tied[1:11]}
     score = evaluate()["map"]
     assert rows["map"] == [
         "map",
@@ -208,7 +209,7 @@ def test_bounds_are_shown_only_where_ties_leave_them_open() -> None:
     ]
     open_metrics = {name for name, score in evaluate().items() if score.tied}
     assert {name for name, row in rows.items() if len(row) == 6} == open_metrics
-    assert 0 < len(open_metrics) < 8
+    assert 0 < len(open_metrics) < 9
 
 
 def test_the_table_says_what_was_ranked() -> None:
@@ -272,7 +273,11 @@ def test_frames() -> None:
     assert list(frame.index) == list(evaluate())
     for name, score in evaluate().items():
         for column in ("value", "lower", "expected", "upper", "chance", "n"):
-            assert frame.loc[name, column] == getattr(score, column)
+            expected = getattr(score, column)
+            if expected is None:
+                assert np.isnan(frame.loc[name, column])
+            else:
+                assert frame.loc[name, column] == expected
     assert "per_query" not in frame
     assert undefined().to_frame().isna().loc["map", "value"]
 
@@ -287,7 +292,7 @@ def test_frames_need_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_parts_by_label() -> None:
-    result = evaluate()
+    result = evaluate(metrics=list(DEFAULT))
     parts = result.by("label")
     assert list(parts) == ["a", "alone", "b", "c"]
     for label, part in parts.items():
@@ -302,6 +307,9 @@ def test_parts_by_label() -> None:
     assert math.isnan(parts["alone"]["map"].value)
     assert "no query of this part has a mate" in parts["alone"]["map"].reason
     assert "no query of this part" in str(parts["alone"])
+    parts = evaluate(metrics=["far@tau=1"]).by("label")
+    assert parts["alone"]["far@tau=1"].n == 1
+    assert parts["a"]["far@tau=1"].reason == "every query of this part has a mate"
 
 
 def test_parts_by_group_and_by_array() -> None:
@@ -372,9 +380,10 @@ def test_a_result_is_a_mapping() -> None:
     result = evaluate()
     assert isinstance(result, Mapping)
     assert list(result) == [
-        "precision@1", "hit@5", "hit@10", "r_precision", "map@r", "map", "mrr", "minp",
+        "precision@1", "hit@5", "hit@10", "r_precision", "map@r", "map", "mrr", "minp", "mrep",
+        "mfr",
     ]  # fmt: skip
-    assert len(result) == 8
+    assert len(result) == 10
     assert dict(result).keys() == result.keys()
     assert result.get("hit@7") is None
     assert all(result[name] is score for name, score in result.items())
@@ -431,7 +440,8 @@ def test_per_query_values_are_in_input_order() -> None:
         for end in ("lower", "expected", "upper"):
             values = getattr(score.per_query, end)
             np.testing.assert_array_equal(getattr(shuffled[name].per_query, end), values[order])
-        assert np.flatnonzero(np.isnan(score.per_query.lower)).tolist() == [7]
+        left_out = list(range(7)) if name == "mfr" else [7]
+        assert np.flatnonzero(np.isnan(score.per_query.lower)).tolist() == left_out
 
 
 # --- the package ----------------------------------------------------------------------------------

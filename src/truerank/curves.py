@@ -150,12 +150,17 @@ def _running_means(hits: Reals) -> Reals:
 
 def _operating_points(pool: Pooled, space: Space) -> tuple[Reals, Reals, Reals]:
     """FAR, TAR and threshold: every corner of the curve, or some where there are very many."""
-    keep = np.arange(len(pool.cuts))
-    if len(keep) > 2 * POINTS:
-        tar = np.searchsorted(pool.true_accepts, np.linspace(0, pool.genuine, POINTS + 1))
-        rates = np.logspace(-np.log10(pool.impostors), 0, POINTS + 1) * pool.impostors
-        far = np.searchsorted(pool.false_accepts, rates, side="right") - 1
-        keep = np.unique(np.clip(np.concatenate([tar, far]), 0, len(keep) - 1))
+    steps = np.flatnonzero(np.diff(pool.true_accepts, prepend=0))
+    if len(steps) > POINTS:
+        true = np.linspace(0, pool.genuine, POINTS // 2 + 1)
+        false = np.logspace(0, np.log10(pool.impostors), POINTS // 2 + 1)
+        places = [
+            np.searchsorted(counts[steps], wanted)
+            for counts, wanted in ((pool.true_accepts, true), (pool.false_accepts, false))
+        ]
+        steps = steps[np.unique(np.minimum(np.concatenate(places), len(steps) - 1))]
+    keep = np.unique(np.concatenate([steps - 1, steps]))
+    keep = keep[keep >= 0]
     with np.errstate(invalid="ignore"):  # just below the distance 0 lies nothing: NaN
         threshold = space.in_unit(pool.cuts.at[keep])
     return (

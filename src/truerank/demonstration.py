@@ -29,6 +29,9 @@ MEANINGS = {
     "h_ap": "average precision in which a near miss (same subcategory, category) counts in part",
     "asi": "overlap with the best possible list, level by level, at every depth",
     "ndcg": "gain 2^level - 1, discounted by rank, against the best possible order",
+    "dir@far=0.01": "mate found first and accepted, where 1 % of queries without a mate accept any",
+    "mrep": "retrieval and verification precision together, over all thresholds",
+    "mfr": "false accepts of queries without a mate over all thresholds; lower is better",
 }
 
 

@@ -155,6 +155,13 @@ class Score:
         )
 
 
+def _nobody(metric: str) -> str:
+    """Why no query of a part counts."""
+    if metric.partition("@")[0] in ("far", "ftr", "mfr"):
+        return "every query of this part has a mate"
+    return "no query of this part has a mate"
+
+
 def _plain(value: float | None) -> float | None:
     return None if value is None or value != value else float(value)
 
@@ -335,7 +342,7 @@ class Result(Mapping[str, Score]):
                 expected,
                 upper,
                 n=int(counts.sum()),
-                reason=None if counts.any() else "no query of this part has a mate",
+                reason=None if counts.any() else _nobody(name),
             )
         own = {"queries": int(chosen.sum()), "no_mate": {}, "ties": {"queries": 0, "groups": 0}}
         facts = (

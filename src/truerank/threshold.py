@@ -231,7 +231,7 @@ def _classes(task: Task, space: Space, tau: str, options: Mapping[str, Any]) -> 
     cut = largest_float(space.raw(Fraction(tau)))
     tally = ClassTally(task, Positives.of(task.view, space), np.array([cut]))
     device = resolve_device(options["device"])
-    sweep(task.view, space, tally.watchers, device=device, threads=options["threads"])
+    sweep(task.view, space, [tally.tally], device=device, threads=options["threads"])
     return tally.table()
 
 

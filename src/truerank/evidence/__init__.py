@@ -82,8 +82,9 @@ class Evidence:
         self.pooled: Pooled | None = None
         if families & {"verification", "consistency"}:
             self.pooled = self._pool()
-            self.watchers += self.pooled.watchers
         self._class_tally = self._plan_classes()
+        if self.pooled is not None:
+            self.watchers += self.pooled.watchers
         self._utilities: dict[tuple[object, ...], Utilities | None] = {}
         self.consistency: Consistency | None = None
         """Where OPIS was taken first, and what stands beside it."""
@@ -154,8 +155,15 @@ class Evidence:
         text = asked[0].option("far") or registry.entry("opis").defaults["far"]
         ends = [quantile_range(self.sample, float(part)) for part in text.split(":")]
         classes = len(np.unique(self.task.query_codes))
-        tally = ClassTally(self.task, self.positives, cells(ends[0][0], ends[1][1], classes))
-        self.watchers += tally.watchers
+        cuts = cells(ends[0][0], ends[1][1], classes)
+        assert self.pooled is not None
+        if self.pooled.whole_curve:
+            tally = ClassTally(self.task, self.positives, cuts)
+            self.watchers.append(tally.tally)
+        else:  # one tally serves both
+            cuts = np.union1d(cuts, self.pooled.cuts.at)
+            tally = ClassTally(self.task, self.positives, cuts)
+            self.pooled.count_with(tally.tally, tally.times)
         return tally
 
     def formula(self, metric: Metric) -> Formula:
@@ -261,9 +269,8 @@ class Evidence:
                 if registry.definition(metric).family == "verification"
                 and (tau := metric.option("tau")) is not None
             ],
-            whole_curve=any(
-                registry.definition(metric).family == "verification" for metric in self.metrics
-            ),
+            whole_curve=not len(self.sample)
+            or any(registry.definition(m).family == "verification" for m in self.metrics),
             sweep=self.sweep,
         )
 

@@ -58,16 +58,17 @@ class ClassTally:
         largest = np.bincount(task.query_codes).max() * task.items
         if items is not None:
             largest += np.bincount(items).max() * task.queries
-        self._tally = Tally(
+        self.tally = Tally(
             Cuts.of(cuts), task.query_codes, self._count + 1, items, most=int(largest)
         )
-        self.watchers: list[Watcher] = [self._tally]
+        self.times = 1 if items is None else 2
+        """How often a pair is counted."""
 
     def table(self) -> ClassTable:
         """The counts, once the pass is over."""
-        counts = self._tally.counts[: self._count]
+        counts = self.tally.counts[: self._count]
         every, accepted = counts.sum(axis=1), np.cumsum(counts, axis=1)[:, :-1]
-        cuts = self._tally.cuts.at
+        cuts = self.tally.cuts.at
         code = self._task.query_codes[self._positives.query]
         place = np.searchsorted(cuts, self._positives.distance, side="left")
         width = len(cuts) + 1

@@ -80,7 +80,7 @@ def measure(
         classes = len(np.unique(task.query_codes))
         cuts = np.array([low, high]) if exact else cells(low, high, classes)
         tally = ClassTally(task, positives, cuts)
-        watchers: list[Watcher] = list(tally.watchers)
+        watchers: list[Watcher] = [tally.tally]
         if exact:
             events = ClassEvents(task, low, high)
             watchers.append(events)

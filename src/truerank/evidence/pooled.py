@@ -53,14 +53,24 @@ class Pooled:
         ranges = _foretell(sample, positives if whole_curve else None, pairs, targets)
         cuts = [edges, np.nextafter(edges, -np.inf), np.array(ranges).ravel(), np.array(thresholds)]
         if len(sample):
-            cuts.append(np.quantile(sample, np.linspace(0, 1, SAMPLE_CUTS), method="lower"))
+            # Where only thresholds of targets are wanted, most pairs lie beyond all that matters.
+            top = 1.0 if whole_curve else min(1.0, 2 * float(max(targets)))
+            cuts.append(np.quantile(sample, np.linspace(0, top, SAMPLE_CUTS), method="lower"))
         every = np.concatenate(cuts)
         every = every[np.isfinite(every)]
         self.cuts = Cuts.of(every if len(every) else np.zeros(1))
-        self._tally = Tally(self.cuts, np.zeros(queries, np.int64), 1)
+        self._tally, self._times = Tally(self.cuts, np.zeros(queries, np.int64), 1), 1
         self._collector = Collector(ranges)
-        self.watchers: list[Watcher] = [self._tally, self._collector]
         self._segments: dict[tuple[float, float], Distances] = {}
+
+    @property
+    def watchers(self) -> list[Watcher]:
+        """Who must see all pairs."""
+        return [self._tally, self._collector]
+
+    def count_with(self, tally: Tally, times: int) -> None:
+        """Take the counts from another tally, whose owners together count each pair so often."""
+        self._tally, self._times, self.cuts = tally, times, tally.cuts
 
     # -- counts -------------------------------------------------------------------------------
 
@@ -68,7 +78,7 @@ class Pooled:
     def _counts(self) -> Integers:
         for number, ends in enumerate(self._collector.ranges):
             self._segments[ends] = self._collector.distances(number)
-        counts: Integers = self._tally.counts[0]
+        counts: Integers = self._tally.counts.sum(axis=0) // self._times
         return counts
 
     @cached_property
