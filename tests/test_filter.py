@@ -7,7 +7,6 @@ and whole evaluations against the reference engine, on data built to be ambiguou
 from __future__ import annotations
 
 import importlib
-import itertools
 import json
 from typing import Any
 
@@ -189,41 +188,18 @@ def tiles(draw: st.DrawFn) -> tuple[np.ndarray, Counts, np.ndarray, np.ndarray, 
     return scores, frame, low, high, exact
 
 
-def assert_by_share(counts: Counts, wanted: np.ndarray, ways: int, split: np.ndarray) -> None:
-    """In each way the shares of a wanted query add up to its counts; others have none."""
-    expected = np.where(np.repeat(wanted, np.diff(counts.offsets)), counts.between, 0)
-    for way in range(ways):
-        np.testing.assert_array_equal(split[0, :, 3 * way : 3 * way + 3].sum(axis=1), expected)
-
-
-@given(tiles(), st.integers(0, 2))
-def test_certain_and_doubtful_entries_make_the_exact_counts(case: Any, ways: int) -> None:
+@given(tiles())
+def test_certain_and_doubtful_entries_make_the_exact_counts(case: Any) -> None:
     scores, frame, low, high, exact = case
     expected = frame.empty_copy()
     kernels.count_tile(exact, expected.offsets, expected.distance, expected.between, expected.equal)
     counts = frame.empty_copy()
     query, item = np.empty((2, scores.size + scores.shape[1]), np.int64)
-    rng = np.random.default_rng(0)
-    wanted = rng.random(len(scores)) < 0.5
-    share = rng.integers(3, size=(scores.shape[1], ways)) + 3 * np.arange(ways)
-    split = np.zeros((2, len(low), 3 * ways), np.uint16)
     taken, listed = filter_kernels.count_scores(
-        scores,
-        0,
-        frame.offsets,
-        low,
-        high,
-        counts.between,
-        query,
-        item,
-        wanted,
-        share.astype(np.uint8),
-        split,
+        scores, 0, frame.offsets, low, high, counts.between, query, item
     )
     query, item = query[:listed], item[:listed]
     assert taken == len(scores)
-    assert_by_share(counts, wanted, ways, split)
-    assert not split[1].any()
     assert len({*zip(query.tolist(), item.tolist(), strict=True)}) == listed
     kernels.count_pairs(
         query,
@@ -238,36 +214,13 @@ def test_certain_and_doubtful_entries_make_the_exact_counts(case: Any, ways: int
     np.testing.assert_array_equal(counts.equal, expected.equal)
 
 
-def test_each_item_counts_for_its_own_share() -> None:
-    """Against a plain loop over the entries."""
-    rng = np.random.default_rng(7)
-    scores = rng.standard_normal((4, 300)).astype(np.float32)
-    edges = np.sort(rng.standard_normal((4, 5)).astype(np.float32))[:, ::-1].ravel()
-    offsets = np.arange(0, 21, 5)
-    share = rng.integers(4, size=(300, 1)).astype(np.uint8)
-    wanted = np.array([True, True, False, True])
-    split = np.zeros((2, 20, 4), np.uint32)
-    lists = np.empty((2, 5000), np.int64)
-    between = np.zeros(20, np.int64)
-    filter_kernels.count_scores(
-        scores, 0, offsets, edges, edges, between, *lists, wanted, share, split
-    )
-    expected = np.zeros((20, 4), int)
-    for q, i in itertools.product(range(4), range(300)):
-        nearer = [g for g in range(5 * q, 5 * q + 5) if scores[q, i] > edges[g]]
-        if nearer and wanted[q]:
-            expected[nearer[0], share[i, 0]] += 1
-    np.testing.assert_array_equal(split[0], expected)
-
-
 def test_rows_that_do_not_fit_the_lists_are_left() -> None:
     scores = np.zeros((5, 6), np.float32)
     frame = Counts.frame(np.arange(5), np.zeros(5), np.ones(5, int), 5, 1)
     low, high = np.full(5, -1, np.float32), np.ones(5, np.float32)
     query, item = np.empty((2, 15), np.int64)
-    none = np.zeros(5, bool), np.zeros((6, 0), np.uint8), np.zeros((2, 5, 0), np.uint16)
     found = filter_kernels.count_scores(
-        scores, 0, frame.offsets, low, high, frame.between, query, item, *none
+        scores, 0, frame.offsets, low, high, frame.between, query, item
     )
     assert found == (2, 12)
     assert query[:12].tolist() == [0] * 6 + [1] * 6

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -61,6 +62,18 @@ def test_room_in_memory_and_in_a_file(spilled: Path, monkeypatch: pytest.MonkeyP
 def test_a_disk_that_is_too_small(spilled: Path) -> None:
     with pytest.raises(truerank.InputError, match=r"set the environment variable TMPDIR"):
         room((1 << 40, 1 << 10), np.int32)
+    assert os.listdir(spilled) == []
+
+
+def test_addresses_that_run_out(spilled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under a limit on address space a mapped file may not fit either: that is no full disk."""
+
+    def refuse(*arguments: Any, **options: Any) -> Any:
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    monkeypatch.setattr(np, "memmap", refuse)
+    with pytest.raises(MemoryError):
+        room((3, 4), np.int32)
 
 
 def test_take(spilled: Path, monkeypatch: pytest.MonkeyPatch) -> None:

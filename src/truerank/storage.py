@@ -7,9 +7,9 @@ name: it vanishes with the process, however that ends.
 from __future__ import annotations
 
 import contextlib
+import errno
 import math
 import os
-import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -54,14 +54,19 @@ def room(shape: tuple[int, ...], dtype: npt.DTypeLike) -> Array:
     if fits(size):
         return np.empty(shape, dtype)
     folder = tempfile.gettempdir()
-    free = shutil.disk_usage(folder).free
-    if free < size:
-        raise InputError(
-            f"{size >> 20:,} MB of temporary space are needed and {folder} has {free >> 20:,} MB: "
-            "set the environment variable TMPDIR to a folder on a larger disk."
-        )
     with tempfile.TemporaryFile(prefix="truerank-") as file:
-        return np.memmap(file, dtype, "w+", shape=shape).view(np.ndarray)
+        try:
+            if hasattr(os, "posix_fallocate"):  # a mapped file must not meet a full disk later
+                os.posix_fallocate(file.fileno(), 0, size)
+            return np.memmap(file, dtype, "w+", shape=shape).view(np.ndarray)
+        except OSError as error:
+            if error.errno == errno.ENOMEM:
+                raise MemoryError(f"no room to map {size >> 20:,} MB") from error
+            raise InputError(
+                f"{size >> 20:,} MB of temporary space are needed and {folder} does not have them "
+                f"({error.strerror or error}): set the environment variable TMPDIR to a folder on "
+                "a larger disk."
+            ) from error
 
 
 def take(array: Array, rows: npt.NDArray[np.int64]) -> Array:

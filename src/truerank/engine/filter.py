@@ -26,8 +26,6 @@ Singles = npt.NDArray[np.float32]
 OPEN_SHARE = 1 / 16
 """A pair alone costs about ten times as much as in a float64 tile."""
 _ROWS_AT_ONCE = 1 << 14
-_NOT_WANTED = np.zeros(0, bool)
-_NO_SHARES = np.zeros((0, 0), np.uint8), np.zeros((1, 0, 0), np.uint16)
 PATIENCE = 32
 """Tiles that may fail, beyond a quarter of all tiles, before the filter is given up."""
 
@@ -117,8 +115,6 @@ class Filter:
                 counts.between,
                 query,
                 item,
-                _NOT_WANTED,
-                *_NO_SHARES,
             )
         query, item = query[:listed], item[:listed] + start
         distances = self.space.pairs(thresholds.rows[query], item)

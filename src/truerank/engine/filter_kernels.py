@@ -33,9 +33,6 @@ def count_scores(
     between: Any,
     query: Any,
     item: Any,
-    wanted: Any,
-    share: Any,
-    split: Any,
 ) -> Any:
     """Add every certain entry of a (queries, items) tile; list the doubtful ones.
 
@@ -43,12 +40,8 @@ def count_scores(
     score below low[g] certainly farther. An entry inside any interval is not counted but listed
     once, as (query, item). Rows are taken as long as the lists have room for a whole row: returns
     the number of rows taken and of entries listed.
-
-    For wanted queries what is added to between[g] is added to split[0, g, share[item, way]] as
-    well, for each way in which the items are cut into shares; without ways, nothing is.
     """
     width = scores.shape[1]
-    ways = share.shape[1]
     listed = 0
     for q in range(scores.shape[0]):
         start = offsets[first + q]
@@ -60,9 +53,7 @@ def count_scores(
         row = scores[q]
         g = stop - 1
         above, least = tally(row, 0, width, low[g], high[g])
-        by_share = ways > 0 and wanted[first + q]
-        many = stop - start >= MANY and SEARCH * least < (stop - start) * width
-        if by_share or many:
+        if stop - start >= MANY and SEARCH * least < (stop - start) * width:
             for i in range(width if least > 0 else 0):
                 if row[i] >= low[stop - 1]:
                     g = find_score(high, start, stop, row[i])
@@ -72,8 +63,6 @@ def count_scores(
                         listed += 1
                     else:
                         between[g] += 1
-                        for way in range(ways if by_share else 0):
-                            split[0, g, share[i, way]] += 1
             continue
         behind = np.float32(-np.inf)
         while True:
