@@ -442,7 +442,7 @@ def test_labels_stay_with_the_organiser() -> None:
     """What a submitter gets back for a hidden task names no label."""
     result = Task(NAMES, ids=IDS).evaluate(ROWS, ids=IDS)
     text = result.to_json(per_query=False)
-    assert not any(name in text for name in set(NAMES.tolist()))
+    assert not any(f'"{name}"' in text for name in set(NAMES.tolist()))
 
 
 def test_queries_found_again_in_a_gallery_without_ids() -> None:

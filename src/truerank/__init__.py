@@ -7,14 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from truerank import compat, datasets, engine, integrations, losses, metrics, training
+    from truerank.auditing import Audit, audit
+    from truerank.comparison import Comparison, compare
     from truerank.errors import ExactnessError, InputError, TruerankWarning
     from truerank.evaluation import evaluate
     from truerank.result import Result, Score
     from truerank.task import Task
     from truerank.taxonomy import Taxonomy
+    from truerank.threshold import choose_threshold
+    from truerank.verification import verify
     from truerank.version import __version__
 
 __all__ = [
+    "Audit",
+    "Comparison",
     "ExactnessError",
     "InputError",
     "Result",
@@ -23,6 +29,9 @@ __all__ = [
     "Taxonomy",
     "TruerankWarning",
     "__version__",
+    "audit",
+    "choose_threshold",
+    "compare",
     "compat",
     "datasets",
     "engine",
@@ -31,9 +40,14 @@ __all__ = [
     "losses",
     "metrics",
     "training",
+    "verify",
 ]
 
 _HOME = {
+    "Audit": "truerank.auditing",
+    "audit": "truerank.auditing",
+    "Comparison": "truerank.comparison",
+    "compare": "truerank.comparison",
     "ExactnessError": "truerank.errors",
     "InputError": "truerank.errors",
     "TruerankWarning": "truerank.errors",
@@ -42,7 +56,9 @@ _HOME = {
     "Task": "truerank.task",
     "Taxonomy": "truerank.taxonomy",
     "__version__": "truerank.version",
+    "choose_threshold": "truerank.threshold",
     "evaluate": "truerank.evaluation",
+    "verify": "truerank.verification",
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import sys
@@ -143,6 +144,10 @@ commands.add_command(embed)
     "--device", default="auto", show_default=True, help="auto, cpu, cuda or reference (numpy)."
 )
 @click.option("--threads", type=int, help="Number of threads; all cores by default.")
+@click.option("--confidence", type=float, default=0.95, show_default=True, help="Of the intervals.")
+@click.option("--no-intervals", is_flag=True, help="Compute no intervals.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the intervals.")
+@click.option("--adjusted", is_flag=True, help="Show (score - chance)/(best - chance) as well.")
 @click.option("--format", "form", default="table", type=click.Choice(FORMATS), show_default=True)
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the result as JSON.")
 @click.option("--per-query", type=click.Path(path_type=Path), help="Write .csv or .parquet.")
@@ -156,6 +161,8 @@ def evaluate(
     form: str,
     output: Path | None,
     per_query: Path | None,
+    no_intervals: bool,
+    adjusted: bool,
     checkpoint: Path | None,
     resume: bool,
     **options: Any,
@@ -171,6 +178,8 @@ def evaluate(
         options[name] for name in ("embeddings", "labels", "gallery", "gallery_labels", "task_file")
     )
     commandline.check_targets(output, per_query, inputs)
+    if no_intervals:
+        options["confidence"] = None
     with (
         commandline.checkpointed(checkpoint, resume, output, (per_query, *inputs)) as kept,
         progress_bar("ranking") as progress,
@@ -180,7 +189,120 @@ def evaluate(
         result.to_json(output)
     if per_query is not None:
         commandline.write_per_query(result, names, per_query)
+    _print_result(result, form, adjusted)
+
+
+@commands.command()
+@click.argument("results", nargs=-1, type=click.Path(path_type=Path))
+@click.option(
+    "--runs",
+    multiple=True,
+    help="A model by several runs that differ in their seed: FILE,FILE,... (repeat per model).",
+)
+@click.option("--names", help="Names of the models, separated by commas: RESULTS, then --runs.")
+@click.option(
+    "-m", "--metrics", help="Such as map@r,hit@10; all that the results share if left out."
+)
+@click.option("--confidence", type=float, default=0.95, show_default=True, help="Of the intervals.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the bootstrap.")
+@click.option(
+    "--format",
+    "form",
+    default="table",
+    type=click.Choice(("table", "json", "markdown", "latex")),
+    show_default=True,
+)
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the JSON as well.")
+def compare(form: str, output: Path | None, **options: Any) -> None:
+    """Compare models by their RESULTS, the JSON files that evaluate -o wrote for one task."""
+    from truerank import commandline
+
+    comparison = commandline.compare_files(output=output, **options)
+    if output is not None:
+        comparison.to_json(output)
+    text = {
+        "table": lambda: f"{comparison}\n",
+        "json": comparison.to_json,
+        "markdown": comparison.to_markdown,
+        "latex": comparison.to_latex,
+    }
+    click.echo(text[form](), nl=False)
+
+
+@commands.command()
+@click.argument("embeddings", type=click.Path(path_type=Path))
+@click.argument("labels", required=False, type=click.Path(path_type=Path))
+@click.option("--train", type=click.Path(path_type=Path), help="Embeddings of the training rows.")
+@click.option("--distance", default="cosine", show_default=True, help="cosine or euclidean.")
+@click.option("--threads", type=int, help="Number of threads; all cores by default.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of what is sampled.")
+@click.option("--format", "form", default="table", type=click.Choice(("table", "json")))
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the JSON as well.")
+def audit(form: str, output: Path | None, **options: Any) -> None:
+    """Look for what could make a score of EMBEDDINGS lie: duplicates, leaks, collapse, ties.
+
+    LABELS is a file as for evaluate; without it the embeddings file may hold them.
+    """
+    from truerank import commandline
+
+    commandline.check_targets(output, None, (options["embeddings"], options["labels"]))
+    with progress_bar("looking") as progress:
+        found = commandline.audit_files(progress=progress, **options)
+    if output is not None:
+        found.to_json(output)
+    click.echo(found.to_json() if form == "json" else f"{found}\n", nl=False)
+
+
+@commands.command()
+@click.argument("scores_or_embeddings", required=False, type=click.Path(path_type=Path))
+@click.option("--pairs", required=True, type=click.Path(path_type=Path), help="The trials.")
+@click.option(
+    "--layout",
+    default="auto",
+    show_default=True,
+    help="Of the trials: auto, lfw, voxceleb, ijb or csv (columns left, right, same, score).",
+)
+@click.option("--ids", type=click.Path(path_type=Path), help="File with a column id.")
+@click.option("--distance", help="cosine, ...; for scores similarity (default) or precomputed.")
+@click.option("-m", "--metrics", help="Such as eer,tar@far=0.001, or all.")
+@click.option("--format", "form", default="table", type=click.Choice(FORMATS), show_default=True)
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the result as JSON.")
+def verify(form: str, output: Path | None, **options: Any) -> None:
+    """Score a list of trials by SCORES_OR_EMBEDDINGS (nothing if the list has scores).
+
+    A one-dimensional array or a text file with a number a line holds scores, one for each trial; a
+    matrix holds embeddings, whose ids are in the same file or in --ids.
+    """
+    from truerank import commandline
+
+    inputs = tuple(options[name] for name in ("scores_or_embeddings", "pairs", "ids"))
+    commandline.check_targets(output, None, inputs)
+    result = commandline.verify_files(**options)
+    if output is not None:
+        result.to_json(output)
     _print_result(result, form)
+
+
+@commands.command()
+@click.argument("calibration", type=click.Path(path_type=Path))
+@click.option("--labels", type=click.Path(path_type=Path), help="Labels of the calibration set.")
+@click.option("--far", required=True, help="Share of pairs of two classes that may be accepted.")
+@click.option("--apply", "apply_to", type=click.Path(path_type=Path), help="Judge it on this set.")
+@click.option("--apply-labels", type=click.Path(path_type=Path), help="Labels of that set.")
+@click.option("--by-class", is_flag=True, help="Show what one threshold costs class by class.")
+@click.option("--distance", default="cosine", show_default=True, help="As in evaluate.")
+@click.option("--format", "form", default="table", type=click.Choice(("table", "json")))
+def threshold(form: str, by_class: bool, **options: Any) -> None:
+    """Choose one threshold on CALIBRATION for a FAR target, and say what it leads to."""
+    from truerank import commandline
+
+    point = commandline.choose_from_files(**options)
+    if form == "json":
+        click.echo(json.dumps(point.to_dict(), indent=1))
+        return
+    click.echo(str(point))
+    if by_class:
+        click.echo(commandline.class_table(point))
 
 
 @commands.command()
@@ -197,26 +319,26 @@ def demo(form: str) -> None:
             click.echo("\n".join(remarks))
 
 
-def _print_result(result: Any, form: str) -> None:
+def _print_result(result: Any, form: str, adjusted: bool = False) -> None:
+    from truerank import tables
+
     text = {
         "json": lambda: result.to_json(per_query=False),
         "csv": result.to_csv,
-        "markdown": result.to_markdown,
-        "latex": result.to_latex,
+        "markdown": lambda: result.to_markdown(adjusted),
+        "latex": lambda: result.to_latex(adjusted),
     }
     if form != "table":
         click.echo(text[form](), nl=False)
         return
     if not sys.stdout.isatty():  # a pipe has no width to which a table could be cut
-        click.echo(str(result))
+        click.echo(tables.as_text(result, adjusted))
         return
     from rich import box
     from rich.console import Console
     from rich.table import Table
 
-    from truerank import tables
-
-    header, rows = tables.cells(result)
+    header, rows = tables.cells(result, adjusted)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for number, name in enumerate(header):
         table.add_column(name, justify="left" if number == 0 else "right", no_wrap=True)

@@ -153,6 +153,7 @@ class AccuracyCalculator:
             distance=self.distance,
             metrics=list(dict.fromkeys(names)),
             average="class" if self.avg_of_avgs else "query",
+            confidence=None,
         )
         classes = np.unique(labels, return_inverse=True)[1]
         return {
@@ -278,6 +279,7 @@ def evaluate_rank(
         gallery_groups=g_camids,
         distance="precomputed",
         metrics=["map", *(f"hit@{rank}" for rank in range(1, ranks + 1))],
+        confidence=None,
     )
     if result["map"].reason is not None:
         counts = ", ".join(f"{n} {why}" for why, n in result.provenance["no_mate"].items())

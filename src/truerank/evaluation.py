@@ -17,12 +17,13 @@ from truerank import engine
 from truerank.arrays import as_array, as_matrix
 from truerank.checkpoint import Checkpoint
 from truerank.errors import InputError, TruerankWarning
-from truerank.metrics import registry
+from truerank.metrics import clustering, registry
 from truerank.metrics.registry import Metric
 from truerank.pairs import Mask
 from truerank.result import Attribute, Result
 from truerank.scoring import score
 from truerank.space import DISTANCES, Space, build, probe
+from truerank.stats.intervals import Request
 from truerank.task import Task
 from truerank.version import __version__
 
@@ -53,7 +54,7 @@ def evaluate(
     unlabelled: str = "error",
     device: str = "auto",
     threads: int | None = None,
-    confidence: float | None = None,
+    confidence: float | None = 0.95,
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
@@ -99,9 +100,11 @@ def evaluate(
         large enough to gain by it.
     threads : int, optional
         Number of threads; all available cores by default.
-    confidence, seed : None, 0
-        Reserved for intervals, which this version does not compute: a confidence is refused, and
-        nothing that is computed depends on a seed.
+    confidence : float, optional
+        Of the interval around each score; None for no intervals. In leave-one-out it is for the
+        expectation over new data sets of the same design, otherwise conditional on this gallery.
+    seed : int
+        Of what the intervals draw at random. No score depends on it.
     progress : callable, optional
         Called as progress(pairs done, pairs in all) from time to time.
     checkpoint : path, optional
@@ -121,8 +124,6 @@ def evaluate(
     0.75
     """
     _check_distance(distance)
-    if confidence is not None:
-        raise InputError("this version computes no intervals; leave confidence out.")
     if isinstance(relevance, (str, os.PathLike)):
         relevance = _judgements(relevance, query_ids, gallery_ids)
     given = distance in GIVEN
@@ -153,6 +154,8 @@ def evaluate(
         average=average,
         device=device,
         threads=threads,
+        confidence=confidence,
+        seed=seed,
         progress=progress,
         checkpoint=checkpoint,
     )
@@ -168,6 +171,8 @@ def evaluate_task(
     average: str = "query",
     device: str = "auto",
     threads: int | None = None,
+    confidence: float | None = 0.95,
+    seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
 ) -> Result:
@@ -189,27 +194,38 @@ def evaluate_task(
             f"The 'threads' parameter must be an int >= 1 and at most {MOST_THREADS}. "
             f"Got {threads!r} instead."
         )
+    request = Request.of(confidence, seed)
     chosen = _choose(task, metrics)
     device = engine.resolve_device(device, task.queries * task.items)
     _check_task(task, rows, items, given=distance in GIVEN)
-    space = build(distance, rows, items, task.columns)
+    space = build(distance, rows, items, task.columns, threads=threads)
     if not task.leave_one_out and items is not None and not task.excludes_pairs:
         _refuse_queries_in_gallery(task, space)
     probe(space)
     kept = Checkpoint()
     if checkpoint is not None:
         kept = Checkpoint(checkpoint, _identity(task, space, chosen))
+    clustered = [m for m in chosen if registry.definition(m).family == "clustering"]
+    ranked = [metric for metric in chosen if metric not in clustered]
     scores, findings = score(
         task,
         space,
-        chosen,
+        ranked,
         average=average,
         device=device,
         threads=threads,
         progress=progress,
         checkpoint=kept,
+        request=request,
     )
     kept.remove()
+    if clustered:
+        workers = threads or engine.available_cores()
+        found = clustering.score(task, space, clustered, int(seed), workers)
+        scores |= found if request is not None else clustering.without_intervals(found)
+        if metrics != "all":
+            clustering.warn(found)
+        scores = {str(metric): scores[str(metric)] for metric in chosen}
     if "auc" in scores and scores["auc"].value < 0.5:
         warnings.warn(
             "pairs of one class are farther apart than pairs of two (AUC below 0.5): similarity "
@@ -235,6 +251,7 @@ def evaluate_task(
         "ties": findings.ties,
         "hierarchy": findings.hierarchy,
         "severity": None if findings.severity is None else findings.severity.to_dict(),
+        "intervals": findings.intervals,
         "consistency": None if findings.consistency is None else findings.consistency.to_dict(),
         "task_digest": task.digest,
         "device": device,
@@ -246,6 +263,7 @@ def evaluate_task(
         provenance=provenance,
         attributes=_attributes(task),
         severity=findings.severity,
+        units=_units(task),
         curves=findings.curves,
         first_mates=findings.first_mates,
         consistency=findings.consistency,
@@ -305,6 +323,15 @@ def _attributes(task: Task) -> dict[str, Attribute]:
     if task.group_names is not None:
         attributes["group"] = Attribute(task.group_names.codes[0], task.group_names.values)
     return attributes
+
+
+def _units(task: Task) -> npt.NDArray[np.int64]:
+    """What resampling draws: classes, or queries (by their ids, if they have any)."""
+    if task.levels is not None:
+        return task.query_codes
+    if task.id_names is not None:
+        return task.id_names.codes[0]
+    return np.arange(task.queries)
 
 
 def _check_sides(

@@ -15,6 +15,7 @@ from truerank import tables
 from truerank.errors import InputError, UnknownMetricError
 from truerank.metrics.average import class_mean, mean
 from truerank.severity import Severity
+from truerank.stats.jackknife import Replicates
 
 if TYPE_CHECKING:
     from truerank.curves import Curve, FirstMates
@@ -75,7 +76,13 @@ class Score:
     upper: float
     chance: float | None = None
     """What a scorer that ignores its input would get on average."""
+    attainable: float | None = None
+    """What a ranking with all mates first would get."""
     interval: tuple[float, float] | None = None
+    interval_reason: str | None = None
+    """Why there is no interval, if one was asked for."""
+    replicates: Replicates | None = field(default=None, repr=False)
+    """In leave-one-out, the score without each share of the classes: what comparisons pair."""
     n: int = 0
     """Number of queries that count."""
     reason: str | None = None
@@ -94,14 +101,23 @@ class Score:
         """Whether ties leave more than one possible value."""
         return self.lower != self.upper and self.reason is None
 
+    @property
+    def adjusted(self) -> float | None:
+        """(score - chance)/(attainable - chance): 0 for luck alone, 1 for the best possible."""
+        if self.chance is None or self.attainable is None or self.attainable == self.chance:
+            return None
+        return (self.value - self.chance) / (self.attainable - self.chance)
+
     def to_dict(self, per_query: bool = True) -> dict[str, Any]:
         """Plain JSON values; NaN becomes None."""
         data: dict[str, Any] = {
             name: _plain(getattr(self, name))
-            for name in ("value", "lower", "expected", "upper", "chance")
+            for name in ("value", "lower", "expected", "upper", "chance", "attainable", "adjusted")
         }
         data |= {
             "interval": None if self.interval is None else list(self.interval),
+            "interval_reason": self.interval_reason,
+            "replicates": None if self.replicates is None else self.replicates.to_dict(),
             "n": self.n,
             "reason": self.reason,
         }
@@ -120,14 +136,17 @@ class Score:
             name: float("nan") if data[name] is None else data[name]
             for name in ("value", "lower", "expected", "upper")
         }
-        interval = data["interval"]
+        interval, replicates = data["interval"], data.get("replicates")
         rows = data.get("per_query")
         bracket = data.get("bracket")
         return Score(
             metric,
             **numbers,
             chance=data["chance"],
+            attainable=data.get("attainable"),
             interval=None if interval is None else (interval[0], interval[1]),
+            interval_reason=data.get("interval_reason"),
+            replicates=None if replicates is None else Replicates.from_dict(replicates),
             n=data["n"],
             reason=data["reason"],
             threshold=data.get("threshold"),
@@ -166,6 +185,7 @@ class Result(Mapping[str, Score]):
         provenance: Mapping[str, Any] | None = None,
         attributes: Mapping[str, Attribute] | None = None,
         severity: Severity | None = None,
+        units: npt.NDArray[np.int64] | None = None,
         curves: Mapping[str, Curve] | None = None,
         first_mates: FirstMates | None = None,
         consistency: Consistency | None = None,
@@ -176,6 +196,8 @@ class Result(Mapping[str, Score]):
         self.provenance = dict(provenance or {})
         self._attributes = dict(attributes or {})
         self._severity = severity
+        self.units = units
+        """The number of each query's class, in the order of the labels: what resampling draws."""
         self._curves = dict(curves or {})
         self._first_mates = first_mates
         self._consistency = consistency
@@ -256,7 +278,7 @@ class Result(Mapping[str, Score]):
         >>> import truerank
         >>> r = truerank.evaluate([[0., 1], [0, 2], [1, 0], [1, 1]], ["a", "a", "b", "b"])
         >>> r.curve("cmc", ranks=2)["lower"].tolist()
-        [0.75, 1.0]
+        [0.75, 0.75]
         """
         if name == "cmc" and self._first_mates is not None:
             if isinstance(ranks, bool) or not isinstance(ranks, int) or ranks < 1:
@@ -330,13 +352,16 @@ class Result(Mapping[str, Score]):
 
     def to_dict(self, per_query: bool = True) -> dict[str, Any]:
         """Everything as plain JSON values (the schema is truerank/result.schema.json)."""
-        return {
+        data = {
             "format": "truerank-result",
             "schema_version": SCHEMA_VERSION,
             "scores": {name: score.to_dict(per_query) for name, score in self._scores.items()},
             "skipped": dict(self.skipped),
             "provenance": dict(self.provenance),
         }
+        if per_query and self.units is not None:
+            data["units"] = self.units.tolist()
+        return data
 
     @staticmethod
     def from_dict(data: Mapping[str, Any]) -> Result:
@@ -353,7 +378,11 @@ class Result(Mapping[str, Score]):
             scores = {}
             for name, score in data["scores"].items():
                 scores[name] = Score.from_dict(name, score)
-            return Result(scores, skipped=data["skipped"], provenance=data["provenance"])
+            name = "units"
+            units = None if data.get("units") is None else np.array(data["units"], np.int64)
+            return Result(
+                scores, skipped=data["skipped"], provenance=data["provenance"], units=units
+            )
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
             raise InputError(f"this truerank result is damaged at {name} ({error}).") from error
 
@@ -380,15 +409,17 @@ class Result(Mapping[str, Score]):
         except ImportError as error:
             raise ImportError("to_frame needs pandas: pip install pandas") from error
         rows = {name: score.to_dict(per_query=False) for name, score in self._scores.items()}
+        for row in rows.values():
+            del row["replicates"]
         return pandas.DataFrame.from_dict(rows, orient="index")
 
-    def to_markdown(self) -> str:
-        """A Markdown table, in percent."""
-        return tables.as_markdown(self)
+    def to_markdown(self, adjusted: bool = False) -> str:
+        """A Markdown table, in percent; `adjusted` adds the chance-adjusted score."""
+        return tables.as_markdown(self, adjusted)
 
-    def to_latex(self) -> str:
-        """A LaTeX tabular (booktabs), in percent."""
-        return tables.as_latex(self)
+    def to_latex(self, adjusted: bool = False) -> str:
+        """A LaTeX tabular (booktabs), in percent; `adjusted` adds the chance-adjusted score."""
+        return tables.as_latex(self, adjusted)
 
     def to_csv(self) -> str:
         """Comma-separated values, in fractions, at full precision."""

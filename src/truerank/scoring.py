@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -29,10 +29,12 @@ from truerank.relevance import GradeView, TreeView, View
 from truerank.result import PerQuery, Score
 from truerank.severity import Severity
 from truerank.space import Space
-from truerank.stats.chance import chance_per_query
+from truerank.stats.chance import attainable_per_query, chance_per_query
+from truerank.stats.estimation import Estimation, Plan
+from truerank.stats.intervals import Interval, Request
 from truerank.task import Task
 
-__all__ = ["Findings", "score"]
+__all__ = ["Column", "Findings", "score"]
 
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
@@ -48,6 +50,7 @@ class Findings:
     ties: dict[str, int] = field(default_factory=lambda: {"queries": 0, "groups": 0})
     hierarchy: dict[str, Any] | None = None
     severity: Severity | None = None
+    intervals: dict[str, Any] | None = None
     curves: dict[str, Curve] = field(default_factory=dict)
     first_mates: FirstMates | None = None
     consistency: Consistency | None = None
@@ -123,6 +126,7 @@ def score(
     threads: int | None,
     progress: Callable[[int, int], None] | None,
     checkpoint: Checkpoint,
+    request: Request | None = None,
 ) -> tuple[dict[str, Score], Findings]:
     """Every metric's score, by its string."""
     measured = [metric for metric in metrics if registry.definition(metric).measure is not None]
@@ -138,6 +142,7 @@ def score(
         if not passes or not (passes[0].view is task.view or isinstance(passes[0].view, TreeView)):
             passes.insert(0, Pass(task.view, Scale(np.ones(1))))
     findings = Findings()
+    estimation = None if request is None else Estimation(task, space, request, average)
     threads = threads or engine.available_cores()
     work = [int((p.view.mates > 0).sum()) * space.gallery for p in passes]
     if evidence is not None:  # its watchers see every query
@@ -154,6 +159,9 @@ def score(
                 if progress is not None:
                     tick = _shifted(progress, before, sum(work))
                 watching = evidence if number == 0 else None
+                plan = None
+                if estimation is not None:
+                    plan = estimation.plan(current.view, current.columns)
                 blocks = engine.tie_groups(
                     current.view,
                     space,
@@ -166,19 +174,25 @@ def score(
                     watchers=() if watching is None else watching.watchers,
                     grade=current.finest,
                     rankings=True,
+                    shares=None if plan is None else plan.shares,
+                    apart=None if plan is None else (plan.apart, plan.counted),
                 )
                 if watching is not None:
                     blocks = _taken(blocks, watching, current.finest)
-                _fill(task, current, blocks, findings, pool, threads, checkpoint)
+                _fill(task, current, blocks, findings, pool, threads, checkpoint, plan)
+                if plan is not None:
+                    plan.finish(device, threads)
     except BaseException:
         checkpoint.abandon()
         raise
-    findings.first_mates = FirstMates(*passes[0].first[:, passes[0].first[-1] > 0])
-    findings.ties = {
-        "queries": int(np.count_nonzero(passes[0].ties)),
-        "groups": int(passes[0].ties.sum()),
-    }
-    scored = {c.metric: _score(c, task, average) for p in passes for c in p.columns}
+    if passes:
+        findings.first_mates = FirstMates(*passes[0].first[:, passes[0].first[-1] > 0])
+        findings.ties = {
+            "queries": int(np.count_nonzero(passes[0].ties)),
+            "groups": int(passes[0].ties.sum()),
+        }
+    columns = [column for current in passes for column in current.columns]
+    scored = {column.metric: _score(column, task, average) for column in columns}
     scores = {}
     for metric in metrics:
         measure = registry.definition(metric).measure
@@ -190,7 +204,25 @@ def score(
     if evidence is not None:
         findings.curves = from_evidence(evidence)
         findings.consistency = evidence.consistency
+    if estimation is not None:
+        estimation.estimate(columns)
+        findings.intervals = estimation.facts()
+        for metric in metrics:
+            whole = scores[str(metric)]
+            if whole.reason is None:
+                scores[str(metric)] = _with_interval(
+                    whole, estimation.interval(whole, metric, _parts(task, metric))
+                )
     return scores, findings
+
+
+def _with_interval(score: Score, interval: Interval) -> Score:
+    return replace(
+        score,
+        interval=interval.ends,
+        interval_reason=interval.reason,
+        replicates=interval.replicates,
+    )
 
 
 def _taken(
@@ -279,6 +311,7 @@ def _fill(
     pool: ThreadPoolExecutor,
     threads: int,
     checkpoint: Checkpoint,
+    plan: Plan | None,
 ) -> None:
     depth = _depth(task)
     whole = current.view.grades == depth > 1 and not current.scale.judged
@@ -306,6 +339,8 @@ def _fill(
                 column.values[:, rows] = some.values(column.metric, column.scale, per_query)
             column.totals[rows] = some.totals
             column.candidates[rows] = some.candidates
+            if plan is not None and not on_gpu:
+                plan.take(column, block, groups)
         if not on_gpu:  # rankings there have no ties
             current.ties[block] = groups.per_query(groups.ambiguous.astype(np.int64))
         if whole:
@@ -352,9 +387,11 @@ def _score(column: Column, task: Task, average: str) -> Score:
     )
     if known is not None:
         chance[has_mates] = known
+    best = np.full(task.queries, np.nan)
+    best[has_mates] = attainable_per_query(column.metric, column.scale, column.totals[has_mates])
     if task.no_mate == "zero":
         column.values[:, ~has_mates] = 0.0
-        chance[~has_mates] = 0.0
+        chance[~has_mates] = best[~has_mates] = 0.0
 
     def averaged(values: Reals) -> float:
         if average == "class":
@@ -370,6 +407,7 @@ def _score(column: Column, task: Task, average: str) -> Score:
         expected,
         upper,
         chance=averaged(chance) if defined and known is not None else None,
+        attainable=averaged(best) if defined else None,
         n=int(counts.sum()),
         reason=None if defined else "not defined: no query has a mate in the gallery",
         per_query=PerQuery(*column.values),
@@ -387,6 +425,7 @@ def _combine(task: Task, metric: Metric, scored: dict[Metric, Score]) -> Score:
         return float("nan") if undefined else mean(np.array([getattr(p, end) for p in parts]))
 
     chances = [part.chance for part in parts if part.chance is not None]
+    best = [part.attainable for part in parts if part.attainable is not None]
     return Score(
         str(metric),
         averaged("value"),
@@ -394,6 +433,7 @@ def _combine(task: Task, metric: Metric, scored: dict[Metric, Score]) -> Score:
         averaged("expected"),
         averaged("upper"),
         chance=mean(np.array(chances)) if len(chances) == len(parts) else None,
+        attainable=mean(np.array(best)) if len(best) == len(parts) else None,
         n=max(part.n for part in parts),
         reason=undefined[0] if undefined else None,
         per_query=_mean_over_levels([p.per_query for p in parts if p.per_query is not None]),

@@ -15,7 +15,17 @@ from truerank.wording import count
 if TYPE_CHECKING:
     from truerank.result import Result, Score
 
-__all__ = ["as_csv", "as_latex", "as_markdown", "as_text", "cells", "summary"]
+__all__ = [
+    "as_csv",
+    "as_latex",
+    "as_markdown",
+    "as_text",
+    "cells",
+    "latex",
+    "markdown",
+    "summary",
+    "text",
+]
 
 
 def percent(value: float | None) -> str:
@@ -32,8 +42,8 @@ def _number(score: Score) -> Callable[[float | None], str]:
     return lambda value: "-" if value is None or value != value else f"{value:.6g}"
 
 
-def cells(result: Result) -> tuple[list[str], list[list[str]]]:
-    """Header and rows of the table people see."""
+def cells(result: Result, adjusted: bool = False) -> tuple[list[str], list[list[str]]]:
+    """Header and rows of the table people see; `adjusted` adds the chance-adjusted score."""
     scores = list(result.values())
     tied = any(score.tied for score in scores)
     intervals = any(score.interval is not None for score in scores)
@@ -42,6 +52,7 @@ def cells(result: Result) -> tuple[list[str], list[list[str]]]:
     header += ["expected", "upper"] if tied else []
     header += ["interval"] if intervals else []
     header += ["chance"] if chance else []
+    header += ["adjusted"] if adjusted else []
     header += ["queries"]
     rows = []
     for score in scores:
@@ -53,6 +64,8 @@ def cells(result: Result) -> tuple[list[str], list[list[str]]]:
             row.append(_interval(score))
         if chance:
             row.append(percent(score.chance))
+        if adjusted:
+            row.append(percent(score.adjusted))
         rows.append([*row, str(score.n)])
     return header, rows
 
@@ -69,6 +82,8 @@ def summary(result: Result) -> list[str]:
     lines = []
     if facts.get("part"):
         lines.append(f"Part of a result: {count(facts['queries'], 'query')}.")
+    elif "trials" in facts:
+        lines += _trials(facts)
     elif "queries" in facts:
         gallery = (
             "leave-one-out"
@@ -115,8 +130,45 @@ def summary(result: Result) -> list[str]:
         for score in result.values()
         if score.bracket is not None
     ]
+    lines += _about_intervals(result)
     lines += [f"{score.metric}: {score.reason}." for score in result.values() if score.reason]
     lines += [f"Skipped {name}: {reason}." for name, reason in result.skipped.items()]
+    return lines
+
+
+def _trials(facts: dict[str, Any]) -> list[str]:
+    lines = [
+        f"{count(facts['trials']['positive'], 'positive trial')} and "
+        f"{facts['trials']['negative']:,} negative, {facts['distance']['distance']}."
+    ]
+    if facts["folds"] is not None:
+        folds = facts["folds"]["per_fold"]
+        spread = (
+            sum((x - facts["folds"]["accuracy"]) ** 2 for x in folds) / (len(folds) - 1)
+        ) ** 0.5
+        lines.append(
+            f"Accuracy over {len(folds)} folds, each at the threshold best on the others: "
+            f"{percent(facts['folds']['accuracy'])} (standard error "
+            f"{percent(spread / len(folds) ** 0.5)})."
+        )
+    return lines
+
+
+def _about_intervals(result: Result) -> list[str]:
+    """How the intervals came about, and why a score has none."""
+    facts = result.provenance.get("intervals")
+    lines = []
+    if facts is not None and any(score.interval is not None for score in result.values()):
+        lines.append(
+            f"Intervals of {100 * facts['confidence']:g} % by {facts['method']}; {facts['truth']}."
+        )
+    without: dict[str, list[str]] = {}
+    for score in result.values():
+        if score.interval_reason is not None:
+            without.setdefault(score.interval_reason, []).append(score.metric)
+    for reason, names in without.items():
+        which = "" if len(names) == len(result) else f" for {', '.join(names)}"
+        lines.append(f"No interval{which}: {reason}.")
     return lines
 
 
@@ -138,9 +190,13 @@ def _severity(facts: dict[str, Any]) -> str:
     return str(Severity(facts["queries"], facts["errors"], facts["by_level"], {}))
 
 
-def as_text(result: Result) -> str:
+def as_text(result: Result, adjusted: bool = False) -> str:
     """Aligned plain text."""
-    header, rows = cells(result)
+    return "\n".join([text(*cells(result, adjusted)), *summary(result)])
+
+
+def text(header: list[str], rows: list[list[str]]) -> str:
+    """Cells as aligned columns."""
     table = [header, *rows]
     widths = [max(len(row[column]) for row in table) for column in range(len(header))]
     lines = [
@@ -150,19 +206,27 @@ def as_text(result: Result) -> str:
         ).rstrip()
         for row in table
     ]
-    return "\n".join([*lines, *summary(result)])
+    return "\n".join(lines)
 
 
-def as_markdown(result: Result) -> str:
+def as_markdown(result: Result, adjusted: bool = False) -> str:
     """A Markdown table."""
-    header, rows = cells(result)
+    return markdown(*cells(result, adjusted))
+
+
+def markdown(header: list[str], rows: list[list[str]]) -> str:
+    """Cells as a Markdown table."""
     rule = ["---"] + ["---:"] * (len(header) - 1)
     return "\n".join(f"| {' | '.join(row)} |" for row in [header, rule, *rows]) + "\n"
 
 
-def as_latex(result: Result) -> str:
+def as_latex(result: Result, adjusted: bool = False) -> str:
     """A booktabs tabular."""
-    header, rows = cells(result)
+    return latex(*cells(result, adjusted))
+
+
+def latex(header: list[str], rows: list[list[str]]) -> str:
+    """Cells as a booktabs tabular."""
     escape = str.maketrans({"_": r"\_", "%": r"\%", "&": r"\&", "#": r"\#"})
     lines = [" & ".join(cell.translate(escape) for cell in row) + r" \\" for row in [header, *rows]]
     return "\n".join(
@@ -184,8 +248,10 @@ def as_csv(result: Result) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     fields = ["value", "lower", "expected", "upper", "chance", "n", "reason"]
+    fields += ["interval_low", "interval_high", "attainable", "adjusted"]
     writer.writerow(["metric", *fields])
     for name, score in result.items():
         data = score.to_dict(per_query=False)
+        data["interval_low"], data["interval_high"] = score.interval or (None, None)
         writer.writerow([name, *("" if data[key] is None else data[key] for key in fields)])
     return out.getvalue()

@@ -424,8 +424,8 @@ class Task:
             Whose embedding each row is. Missing, extra and repeated ids are refused. A task
             without ids takes its rows in order, a separate gallery's as `gallery=`.
         **options
-            gallery, distance, metrics, average, device, threads, progress, checkpoint as in
-            evaluate.
+            gallery, distance, metrics, average, device, threads, confidence, seed, progress,
+            checkpoint as in evaluate.
 
         Examples
         --------

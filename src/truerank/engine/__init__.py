@@ -21,10 +21,10 @@ import numpy.typing as npt
 
 from truerank.checkpoint import Checkpoint
 from truerank.engine import cpu, cuda, reference, symmetric
-from truerank.engine.counts import Counts, TieGroups
+from truerank.engine.counts import Counts, Shares, Split, TieGroups
 from truerank.engine.crew import Crew
 from truerank.engine.filter import Filter
-from truerank.engine.watch import Audience, Watcher
+from truerank.engine.watch import Apart, Audience, Watcher
 from truerank.errors import InputError
 from truerank.jit import compiled
 from truerank.relevance import View
@@ -35,6 +35,8 @@ __all__ = [
     "METHODS",
     "Counts",
     "Settings",
+    "Shares",
+    "Split",
     "TieGroups",
     "available_cores",
     "resolve_device",
@@ -61,6 +63,8 @@ class Settings:
     gallery_rows: int = 1024
     mates: int = 1 << 22
     """Most relevant pairs in flight, counting every query of a block at its block's largest R."""
+    split_mates: int = 1 << 18
+    """The same where tie groups are split by share, at some 300 bytes a group and thread."""
     sort_share: float = 0.05
     """Queries for which more than this share of the gallery is relevant have their rows sorted."""
     row_numbers: int = 1 << 21
@@ -135,6 +139,9 @@ def tie_groups(
     watchers: Sequence[Watcher] = (),
     grade: int = 1,
     rankings: bool = False,
+    shares: Shares | None = None,
+    apart: tuple[View, npt.NDArray[np.bool_]] | None = None,
+    only: Rows | None = None,
 ) -> Iterator[tuple[Rows, Any]]:
     """Yield (query rows, their tie groups) until every query with a relevant item has been seen.
 
@@ -142,12 +149,18 @@ def tie_groups(
     already `seen` are left out; a checkpoint holds the counts of those in flight. Watchers see
     every query, also those without a relevant item, and as relevant what has at least this grade.
     With `rankings`, a GPU may give truerank.engine.cuda.ranked.Ranked in place of tie groups.
+    With `shares` the groups of rows counted on the CPU are split by share. Where rows are sorted
+    instead, the groups in the view `apart` are, for the queries that go with it (they must have few
+    mates in it). `only` names the queries to look at, and they are all counted on the CPU.
     """
     device = resolve_device(device)
     threads = threads or available_cores()
     checkpoint = checkpoint or Checkpoint()
     limits = _settings.get()
     wanted = view.mates > 0
+    if only is not None:
+        wanted[:] = False
+        wanted[only] = view.mates[only] > 0
     total = int(np.count_nonzero(wanted)) * space.gallery
     if seen is not None:
         wanted &= ~seen
@@ -170,14 +183,17 @@ def tie_groups(
         tick(0)
     if device == "reference":
         for block in chain(*(_blocks(view.mates, r, limits.query_rows) for r in (alone, rows))):
-            groups = reference.count_block(space, block, view.block(block), view.grades, audience)
+            pairs = view.block(block)
+            groups = reference.count_block(space, block, pairs, view.grades, audience, shares)
             if view.mates[block[0]]:
                 yield block, groups
             tick(len(block) * space.gallery)
         return
     tiles = _tiles(space.gallery)
     few = view.mates[rows] <= limits.sort_share * space.gallery
-    if device == "cuda" and not watchers:
+    if only is not None:
+        few[:] = True
+    if device == "cuda" and not watchers and only is None:
         gpus = cuda.Engine(view, space, limits, tick)
         tall = cuda.TALLER * limits.query_rows
         yield from gpus.tie_groups(_blocks(view.mates, rows[few], tall, cuda.TALLER))
@@ -192,31 +208,39 @@ def tie_groups(
             return
     if device == "cuda":  # whole rows, for watchers and for sorting: the GPU makes the distances
         space = cuda.Lent(space)
-    method = _method(space, view.mates[rows[few]])
+    method = _method(space, view.mates[rows[few]], shares is not None)
+    most = limits.mates if shares is None else limits.split_mates
     with _single_threaded_blas(), ThreadPoolExecutor(threads) as pool:
         height = _height(space.gallery)
         blocks: Iterator[tuple[Rows, Callable[..., TieGroups]]] = (
             (block, cpu.sort_rows) for block in _blocks(view.mates, rows[~few], height)
         )
-        crew = Crew(pool, threads, tick, checkpoint)
+        # What watchers have seen is not kept, so that they must see every tile; and in float64.
+        crew = Crew(pool, threads, tick, checkpoint if audience is None else Checkpoint())
         way = None
-        if method != "float64" and space.single is not None:
-            way = Filter(space, space.single)
-        if watchers:  # they look at whole rows of exact distances
+        if method != "float64" and space.single is not None and audience is None:
+            way = Filter(space, space.single, shares)
+        if audience is not None and audience.whole_rows:
             first = chain(*(_blocks(view.mates, r, height) for r in (alone, rows[few])))
             blocks = chain(((block, cpu.count_rows) for block in first), blocks)
         elif method == "symmetric" and way is not None:
             ascending = _blocks(view.mates, np.sort(rows[few]), limits.query_rows)
             yield from symmetric.count_all(space, ascending, view, limits.side, crew, way)
         else:
-            for block in _blocks(view.mates, rows[few], limits.query_rows):
-                yield block, cpu.count_block(space, block, view, tiles, crew, way)
+            height = limits.query_rows
+            for block in chain(
+                *(_blocks(view.mates, some, height, most=most) for some in (alone, rows[few]))
+            ):
+                groups = cpu.count_block(space, block, view, tiles, crew, way, audience, shares)
+                if view.mates[block[0]]:
+                    yield block, groups
         ahead: deque[tuple[Rows, cpu.Workspace, Future[TieGroups]]] = deque()
         free: list[cpu.Workspace] = []
 
         def begin(block: Rows, count: Callable[..., TieGroups]) -> None:
             workspace = free.pop() if free else cpu.Workspace()
-            work = pool.submit(count, space, block, view, tiles, workspace, audience)
+            extra = (audience, shares, apart)
+            work = pool.submit(count, space, block, view, tiles, workspace, *extra)
             ahead.append((block, workspace, work))
 
         try:
@@ -245,14 +269,17 @@ def sweep(
     device: str = "auto",
     threads: int | None = None,
 ) -> None:
-    """Show every query's row to the watchers, without tie groups."""
+    """Show all pairs to the watchers, without tie groups."""
     threads = threads or available_cores()
     device = resolve_device(device)
     audience = Audience(watchers, compiled=device != "reference")
     if device == "cuda":
         space = cuda.Lent(space)
     tiles = _tiles(space.gallery)
-    height = _height(space.gallery)
+    height = _settings.get().query_rows // 4
+    if audience.whole_rows:
+        height = _height(space.gallery)
+    height = max(1, min(height, -(-view.queries // threads)))
     remaining = deque(
         np.arange(start, min(start + height, view.queries))
         for start in range(0, view.queries, height)
@@ -265,11 +292,13 @@ def sweep(
                 rows = remaining.popleft()
             except IndexError:
                 return
-            distances = cpu.whole_rows(space, rows, tiles, workspace)
-            audience.matrix(rows, distances)
-            excluded = view.exclusions.pairs(rows, view.items)
-            distances[excluded.query, excluded.item] = np.inf
-            audience.ranked(rows, distances, None)
+            apart = Apart(view.exclusions.pairs(rows, view.items))
+            if audience.whole_rows:
+                audience.see(rows, cpu.whole_rows(space, rows, tiles, workspace), apart)
+                continue
+            tile = space.block(rows)
+            for start, stop in tiles:
+                audience.see(rows, tile(start, stop), apart, first=start)
 
     with _single_threaded_blas(), ThreadPoolExecutor(threads) as pool:
         try:
@@ -290,9 +319,11 @@ def _height(gallery: int) -> int:
     return max(1, min(limits.query_rows, limits.row_numbers // gallery))
 
 
-def _blocks(mates: Rows, rows: Rows, height: int, taller: int = 1) -> Iterator[Rows]:
+def _blocks(
+    mates: Rows, rows: Rows, height: int, taller: int = 1, most: int | None = None
+) -> Iterator[Rows]:
     """Rows in the given order, cut so that rows x largest R stays within the settings."""
-    most = taller * _settings.get().mates
+    most = taller * (_settings.get().mates if most is None else most)
     start = 0
     while start < len(rows):
         stop = min(len(rows), start + height)
@@ -302,7 +333,7 @@ def _blocks(mates: Rows, rows: Rows, height: int, taller: int = 1) -> Iterator[R
         start = stop
 
 
-def _method(space: Space, mates: Rows) -> str:
+def _method(space: Space, mates: Rows, split: bool = False) -> str:
     """The method that the settings name, or the one that costs least."""
     limits = _settings.get()
     if space.single is None or not len(mates):
@@ -315,7 +346,8 @@ def _method(space: Space, mates: Rows) -> str:
     if len(mates) * space.gallery < _SMALL:
         return "float64"
     # Half of all tiles cost as much as the rows of half of the queries.
-    fits = int(mates.sum()) <= limits.symmetric_mates
+    most = limits.symmetric_mates // 8 if split else limits.symmetric_mates
+    fits = int(mates.sum()) <= most
     return "symmetric" if square and fits and 2 * len(mates) > space.gallery else "filter"
 
 

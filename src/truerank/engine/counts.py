@@ -7,7 +7,7 @@ exactly at u_g. These are integers: tiles add up in any order and any grouping t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
 from typing import Any
@@ -17,10 +17,47 @@ import numpy.typing as npt
 
 from truerank.engine import kernels
 from truerank.errors import ExactnessError
+from truerank.relevance import BlockPairs
 
-__all__ = ["Counts", "TieGroups"]
+__all__ = ["Counts", "Shares", "Split", "TieGroups"]
 
 Integers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Shares:
+    """The gallery cut into shares, in one or more ways at once; the ways' columns are distinct."""
+
+    item: npt.NDArray[np.uint8]
+    """(items, ways): the column of each item's share in each way."""
+    columns: int
+    queries: npt.NDArray[np.bool_]
+    """Whose tie groups are to be split; those of other queries are left at zero."""
+
+    @cached_property
+    def dtype(self) -> type:
+        """Half the memory where no share has more items than 16 bits can count."""
+        largest = np.bincount(self.item.ravel(), minlength=1).max()
+        return np.uint16 if largest < 1 << 16 else np.uint32
+
+
+@dataclass(frozen=True)
+class Split:
+    """What each share of the gallery contributes to the tie groups.
+
+    counts[0, g] are the items strictly between group g and the one before it, counts[1, g] those
+    in it, counts[1 + i, g] those in it that are relevant with grade i: one column for each share.
+    """
+
+    counts: npt.NDArray[Any]
+    wanted: npt.NDArray[np.bool_]
+    """The queries for which it was counted."""
+    mates_left: dict[int, npt.NDArray[np.float64]] = field(default_factory=dict)
+    """R of each query without each share, by the lowest grade that counts, once it is known."""
+
+    def part(self, groups: slice, queries: slice) -> Split:
+        """Some of the queries and their groups."""
+        return Split(self.counts[:, groups], self.wanted[queries])
 
 
 @dataclass(frozen=True)
@@ -39,6 +76,10 @@ class TieGroups:
     """Per query: gallery items that can be ranked, relevant or not."""
     distance: npt.NDArray[np.float64] | None = None
     """Distance of each group, where the engine kept it."""
+    split: Split | None = None
+    """By share of the gallery, where that was asked for and the engine counts."""
+    counted: tuple[Integers, TieGroups] | None = None
+    """Where rows were sorted: some of the queries, and their split tie groups in another view."""
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -128,6 +169,37 @@ class TieGroups:
             self.graded[groups],
             self.candidates[start:stop],
             None if self.distance is None else self.distance[groups],
+            None if self.split is None else self.split.part(groups, slice(start, stop)),
+            self._counted_part(start, stop),
+        )
+
+    def _counted_part(self, start: int, stop: int) -> tuple[Integers, TieGroups] | None:
+        if self.counted is None:
+            return None
+        queries, groups = self.counted
+        first, last = np.searchsorted(queries, [start, stop]).tolist()
+        return queries[first:last] - start, groups.part(first, last)
+
+    def without(self, column: int) -> tuple[Integers, TieGroups]:
+        """Without one share of the gallery: the queries that keep a mate, and their groups.
+
+        Their candidates are not known: what lies behind the last mate was never counted.
+        """
+        assert self.split is not None
+        between, equal, *relevant = self.split.counts[:, :, column].astype(np.int64)
+        gone = np.concatenate([[0], np.cumsum(between + equal)])
+        owner = np.repeat(np.arange(len(self)), np.diff(self.offsets))
+        before = self.before - (gone[:-1] - gone[self.offsets[:-1]][owner]) - between
+        graded = (self.graded - np.column_stack(relevant)).astype(np.int32)
+        kept = np.flatnonzero(graded.any(axis=1))
+        left = np.bincount(owner[kept], minlength=len(self))
+        queries = np.flatnonzero(left)
+        return queries, TieGroups(
+            np.concatenate([[0], np.cumsum(left[queries])]),
+            before[kept],
+            (self.size - equal)[kept],
+            graded[kept],
+            np.zeros(len(queries), np.int64),
         )
 
     @staticmethod
@@ -149,6 +221,7 @@ class Counts:
     graded: npt.NDArray[np.int32]
     between: Integers
     equal: Integers
+    split: npt.NDArray[Any] | None = None
 
     @staticmethod
     def frame(
@@ -182,7 +255,73 @@ class Counts:
     def empty_copy(self) -> Counts:
         """The same frame with nothing counted yet."""
         zeros = np.zeros_like(self.between)
-        return Counts(self.offsets, self.distance, self.graded, zeros, zeros.copy())
+        split = None if self.split is None else np.zeros_like(self.split)
+        return Counts(self.offsets, self.distance, self.graded, zeros, zeros.copy(), split)
+
+    def split_by(
+        self,
+        shares: Shares,
+        rows: Integers,
+        pairs: BlockPairs,
+        relevant: npt.NDArray[np.float64],
+        excluded: npt.NDArray[np.float64] | None = None,
+    ) -> None:
+        """Count by share as well from now on; where the relevant pairs lie is known already.
+
+        Excluded pairs, if their distances are given, are taken out beforehand: counts below zero
+        wrap around, and back again once the pair is met.
+        """
+        planes = 2 + self.graded.shape[1]
+        self.split = np.zeros((planes, len(self.distance), shares.columns), shares.dtype)
+        frame = (self.offsets, self.distance)
+        kernels.split_relevant(
+            pairs.relevant.query,
+            pairs.relevant.item,
+            relevant,
+            pairs.grade,
+            *frame,
+            shares.item,
+            self.split,
+        )
+        if excluded is not None:
+            gone = pairs.excluded
+            kernels.split_pairs(
+                gone.query,
+                gone.item,
+                excluded,
+                -1,
+                *frame,
+                shares.queries[rows],
+                shares.item,
+                self.split,
+            )
+
+    def add_tile(
+        self,
+        distances: npt.NDArray[np.float64],
+        rows: Integers,
+        tile: tuple[int, int],
+        shares: Shares | None,
+    ) -> None:
+        """Count exact distances between these queries and a range of items."""
+        self.add_tile_from(0, distances, rows, tile, shares)
+
+    def add_tile_from(
+        self,
+        first: int,
+        distances: npt.NDArray[np.float64],
+        rows: Integers,
+        tile: tuple[int, int],
+        shares: Shares | None,
+    ) -> None:
+        """The same, for the queries from `first` on."""
+        frame = (self.offsets[first:], self.distance, self.between, self.equal)
+        if shares is None or self.split is None:
+            kernels.count_tile(distances, *frame)
+            return
+        kernels.split_tile(
+            distances, *frame, shares.queries[rows], shares.item[slice(*tile)], self.split
+        )
 
     def digest(self) -> str:
         """A fingerprint of the frame."""
@@ -192,7 +331,10 @@ class Counts:
 
     def state(self) -> dict[str, npt.NDArray[Any]]:
         """The arrays that counting changes, by name."""
-        return {"between": self.between, "equal": self.equal}
+        state: dict[str, npt.NDArray[Any]] = {"between": self.between, "equal": self.equal}
+        if self.split is not None:
+            state["split"] = self.split
+        return state
 
     def __add__(self, other: Counts) -> Counts:
         total = self.empty_copy()
@@ -210,9 +352,13 @@ class Counts:
                 raise ValueError("counts of different queries cannot be added")
         self.between += other.between
         self.equal += other.equal
+        if self.split is not None and other.split is not None:
+            self.split += other.split
         return self
 
-    def tie_groups(self, candidates: Integers) -> TieGroups:
+    def tie_groups(
+        self, candidates: Integers, wanted: npt.NDArray[np.bool_] | None = None
+    ) -> TieGroups:
         """Cumulated counts, once the whole gallery has been seen and exclusions are taken out."""
         if (self.equal < self.graded.sum(axis=1)).any() or (self.between < 0).any():
             raise ExactnessError(
@@ -225,4 +371,7 @@ class Counts:
         base = np.concatenate([[0], running])[self.offsets[:-1]]
         owner = np.repeat(np.arange(queries), np.diff(self.offsets))
         before = running - self.equal - base[owner]
-        return TieGroups(self.offsets, before, self.equal, self.graded, candidates, self.distance)
+        split = None if self.split is None or wanted is None else Split(self.split, wanted)
+        return TieGroups(
+            self.offsets, before, self.equal, self.graded, candidates, self.distance, split
+        )

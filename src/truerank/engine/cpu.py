@@ -8,20 +8,21 @@ more than sorting the row. The counts are the same integers.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from truerank.engine import kernels
-from truerank.engine.counts import Counts, TieGroups
+from truerank.engine.counts import Counts, Shares, TieGroups
 from truerank.engine.crew import Crew, Take, Tile
 from truerank.engine.filter import Buffers, Filter, Thresholds
-from truerank.engine.watch import Audience
+from truerank.engine.watch import Apart, Audience
+from truerank.engine.workspace import Workspace
 from truerank.errors import ExactnessError
 from truerank.relevance import View
 from truerank.space import Distances, Rows, Space
@@ -32,7 +33,9 @@ FILTER_ROWS = 512
 """Queries in a float32 tile: with some hundred items, it stays in a core's own cache."""
 
 
-def begin_counts(space: Space, rows: Rows, view: View) -> tuple[Counts, Rows]:
+def begin_counts(
+    space: Space, rows: Rows, view: View, shares: Shares | None = None
+) -> tuple[Counts, Rows]:
     """The relevant distances of these queries, in integers, and how many items each can rank.
 
     Pairs that never meet will be met in the tiles: they are taken out beforehand.
@@ -41,24 +44,38 @@ def begin_counts(space: Space, rows: Rows, view: View) -> tuple[Counts, Rows]:
     mates = space.pairs(rows[pairs.relevant.query], pairs.relevant.item)
     counts = Counts.frame(pairs.relevant.query, mates, pairs.grade, len(rows), view.grades)
     excluded = pairs.excluded
+    gone = space.pairs(rows[excluded.query], excluded.item)
     kernels.count_pairs(
         excluded.query,
-        space.pairs(rows[excluded.query], excluded.item),
+        gone,
         -1,
         counts.offsets,
         counts.distance,
         counts.between,
         counts.equal,
     )
+    if shares is not None:
+        counts.split_by(shares, rows, pairs, mates, gone)
     return counts, space.gallery - np.bincount(excluded.query, minlength=len(rows))
 
 
 def count_block(
-    space: Space, rows: Rows, view: View, tiles: list[Tile], crew: Crew, way: Filter | None = None
+    space: Space,
+    rows: Rows,
+    view: View,
+    tiles: list[Tile],
+    crew: Crew,
+    way: Filter | None = None,
+    audience: Audience | None = None,
+    shares: Shares | None = None,
 ) -> TieGroups:
-    """Few relevant items: their distances first, then every tile counted against them."""
-    total, candidates = begin_counts(space, rows, view)
-    add = _exactly(space, rows) if way is None else _filtered(way, rows, total)
+    """Few relevant items, or none: their distances first, then every tile counted against them."""
+    total, candidates = begin_counts(space, rows, view, shares)
+    if audience is not None:
+        apart = Apart(view.exclusions.pairs(rows, view.items))
+        add = _watched(space, rows, shares, audience, apart)
+    else:
+        add = _exactly(space, rows, shares) if way is None else _filtered(way, rows, total)
 
     def work(take: Take, finished: Callable[[Tile], None]) -> Counts:
         counts = total.empty_copy()
@@ -76,19 +93,30 @@ def count_block(
         f"block-{tiles[0][1]}-{total.digest()}",
         total.state(),
     )
-    return total.tie_groups(candidates)
+    return total.tie_groups(candidates, None if shares is None else shares.queries[rows])
 
 
 Add = Callable[[Counts, Tile, Buffers | None], None]
 
 
-def _exactly(space: Space, rows: Rows) -> Add:
+def _exactly(space: Space, rows: Rows, shares: Shares | None) -> Add:
     distances = space.block(rows)
 
     def add(counts: Counts, tile: Tile, buffers: Buffers | None) -> None:
-        kernels.count_tile(
-            distances(*tile), counts.offsets, counts.distance, counts.between, counts.equal
-        )
+        counts.add_tile(distances(*tile), rows, tile, shares)
+
+    return add
+
+
+def _watched(
+    space: Space, rows: Rows, shares: Shares | None, audience: Audience, apart: Apart
+) -> Add:
+    distances = space.block(rows)
+
+    def add(counts: Counts, tile: Tile, buffers: Buffers | None) -> None:
+        near = distances(*tile)
+        counts.add_tile(near, rows, tile, shares)
+        audience.see(rows, near, apart, first=tile[0])
 
     return add
 
@@ -112,20 +140,6 @@ def _filtered(way: Filter, rows: Rows, frame: Counts) -> Add:
     return add
 
 
-class Workspace:
-    """Large arrays by name, used again for block after block: fresh memory is slow to touch."""
-
-    def __init__(self) -> None:
-        self._held: dict[str, npt.NDArray[Any]] = {}
-
-    def take(self, name: str, shape: tuple[int, ...], dtype: type) -> npt.NDArray[Any]:
-        """An array of this shape with anything in it."""
-        size = math.prod(shape)
-        if name not in self._held or len(self._held[name]) < size:
-            self._held[name] = np.empty(size, dtype)
-        return self._held[name][:size].reshape(shape)
-
-
 def whole_rows(space: Space, rows: Rows, tiles: list[Tile], workspace: Workspace) -> Distances:
     """These queries against the whole gallery, in the workspace."""
     tile = space.block(rows)
@@ -142,22 +156,32 @@ def count_rows(
     tiles: list[Tile],
     workspace: Workspace,
     audience: Audience,
+    shares: Shares | None = None,
+    apart: tuple[View, npt.NDArray[np.bool_]] | None = None,
 ) -> TieGroups:
-    """Few relevant items, or none, and watchers that look at whole rows."""
+    """Few relevant items, or none, and watchers that look at whole rows.
+
+    With `shares` the groups are split; `apart` is for rows that are sorted.
+    """
     distances = whole_rows(space, rows, tiles, workspace)
-    audience.matrix(rows, distances)
     pairs = view.block(rows)
     relevant, excluded = pairs.relevant, pairs.excluded
     mates = distances[relevant.query, relevant.item]
     held, one = np.unique(relevant.query, return_index=True)
     _check_pairs(space, rows[held], relevant.item[one], mates[one])
     counts = Counts.frame(relevant.query, mates, pairs.grade, len(rows), view.grades)
-    distances[excluded.query, excluded.item] = np.inf
-    kernels.count_tile(distances, counts.offsets, counts.distance, counts.between, counts.equal)
     gone = np.bincount(excluded.query, minlength=len(rows))
-    groups = counts.tie_groups(space.gallery - gone)
-    audience.ranked(rows, distances, groups)
-    return groups
+    wanted = None if shares is None else shares.queries[rows]
+
+    @cache
+    def groups() -> TieGroups:
+        if shares is not None:
+            counts.split_by(shares, rows, pairs, mates)
+        counts.add_tile(distances, rows, (0, space.gallery), shares)
+        return counts.tie_groups(space.gallery - gone, wanted)
+
+    audience.see(rows, distances, Apart(excluded), groups=groups)
+    return groups()
 
 
 def sort_rows(
@@ -167,14 +191,15 @@ def sort_rows(
     tiles: list[Tile],
     workspace: Workspace,
     audience: Audience | None = None,
+    shares: Shares | None = None,
+    apart: tuple[View, npt.NDArray[np.bool_]] | None = None,
 ) -> TieGroups:
     """Many relevant items: whole rows of distances, sorted once for all grades.
 
-    The result lies in the workspace.
+    The result lies in the workspace. With `shares`, the groups in the view `apart` are counted and
+    split from the same distances, for the queries that go with it and have few mates there.
     """
     distances = whole_rows(space, rows, tiles, workspace)
-    if audience is not None:
-        audience.matrix(rows, distances)
     grade = view.grade_rows(rows)
     excluded = view.exclusions.pairs(rows, view.items)
     grade[excluded.query, excluded.item] = 0
@@ -182,6 +207,12 @@ def sort_rows(
     last = grade.shape[1] - 1 - np.argmax(grade[:, ::-1] > 0, axis=1)
     _check_pairs(space, rows, last, distances[np.arange(len(rows)), last])
     distances[excluded.query, excluded.item] = np.inf  # behind everything, and not ranked
+    counted = None
+    if shares is not None and apart is not None:
+        some = np.flatnonzero(apart[1][rows] & (apart[0].mates[rows] > 0))
+        whole = distances if len(some) == len(rows) else distances[some]
+        if len(some):
+            counted = (some, _split_rows(space, rows[some], whole, apart[0], shares))
     keys = workspace.take("keys", distances.shape, np.int64)
     if space.integral:
         kernels.pack(distances, grade, keys)
@@ -203,7 +234,7 @@ def sort_rows(
         owner = np.repeat(np.arange(len(rows)), count)
         kept = first[owner] + np.arange(offsets[-1]) - offsets[owner]
     before, size, graded = before[kept], size[kept], graded[kept]
-    ranked = TieGroups(offsets, before, size, graded, space.gallery - gone)
+    ranked = TieGroups(offsets, before, size, graded, space.gallery - gone, counted=counted)
     if audience is None:
         return ranked
     owner = np.repeat(np.arange(len(rows)), count)
@@ -212,8 +243,21 @@ def sort_rows(
     else:
         distance = np.sort(distances, axis=1)[owner, before]
     ranked = replace(ranked, distance=distance)
-    audience.ranked(rows, distances, ranked)
+    audience.see(rows, distances, Apart(excluded), groups=lambda: ranked)
     return ranked
+
+
+def _split_rows(
+    space: Space, rows: Rows, distances: Distances, view: View, shares: Shares
+) -> TieGroups:
+    """Whole rows of distances, excluded items at infinity, counted by share in another view."""
+    pairs = view.block(rows)
+    mates = distances[pairs.relevant.query, pairs.relevant.item]
+    counts = Counts.frame(pairs.relevant.query, mates, pairs.grade, len(rows), view.grades)
+    counts.split_by(shares, rows, pairs, mates)
+    counts.add_tile(distances, rows, (0, space.gallery), shares)
+    gone = np.bincount(pairs.excluded.query, minlength=len(rows))
+    return counts.tie_groups(space.gallery - gone, shares.queries[rows])
 
 
 def _check_pairs(space: Space, query: Rows, item: Rows, distances: Distances) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank.engine import filter_kernels, kernels
-from truerank.engine.counts import Counts
+from truerank.engine.counts import Counts, Shares
 from truerank.space import Rows, Space
 from truerank.space.single import SinglePrecision
 
@@ -77,8 +77,8 @@ class Buffers:
 class Filter:
     """Adds tiles of scores to counts, exactly; remembers whether that is worth while."""
 
-    def __init__(self, space: Space, single: SinglePrecision) -> None:
-        self.space, self.single = space, single
+    def __init__(self, space: Space, single: SinglePrecision, shares: Shares | None = None) -> None:
+        self.space, self.single, self.shares = space, single, shares
         self._tried = self._failed = 0
 
     @property
@@ -126,6 +126,28 @@ class Filter:
             kernels.count_pairs(
                 query, distances, 1, counts.offsets, counts.distance, counts.between, counts.equal
             )
+            if self.shares is not None and counts.split is not None:
+                filter_kernels.split_scores(
+                    scores[:taken],
+                    first,
+                    counts.offsets,
+                    thresholds.low,
+                    thresholds.high,
+                    self.shares.queries[thresholds.rows[first : first + taken]],
+                    self.shares.item[start : start + width],
+                    counts.split,
+                )
+                kernels.split_pairs(
+                    query,
+                    item,
+                    distances,
+                    1,
+                    counts.offsets,
+                    counts.distance,
+                    self.shares.queries[thresholds.rows],
+                    self.shares.item,
+                    counts.split,
+                )
         self._tried += 1
         if taken < height:
             self._failed += 1
@@ -146,6 +168,4 @@ class Filter:
         """Count the tile of the queries first to last and the items start to stop in float64."""
         distances = self.space.block(rows[first:last])(start, stop)
         with guard:
-            kernels.count_tile(
-                distances, counts.offsets[first:], counts.distance, counts.between, counts.equal
-            )
+            counts.add_tile_from(first, distances, rows[first:last], (start, stop), self.shares)

@@ -13,7 +13,7 @@ import numpy as np
 
 from truerank.jit import kernel
 
-__all__ = ["count_scores"]
+__all__ = ["count_scores", "split_scores"]
 
 MANY = 8
 """Groups from which on looking up is considered at all."""
@@ -93,6 +93,38 @@ def count_scores(
             between[g + 1] += nearer - above
         between[g] += above
     return scores.shape[0], listed
+
+
+@kernel
+def split_scores(
+    scores: Any,
+    first: int,
+    offsets: Any,
+    low: Any,
+    high: Any,
+    wanted: Any,
+    share: Any,
+    split: Any,
+) -> None:
+    """The certain entries of count_scores again, by share, for wanted queries."""
+    near = np.empty(scores.shape[1] + 1, np.int64)
+    for q in range(scores.shape[0]):
+        start = offsets[first + q]
+        stop = offsets[first + q + 1]
+        if start == stop or not wanted[q]:
+            continue
+        row = scores[q]
+        least = low[stop - 1]
+        count = 0
+        for i in range(row.size):  # few are near: a list without a branch that is guessed wrong
+            near[count] = i
+            count += row[i] >= least
+        for i in near[:count]:
+            g = find_score(high, start, stop, row[i])
+            if g == stop or (g > start and low[g - 1] <= row[i]):
+                continue
+            for way in range(share.shape[1]):
+                split[0, g, share[i, way]] += 1
 
 
 @kernel

@@ -14,6 +14,9 @@ __all__ = [
     "merge_grades",
     "pack",
     "rank_grades",
+    "split_pairs",
+    "split_relevant",
+    "split_tile",
     "sum_grades",
     "sum_groups",
     "tally_grades",
@@ -81,6 +84,89 @@ def count_pairs(
             equal[g] += step
         else:
             between[g] += step
+
+
+@kernel
+def split_tile(
+    distances: Any,
+    offsets: Any,
+    relevant_distance: Any,
+    between: Any,
+    equal: Any,
+    wanted: Any,
+    share: Any,
+    split: Any,
+) -> None:
+    """count_tile, and for wanted queries the same counts by share.
+
+    share[item] are the columns of an item's shares.
+    """
+    for q in range(distances.shape[0]):
+        start = offsets[q]
+        stop = offsets[q + 1]
+        if start == stop:
+            continue
+        last = relevant_distance[stop - 1]
+        row = distances[q]
+        ways = share.shape[1] if wanted[q] else 0
+        for item in range(row.size):
+            d = row[item]
+            if d <= last:
+                g = find(relevant_distance, start, stop - 1, d)
+                at = 0
+                if relevant_distance[g] == d:
+                    equal[g] += 1
+                    at = 1
+                else:
+                    between[g] += 1
+                for way in range(ways):
+                    split[at, g, share[item, way]] += 1
+
+
+@kernel
+def split_pairs(
+    query: Any,
+    item: Any,
+    distances: Any,
+    step: int,
+    offsets: Any,
+    relevant_distance: Any,
+    wanted: Any,
+    share: Any,
+    split: Any,
+) -> None:
+    """count_pairs by share alone."""
+    for p in range(query.size):
+        if not wanted[query[p]]:
+            continue
+        start = offsets[query[p]]
+        stop = offsets[query[p] + 1]
+        d = distances[p]
+        if start == stop or d > relevant_distance[stop - 1]:
+            continue
+        g = find(relevant_distance, start, stop - 1, d)
+        at = 1 if relevant_distance[g] == d else 0
+        for way in range(share.shape[1]):
+            split[at, g, share[item[p], way]] += step
+
+
+@kernel
+def split_relevant(
+    query: Any,
+    item: Any,
+    distances: Any,
+    grade: Any,
+    offsets: Any,
+    relevant_distance: Any,
+    share: Any,
+    split: Any,
+) -> None:
+    """Relevant items of each grade at each relevant distance, by share."""
+    for p in range(query.size):
+        q = query[p]
+        g = find(relevant_distance, offsets[q], offsets[q + 1] - 1, distances[p])
+        for way in range(share.shape[1]):
+            split[1 + grade[p], g, share[item[p], way]] += 1
 
 
 GRADE_BITS = 7

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from truerank.engine.counts import TieGroups
-from truerank.engine.watch import Audience
+from truerank.engine.counts import Shares, Split, TieGroups
+from truerank.engine.watch import Apart, Audience
 from truerank.relevance import BlockPairs
 from truerank.space import Rows, Space
 
@@ -16,12 +16,15 @@ __all__ = ["count_block"]
 
 
 def count_block(
-    space: Space, rows: Rows, pairs: BlockPairs, grades: int, audience: Audience | None = None
+    space: Space,
+    rows: Rows,
+    pairs: BlockPairs,
+    grades: int,
+    audience: Audience | None = None,
+    shares: Shares | None = None,
 ) -> TieGroups:
     """Tie groups of these queries from fully sorted rows of distances."""
     distances = space.block(rows)(0, space.gallery)
-    if audience is not None:
-        audience.matrix(rows, distances)
     excluded = np.zeros(distances.shape, bool)
     excluded[pairs.excluded.query, pairs.excluded.item] = True
     grade = np.zeros(distances.shape, np.int64)
@@ -31,7 +34,8 @@ def count_block(
     size: list[np.ndarray] = []
     inside: list[np.ndarray] = []
     distance: list[np.ndarray] = []
-    for row, worth, is_excluded in zip(distances, grade, excluded, strict=True):
+    split: list[np.ndarray] = []
+    for query, row, worth, is_excluded in zip(rows, distances, grade, excluded, strict=True):
         ranked = np.sort(row[~is_excluded])
         at = np.unique(row[worth > 0])
         first = np.searchsorted(ranked, at, side="left")
@@ -45,6 +49,10 @@ def count_block(
         )
         distance.append(at)
         offsets.append(offsets[-1] + len(at))
+        if shares is not None and shares.queries[query]:
+            split.append(_by_share(row, worth, is_excluded, at, grades, shares))
+        elif shares is not None:
+            split.append(np.zeros((2 + grades, len(at), shares.columns), shares.dtype))
     groups = TieGroups(
         np.array(offsets),
         np.concatenate(before),
@@ -52,8 +60,32 @@ def count_block(
         np.concatenate(inside),
         (~excluded).sum(axis=1),
         np.concatenate(distance),
+        None if shares is None else Split(np.concatenate(split, axis=1), shares.queries[rows]),
     )
     if audience is not None:
-        distances[excluded] = np.inf
-        audience.ranked(rows, distances, groups)
+        audience.see(rows, distances, Apart(pairs.excluded), groups=lambda: groups)
     return groups
+
+
+def _by_share(
+    row: np.ndarray,
+    worth: np.ndarray,
+    excluded: np.ndarray,
+    at: np.ndarray,
+    grades: int,
+    shares: Shares,
+) -> np.ndarray:
+    """What Split holds of one query: a sort for every share."""
+    out: np.ndarray = np.zeros((2 + grades, len(at), shares.columns), shares.dtype)
+    for way in shares.item.T:
+        for column in np.unique(way):
+            own = way == column
+            ranked = np.sort(row[own & ~excluded])
+            first = np.searchsorted(ranked, at, side="left")
+            stop = np.searchsorted(ranked, at, side="right")
+            out[0, :, column] = first - np.concatenate([[0], stop[:-1]])
+            out[1, :, column] = stop - first
+            for grade in range(grades):
+                same = row[own & (worth == grade + 1)]
+                out[2 + grade, :, column] = (same[None, :] == at[:, None]).sum(axis=1)
+    return out

@@ -12,7 +12,7 @@ from threading import Lock
 
 import numpy as np
 
-from truerank.engine.counts import Counts, TieGroups
+from truerank.engine.counts import Counts, Shares, TieGroups
 from truerank.engine.cpu import begin_counts
 from truerank.engine.crew import Crew, Take, Tile
 from truerank.engine.filter import Filter, Thresholds
@@ -30,7 +30,7 @@ def count_all(
 ) -> Iterator[tuple[Rows, TieGroups]]:
     """The tie groups of every block; the blocks hold ascending rows."""
     blocks = list(blocks)
-    counts, candidates = _begin_all(space, blocks, view)
+    counts, candidates = _begin_all(space, blocks, view, way.shares)
     single = way.single
     every = np.arange(space.gallery)
     thresholds = Thresholds(counts, every, single)
@@ -76,7 +76,8 @@ def count_all(
         counts.state(),
     )
     for block in blocks:
-        yield block, _part(counts, block).tie_groups(candidates[block])
+        wanted = None if way.shares is None else way.shares.queries[block]
+        yield block, _part(counts, block).tie_groups(candidates[block], wanted)
 
 
 def _turn(tile: Tile) -> tuple[int, int, int]:
@@ -90,9 +91,11 @@ def _turn(tile: Tile) -> tuple[int, int, int]:
     return i // SQUARE, j // SQUARE, -((j - i) % SQUARE)
 
 
-def _begin_all(space: Space, blocks: list[Rows], view: View) -> tuple[Counts, Rows]:
+def _begin_all(
+    space: Space, blocks: list[Rows], view: View, shares: Shares | None
+) -> tuple[Counts, Rows]:
     """Counts of all rows of the space, with groups for the rows of the blocks only."""
-    parts = [begin_counts(space, rows, view) for rows in blocks]
+    parts = [begin_counts(space, rows, view, shares) for rows in blocks]
     sizes = np.zeros(space.gallery, np.int64)
     candidates = np.zeros(space.gallery, np.int64)
     for rows, (counts, left) in zip(blocks, parts, strict=True):
@@ -100,7 +103,10 @@ def _begin_all(space: Space, blocks: list[Rows], view: View) -> tuple[Counts, Ro
         candidates[rows] = left
     columns = zip(*((c.distance, c.graded, c.between, c.equal) for c, _ in parts), strict=True)
     offsets = np.concatenate([[0], np.cumsum(sizes)])
-    return Counts(offsets, *(np.concatenate(column) for column in columns)), candidates
+    total = Counts(offsets, *(np.concatenate(column) for column in columns))
+    split = [counts.split for counts, _ in parts if counts.split is not None]
+    total.split = np.concatenate(split, axis=1) if split else None
+    return total, candidates
 
 
 def _part(counts: Counts, rows: Rows) -> Counts:
@@ -112,4 +118,5 @@ def _part(counts: Counts, rows: Rows) -> Counts:
         counts.graded[groups],
         counts.between[groups],
         counts.equal[groups],
+        None if counts.split is None else counts.split[:, groups],
     )

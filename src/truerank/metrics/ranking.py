@@ -11,14 +11,15 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank.engine.counts import TieGroups
-from truerank.metrics import kernels
+from truerank.metrics import kernels, reduced
 from truerank.metrics.harmonics import harmonics
 from truerank.metrics.registry import Definition, Metric, Scale, register
 
 __all__: list[str] = []
 
 Integers = npt.NDArray[np.int64]
-Triple = npt.NDArray[np.float64]
+Reals = npt.NDArray[np.float64]
+Triple = Reals
 """Shape (3, queries): lower, expected, upper."""
 
 ALL = np.iinfo(np.int64).max // 4
@@ -121,6 +122,39 @@ def _extreme(groups: TieGroups, which: Integers, numerator: Integers, *, last: b
     return np.stack([lower, expected, upper])
 
 
+def _cut_without(metric: Metric) -> int:
+    return reduced.UP_TO_R if metric.cut == "r" else ALL if metric.cut is None else int(metric.cut)
+
+
+def _precision_without(groups: TieGroups, metric: Metric, lowest: int) -> Reals:
+    return reduced.found(groups, lowest, _cut_without(metric), _cut_without(metric))
+
+
+def _r_precision_without(groups: TieGroups, metric: Metric, lowest: int) -> Reals:
+    return reduced.found(groups, lowest, reduced.UP_TO_R, reduced.UP_TO_R)
+
+
+def _recall_without(groups: TieGroups, metric: Metric, lowest: int) -> Reals:
+    return reduced.found(groups, lowest, _cut_without(metric), reduced.UP_TO_R)
+
+
+def _hit_without(groups: TieGroups, metric: Metric, lowest: int) -> Reals:
+    return reduced.found(groups, lowest, _cut_without(metric), 0)
+
+
+def _average_precision_without(groups: TieGroups, metric: Metric, lowest: int) -> Reals:
+    smaller = metric.option("divisor") == "min"
+    return reduced.average_precision(groups, lowest, _cut_without(metric), smaller)
+
+
+def _reciprocal_rank_without(groups: TieGroups, metric: Metric, lowest: int) -> Reals:
+    return reduced.rank_of_first(groups, lowest)
+
+
+def _inverse_negative_penalty_without(groups: TieGroups, metric: Metric, lowest: int) -> Reals:
+    return reduced.rank_of_last(groups, lowest)
+
+
 _REALITY = "Musgrave, Belongie & Lim, A Metric Learning Reality Check, ECCV 2020"
 _MANNING = "Manning, Raghavan & Schuetze, Introduction to Information Retrieval, 2008, chapter 8"
 
@@ -131,6 +165,7 @@ for _definition in (
         "relevant items among the first k, divided by k",
         _MANNING,
         _precision,
+        reduced=_precision_without,
         cut="number",
         levels=True,
         examples=("precision@1", "precision@10", "precision@1,level=1"),
@@ -141,6 +176,7 @@ for _definition in (
         "precision at R, the query's number of mates",
         _REALITY,
         _r_precision,
+        reduced=_r_precision_without,
         levels=True,
         examples=("r_precision",),
     ),
@@ -151,6 +187,7 @@ for _definition in (
         "ranks up to R or k count",
         f"{_MANNING}; MAP@R: {_REALITY}",
         _average_precision,
+        reduced=_average_precision_without,
         cut="optional",
         options={"divisor": ("r", "min")},
         levels=True,
@@ -171,6 +208,7 @@ for _definition in (
         "Moon & Phillips, Computational and performance aspects of PCA-based face-recognition "
         "algorithms, Perception 2001",
         _hit,
+        reduced=_hit_without,
         cut="number",
         levels=True,
         examples=("hit@1", "hit@5"),
@@ -181,6 +219,7 @@ for _definition in (
         "relevant items among the first k, divided by R (not the hit rate)",
         _MANNING,
         _recall,
+        reduced=_recall_without,
         cut="number",
         levels=True,
         examples=("recall@1", "recall@10"),
@@ -191,6 +230,7 @@ for _definition in (
         "1 / rank of the first relevant item",
         "Voorhees, The TREC-8 Question Answering Track Report, 1999",
         _reciprocal_rank,
+        reduced=_reciprocal_rank_without,
         levels=True,
         examples=("mrr",),
     ),
@@ -200,6 +240,7 @@ for _definition in (
         "R / rank of the last relevant item",
         "Ye et al., Deep Learning for Person Re-identification: A Survey and Outlook, TPAMI 2022",
         _inverse_negative_penalty,
+        reduced=_inverse_negative_penalty_without,
         levels=True,
         examples=("minp",),
     ),

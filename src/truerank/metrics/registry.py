@@ -39,7 +39,15 @@ __all__ = [
 DEFAULT = ("precision@1", "hit@5", "hit@10", "r_precision", "map@r", "map", "mrr", "minp")
 DEFAULT_HIERARCHY = ("h_ap", "asi", "ndcg")
 DEFAULT_OPEN_SET = ("dir@far=0.01", "mrep", "mfr")
-FAMILIES = ("ranking", "hierarchy", "verification", "openset", "gom", "consistency")
+FAMILIES = (
+    "ranking",
+    "hierarchy",
+    "verification",
+    "openset",
+    "gom",
+    "consistency",
+    "clustering",
+)
 _DECIMAL = r"-?(\d{1,12}(\.\d{0,18})?|\.\d{1,18})(e-?\d{1,2})?"
 _LEAST = Decimal("1e-18")
 KINDS = {
@@ -120,6 +128,8 @@ class Definition:
     """Whether it can be asked for at one level: level=2, level=genus, level=mean."""
     effort: Callable[[npt.NDArray[np.int64], npt.NDArray[np.int64]], float] | None = None
     """Steps that chance takes, where that can be very many."""
+    reduced: Callable[[TieGroups, Metric, int], npt.NDArray[np.float64]] | None = None
+    """The headline value without each share of the gallery (grades from the given one count)."""
     range: tuple[float, float] = (0.0, 1.0)
     higher_is_better: bool = True
     family: str = "ranking"

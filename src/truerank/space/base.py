@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from truerank.space.fingerprint import Fingerprints
 from truerank.space.single import SinglePrecision
 
 __all__ = ["Distances", "Facts", "Rows", "Space"]
@@ -73,6 +74,14 @@ class Space(ABC):
     def in_unit(self, distances: Distances) -> Distances:
         """Distances in the unit a user thinks in: cosine 1 - s, euclidean unsquared, and so on."""
 
+    @abstractmethod
+    def fingerprints(self) -> Fingerprints:
+        """A number for each query row that the order of rows, items or dimensions cannot change."""
+
+    def vectors(self) -> Distances | None:
+        """The query rows as points whose euclidean distance ranks as this space does, if any."""
+        return None
+
     def raw(self, threshold: Fraction) -> Fraction:
         """The distance, as a rational number, that a threshold in the user's unit stands for."""
         return threshold
@@ -81,7 +90,7 @@ class Space(ABC):
         """Ascending with the distance, in a unit in which thresholds may be averaged."""
         return self.in_unit(distances)
 
-    def fingerprints(self) -> tuple[Rows, Rows] | None:
+    def contents(self) -> tuple[Rows, Rows] | None:
         """A number for each query and item that follows its content, not its place, or None.
 
         Rows chosen by it are the same rows in whatever order they come.

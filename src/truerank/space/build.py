@@ -43,6 +43,8 @@ def build(
     queries: Array,
     gallery: Array | None = None,
     columns: Rows | None = None,
+    *,
+    threads: int | None = None,
 ) -> Space:
     """The space of this distance.
 
@@ -52,6 +54,7 @@ def build(
     queries : (Q, d) embeddings, or the (Q, G) matrix for "precomputed" and "similarity"
     gallery : (G, d) embeddings; None if the queries are their own gallery
     columns : gallery rows that take part; None for all
+    threads : most threads that round rows; a few by default
     """
     if distance in ("precomputed", "similarity"):
         return _given(distance, queries, columns)
@@ -60,6 +63,8 @@ def build(
         sides.append(_Side("gallery", gallery, columns))
     elif columns is not None:
         sides.append(_Side("embeddings", queries, columns))
+    for side in sides:
+        side.threads = min(_THREADS, threads or _THREADS)
     space = _BUILDERS[distance](sides)
     space.query_digests, space.gallery_digests = sides[0].rounded, sides[-1].rounded
     return space
@@ -75,6 +80,7 @@ class _Side:
         self.rounded: Digests = []
         self.inexact = False
         self.zero_rows = 0
+        self.threads = 1
 
     def chunks(self, limit: int | None) -> Iterator[tuple[slice, npt.NDArray[np.float64]]]:
         """Finite float64 rows; a larger magnitude than 2^limit is refused."""
@@ -197,7 +203,7 @@ def _round_rows(
         digests = _digests(np.column_stack([rounded.integers, rounded.exponent]))
         return digests, int(np.count_nonzero(~rows.any(axis=1))), bad, wild
 
-    with ThreadPoolExecutor(_THREADS) as pool:
+    with ThreadPoolExecutor(side.threads) as pool:
         parts = list(pool.map(work, side.slices()))
     side.refuse([part[2] for part in parts], [part[3] for part in parts], limit)
     side.rounded = [digest for part in parts for digest in part[0]]

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from truerank.jit import compiled
 from truerank.space import kernels
 from truerank.space.base import Distances, Facts, Rows, Space
+from truerank.space.fingerprint import Fingerprints, row_prints
 
 __all__ = ["Cityblock", "Hamming"]
 
@@ -70,6 +71,10 @@ class _Elementwise(Space):
     def in_unit(self, distances: Distances) -> Distances:
         """Distances in the scale of the input."""
         return (distances + self.centre) * self._unit
+
+    def fingerprints(self) -> Fingerprints:
+        """See Space."""
+        return row_prints(self._left)
 
     def raw(self, threshold: Fraction) -> Fraction:
         """See Space."""

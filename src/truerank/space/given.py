@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 
 import numpy as np
 
 from truerank.space.base import Distances, Facts, Rows, Space
+from truerank.space.fingerprint import Fingerprints, mix
 
 __all__ = ["Given"]
 
@@ -44,6 +45,18 @@ class Given(Space):
     def in_unit(self, distances: Distances) -> Distances:
         """Distances as given, similarities as given."""
         return distances * self._sign
+
+    def fingerprints(self) -> Fingerprints:
+        """See Space: by significands, which a scale that is a power of two leaves alone."""
+        prints = np.array([mix(row).sum(dtype=np.uint64) for row in self._significands()])
+        if self.queries != self._matrix.shape[1]:
+            return prints
+        return np.array([mix(row + prints).sum(dtype=np.uint64) for row in self._significands()])
+
+    def _significands(self) -> Iterator[Fingerprints]:
+        for row in range(self.queries):
+            significands = np.ldexp(np.frexp(self._distances(self._matrix[row]))[0], 53)
+            yield np.abs(significands).astype(np.uint64)
 
     def raw(self, threshold: Fraction) -> Fraction:
         """See Space: the threshold becomes a float64, as the entries are."""

@@ -33,6 +33,7 @@ import numpy.typing as npt
 from truerank.jit import compiled
 from truerank.space import kernels
 from truerank.space.base import Distances, Facts, Rows, Space
+from truerank.space.fingerprint import Fingerprints, row_prints
 from truerank.space.grid import SCALED_BITS, UNIT_BITS
 from truerank.space.single import MOST_DIMENSIONS, SinglePrecision
 from truerank.storage import fits
@@ -87,7 +88,11 @@ class _InnerProductSpace(Space):
         """|x|^2 of queries and gallery, as it enters a distance."""
         return self._left_square, self._right_square
 
-    def fingerprints(self) -> tuple[Rows, Rows] | None:
+    def fingerprints(self) -> Fingerprints:
+        """See Space."""
+        return row_prints(self._left.integers)
+
+    def contents(self) -> tuple[Rows, Rows] | None:
         """See Space: the squared length, to the last bit, hardly ever repeats."""
         return self._left_square, self._right_square
 
@@ -184,6 +189,10 @@ class Cosine(SquaredDistance):
 
     unit_scale = 2.0 ** -(2 * UNIT_BITS + 2)
 
+    def vectors(self) -> Distances | None:
+        """The rounded unit vectors."""
+        return np.ldexp(self._left.integers.astype(np.float64), -UNIT_BITS)
+
     def in_unit(self, distances: Distances) -> Distances:
         """1 - s, which is D/2."""
         return np.ldexp(distances, -(2 * UNIT_BITS + 1))
@@ -260,6 +269,10 @@ class Euclidean(_Scaled):
         product += high
         product += low
         return product
+
+    def vectors(self) -> Distances | None:
+        """The rounded rows."""
+        return _widen(self._left, slice(None), 1.0)
 
     def in_unit(self, distances: Distances) -> Distances:
         """The distance unsquared."""

@@ -1,3 +1,3 @@
-"""Statistics: what luck alone would give."""
+"""Statistics: intervals, what luck alone would give, and tests of differences."""
 
 __all__: list[str] = []

@@ -1,7 +1,7 @@
-"""Chance: what a scorer that ignores its input gets, exactly, from the label structure alone.
+"""Chance and the attainable maximum: the two ends of luck and skill, exactly, from labels alone.
 
-Such a scorer ties everything, so chance is each metric's expected value with one tie group per
-query. Queries with as many mates of each grade among as many candidates share it.
+A scorer that ignores its input ties everything, so chance is each metric's expected value with one
+tie group per query. Queries with as many mates of each grade among as many candidates share it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from truerank.engine.counts import TieGroups
 from truerank.metrics.registry import Metric, Scale, definition
 
-__all__ = ["chance_per_query"]
+__all__ = ["attainable_per_query", "chance_per_query"]
 
 Integers = npt.NDArray[np.int64]
 
@@ -35,6 +35,19 @@ def chance_per_query(
     assert entry.per_query is not None
     expected = entry.per_query(TieGroups.single(graded, size), metric, scale)[1]
     return np.asarray(expected[number], np.float64)
+
+
+def attainable_per_query(metric: Metric, scale: Scale, totals: Integers) -> npt.NDArray[np.float64]:
+    """Value of every query if all its mates come first: precision@10 of 4 mates is 0.4 at best."""
+    if totals.shape[1] > 1:  # graded metrics are divided by their own maximum
+        return np.full(len(totals), definition(metric).range[1])
+    if not len(totals):
+        return np.empty(0)
+    distinct, number = np.unique(totals[:, 0], return_inverse=True)
+    per_query = definition(metric).per_query
+    assert per_query is not None
+    best = per_query(TieGroups.single(distinct[:, None], distinct), metric, scale)[0]
+    return np.asarray(best[number.ravel()], np.float64)
 
 
 def _distinct_rows(table: Integers) -> tuple[Integers, Integers]:

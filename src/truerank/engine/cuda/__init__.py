@@ -20,6 +20,7 @@ from truerank.engine.counts import TieGroups
 from truerank.errors import InputError
 from truerank.relevance import View
 from truerank.space import Distances, Rows, Space
+from truerank.space.fingerprint import Fingerprints
 
 if TYPE_CHECKING:
     from truerank.engine import Settings
@@ -165,6 +166,10 @@ class Lent(Space):
     def in_unit(self, distances: Distances) -> Distances:
         """See Space."""
         return self._space.in_unit(distances)
+
+    def fingerprints(self) -> Fingerprints:
+        """See Space."""
+        return self._space.fingerprints()
 
 
 def _kernels() -> ModuleType:

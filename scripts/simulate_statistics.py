@@ -1,0 +1,204 @@
+"""Measure what intervals and tests promise, on data whose truth is known; prints Markdown tables.
+
+Each simulation draws a new data set of one design: new classes of unequal difficulty, the same
+sizes. The truth is the mean score over all of them. Coverage is how often an interval holds it;
+size and power are how often compare's test takes two models for different that are not, or are.
+
+    python scripts/simulate_statistics.py [simulations] [setting ...]
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import truerank
+from truerank.stats import estimation
+
+Array = np.ndarray
+Draw = Callable[[np.random.Generator], truerank.Result]
+
+
+def rows_of(
+    rng: np.random.Generator, labels: Array, spread: float, dimensions: int = 16
+) -> tuple[Array, Array]:
+    """Gaussian clusters, some wide and some narrow; and noise of each row for a second model."""
+    classes = int(labels.max()) + 1
+    width = spread * np.exp(0.35 * rng.standard_normal(classes))
+    centres = rng.standard_normal((classes, dimensions))
+    noise = rng.standard_normal((len(labels), dimensions)) * width[labels, None]
+    return centres[labels], noise
+
+
+def sizes(classes: int, smallest: int, largest: int) -> Array:
+    """Labels of classes whose sizes rise evenly."""
+    return np.repeat(np.arange(classes), np.linspace(smallest, largest, classes).astype(int))
+
+
+def leave_one_out(classes: int, spread: float, metrics: list[str], **options: Any) -> Draw:
+    labels = sizes(classes, 3, 9)
+
+    def draw(rng: np.random.Generator) -> truerank.Result:
+        centre, noise = rows_of(rng, labels, spread)
+        return truerank.evaluate(centre + noise, labels, metrics=metrics, threads=1, **options)
+
+    return draw
+
+
+def tree(classes: int, spread: float, metrics: list[str]) -> Draw:
+    """New finest classes under fixed coarse nodes, whose centres stay where they are."""
+    labels = sizes(classes, 3, 9)
+    paths = np.column_stack([labels % 4, labels])
+    coarse = np.random.default_rng(77).standard_normal((4, 16))
+
+    def draw(rng: np.random.Generator) -> truerank.Result:
+        centre, noise = rows_of(rng, labels, spread)
+        x = coarse[labels % 4] + centre + noise
+        return truerank.evaluate(x, paths, metrics=metrics, threads=1)
+
+    return draw
+
+
+def fixed_gallery(classes: int, spread: float, metrics: list[str], **options: Any) -> Draw:
+    """Query classes drawn from the 400 of a gallery that stays as it is."""
+    known = np.random.default_rng(78)
+    population = np.repeat(np.arange(400), 3)
+    width = spread * np.exp(0.35 * known.standard_normal(400))
+    centres = known.standard_normal((400, 16))
+    noise = known.standard_normal((1200, 16)) * width[population, None]
+    gallery = centres[population] + noise
+    many = np.linspace(2, 8, classes).astype(int)
+
+    def draw(rng: np.random.Generator) -> truerank.Result:
+        labels = np.repeat(rng.choice(400, size=classes, replace=False), many)
+        own = rng.standard_normal((len(labels), 16)) * width[labels, None]
+        return truerank.evaluate(
+            centres[labels] + own,
+            labels,
+            gallery=gallery,
+            gallery_labels=population,
+            metrics=metrics,
+            threads=1,
+            **options,
+        )
+
+    return draw
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One line of the table: what is drawn, and how many queries are sampled (None: all)."""
+
+    title: str
+    draw: Draw
+    counted: int | None = None
+
+
+RANKING = ["precision@1", "hit@5", "r_precision", "map@r", "map", "mrr", "minp"]
+SETTINGS: dict[str, Setting] = {
+    "many": Setting("leave-one-out, 100 classes", leave_one_out(100, 1.3, RANKING)),
+    "some": Setting("leave-one-out, 40 classes", leave_one_out(40, 1.1, RANKING)),
+    "few": Setting("leave-one-out, 12 classes", leave_one_out(12, 1.0, RANKING)),
+    "easy": Setting("leave-one-out, 40 classes, scores near 1", leave_one_out(40, 0.6, RANKING)),
+    "class": Setting(
+        "leave-one-out, 40 classes, mean over classes",
+        leave_one_out(40, 1.1, RANKING, average="class"),
+    ),
+    "sampled": Setting(
+        "leave-one-out, 100 classes, half of the queries counted by share",
+        leave_one_out(100, 1.3, RANKING),
+        counted=300,
+    ),
+    "tree": Setting(
+        "leave-one-out, 40 classes in a tree",
+        tree(40, 1.1, ["map", "h_ap", "asi", "ndcg", "map@level=1", "hit@1,level=1"]),
+    ),
+    "gallery": Setting("own gallery, 40 classes", fixed_gallery(40, 1.0, RANKING)),
+    "gallery few": Setting("own gallery, 20 classes", fixed_gallery(20, 1.0, RANKING)),
+}
+
+
+def coverage(setting: Setting, simulations: int, seed: int = 0) -> dict[str, tuple[float, float]]:
+    """For each metric, the share of intervals that hold the truth, and their mean width."""
+    values: dict[str, list[float]] = {}
+    ends: dict[str, list[tuple[float, float]]] = {}
+    fewest = estimation.FEWEST_COUNTED
+    estimation.FEWEST_COUNTED = fewest if setting.counted is None else setting.counted
+    try:
+        for number in range(simulations):
+            result = setting.draw(np.random.default_rng([seed, number]))
+            for name, score in result.items():
+                values.setdefault(name, []).append(score.value)
+                ends.setdefault(name, []).append(score.interval or (np.nan, np.nan))
+    finally:
+        estimation.FEWEST_COUNTED = fewest
+    out = {}
+    for name, all_ends in ends.items():
+        truth = np.mean(values[name])
+        low, high = np.array(all_ends).T
+        held = ~np.isnan(low)
+        inside = (low[held] <= truth) & (truth <= high[held])
+        out[name] = (float(inside.mean()), float((high - low)[held].mean()))
+    return out
+
+
+def rejections(apart: float, separate: bool, simulations: int, seed: int = 1) -> dict[str, float]:
+    """How often compare's test, at 5 %, tells a model from one with more noise by `apart`."""
+    labels = sizes(40, 3, 9)
+    found = dict.fromkeys(RANKING, 0)
+    for number in range(simulations):
+        rng = np.random.default_rng([seed, number])
+        centre, noise = rows_of(rng, labels, 1.1)
+        other = rows_of(rng, labels, 1.1)[1]
+        scale = np.abs(noise).mean() / np.abs(other).mean()
+        mixed = (noise + scale * other) / np.sqrt(2)  # half of the noise is shared
+        mixed_too = (noise - scale * other) / np.sqrt(2)
+        if rng.random() < 0.5:
+            mixed, mixed_too = mixed_too, mixed
+        pair = []
+        for x in (centre + mixed, centre + (1 + apart) * mixed_too):
+            options: dict[str, Any] = {"metrics": RANKING, "threads": 1}
+            if separate:
+                options |= {"gallery": x[1::2], "gallery_labels": labels[1::2]}
+                pair.append(truerank.evaluate(x[::2], labels[::2], **options))
+            else:
+                pair.append(truerank.evaluate(x, labels, **options))
+        for row in truerank.compare(*pair).differences:
+            found[row.metric] += row.p is not None and row.p < 0.05
+    return {name: count / simulations for name, count in found.items()}
+
+
+TESTS = {
+    "size": ("leave-one-out, no difference (size)", 0.0, False),
+    "power 10": ("leave-one-out, 10 % more noise (power)", 0.1, False),
+    "power 20": ("leave-one-out, 20 % more noise (power)", 0.2, False),
+    "gallery size": ("own gallery, no difference (size)", 0.0, True),
+    "gallery power": ("own gallery, 20 % more noise (power)", 0.2, True),
+}
+
+
+def main() -> None:
+    """All settings, or those named."""
+    warnings.simplefilter("ignore", truerank.TruerankWarning)
+    simulations = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
+    named = sys.argv[2:] or [*SETTINGS, *TESTS]
+    for name in named:
+        if name in SETTINGS:
+            print(f"\n{SETTINGS[name].title}\n\n| metric | coverage | mean width |", flush=True)
+            print("| --- | ---: | ---: |")
+            for metric, (share, width) in coverage(SETTINGS[name], simulations).items():
+                print(f"| {metric} | {100 * share:.1f} % | {100 * width:.1f} |", flush=True)
+        else:
+            title, apart, separate = TESTS[name]
+            print(f"\n{title}\n\n| metric | found different |\n| --- | ---: |", flush=True)
+            for metric, share in rejections(apart, separate, simulations).items():
+                print(f"| {metric} | {100 * share:.1f} % |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

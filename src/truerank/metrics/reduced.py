@@ -1,0 +1,230 @@
+"""The lower bound of ranking metrics without one share of the gallery, for all shares at once.
+
+Tie groups split by share come in; a (queries, shares) table goes out, NaN where a query has no mate
+left. Plain float64 with a fixed order of operations: these values only say how far a score moves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from truerank.engine.counts import TieGroups
+from truerank.jit import kernel
+
+__all__ = ["average_precision", "found", "rank_of_first", "rank_of_last"]
+
+Reals = npt.NDArray[np.float64]
+UP_TO_R = -1
+"""The cut-off R, each query's number of mates."""
+
+
+def _table(groups: TieGroups, lowest: int, run: Callable[..., None], *options: Any) -> Reals:
+    assert groups.split is not None
+    split = groups.split
+    out = np.full((len(groups), split.counts.shape[2]), np.nan)
+    relevant = groups.graded[:, lowest - 1 :].sum(axis=1, dtype=np.int64)
+    gone = split.counts[1 + lowest]
+    for more in split.counts[2 + lowest :]:
+        gone = gone + more
+    if lowest not in split.mates_left:
+        split.mates_left[lowest] = np.zeros(out.shape)
+        _mates(groups.offsets, relevant, gone, split.wanted, split.mates_left[lowest])
+    run(
+        groups.offsets,
+        groups.before,
+        groups.size,
+        relevant,
+        *split.counts[:2],
+        gone,
+        split.wanted,
+        split.mates_left[lowest],
+        *options,
+        out,
+    )
+    return out
+
+
+def average_precision(groups: TieGroups, lowest: int, cut: int, smaller: bool) -> Reals:
+    """Sum of precisions at mates up to the cut, over R, or over min(R, cut)."""
+    return _table(groups, lowest, _average_precision, cut, smaller)
+
+
+def found(groups: TieGroups, lowest: int, cut: int, divisor: int) -> Reals:
+    """Mates among the first `cut`, over `divisor` (UP_TO_R: over R; 0: 1 if there are any)."""
+    return _table(groups, lowest, _found, cut, divisor)
+
+
+def rank_of_first(groups: TieGroups, lowest: int) -> Reals:
+    """1 / rank of the first mate."""
+    return _table(groups, lowest, _extreme, False)
+
+
+def rank_of_last(groups: TieGroups, lowest: int) -> Reals:
+    """R / rank of the last mate."""
+    return _table(groups, lowest, _extreme, True)
+
+
+@kernel
+def _mates(offsets: Any, relevant: Any, gone: Any, wanted: Any, out: Any) -> None:
+    """R of each query without each share."""
+    for q in range(out.shape[0]):
+        if not wanted[q]:
+            continue
+        left = out[q]
+        total = 0.0
+        for g in range(offsets[q], offsets[q + 1]):
+            total += relevant[g]
+            for c in range(left.size):
+                left[c] += gone[g, c]
+        for c in range(left.size):
+            left[c] = total - left[c]
+
+
+@kernel
+def _average_precision(
+    offsets: Any,
+    before: Any,
+    size: Any,
+    relevant: Any,
+    between: Any,
+    equal: Any,
+    gone: Any,
+    wanted: Any,
+    mates: Any,
+    cut: int,
+    smaller: bool,
+    out: Any,
+) -> None:
+    """Whole numbers are held as float64, so that a group's shares are worked on as vectors."""
+    shares = out.shape[1]
+    seen = np.empty(shares)
+    missing = np.empty(shares)  # items of the share that lie before the group
+    total = np.empty(shares)
+    limit = np.empty(shares)
+    for q in range(out.shape[0]):
+        if not wanted[q]:
+            continue
+        left = mates[q]
+        for c in range(shares):
+            seen[c] = 0.0
+            missing[c] = 0.0
+            total[c] = 0.0
+            limit[c] = left[c] if cut < 0 else float(cut)
+        for g in range(offsets[q], offsets[q + 1]):
+            k0 = float(before[g])
+            m0 = float(relevant[g])
+            if size[g] == 1:
+                for c in range(shares):
+                    m = m0 - gone[g, c]
+                    missing[c] += between[g, c]
+                    k = k0 - missing[c]
+                    missing[c] += equal[g, c]
+                    seen[c] += m
+                    inside = m if k < limit[c] else 0.0
+                    total[c] += inside * seen[c] / (k + 1.0)
+                continue
+            for c in range(shares):
+                m = m0 - gone[g, c]
+                # in the worst order the group's other items come before its mates
+                k = k0 - missing[c] - between[g, c] + (size[g] - equal[g, c]) - m
+                missing[c] += between[g, c] + equal[g, c]
+                i = 1.0
+                while i <= m and k + i <= limit[c]:
+                    total[c] += (seen[c] + i) / (k + i)
+                    i += 1.0
+                seen[c] += m
+        for c in range(shares):
+            divisor = min(left[c], float(cut)) if smaller else left[c]
+            out[q, c] = total[c] / divisor if left[c] > 0 else np.nan
+
+
+@kernel
+def _found(
+    offsets: Any,
+    before: Any,
+    size: Any,
+    relevant: Any,
+    between: Any,
+    equal: Any,
+    gone: Any,
+    wanted: Any,
+    mates: Any,
+    cut: int,
+    divisor: int,
+    out: Any,
+) -> None:
+    shares = out.shape[1]
+    missing = np.empty(shares)
+    inside = np.empty(shares)
+    for q in range(out.shape[0]):
+        if not wanted[q]:
+            continue
+        left = mates[q]
+        for c in range(shares):
+            missing[c] = 0.0
+            inside[c] = 0.0
+        for g in range(offsets[q], offsets[q + 1]):
+            nearest = np.inf
+            k0 = float(before[g] + size[g])
+            m0 = float(relevant[g])
+            for c in range(shares):
+                missing[c] += between[g, c]
+                m = m0 - gone[g, c]
+                missing[c] += equal[g, c]
+                k = k0 - missing[c] - m
+                room = (left[c] if cut < 0 else float(cut)) - k
+                inside[c] += max(0.0, min(m, room))
+                nearest = min(nearest, k - left[c] if cut < 0 else k)
+            if nearest >= max(cut, 0):
+                break
+        for c in range(shares):
+            if left[c] == 0.0:
+                out[q, c] = np.nan
+            elif divisor == 0:
+                out[q, c] = min(inside[c], 1.0)
+            else:
+                out[q, c] = inside[c] / (left[c] if divisor < 0 else float(divisor))
+
+
+@kernel
+def _extreme(
+    offsets: Any,
+    before: Any,
+    size: Any,
+    relevant: Any,
+    between: Any,
+    equal: Any,
+    gone: Any,
+    wanted: Any,
+    mates: Any,
+    last: bool,
+    out: Any,
+) -> None:
+    shares = out.shape[1]
+    missing = np.empty(shares)
+    for q in range(out.shape[0]):
+        if not wanted[q]:
+            continue
+        left = mates[q]
+        for c in range(shares):
+            missing[c] = 0.0
+            out[q, c] = np.nan
+        for g in range(offsets[q], offsets[q + 1]):
+            waiting = 0
+            k0 = float(before[g] + size[g])
+            for c in range(shares):
+                missing[c] += between[g, c]
+                missing[c] += equal[g, c]
+                m = float(relevant[g]) - gone[g, c]
+                k = k0 - missing[c]
+                if m > 0.0 and last:
+                    out[q, c] = left[c] / k
+                elif m > 0.0 and out[q, c] != out[q, c]:
+                    out[q, c] = 1.0 / (k - m + 1.0)
+                waiting += left[c] > 0.0 and out[q, c] != out[q, c]
+            if not last and waiting == 0:
+                break

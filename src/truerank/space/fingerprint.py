@@ -1,0 +1,91 @@
+"""A number for each row that neither the order of rows nor that of dimensions can change.
+
+It only has to tell rows apart: what is drawn at random is drawn in the order of these numbers, so
+that a seed picks the same rows and classes however they are arranged or named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from truerank.jit import compiled, kernel
+
+__all__ = ["Fingerprints", "mix", "row_prints"]
+
+Fingerprints = npt.NDArray[np.uint64]
+_CHUNK_NUMBERS = 1 << 20
+
+
+def mix(numbers: npt.NDArray[Any]) -> Fingerprints:
+    """Scramble 64 bits (the finaliser of splitmix64); 0 stays 0, so that zeros never count."""
+    z = np.asarray(numbers).astype(np.uint64)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+def row_prints(rows: npt.NDArray[Any]) -> Fingerprints:
+    """A number for each row of integers: a sum over its components, told apart by position.
+
+    First the sum, modulo 2^64, of the scrambled magnitudes. Rows of the same magnitudes in other
+    places are then told apart by their product with a sum of all rows, each by its own number.
+    Integers modulo 2^64: no order of summation shows.
+    """
+    prints = np.zeros(len(rows), np.uint64)
+    reference = np.zeros(rows.shape[1], np.uint64)
+    products = np.zeros(len(rows), np.uint64)
+    if compiled:
+        _sum_rows(rows, prints)
+        _sum_weighted(rows, mix(prints), reference)
+        _multiply(rows, reference, products)
+    else:
+        for where, some in _chunks(rows):
+            prints[where] = mix(np.abs(some)).sum(axis=1, dtype=np.uint64)
+        for where, some in _chunks(rows):
+            weighted = some.astype(np.uint64) * mix(prints[where])[:, None]
+            reference += weighted.sum(axis=0, dtype=np.uint64)
+        for where, some in _chunks(rows):
+            products[where] = (some.astype(np.uint64) * reference).sum(axis=1, dtype=np.uint64)
+    return mix(prints + mix(products))
+
+
+def _chunks(rows: npt.NDArray[Any]) -> Iterator[tuple[slice, npt.NDArray[np.int64]]]:
+    step = max(1, _CHUNK_NUMBERS // max(1, rows.shape[1]))
+    for start in range(0, len(rows), step):
+        yield slice(start, start + step), rows[start : start + step].astype(np.int64)
+
+
+@kernel
+def _scrambled(z: Any) -> Any:
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+@kernel
+def _sum_rows(rows: Any, out: Any) -> None:
+    for row in range(rows.shape[0]):
+        total = np.uint64(0)
+        for column in range(rows.shape[1]):
+            total += _scrambled(np.uint64(abs(np.int64(rows[row, column]))))
+        out[row] = total
+
+
+@kernel
+def _sum_weighted(rows: Any, weights: Any, out: Any) -> None:
+    for row in range(rows.shape[0]):
+        for column in range(rows.shape[1]):
+            out[column] += np.uint64(np.int64(rows[row, column])) * weights[row]
+
+
+@kernel
+def _multiply(rows: Any, reference: Any, out: Any) -> None:
+    for row in range(rows.shape[0]):
+        total = np.uint64(0)
+        for column in range(rows.shape[1]):
+            total += np.uint64(np.int64(rows[row, column])) * reference[column]
+        out[row] = total

@@ -1,0 +1,324 @@
+"""Which interval each column of scores gets, and what the passes must count for it.
+
+In leave-one-out the engine counts by share of the gallery, for every metric that can be computed
+again without a share and every query with few mates. The other values are computed again for a
+sample of queries only.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from truerank import engine
+from truerank.engine.counts import Shares, TieGroups
+from truerank.metrics import registry
+from truerank.metrics.registry import Metric
+from truerank.relevance import TreeView, View
+from truerank.space import Space
+from truerank.stats import intervals
+from truerank.stats.bootstrap import FEWEST_DRAWN, ClassSums, standard_errors
+from truerank.stats.intervals import Interval, Request
+from truerank.stats.jackknife import Replicates, Stratum, replicates
+from truerank.stats.shares import FEWEST_CLASSES, Dealing, deal
+from truerank.task import Task
+
+if TYPE_CHECKING:
+    from truerank.result import Score
+    from truerank.scoring import Column
+
+__all__ = ["Estimation", "Plan"]
+
+Integers = npt.NDArray[np.int64]
+Reals = npt.NDArray[np.float64]
+
+FEW = 0.05
+"""Queries with at most this share of the gallery as mates are counted without each share; it is no
+setting, because it decides which values an interval is made of."""
+FEWEST_COUNTED, MOST_COUNTED = 4_000, 1 << 16
+"""A third of the queries with few mates are counted by share, but not fewer or more than these."""
+WORK = 1e6
+FEWEST_SAMPLED, MOST_SAMPLED = 32, 512
+"""The size of a sample to be computed again follows from the tie groups to walk, within limits."""
+
+
+NOT_OFFERED = "it is no mean over queries at given thresholds with a gallery of its own"
+
+
+def headline(metric: Metric, values: Reals) -> Reals:
+    """The end of (lower, expected, upper) that is the score."""
+    chosen: Reals = values[0 if registry.definition(metric).higher_is_better else 2]
+    return chosen
+
+
+class Estimation:
+    """Intervals of one evaluation."""
+
+    def __init__(self, task: Task, space: Space, request: Request, average: str) -> None:
+        self.task, self.space, self.request = task, space, request
+        self.by_class = average == "class"
+        self.jackknife = task.leave_one_out and task.levels is not None
+        self.dealing: Dealing | None = None
+        if self.jackknife:
+            counted = (task.mates > 0) | (task.no_mate == "zero")
+            self.dealing = deal(task, space, counted, request.seed)
+        self.replicates: dict[Metric, tuple[Replicates, Replicates]] = {}
+        self._errors: dict[Metric, tuple[float, int]] = {}
+
+    def plan(self, view: View, columns: list[Column]) -> Plan | None:
+        """What a pass must count; None where it needs nothing more."""
+        if self.dealing is None or not columns:
+            return None
+        return Plan.of(self, self.dealing, view, columns)
+
+    def estimate(self, columns: list[Column]) -> None:
+        """Once all passes are done: how far each column's score moves."""
+        if self.jackknife:
+            return
+        sums = [
+            ClassSums.of(headline(c.metric, c.values), self.units, self.by_class).in_order()
+            for c in columns
+        ]
+        errors = standard_errors(sums, self.request.seed)
+        for column, some, error in zip(columns, sums, errors, strict=True):
+            self._errors[column.metric] = (error, len(some))
+
+    def interval(self, score: Score, metric: Metric, parts: list[Metric]) -> Interval:
+        """The interval of a score that is the mean of the scores of these columns."""
+        if registry.definition(metric).measure is not None:
+            return self._measured(score, metric)
+        limits = registry.definition(parts[0]).range
+        confidence = self.request.confidence
+        if not self.jackknife:
+            # the error of a mean is at most the mean of the errors
+            error = math.fsum(self._errors[part][0] for part in parts) / len(parts)
+            classes = min(self._errors[part][1] for part in parts)
+            if classes < FEWEST_DRAWN:
+                return intervals.too_few(classes, self.unit, FEWEST_DRAWN)
+            return intervals.from_standard_error(score.value, error, classes, confidence, limits)
+        if self.dealing is None:
+            held = ~np.isnan(score.per_query.lower) if score.per_query is not None else ()
+            classes = len(np.unique(self.task.query_codes[held]))
+            return intervals.too_few(classes, self.unit, FEWEST_CLASSES)
+        own, paired = (
+            Replicates.mean([self.replicates[part][way] for part in parts]) for way in (0, 1)
+        )
+        return intervals.from_replicates(score.value, own, paired, confidence, limits)
+
+    def _measured(self, score: Score, metric: Metric) -> Interval:
+        """Of a metric that the whole pass is needed for, where it is a plain mean over queries."""
+        if self.jackknife or score.per_query is None or metric.option("far") is not None:
+            return Interval(reason=NOT_OFFERED)
+        values = headline(metric, np.stack([score.per_query.lower] * 2 + [score.per_query.upper]))
+        sums = ClassSums.of(values, self.units, self.by_class).in_order()
+        if abs(sums.mean - score.value) > 1e-6:
+            return Interval(reason=NOT_OFFERED)
+        if len(sums) < FEWEST_DRAWN:
+            return intervals.too_few(len(sums), self.unit, FEWEST_DRAWN)
+        error = standard_errors([sums], self.request.seed)[0]
+        limits = registry.definition(metric).range
+        return intervals.from_standard_error(
+            score.value, error, len(sums), self.request.confidence, limits
+        )
+
+    @property
+    def unit(self) -> str:
+        """What is drawn as a whole."""
+        return "query" if self.task.levels is None else "class"
+
+    @property
+    def units(self) -> Integers:
+        """The number of each query's unit."""
+        if self.task.levels is None:
+            return np.arange(self.task.queries)
+        return self.task.query_codes
+
+    def facts(self) -> dict[str, Any]:
+        """For the provenance."""
+        shares = 0 if self.dealing is None else self.dealing.shares
+        return intervals.facts(
+            self.request,
+            leave_one_out=self.jackknife,
+            shares=shares,
+            unit=self.unit,
+        )
+
+
+@dataclass
+class Plan:
+    """One pass: its view, which of its columns and queries are counted by share."""
+
+    estimation: Estimation
+    dealing: Dealing
+    view: View
+    columns: list[Column]
+    lowest: int
+    """Grades from here on are counted by share."""
+    apart: View
+    """The view of those grades."""
+    few: npt.NDArray[np.bool_]
+    """Queries with few mates in it,"""
+    counted: npt.NDArray[np.bool_]
+    """and those of them that are counted by share."""
+    changes: dict[Metric, Reals]
+    taken: npt.NDArray[np.bool_]
+    """Queries whose values without each share are known."""
+
+    @property
+    def shares(self) -> Shares:
+        """What the engine is to count."""
+        return self.dealing.gallery(self.counted)
+
+    @staticmethod
+    def of(estimation: Estimation, dealing: Dealing, view: View, columns: list[Column]) -> Plan:
+        """In a tree, from the coarsest level on at which most queries have few mates."""
+        most = FEW * estimation.space.gallery
+        apart, lowest = view, 1
+        if isinstance(view, TreeView):
+            lowest = view.lowest
+            while lowest < view.grades and np.median(apart.mates) > most:
+                lowest += 1
+                apart = estimation.task.tree_view(lowest)
+        few = (apart.mates > 0) & (apart.mates <= most)
+        rows = np.flatnonzero(few)
+        count = max(FEWEST_COUNTED, min(len(rows) // 3, MOST_COUNTED))
+        counted = np.zeros(len(few), bool)
+        counted[dealing.sample(rows, count)] = True
+        changes = {
+            c.metric: np.full((int(counted.sum()), 2 * dealing.shares), np.nan)
+            for c in columns
+            if registry.definition(c.metric).reduced is not None and c.grade >= lowest
+        }
+        taken = np.zeros(len(few), bool)
+        return Plan(estimation, dealing, view, columns, lowest, apart, few, counted, changes, taken)
+
+    def take(self, column: Column, block: Integers, groups: TieGroups) -> None:
+        """Values of a block without each share, where they can be had from its counts."""
+        reduced = registry.definition(column.metric).reduced
+        if reduced is None or column.metric not in self.changes:
+            return
+        rows, split = block, groups
+        if groups.counted is not None:
+            some, split = groups.counted
+            rows = block[some]
+        if split.split is None or not self.counted[rows].any():
+            return
+        use = np.flatnonzero(self.counted[rows] & ~np.isnan(column.values[0, rows]))
+        values = reduced(split, column.metric, column.grade)[use]
+        before = headline(column.metric, column.values)[rows[use]]
+        place = np.cumsum(self.counted) - 1
+        self.changes[column.metric][place[rows[use]]] = self._change(values, before)
+        self.taken[rows[use]] = True
+
+    def _change(self, values: Reals, before: Reals) -> Reals:
+        """From value to value; without any mate left a query may count as 0."""
+        if self.estimation.task.no_mate == "zero":
+            values = np.where(np.isnan(values), 0.0, values)
+        return values - before[:, None]
+
+    def finish(self, device: str, threads: int) -> None:
+        """Once all blocks are in: replicates of every column."""
+        self._catch_up(device, threads)
+        none_counts = self.estimation.task.no_mate == "zero"
+        counted = np.flatnonzero(self.counted)
+        rest: dict[Metric, Integers] = {}
+        strata: dict[Metric, list[Stratum]] = {}
+        for column in self.columns:
+            values = column.values[0]
+            alive = np.flatnonzero(~np.isnan(values))
+            strata[column.metric] = []
+            rest[column.metric] = alive
+            if column.metric in self.changes:
+                use = ~np.isnan(values[counted])
+                rest[column.metric] = alive[~self.few[alive]]
+                strata[column.metric].append(
+                    Stratum(alive[self.few[alive]], counted[use], self.changes[column.metric][use])
+                )
+        sample = self._sample(np.unique(np.concatenate([*rest.values()])))
+        sampled = [column for column in self.columns if len(rest[column.metric])]
+        changes = self._compute(sampled, sample, device, threads)
+        for column in self.columns:
+            left = rest[column.metric]
+            if len(left):
+                among = np.isin(sample, left)
+                strata[column.metric].append(
+                    Stratum(left, sample[among], changes[column.metric][among])
+                )
+            values = headline(column.metric, column.values)
+            rows = np.arange(len(values)) if none_counts else np.flatnonzero(~np.isnan(values))
+            self.estimation.replicates[column.metric] = replicates(
+                self.dealing,
+                rows,
+                np.where(np.isnan(values), 0.0, values)[rows],
+                strata[column.metric],
+                self.estimation.by_class,
+            )
+
+    def _catch_up(self, device: str, threads: int) -> None:
+        """Count by share what no block brought: a GPU's rows, or those of an earlier run."""
+        missing = np.flatnonzero(self.counted & ~self.taken)
+        if not len(missing) or not self.changes:
+            return
+        blocks = engine.tie_groups(
+            self.apart,
+            self.estimation.space,
+            device=device,
+            threads=threads,
+            shares=self.shares,
+            only=missing,
+        )
+        for block, groups in blocks:
+            for column in self.columns:
+                self.take(column, block, groups)
+
+    def _sample(self, rows: Integers) -> Integers:
+        if not len(rows):
+            return rows
+        steps = 2 * self.dealing.shares * max(1.0, float(self.view.mates[rows].mean()))
+        count = min(max(int(WORK / steps), FEWEST_SAMPLED), MOST_SAMPLED)
+        return self.dealing.sample(rows, count)
+
+    def _compute(
+        self, columns: list[Column], sample: Integers, device: str, threads: int
+    ) -> dict[Metric, Reals]:
+        """How each sampled query's value moves without each share; NaN if no mate is left."""
+        queries = self.estimation.task.queries
+        wanted = np.zeros(queries, bool)
+        wanted[sample] = True
+        place = np.cumsum(wanted) - 1
+        shares = self.dealing.gallery(wanted)
+        values = {c.metric: np.full((len(sample), shares.columns), np.nan) for c in columns}
+        if not columns:
+            return values
+        blocks = engine.tie_groups(
+            self.view,
+            self.estimation.space,
+            device=device,
+            threads=threads,
+            shares=shares,
+            only=sample,
+        )
+        for block, groups in blocks:
+            for share in range(shares.columns):
+                kept, left = groups.without(share)
+                parts = {0: (kept, left)}
+                for column in columns:
+                    if column.grade not in parts:
+                        chosen, some = left.at_least(column.grade)
+                        parts[column.grade] = (kept[chosen], some)
+                    some_kept, some = parts[column.grade]
+                    if len(some_kept):
+                        per_query = registry.definition(column.metric).per_query
+                        assert per_query is not None
+                        found = per_query(some, column.metric, column.scale)
+                        values[column.metric][place[block[some_kept]], share] = headline(
+                            column.metric, found
+                        )
+        return {
+            c.metric: self._change(values[c.metric], headline(c.metric, c.values)[sample])
+            for c in columns
+        }

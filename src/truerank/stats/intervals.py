@@ -1,0 +1,144 @@
+"""From a score and how far it moves to an interval, or the reason why there is none.
+
+Leave-one-out: the delete-group jackknife, for the expectation over new data sets of the same
+design. A gallery of its own: the class bootstrap, conditional on that gallery.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from truerank.errors import InputError
+from truerank.stats.bootstrap import RESAMPLES
+from truerank.stats.jackknife import Replicates
+from truerank.stats.student import quantile
+from truerank.wording import count
+
+__all__ = [
+    "Interval",
+    "Request",
+    "ends",
+    "facts",
+    "from_replicates",
+    "from_standard_error",
+    "too_few",
+]
+
+AT_LIMIT = "every query scores {limit} %, which says nothing about the spread"
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the user asked for."""
+
+    confidence: float
+    seed: int
+
+    @staticmethod
+    def of(confidence: Any, seed: Any) -> Request | None:
+        """Checked; None without a confidence."""
+        whole = isinstance(seed, (int, np.integer)) and not isinstance(seed, bool)
+        if not whole or not 0 <= seed < 2**63:
+            raise InputError(f"The 'seed' parameter must be an int >= 0. Got {seed!r} instead.")
+        if confidence is None:
+            return None
+        try:
+            number = float("nan") if isinstance(confidence, (bool, str)) else float(confidence)
+        except (TypeError, ValueError):
+            number = float("nan")
+        if not 0.0 < number < 1.0:
+            raise InputError(
+                "The 'confidence' parameter must be a number between 0 and 1, such as 0.95, or "
+                f"None. Got {confidence!r} instead."
+            )
+        return Request(number, int(seed))
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Low and high end, or why there is none; and the replicates that comparisons need."""
+
+    ends: tuple[float, float] | None = None
+    reason: str | None = None
+    replicates: Replicates | None = None
+
+
+def too_few(classes: int, unit: str, fewest: int) -> Interval:
+    """An interval needs independent observations."""
+    counting = "with a query that counts" if unit == "class" else "that counts"
+    return Interval(
+        reason=f"{count(classes, unit)} {counting}; an interval needs at least {fewest}"
+    )
+
+
+def from_replicates(
+    value: float,
+    own: Replicates,
+    paired: Replicates,
+    confidence: float,
+    limits: tuple[float, float],
+) -> Interval:
+    """By t times the jackknife's standard error."""
+    t = quantile(confidence, own.freedom)
+    return _around(value, own.standard_error(), t, limits, paired)
+
+
+def from_standard_error(
+    value: float,
+    error: float,
+    classes: int,
+    confidence: float,
+    limits: tuple[float, float],
+) -> Interval:
+    """By t times the bootstrap's standard error."""
+    return _around(value, error, quantile(confidence, classes - 1), limits)
+
+
+def _around(
+    value: float,
+    error: float,
+    t: float,
+    limits: tuple[float, float],
+    paired: Replicates | None = None,
+) -> Interval:
+    if value in limits:
+        return Interval(reason=AT_LIMIT.format(limit=f"{100 * value:g}"), replicates=paired)
+    if error == 0.0 or math.isnan(error):
+        return Interval(reason="the score is the same without any class", replicates=paired)
+    return Interval(ends(value, error, t, limits), replicates=paired)
+
+
+def ends(value: float, error: float, t: float, limits: tuple[float, float]) -> tuple[float, float]:
+    """All scores p with |p - value| <= t x the error that p itself would have.
+
+    A score's error shrinks towards the limits of its range as sqrt(p (1 - p)) does, so the ends are
+    the roots of a quadratic (Wilson's interval, with the sample size that the error stands for).
+    """
+    low, high = limits
+    if math.isinf(low) or math.isinf(high):
+        return value - t * error, value + t * error
+    p, scale = (value - low) / (high - low), high - low
+    ratio = (t * error / scale) ** 2 / (p * (1 - p))
+    centre = (p + ratio / 2) / (1 + ratio)
+    half = math.sqrt(ratio * p * (1 - p) + ratio * ratio / 4) / (1 + ratio)
+    return low + scale * min(p, centre - half), low + scale * max(p, centre + half)
+
+
+def facts(request: Request, *, leave_one_out: bool, shares: int, unit: str) -> dict[str, Any]:
+    """How the intervals came about, for the result's provenance."""
+    if leave_one_out:
+        method = f"delete-group jackknife over {shares} shares of the classes"
+        truth = "expectation over new data sets of the same design: new classes, same sizes"
+    else:
+        method = f"{unit} bootstrap with {RESAMPLES:,} resamples, ratio estimator"
+        truth = "conditional on this gallery"
+    return {
+        "confidence": request.confidence,
+        "method": method,
+        "truth": truth,
+        "seed": request.seed,
+    }

@@ -1,0 +1,152 @@
+"""The delete-group jackknife: scores without each share of the classes, as queries and as gallery.
+
+Without a share, a score loses the share's queries, and the others move because the share is gone
+from the gallery. The first is known of every query; the second is measured on a sample of queries
+(all of them, where that is cheap), whose own noise is taken out of the variance. Sums are taken in
+integers, so that they do not depend on the order of rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from truerank.stats.shares import Dealing
+
+__all__ = ["Replicates", "Stratum", "replicates"]
+
+Integers = npt.NDArray[np.int64]
+Reals = npt.NDArray[np.float64]
+ONE = 2.0**40
+"""Values are summed in units of 2^-40, their squares in units of the square of 2^-20."""
+COARSE = 2.0**20
+
+
+@dataclass(frozen=True)
+class Replicates:
+    """A score without each share; `noise` is what sampling adds to the sum of their squares."""
+
+    values: tuple[float, ...]
+    noise: float = 0.0
+
+    @property
+    def squares(self) -> tuple[float, float]:
+        """The sum of squares around the mean, with the sample's noise and without it.
+
+        The noise is an estimate too: at least a quarter of what is seen is taken for real.
+        """
+        centre = math.fsum(self.values) / len(self.values)
+        seen = math.fsum((value - centre) ** 2 for value in self.values)
+        return seen, max(seen - self.noise, seen / 4)
+
+    def standard_error(self) -> float:
+        """Of the score that was computed with all shares."""
+        return math.sqrt((len(self.values) - 1) / len(self.values) * self.squares[1])
+
+    @property
+    def freedom(self) -> int:
+        """Degrees of freedom, fewer where noise was taken out (Satterthwaite)."""
+        seen, real = self.squares
+        if seen == 0.0:
+            return len(self.values) - 1
+        return max(3, math.floor((len(self.values) - 1) * (real / seen) ** 2))
+
+    def minus(self, other: Replicates) -> Replicates:
+        """Replicates of a difference of two scores over the same shares."""
+        pairs = zip(self.values, other.values, strict=True)
+        return Replicates(tuple(a - b for a, b in pairs), self.noise + other.noise)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {"values": list(self.values), "noise": self.noise}
+
+    @staticmethod
+    def from_dict(data: Mapping[str, Any]) -> Replicates:
+        """The inverse of to_dict."""
+        return Replicates(tuple(float(value) for value in data["values"]), float(data["noise"]))
+
+    @staticmethod
+    def mean(parts: list[Replicates]) -> Replicates:
+        """Replicates of a mean of scores."""
+        count = len(parts)
+        columns = zip(*(part.values for part in parts), strict=True)
+        noise = math.fsum(part.noise for part in parts) / count**2
+        return Replicates(tuple(math.fsum(column) / count for column in columns), noise)
+
+
+@dataclass(frozen=True)
+class Stratum:
+    """Queries of one kind, and how some of them move without each share (NaN: no mate left)."""
+
+    rows: Integers
+    sample: Integers
+    change: Reals
+
+
+def replicates(
+    dealing: Dealing, rows: Integers, values: Reals, strata: list[Stratum], by_class: bool
+) -> tuple[Replicates, Replicates]:
+    """Over the own and over the paired shares, from the values of the queries that count."""
+    shares = dealing.shares
+    weight = np.ones(len(dealing.query_codes))
+    if by_class:
+        size = np.bincount(dealing.query_codes[rows], minlength=1)
+        weight[rows] = 1.0 / size[dealing.query_codes[rows]]
+    own = dealing.query
+    left = _left(_fixed(weight[rows]), own[rows], 2 * shares)
+    base = _left(_fixed(weight[rows] * values), own[rows], 2 * shares) / left
+    moved = np.zeros(2 * shares)
+    noise = np.zeros(2 * shares)
+    for stratum in strata:
+        share = _left(_fixed(weight[stratum.rows]), own[stratum.rows], 2 * shares) / left
+        away = len(stratum.rows) - np.bincount(own[stratum.rows].ravel(), minlength=2 * shares)
+        centre, variance = _sampled(stratum, own, weight, away)
+        moved += share * centre
+        noise += share * share * variance
+    values_without = base + moved
+    return tuple(  # type: ignore[return-value]
+        Replicates(
+            tuple(values_without[part].tolist()),
+            math.fsum(noise[part]) * (shares - 1) / shares,
+        )
+        for part in (slice(0, shares), slice(shares, None))
+    )
+
+
+def _fixed(values: Reals, unit: float = ONE) -> Integers:
+    return np.rint(values * unit).astype(np.int64)
+
+
+def _left(values: Integers, own: Integers, columns: int) -> Reals:
+    """Sums over the queries that stay when each share leaves."""
+    gone = np.zeros(columns, np.int64)
+    for way in own.T:
+        np.add.at(gone, way, values)
+    return np.asarray((values.sum() - gone) / ONE, np.float64)
+
+
+def _sampled(
+    stratum: Stratum, own: Integers, weight: Reals, population: Integers
+) -> tuple[Reals, Reals]:
+    """Weighted mean change without each share, and its variance as the mean of a sample."""
+    change = stratum.change.copy()
+    for way in own[stratum.sample].T:
+        change[np.arange(len(change)), way] = np.nan  # the query leaves with its share
+    held = ~np.isnan(change)
+    weights = np.where(held, weight[stratum.sample][:, None], 0.0)
+    change[~held] = 0.0
+    total = _fixed(weights).sum(axis=0) / ONE
+    total[total == 0.0] = 1.0
+    centre = _fixed(weights * change).sum(axis=0) / ONE / total
+    spread = _fixed(weights * (change - centre) * held, COARSE)
+    squares = (spread * spread).sum(axis=0) / COARSE**2
+    count = held.sum(axis=0)
+    unseen = np.clip(1.0 - count / np.maximum(population, 1), 0.0, 1.0)
+    variance = unseen * count / np.maximum(count - 1, 1) * squares / total**2
+    return centre, variance

@@ -1,0 +1,122 @@
+"""Classes dealt into twenty random shares, which the delete-group jackknife removes one at a time.
+
+Twice: once in an order made of the embeddings themselves, so that renaming labels or moving rows
+cannot move an interval; once in the order of the labels' names, which is the same for every model
+of a task, so that two models' replicates form pairs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from truerank.engine.counts import Shares
+from truerank.space import Space
+from truerank.space.fingerprint import Fingerprints, mix
+from truerank.task import Task
+
+__all__ = ["FEWEST_CLASSES", "MOST_SHARES", "Dealing", "deal", "random_numbers"]
+
+Integers = npt.NDArray[np.int64]
+
+MOST_SHARES = 20
+FEWEST_CLASSES = 10
+"""With fewer classes than this an interval would rest on too few independent observations."""
+PAIRED_SEED = 0
+"""The shares by name do not follow the user's seed: results to be compared must have the same."""
+
+
+def random_numbers(seed: int, count: int) -> Fingerprints:
+    """Raw output of the Philox generator, whose definition no version of numpy can change."""
+    return np.random.Philox(key=seed).random_raw(count)
+
+
+@dataclass(frozen=True)
+class Dealing:
+    """Which share each class, and so each query and each gallery item, belongs to."""
+
+    own: Integers
+    """Share of each class, dealt in the order of the embeddings."""
+    paired: Integers
+    """Share of each class, dealt in the order of the names."""
+    shares: int
+    classes: int
+    """Classes with a query that counts."""
+    query_codes: Integers
+    gallery_codes: Integers
+    priority: Fingerprints
+    """A random number for each query; a sample is made of the smallest."""
+
+    def gallery(self, queries: npt.NDArray[np.bool_]) -> Shares:
+        """The columns of each gallery item, its own share and the paired one, for these queries."""
+        return Shares(self._items, 2 * self.shares, queries)
+
+    @cached_property
+    def _items(self) -> npt.NDArray[np.uint8]:
+        return self._columns(self.gallery_codes).astype(np.uint8)
+
+    @cached_property
+    def query(self) -> Integers:
+        """The same for each query, which leaves with its share."""
+        return self._columns(self.query_codes)
+
+    def sample(self, rows: Integers, count: int) -> Integers:
+        """So many of these queries, the same whatever the order of rows."""
+        order = np.argsort(self.priority[rows], kind="stable")
+        return np.sort(rows[order[:count]])
+
+    def _columns(self, codes: Integers) -> Integers:
+        return np.column_stack([self.own[codes], self.shares + self.paired[codes]])
+
+
+def deal(task: Task, space: Space, counted: npt.NDArray[np.bool_], seed: int) -> Dealing | None:
+    """Deal the classes of a leave-one-out task; None if too few have a query that counts.
+
+    Classes of similar size are dealt together, one to each share, so that all shares hold about as
+    many rows: the truth is an expectation over new classes of the same sizes.
+    """
+    codes = task.query_codes
+    count = int(codes.max()) + 1
+    size = np.bincount(codes, minlength=count)
+    alive = np.bincount(codes[counted], minlength=count) > 0
+    classes = int(alive.sum())
+    if classes < FEWEST_CLASSES:
+        return None
+    shares = min(MOST_SHARES, classes)
+    rows = mix(space.fingerprints() + mix(task.mates + 1))
+    assert task.levels is not None
+    prints = []
+    for level in task.levels.columns:  # equal classes are told apart by the nodes above them
+        total = np.zeros(int(level.codes[0].max()) + 1, np.uint64)
+        np.add.at(total, level.codes[0], rows)
+        of_class = np.zeros(count, np.uint64)
+        of_class[codes] = total[level.codes[0]]
+        prints.append(of_class)
+    names = np.arange(count)
+    key = random_numbers(seed, 1)[0]
+    return Dealing(
+        _deal(np.lexsort((*prints, size, ~alive)), classes, shares, seed),
+        _deal(np.lexsort((names, size, ~alive)), classes, shares, PAIRED_SEED),
+        shares,
+        classes,
+        codes,
+        task.gallery_codes,
+        mix(mix(rows + prints[-1][codes]) + key),
+    )
+
+
+def _deal(order: Integers, alive: int, shares: int, seed: int) -> Integers:
+    """Consecutive classes go to different shares; those that count are dealt by themselves."""
+    share = np.empty(len(order), np.int64)
+    numbers = random_numbers(seed, len(order) + 2 * shares)
+    taken = 0
+    for part in (order[:alive], order[alive:]):
+        for start in range(0, len(part), shares):
+            places = np.argsort(numbers[taken : taken + shares], kind="stable")
+            some = part[start : start + shares]
+            share[some] = places[: len(some)]
+            taken += len(some)
+    return share
