@@ -295,6 +295,7 @@ def test_kernels(
 ) -> None:
     """With few and with many thresholds a query, and items beyond one tile."""
     monkeypatch.setattr(triton_kernels, "LINEAR", linear)
+    monkeypatch.setattr(triton_kernels, "LINEAR_EXACT", linear)
     view, space = views(700)["cameras and crops"], space_of("cosine", 700, kind, 70)
     found = on_devices(view, space, "cuda:0", kernels=triton_kernels, method=method)
     assert found == on_the_cpu(view, space)

@@ -204,6 +204,8 @@ def tie_groups(
             yield from gpus.rankings(_blocks(view.mates, rows, height, cuda.TALLER**3), tied)
             rows = np.concatenate(tied)
         few = np.zeros(len(rows), bool)
+        if not len(rows):
+            return
     if device == "cuda":  # whole rows, for watchers and for sorting: the GPU makes the distances
         space = cuda.Lent(space)
     method = _method(space, view.mates[rows[few]], shares is not None)

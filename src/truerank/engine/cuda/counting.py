@@ -104,9 +104,8 @@ class Tally:
                 "a relevant item was not met at its own exact distance: the matrix product of this "
                 "GPU is not exact in float64; use device='cpu'."
             )
-        # One transfer, of int32: main memory that is not pinned takes its time.
         columns = [before[:, None], size[:, None], graded.to(torch.int32)]
-        groups = torch.cat(columns, 1).cpu().numpy()
+        groups = _fetched(torch.cat(columns, 1))
         offsets = np.zeros(len(held) + 1, np.int64)
         np.cumsum(held.sum(1).cpu().numpy(), out=offsets[1:])
         return TieGroups(
@@ -116,3 +115,11 @@ class Tally:
             np.ascontiguousarray(groups[:, 2:]),
             candidates.cpu().numpy(),
         )
+
+
+def _fetched(tensor: Any) -> Any:
+    """In main memory, through pinned pages: others are ten times slower to fill."""
+    if tensor.device.type != "cuda":
+        return tensor.numpy()
+    pinned = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+    return pinned.copy_(tensor).numpy()

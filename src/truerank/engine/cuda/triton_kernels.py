@@ -31,8 +31,10 @@ FUSED = True
 """Whether the low-precision filter exists here."""
 
 LINEAR = 64
-"""Up to this many thresholds a query, each is compared with every item; beyond, items are looked up
-by bisection."""
+"""Up to this many thresholds a query, the filter compares each with every item; beyond, items are
+looked up by bisection."""
+LINEAR_EXACT = 16
+"""The same for exact tiles."""
 
 _AS_IS = tl.constexpr(0)
 _SQUARED = tl.constexpr(1)
@@ -55,7 +57,7 @@ _LOOKED_UP_SHAPE = (64, 64, 4, 3)
 _EXACT = {"enable_fp_fusion": True}
 """Where sums are exact, fusing a product into them changes nothing."""
 _ROUNDED = {"enable_fp_fusion": False}
-_COLUMNS = 2048
+_COLUMNS, _WARPS = 2048, 4
 _LOOKED_UP = 2048
 
 
@@ -189,7 +191,7 @@ def count_tile(
     """Add a (queries, items) tile of exact products; a and b are the norms of rows and items."""
     rows, width = tile.shape
     m = edges.shape[1]
-    if m <= LINEAR:
+    if m <= LINEAR_EXACT:
         _count_linear[(rows, triton.cdiv(width, _COLUMNS))](
             tile,
             a,
@@ -202,7 +204,7 @@ def count_tile(
             m,
             MODE=MODES[mode],
             COLUMNS=_COLUMNS,
-            num_warps=8,
+            num_warps=_WARPS,
             **_ROUNDED,
         )
     else:
