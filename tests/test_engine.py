@@ -236,7 +236,10 @@ def test_settings_end_with_their_block() -> None:
         assert after == default
 
 
-@pytest.mark.parametrize("name", ["query_rows", "gallery_rows", "mates", "row_numbers"])
+@pytest.mark.parametrize(
+    "name",
+    ["query_rows", "gallery_rows", "mates", "row_numbers", "side", "symmetric_mates"],
+)
 @pytest.mark.parametrize("value", [0, -1, 1.5])
 def test_settings_that_cannot_be(name: str, value: Any) -> None:
     """Blocks of no rows would never come to an end."""
@@ -277,14 +280,16 @@ def test_progress_is_told_in_the_calling_thread_up_to_the_end(
 
 
 def test_progress_counts_queries_that_have_a_mate() -> None:
+    """All queries where the open set is looked at."""
     calls: list[tuple[int, int]] = []
-    truerank.evaluate(
-        ROWS[:5],
-        [0, 0, 1, 2, 3],
-        metrics=["map"],
-        progress=lambda done, total: calls.append((done, total)),
-    )
+
+    def progress(done: int, total: int) -> None:
+        calls.append((done, total))
+
+    truerank.evaluate(ROWS[:5], [0, 0, 1, 2, 3], metrics="map", progress=progress)
     assert calls[-1] == (2 * 5, 2 * 5)
+    truerank.evaluate(ROWS[:5], [0, 0, 1, 2, 3], metrics="far@tau=1", progress=progress)
+    assert calls[-1] == (5 * 5, 5 * 5)
 
 
 @pytest.mark.parametrize("sort_share", [0.0, 1.0])

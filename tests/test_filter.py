@@ -6,6 +6,7 @@ and whole evaluations against the reference engine, on data built to be ambiguou
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import json
 from typing import Any
@@ -425,6 +426,28 @@ def test_a_broken_product_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
             pytest.raises(truerank.errors.ExactnessError),
         ):
             truerank.evaluate(data, labels)
+
+
+def in_sixteen_bits(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """What a BLAS does that rounds float32 operands to bfloat16: fast, and out of bounds."""
+    short = [
+        (side.view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32) for side in (left, right)
+    ]
+    return short[0] @ short[1].T
+
+
+def test_a_product_of_lower_precision_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    data, labels = random_rows(np.random.default_rng(2), 100, 16), np.arange(100) % 30
+    expected = fingerprint(data, labels, device="reference")
+    seen = count_tiles(monkeypatch)
+    monkeypatch.setattr(importlib.import_module("truerank.space.probe"), "product", in_sixteen_bits)
+    with engine.settings(method="filter", sort_share=1.0):
+        assert fingerprint(data, labels) == expected
+        result = truerank.evaluate(data, labels)
+    assert seen == {"scores": 0, "exact": 0}
+    assert result.provenance["distance"]["notes"] == [
+        "the float32 product of this machine breaks its error bound"
+    ]
 
 
 def test_blocks_of_a_symmetric_pass_are_bounded() -> None:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from truerank.result import Result, Score
     from truerank.task import Task
     from truerank.taxonomy import Taxonomy
+    from truerank.threshold import choose_threshold
+    from truerank.verification import verify
     from truerank.version import __version__
 
 __all__ = [
@@ -28,6 +30,7 @@ __all__ = [
     "TruerankWarning",
     "__version__",
     "audit",
+    "choose_threshold",
     "compare",
     "compat",
     "datasets",
@@ -37,6 +40,7 @@ __all__ = [
     "losses",
     "metrics",
     "training",
+    "verify",
 ]
 
 _HOME = {
@@ -52,7 +56,9 @@ _HOME = {
     "Task": "truerank.task",
     "Taxonomy": "truerank.taxonomy",
     "__version__": "truerank.version",
+    "choose_threshold": "truerank.threshold",
     "evaluate": "truerank.evaluation",
+    "verify": "truerank.verification",
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import sys
@@ -250,6 +251,58 @@ def audit(form: str, output: Path | None, **options: Any) -> None:
     if output is not None:
         found.to_json(output)
     click.echo(found.to_json() if form == "json" else f"{found}\n", nl=False)
+
+
+@commands.command()
+@click.argument("scores_or_embeddings", required=False, type=click.Path(path_type=Path))
+@click.option("--pairs", required=True, type=click.Path(path_type=Path), help="The trials.")
+@click.option(
+    "--layout",
+    default="auto",
+    show_default=True,
+    help="Of the trials: auto, lfw, voxceleb, ijb or csv (columns left, right, same, score).",
+)
+@click.option("--ids", type=click.Path(path_type=Path), help="File with a column id.")
+@click.option("--distance", help="cosine, ...; for scores similarity (default) or precomputed.")
+@click.option("-m", "--metrics", help="Such as eer,tar@far=0.001, or all.")
+@click.option("--format", "form", default="table", type=click.Choice(FORMATS), show_default=True)
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the result as JSON.")
+def verify(form: str, output: Path | None, **options: Any) -> None:
+    """Score a list of trials by SCORES_OR_EMBEDDINGS (nothing if the list has scores).
+
+    A one-dimensional array or a text file with a number a line holds scores, one for each trial; a
+    matrix holds embeddings, whose ids are in the same file or in --ids.
+    """
+    from truerank import commandline
+
+    inputs = tuple(options[name] for name in ("scores_or_embeddings", "pairs", "ids"))
+    commandline.check_targets(output, None, inputs)
+    result = commandline.verify_files(**options)
+    if output is not None:
+        result.to_json(output)
+    _print_result(result, form)
+
+
+@commands.command()
+@click.argument("calibration", type=click.Path(path_type=Path))
+@click.option("--labels", type=click.Path(path_type=Path), help="Labels of the calibration set.")
+@click.option("--far", required=True, help="Share of pairs of two classes that may be accepted.")
+@click.option("--apply", "apply_to", type=click.Path(path_type=Path), help="Judge it on this set.")
+@click.option("--apply-labels", type=click.Path(path_type=Path), help="Labels of that set.")
+@click.option("--by-class", is_flag=True, help="Show what one threshold costs class by class.")
+@click.option("--distance", default="cosine", show_default=True, help="As in evaluate.")
+@click.option("--format", "form", default="table", type=click.Choice(("table", "json")))
+def threshold(form: str, by_class: bool, **options: Any) -> None:
+    """Choose one threshold on CALIBRATION for a FAR target, and say what it leads to."""
+    from truerank import commandline
+
+    point = commandline.choose_from_files(**options)
+    if form == "json":
+        click.echo(json.dumps(point.to_dict(), indent=1))
+        return
+    click.echo(str(point))
+    if by_class:
+        click.echo(commandline.class_table(point))
 
 
 @commands.command()

@@ -7,23 +7,32 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from truerank.auditing import Audit, audit
 from truerank.comparison import Comparison, compare
 from truerank.errors import InputError
 from truerank.evaluation import evaluate
-from truerank.files import Bundle, atomic_path, check_writable, read
+from truerank.files import Bundle, atomic_path, check_readable, check_writable, read
 from truerank.result import Result
 from truerank.task import Task
 from truerank.taxonomy import Taxonomy
+
+if TYPE_CHECKING:
+    from truerank.threshold import OperatingPoint
 
 __all__ = [
     "audit_files",
     "check_targets",
     "checkpointed",
+    "choose_from_files",
+    "class_table",
     "compare_files",
     "evaluate_files",
+    "read_scores",
+    "verify_files",
     "write_per_query",
 ]
 
@@ -138,6 +147,101 @@ def evaluate_files(
         **options,
     )
     return result, None if queries.ids is None else list(queries.ids)
+
+
+def verify_files(
+    *,
+    scores_or_embeddings: Path | None,
+    pairs: Path,
+    layout: str,
+    ids: Path | None,
+    distance: str | None,
+    metrics: str | None,
+) -> Result:
+    """The result of a list of trials."""
+    from truerank.files.trials import read_trials
+    from truerank.verification import verify
+
+    trials = read_trials(pairs, layout)
+    chosen: Any = metrics
+    if metrics is not None and metrics != "all":
+        chosen = _split_metrics(metrics)
+    values, names = None, None
+    if scores_or_embeddings is not None:
+        values = read_scores(scores_or_embeddings)
+        if values is None:
+            bundle = read(scores_or_embeddings)
+            values, names = _require_embeddings(bundle, scores_or_embeddings), bundle.ids
+    if ids is not None:
+        names = read(ids, lone="labels").ids
+        if names is None:
+            raise InputError(f"{ids} holds no ids: expected a column or array called id.")
+    return verify(values, trials, chosen, ids=names, distance=distance)
+
+
+def choose_from_files(
+    *,
+    calibration: Path,
+    labels: Path | None,
+    far: str,
+    apply_to: Path | None,
+    apply_labels: Path | None,
+    distance: str,
+) -> OperatingPoint:
+    """The operating point of files."""
+    from truerank.threshold import choose_threshold
+
+    first = _side(calibration, labels, None, "--labels")
+    second = Bundle()
+    if apply_to is not None:
+        second = _side(apply_to, apply_labels, None, "--apply-labels")
+    elif apply_labels is not None:
+        raise InputError("--apply-labels came without --apply.")
+    return choose_threshold(
+        first.embeddings,
+        first.labels,
+        far=far,
+        apply=second.embeddings,
+        apply_labels=second.labels,
+        distance=distance,
+    )
+
+
+def class_table(point: OperatingPoint) -> str:
+    """The spread over classes, and every class, worst first."""
+    lines = ["", "One threshold for all classes:"]
+    for name, levels in point.spread().items():
+        text = ", ".join(f"{level} {100 * rate:.4g} %" for level, rate in levels.items())
+        lines.append(f"  {name.upper()}: {text}")
+    width = max(len("class"), *(len(str(one.label)) for one in point.classes))
+    lines += ["", f"{'class':<{width}}  {'FRR %':>9}  {'FAR %':>9}"]
+    lines += [
+        f"{one.label!s:<{width}}  {100 * one.frr:9.4f}  {100 * one.far:9.4f}"
+        for one in point.classes
+    ]
+    return "\n".join(lines)
+
+
+def read_scores(path: Path) -> Any:
+    """One number for each trial, from a 1-D .npy file or a text file; None if it is neither."""
+    check_readable(path)
+    if path.suffix.lower() == ".npy":
+        try:
+            array = np.load(path, mmap_mode="r", allow_pickle=False)
+        except (OSError, ValueError) as error:
+            raise InputError(f"{path} cannot be read as .npy ({error}).") from error
+        return array if array.ndim == 1 else None
+    if path.suffix.lower() not in (".txt", ".csv", ".tsv"):
+        return None
+    numbers = []
+    for line, text in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), start=1):
+        try:
+            numbers += [float(text)] if text.strip() else []
+        except ValueError:
+            if line == 1:  # a header
+                continue
+            raise InputError(f"{path}, line {line}: expected one number, a score.") from None
+    return np.array(numbers)
 
 
 def compare_files(

@@ -20,8 +20,10 @@ from truerank.metrics.registry import Metric, Scale
 
 if TYPE_CHECKING:
     from truerank.evidence import Evidence
+    from truerank.evidence.pooled import Pooled
+    from truerank.space import Space
 
-__all__ = ["Curve", "FirstMates", "from_evidence"]
+__all__ = ["Curve", "FirstMates", "from_evidence", "of_pairs"]
 
 Reals = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -36,7 +38,7 @@ class Curve(Mapping[str, npt.NDArray[Any]]):
     >>> import truerank
     >>> r = truerank.evaluate([[0., 1], [0, 2], [1, 0], [1, 1]], ["a", "a", "b", "b"])
     >>> r.curve("cmc", ranks=3)["lower"].tolist()
-    [0.75, 1.0, 1.0]
+    [0.75, 0.75, 1.0]
     """
 
     def __init__(self, name: str, columns: Mapping[str, npt.NDArray[Any]]) -> None:
@@ -106,14 +108,19 @@ def from_evidence(evidence: Evidence) -> dict[str, Curve]:
         for rank in evidence.hits:
             name = "dir" if rank == 1 else f"dir@rank={rank}"
             found[name] = Curve(name, _dir_over_far(evidence, rank))
-    if evidence.pooled is not None and evidence.pooled.genuine and evidence.pooled.impostors:
-        columns = _operating_points(evidence)
-        found["roc"] = Curve("roc", {key: columns[key] for key in ("far", "tar", "threshold")})
-        found["det"] = Curve(
-            "det",
-            {"far": columns["far"], "frr": 1 - columns["tar"], "threshold": columns["threshold"]},
-        )
+    pool = evidence.pooled
+    if pool is not None and pool.whole_curve and pool.genuine and pool.impostors:
+        found |= of_pairs(pool, evidence.space)
     return found
+
+
+def of_pairs(pool: Pooled, space: Space) -> dict[str, Curve]:
+    """ROC and DET."""
+    far, tar, threshold = _operating_points(pool, space)
+    return {
+        "roc": Curve("roc", {"far": far, "tar": tar, "threshold": threshold}),
+        "det": Curve("det", {"far": far, "frr": 1 - tar, "threshold": threshold}),
+    }
 
 
 def _dir_over_far(evidence: Evidence, rank: int) -> dict[str, npt.NDArray[Any]]:
@@ -141,23 +148,18 @@ def _running_means(hits: Reals) -> Reals:
     return np.asarray(sums / (one * count), np.float64)
 
 
-def _operating_points(evidence: Evidence) -> dict[str, Reals]:
+def _operating_points(pool: Pooled, space: Space) -> tuple[Reals, Reals, Reals]:
     """FAR, TAR and threshold: every corner of the curve, or some where there are very many."""
-    pool = evidence.pooled
-    assert pool is not None
     keep = np.arange(len(pool.cuts))
     if len(keep) > 2 * POINTS:
         tar = np.searchsorted(pool.true_accepts, np.linspace(0, pool.genuine, POINTS + 1))
-        low = -np.log10(pool.impostors)
-        rates = np.logspace(low, 0, POINTS + 1) * pool.impostors
+        rates = np.logspace(-np.log10(pool.impostors), 0, POINTS + 1) * pool.impostors
         far = np.searchsorted(pool.false_accepts, rates, side="right") - 1
         keep = np.unique(np.clip(np.concatenate([tar, far]), 0, len(keep) - 1))
-    far, tar = pool.false_accepts[keep], pool.true_accepts[keep]
-    at = pool.cuts.at[keep]
     with np.errstate(invalid="ignore"):  # just below the distance 0 lies nothing: NaN
-        threshold = evidence.space.in_unit(at)
-    return {
-        "far": np.concatenate([[0.0], far / pool.impostors, [1.0]]),
-        "tar": np.concatenate([[0.0], tar / pool.genuine, [1.0]]),
-        "threshold": np.concatenate([[np.nan], threshold, [np.nan]]),
-    }
+        threshold = space.in_unit(pool.cuts.at[keep])
+    return (
+        np.concatenate([[0.0], pool.false_accepts[keep] / pool.impostors, [1.0]]),
+        np.concatenate([[0.0], pool.true_accepts[keep] / pool.genuine, [1.0]]),
+        np.concatenate([[np.nan], threshold, [np.nan]]),
+    )

@@ -198,7 +198,7 @@ def evaluate_task(
     chosen = _choose(task, metrics)
     device = engine.resolve_device(device, task.queries * task.items)
     _check_task(task, rows, items, given=distance in GIVEN)
-    space = build(distance, rows, items, task.columns)
+    space = build(distance, rows, items, task.columns, threads=threads)
     if not task.leave_one_out and items is not None and not task.excludes_pairs:
         _refuse_queries_in_gallery(task, space)
     probe(space)

@@ -278,7 +278,7 @@ class Result(Mapping[str, Score]):
         >>> import truerank
         >>> r = truerank.evaluate([[0., 1], [0, 2], [1, 0], [1, 1]], ["a", "a", "b", "b"])
         >>> r.curve("cmc", ranks=2)["lower"].tolist()
-        [0.75, 1.0]
+        [0.75, 0.75]
         """
         if name == "cmc" and self._first_mates is not None:
             if isinstance(ranks, bool) or not isinstance(ranks, int) or ranks < 1:

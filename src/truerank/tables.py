@@ -82,6 +82,8 @@ def summary(result: Result) -> list[str]:
     lines = []
     if facts.get("part"):
         lines.append(f"Part of a result: {count(facts['queries'], 'query')}.")
+    elif "trials" in facts:
+        lines += _trials(facts)
     elif "queries" in facts:
         gallery = (
             "leave-one-out"
@@ -131,6 +133,24 @@ def summary(result: Result) -> list[str]:
     lines += _about_intervals(result)
     lines += [f"{score.metric}: {score.reason}." for score in result.values() if score.reason]
     lines += [f"Skipped {name}: {reason}." for name, reason in result.skipped.items()]
+    return lines
+
+
+def _trials(facts: dict[str, Any]) -> list[str]:
+    lines = [
+        f"{count(facts['trials']['positive'], 'positive trial')} and "
+        f"{facts['trials']['negative']:,} negative, {facts['distance']['distance']}."
+    ]
+    if facts["folds"] is not None:
+        folds = facts["folds"]["per_fold"]
+        spread = (
+            sum((x - facts["folds"]["accuracy"]) ** 2 for x in folds) / (len(folds) - 1)
+        ) ** 0.5
+        lines.append(
+            f"Accuracy over {len(folds)} folds, each at the threshold best on the others: "
+            f"{percent(facts['folds']['accuracy'])} (standard error "
+            f"{percent(spread / len(folds) ** 0.5)})."
+        )
     return lines
 
 

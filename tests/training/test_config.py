@@ -60,6 +60,10 @@ def test_the_defaults_are_the_papers() -> None:
         ("augmentation.scale=[0, 1]", "the section augmentation: scale must be two shares of the"),
         ("augmentation.ratio=[2, 1]", "the section augmentation: ratio must be two positive num"),
         ("augmentation.crop=300", "the section augmentation: crop must be at most resize = 256."),
+        (
+            "loss={name: triplet, every_level: true, miner: semihard}",
+            "the section loss: every_level",
+        ),
         ("data.fold=4", "the section data: fold must be less than folds = 4."),
         ("schedule.warmup=10000", "schedule.warmup must be less than the 10000 iterations"),
         ("training.metric=mapp", "the section training: "),

@@ -24,7 +24,7 @@ from truerank.engine import cpu, cuda, reference, symmetric
 from truerank.engine.counts import Counts, Shares, Split, TieGroups
 from truerank.engine.crew import Crew
 from truerank.engine.filter import Filter
-from truerank.engine.watch import Audience, Watcher
+from truerank.engine.watch import Apart, Audience, Watcher
 from truerank.errors import InputError
 from truerank.jit import compiled
 from truerank.relevance import View
@@ -213,19 +213,25 @@ def tie_groups(
         blocks: Iterator[tuple[Rows, Callable[..., TieGroups]]] = (
             (block, cpu.sort_rows) for block in _blocks(view.mates, rows[~few], height)
         )
-        crew = Crew(pool, threads, tick, checkpoint)
+        # What watchers have seen is not kept, so that they must see every tile; and in float64.
+        crew = Crew(pool, threads, tick, checkpoint if audience is None else Checkpoint())
         way = None
-        if method != "float64" and space.single is not None:
+        if method != "float64" and space.single is not None and audience is None:
             way = Filter(space, space.single, shares)
-        if watchers:  # they look at whole rows of exact distances
+        if audience is not None and audience.whole_rows:
             first = chain(*(_blocks(view.mates, r, height) for r in (alone, rows[few])))
             blocks = chain(((block, cpu.count_rows) for block in first), blocks)
         elif method == "symmetric" and way is not None:
             ascending = _blocks(view.mates, np.sort(rows[few]), limits.query_rows)
             yield from symmetric.count_all(space, ascending, view, limits.side, crew, way)
         else:
-            for block in _blocks(view.mates, rows[few], limits.query_rows, most=most):
-                yield block, cpu.count_block(space, block, view, tiles, crew, way, shares)
+            height = limits.query_rows
+            for block in chain(
+                *(_blocks(view.mates, some, height, most=most) for some in (alone, rows[few]))
+            ):
+                groups = cpu.count_block(space, block, view, tiles, crew, way, audience, shares)
+                if view.mates[block[0]]:
+                    yield block, groups
         ahead: deque[tuple[Rows, cpu.Workspace, Future[TieGroups]]] = deque()
         free: list[cpu.Workspace] = []
 
@@ -261,14 +267,17 @@ def sweep(
     device: str = "auto",
     threads: int | None = None,
 ) -> None:
-    """Show every query's row to the watchers, without tie groups."""
+    """Show all pairs to the watchers, without tie groups."""
     threads = threads or available_cores()
     device = resolve_device(device)
     audience = Audience(watchers, compiled=device != "reference")
     if device == "cuda":
         space = cuda.Lent(space)
     tiles = _tiles(space.gallery)
-    height = _height(space.gallery)
+    height = _settings.get().query_rows // 4
+    if audience.whole_rows:
+        height = _height(space.gallery)
+    height = max(1, min(height, -(-view.queries // threads)))
     remaining = deque(
         np.arange(start, min(start + height, view.queries))
         for start in range(0, view.queries, height)
@@ -281,11 +290,13 @@ def sweep(
                 rows = remaining.popleft()
             except IndexError:
                 return
-            distances = cpu.whole_rows(space, rows, tiles, workspace)
-            audience.matrix(rows, distances)
-            excluded = view.exclusions.pairs(rows, view.items)
-            distances[excluded.query, excluded.item] = np.inf
-            audience.ranked(rows, distances, None)
+            apart = Apart(view.exclusions.pairs(rows, view.items))
+            if audience.whole_rows:
+                audience.see(rows, cpu.whole_rows(space, rows, tiles, workspace), apart)
+                continue
+            tile = space.block(rows)
+            for start, stop in tiles:
+                audience.see(rows, tile(start, stop), apart, first=start)
 
     with _single_threaded_blas(), ThreadPoolExecutor(threads) as pool:
         try:

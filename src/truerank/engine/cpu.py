@@ -8,10 +8,10 @@ more than sorting the row. The counts are the same integers.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,8 @@ from truerank.engine import kernels
 from truerank.engine.counts import Counts, Shares, TieGroups
 from truerank.engine.crew import Crew, Take, Tile
 from truerank.engine.filter import Buffers, Filter, Thresholds
-from truerank.engine.watch import Audience
+from truerank.engine.watch import Apart, Audience
+from truerank.engine.workspace import Workspace
 from truerank.errors import ExactnessError
 from truerank.relevance import View
 from truerank.space import Distances, Rows, Space
@@ -65,11 +66,16 @@ def count_block(
     tiles: list[Tile],
     crew: Crew,
     way: Filter | None = None,
+    audience: Audience | None = None,
     shares: Shares | None = None,
 ) -> TieGroups:
-    """Few relevant items: their distances first, then every tile counted against them."""
+    """Few relevant items, or none: their distances first, then every tile counted against them."""
     total, candidates = begin_counts(space, rows, view, shares)
-    add = _exactly(space, rows, shares) if way is None else _filtered(way, rows, total)
+    if audience is not None:
+        apart = Apart(view.exclusions.pairs(rows, view.items))
+        add = _watched(space, rows, shares, audience, apart)
+    else:
+        add = _exactly(space, rows, shares) if way is None else _filtered(way, rows, total)
 
     def work(take: Take, finished: Callable[[Tile], None]) -> Counts:
         counts = total.empty_copy()
@@ -102,6 +108,19 @@ def _exactly(space: Space, rows: Rows, shares: Shares | None) -> Add:
     return add
 
 
+def _watched(
+    space: Space, rows: Rows, shares: Shares | None, audience: Audience, apart: Apart
+) -> Add:
+    distances = space.block(rows)
+
+    def add(counts: Counts, tile: Tile, buffers: Buffers | None) -> None:
+        near = distances(*tile)
+        counts.add_tile(near, rows, tile, shares)
+        audience.see(rows, near, apart, first=tile[0])
+
+    return add
+
+
 def _filtered(way: Filter, rows: Rows, frame: Counts) -> Add:
     thresholds = Thresholds(frame, rows, way.single)
     left = way.single.queries(rows)
@@ -119,20 +138,6 @@ def _filtered(way: Filter, rows: Rows, frame: Counts) -> Add:
                 way.add_exact(rows, counts, first, last, *tile, guard)
 
     return add
-
-
-class Workspace:
-    """Large arrays by name, used again for block after block: fresh memory is slow to touch."""
-
-    def __init__(self) -> None:
-        self._held: dict[str, npt.NDArray[Any]] = {}
-
-    def take(self, name: str, shape: tuple[int, ...], dtype: type) -> npt.NDArray[Any]:
-        """An array of this shape with anything in it."""
-        size = math.prod(shape)
-        if name not in self._held or len(self._held[name]) < size:
-            self._held[name] = np.empty(size, dtype)
-        return self._held[name][:size].reshape(shape)
 
 
 def whole_rows(space: Space, rows: Rows, tiles: list[Tile], workspace: Workspace) -> Distances:
@@ -159,22 +164,24 @@ def count_rows(
     With `shares` the groups are split; `apart` is for rows that are sorted.
     """
     distances = whole_rows(space, rows, tiles, workspace)
-    audience.matrix(rows, distances)
     pairs = view.block(rows)
     relevant, excluded = pairs.relevant, pairs.excluded
     mates = distances[relevant.query, relevant.item]
     held, one = np.unique(relevant.query, return_index=True)
     _check_pairs(space, rows[held], relevant.item[one], mates[one])
     counts = Counts.frame(relevant.query, mates, pairs.grade, len(rows), view.grades)
-    distances[excluded.query, excluded.item] = np.inf
-    if shares is not None:
-        counts.split_by(shares, rows, pairs, mates)
-    counts.add_tile(distances, rows, (0, space.gallery), shares)
     gone = np.bincount(excluded.query, minlength=len(rows))
     wanted = None if shares is None else shares.queries[rows]
-    groups = counts.tie_groups(space.gallery - gone, wanted)
-    audience.ranked(rows, distances, groups)
-    return groups
+
+    @cache
+    def groups() -> TieGroups:
+        if shares is not None:
+            counts.split_by(shares, rows, pairs, mates)
+        counts.add_tile(distances, rows, (0, space.gallery), shares)
+        return counts.tie_groups(space.gallery - gone, wanted)
+
+    audience.see(rows, distances, Apart(excluded), groups=groups)
+    return groups()
 
 
 def sort_rows(
@@ -193,8 +200,6 @@ def sort_rows(
     split from the same distances, for the queries that go with it and have few mates there.
     """
     distances = whole_rows(space, rows, tiles, workspace)
-    if audience is not None:
-        audience.matrix(rows, distances)
     grade = view.grade_rows(rows)
     excluded = view.exclusions.pairs(rows, view.items)
     grade[excluded.query, excluded.item] = 0
@@ -238,7 +243,7 @@ def sort_rows(
     else:
         distance = np.sort(distances, axis=1)[owner, before]
     ranked = replace(ranked, distance=distance)
-    audience.ranked(rows, distances, ranked)
+    audience.see(rows, distances, Apart(excluded), groups=lambda: ranked)
     return ranked
 
 

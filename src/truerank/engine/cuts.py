@@ -23,7 +23,7 @@ __all__ = ["Cuts", "largest_float", "tally"]
 Integers = npt.NDArray[np.int64]
 CELLS = 4
 """Cells of the table for each cut: most cells hold none or one."""
-MOST_CELLS = 1 << 22
+LEAST_CELLS, MOST_CELLS = 1 << 15, 1 << 22
 SHORT = 4
 """Up to this many cuts in a cell are looked at one by one."""
 
@@ -41,7 +41,7 @@ class Cuts:
     def of(thresholds: Distances) -> Cuts:
         """Sorted and made distinct; at least one is needed."""
         at = np.unique(thresholds)
-        cells = min(MOST_CELLS, max(1024, CELLS * len(at)))
+        cells = min(MOST_CELLS, max(LEAST_CELLS, CELLS * len(at)))
         low = float(at[0])
         with np.errstate(over="ignore"):
             width = float(at[-1]) - low
@@ -70,7 +70,12 @@ def largest_float(threshold: Fraction) -> float:
 
 
 def tally(
-    distances: Distances, cuts: Cuts, owner: Integers, counts: Integers, *, compiled: bool
+    distances: Distances,
+    cuts: Cuts,
+    owner: Integers,
+    counts: npt.NDArray[np.integer],
+    *,
+    compiled: bool,
 ) -> None:
     """counts[owner of the row, k] += finite distances in (cut k-1, cut k], the last k above all."""
     if compiled:
@@ -87,12 +92,15 @@ def _tally(
 ) -> None:
     cells = start.size - 2
     limit = float(cells)
+    highest = at[at.size - 1]
     for q in range(distances.shape[0]):
         row = distances[q]
         mine = counts[owner[q]]
+        beyond = 0
         for item in range(row.size):
             d = row[item]
-            if d == np.inf:
+            if d > highest:  # counted in a register: one counter in memory would be waited for
+                beyond += d < np.inf
                 continue
             cell = int(min(max((d - low) * scale, 0.0), limit))
             first = start[cell]
@@ -107,3 +115,4 @@ def _tally(
                 while first < last and at[first] < d:
                     first += 1
             mine[first] += 1
+        mine[at.size] += beyond

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from truerank.engine.counts import Shares, Split, TieGroups
-from truerank.engine.watch import Audience
+from truerank.engine.watch import Apart, Audience
 from truerank.relevance import BlockPairs
 from truerank.space import Rows, Space
 
@@ -25,8 +25,6 @@ def count_block(
 ) -> TieGroups:
     """Tie groups of these queries from fully sorted rows of distances."""
     distances = space.block(rows)(0, space.gallery)
-    if audience is not None:
-        audience.matrix(rows, distances)
     excluded = np.zeros(distances.shape, bool)
     excluded[pairs.excluded.query, pairs.excluded.item] = True
     grade = np.zeros(distances.shape, np.int64)
@@ -65,8 +63,7 @@ def count_block(
         None if shares is None else Split(np.concatenate(split, axis=1), shares.queries[rows]),
     )
     if audience is not None:
-        distances[excluded] = np.inf
-        audience.ranked(rows, distances, groups)
+        audience.see(rows, distances, Apart(pairs.excluded), groups=lambda: groups)
     return groups
 
 

@@ -1,7 +1,7 @@
 """Watchers: what else is counted while the ranking pass has the exact distances in its hands.
 
-A watcher sees every query's whole row once, in any order and from several threads. What it adds up
-are integers, so neither blocks nor threads can be seen in it.
+A watcher sees every pair once, tile by tile or row by row, in any order and from several threads.
+What it adds up are integers, so neither tiles nor threads can be seen in it.
 """
 
 from __future__ import annotations
@@ -10,17 +10,21 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from threading import Lock, get_ident
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from truerank.engine.counts import TieGroups
 from truerank.engine.cuts import Cuts, tally
+from truerank.engine.workspace import Workspace
+from truerank.jit import kernel
+from truerank.pairs import PairList
 from truerank.space import Distances, Rows
 
 __all__ = [
     "LARGEST",
+    "Apart",
     "Audience",
     "Collector",
     "Extent",
@@ -38,20 +42,25 @@ LARGEST = np.finfo(np.float64).max
 
 @dataclass(frozen=True)
 class Sight:
-    """A block of queries against the whole gallery; valid only while it is looked at."""
+    """A block of queries against part of the gallery; valid only while it is looked at."""
 
     rows: Rows
     distances: Distances
-    """(rows, gallery), infinite where a pair never meets."""
-    groups: TieGroups | None
-    """Tie groups by the finest label, no groups for queries without a mate; None in a sweep."""
+    """(rows, items), infinite where a pair never meets."""
     compiled: bool
     """Whether compiled kernels may be used; the reference engine has numpy alone."""
+    first: int = 0
+    """Number of the first gallery item."""
+    groups: TieGroups | None = None
+    """For watchers of whole rows: tie groups by the finest label, none for queries without a mate.
+    None in a sweep."""
 
 
 class Watcher(ABC):
-    """Sees blocks of whole rows."""
+    """Sees tiles of distances."""
 
+    whole_rows = False
+    """Whether it must see the whole gallery at once."""
     whole_matrix = False
     """Whether it must see pairs that never meet as well."""
 
@@ -68,16 +77,43 @@ class Audience:
         self._ranked = [watcher for watcher in watchers if not watcher.whole_matrix]
         self._grade, self._compiled = grade, compiled
 
-    def matrix(self, rows: Rows, distances: Distances) -> None:
-        """Show rows as they are."""
-        for watcher in self._matrix:
-            watcher.see(Sight(rows, distances, None, self._compiled))
+    @property
+    def whole_rows(self) -> bool:
+        """Whether anyone must see the whole gallery at once."""
+        return any(watcher.whole_rows for watcher in (*self._matrix, *self._ranked))
 
-    def ranked(self, rows: Rows, distances: Distances, groups: TieGroups | None) -> None:
-        """Show rows in which pairs that never meet are infinitely far apart."""
-        groups = None if groups is None else groups.binary(self._grade)
+    def see(
+        self,
+        rows: Rows,
+        distances: Distances,
+        excluded: Apart,
+        *,
+        first: int = 0,
+        groups: Callable[[], TieGroups] | None = None,
+    ) -> None:
+        """Show a tile, in which pairs that never meet become infinitely far apart.
+
+        Tie groups are asked for once they have; they stay apart in the tile.
+        """
+        for watcher in self._matrix:
+            watcher.see(Sight(rows, distances, self._compiled, first))
+        excluded.separate(distances, first)
+        found = None if groups is None else groups().binary(self._grade)
         for watcher in self._ranked:
-            watcher.see(Sight(rows, distances, groups, self._compiled))
+            watcher.see(Sight(rows, distances, self._compiled, first, found))
+
+
+class Apart:
+    """The pairs of a block that never meet, found by tile."""
+
+    def __init__(self, excluded: PairList) -> None:
+        order = np.argsort(excluded.item, kind="stable")
+        self._query, self._item = excluded.query[order], excluded.item[order]
+
+    def separate(self, distances: Distances, first: int) -> None:
+        """Make them infinitely far apart in a tile that begins with this item."""
+        start, stop = np.searchsorted(self._item, [first, first + distances.shape[1]])
+        distances[self._query[start:stop], self._item[start:stop] - first] = np.inf
 
 
 Kept = TypeVar("Kept")
@@ -110,11 +146,21 @@ class Tally(Watcher):
     """
 
     def __init__(
-        self, cuts: Cuts, owner: Integers, owners: int, item_owner: Integers | None = None
+        self,
+        cuts: Cuts,
+        owner: Integers,
+        owners: int,
+        item_owner: Integers | None = None,
+        *,
+        most: int = 1 << 62,
     ) -> None:
+        """`most` bounds the pairs of any one owner: counters may be small if it is."""
         self.cuts, self._owner, self._item_owner = cuts, owner, item_owner
         self._shape = (owners, len(cuts) + 1)
-        self._counts = PerThread(lambda: np.zeros(self._shape, np.int64))
+        kind = np.int32 if most < 1 << 31 else np.int64
+        self._counts: PerThread[npt.NDArray[np.integer]] = PerThread(
+            lambda: np.zeros(self._shape, kind)
+        )
 
     def see(self, sight: Sight) -> None:
         """See Watcher."""
@@ -123,7 +169,8 @@ class Tally(Watcher):
         tally(sight.distances, self.cuts, owner, mine, compiled=sight.compiled)
         if self._item_owner is not None:
             columns = np.ascontiguousarray(sight.distances.T)
-            tally(columns, self.cuts, self._item_owner, mine, compiled=sight.compiled)
+            owner = self._item_owner[sight.first : sight.first + len(columns)]
+            tally(columns, self.cuts, owner, mine, compiled=sight.compiled)
 
     @property
     def counts(self) -> Integers:
@@ -143,11 +190,17 @@ class Nearest(Watcher):
     """The distance of every query's nearest candidate, relevant or not; infinite if it has none."""
 
     def __init__(self, queries: int) -> None:
-        self.distance = np.full(queries, np.inf)
+        self._least = PerThread(lambda: np.full(queries, np.inf))
 
     def see(self, sight: Sight) -> None:
         """See Watcher."""
-        self.distance[sight.rows] = sight.distances.min(axis=1)
+        mine = self._least.mine()
+        mine[sight.rows] = np.minimum(mine[sight.rows], sight.distances.min(axis=1))
+
+    @property
+    def distance(self) -> Distances:
+        """By query."""
+        return np.asarray(np.min(self._least.all(), axis=0), np.float64)
 
 
 class Extent(Watcher):
@@ -179,6 +232,7 @@ class Collector(Watcher):
         self._parts: PerThread[list[list[tuple[Integers, Distances]]]] = PerThread(
             lambda: [[] for _ in ranges]
         )
+        self._places = PerThread(Workspace)
 
     def see(self, sight: Sight) -> None:
         """See Watcher."""
@@ -186,11 +240,21 @@ class Collector(Watcher):
         flat = sight.distances.ravel()
         width = sight.distances.shape[1]
         nobody = np.empty(0, np.int64)
-        for (low, high), part in zip(self.ranges, mine, strict=True):
-            inside = flat <= min(high, LARGEST)
-            inside &= flat > low
-            found = np.flatnonzero(inside)
-            part.append((sight.rows[found // width] if self._queries else nobody, flat[found]))
+        for place, found in enumerate(self._find(flat, compiled=sight.compiled)):
+            query = sight.rows[found // width] if self._queries else nobody
+            mine[place].append((query, flat[found]))
+
+    def _find(self, flat: Distances, *, compiled: bool) -> list[Integers]:
+        """Where the numbers of each range stand."""
+        ends = [(low, min(high, LARGEST)) for low, high in self.ranges]
+        if not compiled or len(ends) > 2:
+            return [np.flatnonzero((flat > low) & (flat <= high)) for low, high in ends]
+        places = self._places.mine()
+        found = [places.take(str(i), (flat.size + 1,), np.int64) for i in range(2)]
+        nothing = (0.0, -LARGEST)
+        (low, high), (low_too, high_too) = [*ends, nothing, nothing][:2]
+        counts = _between(flat, low, high, low_too, high_too, found[0], found[1])
+        return [array[:count] for array, count in zip(found, counts, strict=True)][: len(ends)]
 
     def pairs(self, number: int) -> tuple[Integers, Distances]:
         """Queries (if asked for) and distances of one range, in no particular order."""
@@ -203,3 +267,23 @@ class Collector(Watcher):
     def distances(self, number: int) -> Distances:
         """The distances of one range, ascending."""
         return np.sort(self.pairs(number)[1])
+
+
+@kernel
+def _between(
+    flat: Any, low: float, high: float, low_too: float, high_too: float, found: Any, found_too: Any
+) -> tuple[int, int]:
+    """Where numbers in (low, high] stand, and in another range; most lie beyond both."""
+    top = max(high, high_too)
+    count = 0
+    count_too = 0
+    for place in range(flat.size):
+        d = flat[place]
+        if d <= top:
+            if low < d <= high:
+                found[count] = place
+                count += 1
+            if low_too < d <= high_too:
+                found_too[count_too] = place
+                count_too += 1
+    return count, count_too

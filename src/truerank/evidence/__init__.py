@@ -67,7 +67,9 @@ class Evidence:
         self.metrics = list(metrics)
         families = {registry.definition(metric).family for metric in self.metrics}
         self._nearest = Nearest(task.queries)
-        self.watchers: list[Watcher] = [self._nearest]
+        self.watchers: list[Watcher] = []
+        if families & {"openset", "gom"}:
+            self.watchers.append(self._nearest)
         self.first = np.full(task.queries, np.inf)
         """Distance of every query's nearest relevant item, infinite if it has none."""
         ranks = {int(m.option("rank") or 1) for m in self.metrics if m.name == "dir"}
@@ -217,6 +219,11 @@ class Evidence:
 
     # -- pairs --------------------------------------------------------------------------------
 
+    @property
+    def both_orders(self) -> bool:
+        """Whether each pair is met twice."""
+        return self.task.leave_one_out
+
     @cached_property
     def positives(self) -> Positives:
         """All relevant pairs."""
@@ -254,6 +261,9 @@ class Evidence:
                 if registry.definition(metric).family == "verification"
                 and (tau := metric.option("tau")) is not None
             ],
+            whole_curve=any(
+                registry.definition(metric).family == "verification" for metric in self.metrics
+            ),
             sweep=self.sweep,
         )
 
@@ -264,7 +274,7 @@ class Evidence:
         Empty where the task is small or rows cannot be told apart by content.
         """
         prints = self.space.contents()
-        if prints is None or self.pairs <= SMALL:
+        if prints is None or self.pairs <= SMALL or not SAMPLED_ROWS:
             return np.empty(0)
         query, item = (_choose(numbers) for numbers in prints)
         if query is None or item is None:

@@ -21,7 +21,7 @@ from truerank.task import Task
 __all__ = ["ClassEvents", "ClassTable", "ClassTally", "cells"]
 
 Integers = npt.NDArray[np.int64]
-CELLS = 1024
+CELLS = 2048
 MOST_NUMBERS = 1 << 23
 """Most counters of classes x cells."""
 
@@ -55,7 +55,12 @@ class ClassTally:
         items = None
         if not task.leave_one_out:  # who has no label belongs to a class beyond all others
             items = np.where(task.gallery_codes < 0, self._count, task.gallery_codes)
-        self._tally = Tally(Cuts.of(cuts), task.query_codes, self._count + 1, items)
+        largest = np.bincount(task.query_codes).max() * task.items
+        if items is not None:
+            largest += np.bincount(items).max() * task.queries
+        self._tally = Tally(
+            Cuts.of(cuts), task.query_codes, self._count + 1, items, most=int(largest)
+        )
         self.watchers: list[Watcher] = [self._tally]
 
     def table(self) -> ClassTable:
@@ -94,7 +99,8 @@ class ClassEvents(Watcher):
         inside = sight.distances <= self._high
         inside &= sight.distances > self._low
         row, item = np.nonzero(inside)
-        query, other = self._task.query_codes[sight.rows[row]], self._task.gallery_codes[item]
+        query = self._task.query_codes[sight.rows[row]]
+        other = self._task.gallery_codes[item + sight.first]
         differ = query != other
         distance = sight.distances[row[differ], item[differ]]
         mine = self._parts.mine()

@@ -95,6 +95,8 @@ class Profiles:
 class Gom(Watcher):
     """Everything asked of GOM on one axis."""
 
+    whole_rows = True
+
     def __init__(
         self,
         axis: Axis,

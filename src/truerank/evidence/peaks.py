@@ -70,6 +70,8 @@ def peaks(gom: Gom, sweep: Callable[[list[Watcher]], None]) -> list[Peak]:
 
 
 class _Steps(Watcher):
+    whole_rows = True
+
     def __init__(self, gom: Gom, ranges: list[tuple[float, float]]) -> None:
         self.ranges, self._one = ranges, gom.one
         self._of: dict[int, tuple[Profiles, int]] = {

@@ -1,9 +1,9 @@
 """All pairs of a task as one pool: how many positives and negatives each threshold accepts.
 
-The cuts are the distinct positive distances, and the float64 just below each: between two of them
-only negatives lie, so that the whole ROC curve is known from counts. Order statistics of the
-negatives are looked up in ranges that a sample foretold, or collected in a second pass; either way
-they are exact.
+Where the whole ROC curve is wanted, the cuts are the distinct positive distances and the float64
+just below each: between two of them only negatives lie, so that counts tell it all. Order
+statistics of the negatives are looked up in ranges that a sample foretold, or collected in a second
+pass; either way they are exact.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["Pooled", "quantile_range"]
 Integers = npt.NDArray[np.int64]
 MOST_EDGES = 1 << 20
 """Beyond this many distinct positive distances only every second, third, ... is a cut."""
-SAMPLE_CUTS = 1024
+SAMPLE_CUTS = 64
 MOST_COLLECTED = 1 << 24
 ALL_COLLECTED = 1 << 22
 """Up to this many pairs all distances are kept."""
@@ -43,13 +43,14 @@ class Pooled:
         pairs: int,
         targets: Sequence[Fraction],
         thresholds: Sequence[float],
+        whole_curve: bool,
         sweep: Callable[[list[Watcher]], None],
     ) -> None:
-        self.positives, self._sweep = positives, sweep
-        edges = np.unique(positives.ascending)
+        self.positives, self.whole_curve, self._sweep = positives, whole_curve, sweep
+        edges = np.unique(positives.ascending) if whole_curve else np.empty(0)
         if len(edges) > MOST_EDGES:
             edges = np.append(edges[:: -(-len(edges) // MOST_EDGES)], edges[-1])
-        ranges = _foretell(sample, positives, pairs, targets)
+        ranges = _foretell(sample, positives if whole_curve else None, pairs, targets)
         cuts = [edges, np.nextafter(edges, -np.inf), np.array(ranges).ravel(), np.array(thresholds)]
         if len(sample):
             cuts.append(np.quantile(sample, np.linspace(0, 1, SAMPLE_CUTS), method="lower"))
@@ -182,7 +183,7 @@ class Pooled:
 
 
 def _foretell(
-    sample: Distances, positives: Positives, pairs: int, targets: Sequence[Fraction]
+    sample: Distances, positives: Positives | None, pairs: int, targets: Sequence[Fraction]
 ) -> list[tuple[float, float]]:
     """Ranges that probably hold the negatives at these FARs, and at the one that equals FRR."""
     if pairs <= ALL_COLLECTED:
@@ -191,7 +192,7 @@ def _foretell(
     if not count:
         return []
     rates = [float(target) for target in targets]
-    if len(positives):
+    if positives is not None and len(positives):
         misses = 1 - positives.up_to(sample) / len(positives)
         meets = np.flatnonzero(np.arange(1, count + 1) / count >= misses)
         rates += [(int(meets[0]) + 1) / count] if len(meets) else []

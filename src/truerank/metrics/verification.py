@@ -37,7 +37,7 @@ def _pool(evidence: Evidence) -> tuple[Pooled, int, int] | str:
     if not pool.impostors:
         return "not defined: there are no pairs of different classes"
     # In leave-one-out both orders of a pair are met (but for lopsided masks): they are one trial.
-    times = 2 if evidence.task.leave_one_out else 1
+    times = 2 if evidence.both_orders else 1
     return pool, -(-pool.genuine // times), -(-pool.impostors // times)
 
 

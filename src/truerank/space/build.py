@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from hashlib import blake2b
 from typing import Any
 
@@ -34,8 +34,8 @@ DISTANCES = ("cosine", "euclidean", "dot", "cityblock", "hamming", "precomputed"
 Array = npt.NDArray[Any]
 Digests = list[bytes]
 _CHUNK_NUMBERS = 1 << 19
-_THREADS = min(4, os.cpu_count() or 1)
-"""Reading is one thread's work, and hardly more than a few others can keep up rounding."""
+_THREADS = min(8, os.cpu_count() or 1)
+"""That read, check and round a chunk each."""
 
 
 def build(
@@ -43,6 +43,8 @@ def build(
     queries: Array,
     gallery: Array | None = None,
     columns: Rows | None = None,
+    *,
+    threads: int | None = None,
 ) -> Space:
     """The space of this distance.
 
@@ -52,6 +54,7 @@ def build(
     queries : (Q, d) embeddings, or the (Q, G) matrix for "precomputed" and "similarity"
     gallery : (G, d) embeddings; None if the queries are their own gallery
     columns : gallery rows that take part; None for all
+    threads : most threads that round rows; a few by default
     """
     if distance in ("precomputed", "similarity"):
         return _given(distance, queries, columns)
@@ -60,6 +63,8 @@ def build(
         sides.append(_Side("gallery", gallery, columns))
     elif columns is not None:
         sides.append(_Side("embeddings", queries, columns))
+    for side in sides:
+        side.threads = min(_THREADS, threads or _THREADS)
     space = _BUILDERS[distance](sides)
     space.query_digests, space.gallery_digests = sides[0].rounded, sides[-1].rounded
     return space
@@ -75,31 +80,47 @@ class _Side:
         self.rounded: Digests = []
         self.inexact = False
         self.zero_rows = 0
+        self.threads = 1
 
     def chunks(self, limit: int | None) -> Iterator[tuple[slice, npt.NDArray[np.float64]]]:
         """Finite float64 rows; a larger magnitude than 2^limit is refused."""
         bad: list[Rows] = []
         wild: list[Rows] = []
         self.rounded, self.zero_rows = [], 0
-        step = max(1, _CHUNK_NUMBERS // self.dimension)
-        for start in range(0, self.count, step):
-            where = slice(start, min(start + step, self.count))
-            index = where if self.columns is None else self.columns[where]
-            with np.errstate(invalid="ignore"):  # a signalling NaN; it is refused below
-                rows = np.asarray(self.array[index], np.float64, order="C")
-            finite = np.isfinite(rows).all(axis=1)
-            bad.append(np.flatnonzero(~finite) + start)
-            if limit is not None:
-                largest = np.abs(rows).max(axis=1)
-                tame = (largest <= 2.0**limit) & ((largest >= 2.0**-limit) | (largest == 0))
-                wild.append(np.flatnonzero(finite & ~tame) + start)
+        for where in self.slices():
+            rows, not_finite, too_large = self.read(where, limit)
+            bad.append(not_finite)
+            wild.append(too_large)
             if not any(len(rows_) for rows_ in (*bad, *wild)):
                 self.zero_rows += int(np.count_nonzero(~rows.any(axis=1)))
                 yield where, rows
+        self.refuse(bad, wild, limit)
+
+    def slices(self) -> list[slice]:
+        """Rows that are read at a time."""
+        step = max(1, _CHUNK_NUMBERS // self.dimension)
+        starts = range(0, self.count, step)
+        return [slice(start, min(start + step, self.count)) for start in starts]
+
+    def read(self, where: slice, limit: int | None) -> tuple[npt.NDArray[np.float64], Rows, Rows]:
+        """These rows, and which of them are not finite or beyond the limit."""
+        index = where if self.columns is None else self.columns[where]
+        with np.errstate(invalid="ignore"):  # a signalling NaN; it is refused below
+            rows = np.asarray(self.array[index], np.float64, order="C")
+        finite = np.isfinite(rows).all(axis=1)
+        wild = np.empty(0, np.int64)
+        if limit is not None:
+            largest = np.abs(rows).max(axis=1)
+            tame = (largest <= 2.0**limit) & ((largest >= 2.0**-limit) | (largest == 0))
+            wild = np.flatnonzero(finite & ~tame) + where.start
+        return rows, np.flatnonzero(~finite) + where.start, wild
+
+    def refuse(self, bad: list[Rows], wild: list[Rows], limit: int | None) -> None:
+        """Name the rows that cannot be used, if there are any."""
         for rows_, problem, fix in (
             (np.concatenate(bad), "NaN or infinity", "drop those rows or compute them again"),
             (
-                np.concatenate(wild or [np.empty(0, np.int64)]),
+                np.concatenate(wild),
                 f"numbers beyond 2^{limit} or all below 2^-{limit}",
                 "rescale the embeddings",
             ),
@@ -168,7 +189,10 @@ def _round_rows(
     exponent = np.zeros(side.count, np.int32)
     zero = np.zeros(side.count, bool)
 
-    def convert(where: slice, rows: npt.NDArray[np.float64]) -> Digests:
+    def work(where: slice) -> tuple[Digests, int, Rows, Rows]:
+        rows, bad, wild = side.read(where, limit)
+        if len(bad) or len(wild):
+            return [], 0, bad, wild
         rounded, inexact = rounding(rows)
         integers[where], exponent[where], zero[where] = (
             rounded.integers,
@@ -176,16 +200,14 @@ def _round_rows(
             rounded.zero,
         )
         side.note_rounding(rows, inexact)
-        return _digests(np.column_stack([rounded.integers, rounded.exponent]))
+        digests = _digests(np.column_stack([rounded.integers, rounded.exponent]))
+        return digests, int(np.count_nonzero(~rows.any(axis=1))), bad, wild
 
-    with ThreadPoolExecutor(_THREADS) as pool:
-        ahead: deque[Future[Digests]] = deque()
-        for where, rows in side.chunks(limit):
-            if len(ahead) > _THREADS:
-                side.rounded += ahead.popleft().result()
-            ahead.append(pool.submit(convert, where, rows))
-        for waiting in ahead:
-            side.rounded += waiting.result()
+    with ThreadPoolExecutor(side.threads) as pool:
+        parts = list(pool.map(work, side.slices()))
+    side.refuse([part[2] for part in parts], [part[3] for part in parts], limit)
+    side.rounded = [digest for part in parts for digest in part[0]]
+    side.zero_rows = sum(part[1] for part in parts)
     return GridRows(integers, exponent, zero)
 
 

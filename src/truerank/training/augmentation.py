@@ -88,8 +88,10 @@ class Augmentation:
 
 def draw(seed: int, epoch: int, count: int) -> Floats:
     """The random numbers of an epoch's images: row k depends on the seed, the epoch and k alone."""
-    generator = np.random.Generator(np.random.Philox(key=np.array([seed, epoch], np.uint64)))
-    return generator.random((count, DRAWS))
+    # The last word of the counter keeps these numbers apart from the sampler's, which leaves it 0.
+    counter = np.array([0, 0, 0, 1], np.uint64)
+    bits = np.random.Philox(key=np.array([seed, epoch], np.uint64), counter=counter)
+    return np.random.Generator(bits).random((count, DRAWS))
 
 
 def cut(

@@ -115,6 +115,12 @@ class LossConfig(Section):
     miner_parameters: dict[str, Any] = {}
     every_level: bool = False
 
+    @model_validator(mode="after")
+    def _levels(self) -> LossConfig:
+        if self.every_level and self.miner is not None:
+            raise ValueError("every_level and miner exclude each other: a miner goes by one level")
+        return self
+
 
 class OptimiserConfig(Section):
     """For the model, or for the loss's own parameters."""

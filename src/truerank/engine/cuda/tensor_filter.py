@@ -29,6 +29,8 @@ _ROWS, _COLUMNS = 256, 64
 """Rows and dimensions are padded to multiples of these."""
 _FARTHEST = 2.0**17
 """More than any product of two rows in half precision."""
+_LEAST = 2.0**-36
+"""Thresholds nearer to 0 are rounded up to it: numbers around them lie too close together."""
 
 
 @dataclass(frozen=True)
@@ -105,8 +107,9 @@ def thresholds(
     lost = torch.nextafter(
         ((at - bound[:, None]) * scale).float(), torch.tensor(-torch.inf, device=edges.device)
     )
+    sure = torch.where(sure.abs() < _LEAST, _LEAST, sure)
     aimless = (norm < 0)[:, None] & torch.isfinite(edges)
-    sure = torch.where(aimless, torch.inf, sure)
+    sure = torch.where(aimless, _FARTHEST, sure)
     lost = torch.where(aimless, -_FARTHEST, lost)  # everything is open
     return sure.contiguous(), lost.contiguous()
 

@@ -10,6 +10,7 @@ the order in which programs run cannot show.
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import torch
@@ -41,6 +42,11 @@ _NOWHERE = tl.constexpr(-(2.0**19))
 """Scaled products stay below 2^17 in size: this one belongs to no item."""
 _OPEN = tl.constexpr(-(2.0**20))
 """And this one to an item that the filter cannot decide."""
+
+_FARTHEST = tl.constexpr(2.0**18)
+_WIDER = tl.constexpr(1.0 + 2.0**-20)
+_ASSEMBLY = tl.constexpr(os.environ.get("TRITON_INTERPRET") != "1")
+"""Triton's interpreter, good for looking at these kernels without a GPU, knows none."""
 
 MODES = {"as is": 0, "squared": 1, "euclidean": 2}
 _SHAPE = (128, 128, 4, 3)
@@ -305,6 +311,24 @@ def _append(found, entries, q, g, open_, room, ITEMS: tl.constexpr):
         tl.store(entries + row * room + slot, entry, mask=some & (slot < room))
 
 
+@triton.jit
+def _above(product, high):
+    """1.0 where product > high, else 0.0, in one multiply-add that saturates to [0, 1].
+
+    |high| is at least 2^-36 and infinite at most, so a product above it is so by 2^-60 or more.
+    """
+    if _ASSEMBLY:
+        return tl.inline_asm_elementwise(
+            "fma.rn.sat.f32 $0, $1, 0f5D800000, $2;",  # times 2^60
+            "=f,f,f",
+            [product, high * -(2.0**60)],
+            dtype=tl.float32,
+            is_pure=True,
+            pack=1,
+        )
+    return (product > high).to(tl.float32)
+
+
 @triton.jit(do_not_specialize=["queries", "items", "m", "room"])
 def _filter_linear(
     left,
@@ -339,15 +363,20 @@ def _filter_linear(
     low = tl.load(lost + at + j, mask=real, other=float("inf"))
     reached = tl.max((best >= low).to(tl.int32), 0)
     while (reached > 0) & (j >= 0):
-        low = tl.load(lost + at + j, mask=real, other=float("inf"))[:, None]
-        high = tl.load(sure + at + j, mask=real, other=float("inf"))[:, None]
-        product = tl.where((product >= low) & (product <= high), _OPEN, product)
+        low = tl.load(lost + at + j, mask=real, other=float("inf"))
+        high = tl.load(sure + at + j, mask=real, other=float("inf"))
+        # One comparison instead of two: around the middle, and a little wider for its rounding.
+        middle = 0.5 * (low + high)
+        reach = tl.maximum(high - middle, middle - low) * _WIDER
+        reach = tl.where(high < _FARTHEST, reach, -1.0)  # no such threshold
+        beside = tl.abs(product - middle[:, None])
+        product = tl.where(beside <= reach[:, None], _OPEN, product)
         j -= 1
         low = tl.load(lost + at + tl.maximum(j, 0), mask=real, other=float("inf"))
         reached = tl.max((best >= low).to(tl.int32), 0)
     for threshold in range(j + 1, m):
-        high = tl.load(sure + at + threshold, mask=real, other=float("inf"))[:, None]
-        count = tl.sum((product > high).to(tl.int32), 1)
+        high = tl.load(sure + at + threshold, mask=real, other=float("inf"))
+        count = tl.sum(_above(product, high[:, None]), 1).to(tl.int32)
         tl.atomic_add(less + at + threshold, count, mask=count > 0, sem="relaxed")
     open_ = product < _NOWHERE
     if tl.max(tl.max(open_.to(tl.int32), 1), 0) > 0:

@@ -1,0 +1,85 @@
+"""python -m bench.openset: what thresholds cost beside ranking, as ratios in one run.
+
+GOM on a task of Market-1501's size, bracketed and exact; OPIS on 20,000 x 512 with 4,000 classes,
+in one pass (a sample foretells the range) and in two. CPU seconds, because ratios of them hold on
+a busy machine; the rounds are interleaved and the median of each is taken.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import truerank
+import truerank.evidence
+from bench.data import market, uneven
+from truerank.metrics.registry import DEFAULT
+
+LIMITS = {"GOM, bracketed": 1.3, "GOM, exact": 1.8, "OPIS, one pass": 1.5, "OPIS, two passes": 2.2}
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(prog="bench.openset", description=__doc__)
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=None)
+    options = parser.parse_args()
+    ranking = list(DEFAULT)
+    task = market()
+    x, y = uneven(20_000, 512, 4_000)
+
+    def gom(*more: str) -> Callable[[], Any]:
+        return lambda: truerank.evaluate(**task, metrics=[*ranking, *more], threads=options.threads)
+
+    def opis(*more: str, sample: int = truerank.evidence.SAMPLED_ROWS) -> Callable[[], Any]:
+        def run() -> Any:
+            truerank.evidence.SAMPLED_ROWS = sample
+            return truerank.evaluate(x, y, metrics=[*ranking, *more], threads=options.threads)
+
+        return run
+
+    groups: list[dict[str, Callable[[], Any]]] = [
+        {
+            "ranking, Market-1501's size": gom(),
+            "GOM, bracketed": gom("mrep", "mfr"),
+            "GOM, exact": gom("mrep@integral=exact", "mfr"),
+        },
+        {
+            "ranking, 20,000 x 512": opis(),
+            "OPIS, one pass": opis("opis"),
+            "OPIS, two passes": opis("opis", sample=0),
+        },
+    ]
+    warm = np.random.default_rng(0).normal(size=(60, 8))
+    names = [*ranking, "mrep", "mrep@integral=exact", "mfr", "opis"]
+    truerank.evaluate(warm, np.arange(60) // 3, metrics=names)
+    print(f"| | CPU seconds | x ranking | allowed | bracket / value |\n|---|{'---:|' * 4}")
+    for group in groups:
+        spent: dict[str, list[float]] = {name: [] for name in group}
+        widths: dict[str, str] = dict.fromkeys(group, "")
+        for _ in range(options.repeat):
+            for name, run in group.items():
+                start = time.process_time()
+                result = run()
+                spent[name].append(time.process_time() - start)
+                for score in result.values():
+                    if score.bracket is not None:
+                        low, high = score.bracket
+                        widths[name] = f"{(high - low) / score.value:.1e}"
+        base = next(iter(spent.values()))
+        for name, seconds in spent.items():
+            ratio = statistics.median(a / b for a, b in zip(seconds, base, strict=True))
+            allowed = f"{LIMITS[name]}" if name in LIMITS else ""
+            print(
+                f"| {name} | {statistics.median(seconds):.2f} | {ratio:.2f} | {allowed} "
+                f"| {widths[name]} |"
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,176 @@
+"""Trial lists of verification benchmarks: pairs of ids, whether they belong together, and scores.
+
+lfw         pairs.txt: "10 300", then "name 1 4" (the same person) or "name 1 other 2" (not)
+voxceleb    "1 id1/a.wav id2/b.wav": whether they belong together, then the two ids
+ijb         "12,34,1": two templates, then whether they belong together
+csv         a header with the columns left, right, same and perhaps score
+
+A last number more on a line of voxceleb or ijb is the score of the trial.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from truerank.errors import InputError
+from truerank.files.reading import check_readable
+
+__all__ = ["LAYOUTS", "Trials", "read_trials"]
+
+LAYOUTS = ("auto", "lfw", "voxceleb", "ijb", "csv")
+_SAME = {"1": True, "0": False, "true": True, "false": False, "target": True, "nontarget": False}
+
+
+@dataclass(frozen=True)
+class Trials:
+    """Pairs of ids; scores and folds where the list gives them."""
+
+    left: list[str]
+    right: list[str]
+    same: npt.NDArray[np.bool_]
+    scores: npt.NDArray[np.float64] | None = None
+    folds: npt.NDArray[np.int64] | None = None
+
+    def __len__(self) -> int:
+        return len(self.left)
+
+
+def read_trials(path: str | os.PathLike[str], layout: str = "auto") -> Trials:
+    """Trials from a file in one of the LAYOUTS.
+
+    Examples
+    --------
+    >>> from pathlib import Path; from tempfile import mkdtemp
+    >>> path = Path(mkdtemp()) / "trials.txt"
+    >>> _ = path.write_text("1 ann/1.wav ann/2.wav\\n0 ann/1.wav bob/7.wav\\n")
+    >>> read_trials(path).same.tolist()
+    [True, False]
+    """
+    if layout not in LAYOUTS:
+        raise InputError(f"the layout must be one of {', '.join(LAYOUTS)}. Got {layout!r}.")
+    check_readable(path)
+    try:
+        text = Path(path).read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} cannot be read as text ({error}).") from error
+    lines = [(n, line.strip()) for n, line in enumerate(text.splitlines(), start=1)]
+    rows = [(n, _split(line)) for n, line in lines if line]
+    if not rows:
+        raise InputError(f"{path} holds no trials.")
+    if layout == "auto":
+        layout = _guess(path, rows)
+    return {"lfw": _lfw, "voxceleb": _voxceleb, "ijb": _ijb, "csv": _csv}[layout](path, rows)
+
+
+def _split(line: str) -> list[str]:
+    """Fields divided by commas, tabs or blanks."""
+    if "," in line:
+        return [field.strip() for field in next(csv.reader([line]))]
+    return line.split("\t") if "\t" in line else line.split()
+
+
+Row = tuple[int, list[str]]
+
+
+def _guess(path: str | os.PathLike[str], rows: list[Row]) -> str:
+    first = [field.lower() for field in rows[0][1]]
+    if {"left", "right", "same"} <= set(first):
+        return "csv"
+    body = [fields for _, fields in rows]
+    if len(first) <= 2 and all(field.isdigit() for field in first):
+        return "lfw"
+    starts = all(fields[0].lower() in _SAME for fields in body)
+    ends = all(len(fields) > 2 and fields[2].lower() in _SAME for fields in body)
+    if starts != ends:
+        return "voxceleb" if starts else "ijb"
+    if starts:
+        raise InputError(f"{path} can be read as voxceleb or as ijb; say which by the layout.")
+    raise InputError(
+        f"{path} has none of the layouts {', '.join(LAYOUTS[1:])}: its first line is "
+        f"{' '.join(rows[0][1])[:60]!r}."
+    )
+
+
+def _refuse(path: str | os.PathLike[str], line: int, layout: str, expected: str) -> InputError:
+    return InputError(f"{path}, line {line}: {layout} expects {expected}.")
+
+
+def _lfw(path: str | os.PathLike[str], rows: list[Row]) -> Trials:
+    left, right, same = [], [], []
+    folds, per_fold = 1, 0
+    if all(field.isdigit() for field in rows[0][1]):
+        numbers = [int(field) for field in rows[0][1]]
+        folds, per_fold = numbers if len(numbers) == 2 else (1, numbers[0])
+        rows = rows[1:]
+    for line, fields in rows:
+        try:
+            if len(fields) == 3:
+                name, other = fields[0], fields[0]
+                one, two = int(fields[1]), int(fields[2])
+            else:
+                name, other = fields[0], fields[2]
+                one, two = int(fields[1]), int(fields[3])
+        except (IndexError, ValueError):
+            raise _refuse(path, line, "lfw", "name n m, or name n other m") from None
+        left.append(f"{name}_{one:04d}")
+        right.append(f"{other}_{two:04d}")
+        same.append(len(fields) == 3)
+    count = None
+    if folds > 1 and len(left) == 2 * folds * per_fold:
+        count = np.arange(len(left)) // (2 * per_fold)
+    return Trials(left, right, np.array(same, bool), None, count)
+
+
+def _listed(
+    path: str | os.PathLike[str], rows: list[Row], layout: str, flag: int, expected: str
+) -> Trials:
+    left, right, same, scores = [], [], [], []
+    for line, fields in rows:
+        if len(fields) not in (3, 4) or fields[flag].lower() not in _SAME:
+            raise _refuse(path, line, layout, expected)
+        ids = [field for place, field in enumerate(fields[:3]) if place != flag]
+        left.append(ids[0])
+        right.append(ids[1])
+        same.append(_SAME[fields[flag].lower()])
+        if len(fields) == 4:
+            scores.append(_number(path, line, fields[3]))
+    if scores and len(scores) != len(left):
+        raise InputError(f"{path}: {len(scores)} of {len(left)} trials have a score; all or none.")
+    return Trials(left, right, np.array(same, bool), np.array(scores) if scores else None)
+
+
+def _voxceleb(path: str | os.PathLike[str], rows: list[Row]) -> Trials:
+    return _listed(path, rows, "voxceleb", 0, "0 or 1, two ids, and perhaps a score")
+
+
+def _ijb(path: str | os.PathLike[str], rows: list[Row]) -> Trials:
+    return _listed(path, rows, "ijb", 2, "two templates, 0 or 1, and perhaps a score")
+
+
+def _csv(path: str | os.PathLike[str], rows: list[Row]) -> Trials:
+    header = [field.lower() for field in rows[0][1]]
+    if not {"left", "right", "same"} <= set(header):
+        raise InputError(f"{path} needs a header with the columns left, right and same.")
+    wanted = ["left", "right", "same", *(["score"] if "score" in header else [])]
+    ordered = []
+    for line, fields in rows[1:]:
+        if len(fields) != len(header):
+            raise _refuse(path, line, "csv", f"{len(header)} fields")
+        ordered.append((line, [fields[header.index(name)] for name in wanted]))
+    return _listed(path, ordered, "csv", 2, "0 or 1 in the column same")
+
+
+def _number(path: str | os.PathLike[str], line: int, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if not np.isfinite(value):
+        raise _refuse(path, line, "the score", f"a finite number, not {text!r}")
+    return value

@@ -1,0 +1,145 @@
+"""Choosing a threshold: what is printed at it, by definition; its interval, by the jackknife."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import truerank
+from tests.cli.driving import run
+from truerank.stats.operating import rate_interval
+
+
+def people(seed: int, classes: int, each: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    labels = np.repeat(np.arange(classes), each)
+    centres = rng.normal(size=(classes, 12))
+    noise = rng.uniform(0.4, 1.2, size=classes)[labels, None]
+    return centres[labels] + noise * rng.normal(size=(len(labels), 12)), labels
+
+
+def cosine(rows: np.ndarray) -> np.ndarray:
+    unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    return 1 - unit @ unit.T
+
+
+def test_the_operating_point_is_what_it_says() -> None:
+    seen, seen_labels = people(1, 25, 5)
+    rows, labels = people(2, 30, 4)
+    point = truerank.choose_threshold(seen, seen_labels, far=0.01, apply=rows, apply_labels=labels)
+    assert not point.optimistic
+    expected = truerank.evaluate(seen, seen_labels, metrics="threshold@far=0.01")
+    assert point.threshold == expected["threshold@far=0.01"].value
+    distance = cosine(rows)
+    accepted = distance <= point.threshold + 1e-9
+    i, j = np.triu_indices(len(rows), 1)
+    same = labels[i] == labels[j]
+    assert point.values["far"] == pytest.approx(accepted[i, j][~same].mean())
+    assert point.values["frr"] == pytest.approx(1 - accepted[i, j][same].mean())
+    np.fill_diagonal(distance, np.inf)
+    first = distance.argmin(axis=1)
+    found = (labels[first] == labels) & (distance.min(axis=1) <= point.threshold + 1e-9)
+    assert point.values["dir"] == pytest.approx(found.mean())
+    mates = labels[:, None] == labels[None]
+    np.fill_diagonal(mates, False)
+    np.fill_diagonal(accepted, False)
+    true, false = (accepted & mates).sum(1), (accepted & ~mates).sum(1)
+    assert point.values["vp"] == pytest.approx((true / (3 + false)).mean())
+    assert "open_set_far" not in point.values  # every row has a mate
+    assert 0 < point.values["rep"] < 1
+    for one in point.classes:
+        inside = labels == one.label
+        assert one.far == pytest.approx(accepted[np.ix_(inside, ~inside)].mean())
+    assert [c.utility for c in point.classes] == sorted(c.utility for c in point.classes)
+    for name, (low, high) in point.intervals.items():
+        assert low < point.values[name] < high
+
+
+def test_judged_where_it_was_chosen_it_says_so() -> None:
+    rows, labels = people(3, 20, 5)
+    point = truerank.choose_threshold(rows, labels, far="0.01")
+    assert point.optimistic
+    assert "this is optimistic" in str(point)
+    assert point.values["far"] <= 0.01
+    assert point.intervals == {}
+
+
+def test_the_interval_is_the_jackknife_over_classes() -> None:
+    """Every negative pair lies in two classes; leaving a class out takes all of its pairs along."""
+    rng = np.random.default_rng(5)
+    classes = 40
+    rate = rng.beta(2, 30, size=(classes, classes))
+    errors = rng.binomial(50, (rate + rate.T) / 2)
+    errors = np.triu(errors, 1) + np.triu(errors, 1).T
+    trials = 50 * (1 - np.eye(classes, dtype=int))
+    low, high = rate_interval(errors.sum(1), trials.sum(1), shared=True)
+    left_out = []
+    for gone in range(classes):
+        kept = np.arange(classes) != gone
+        left_out.append(errors[np.ix_(kept, kept)].sum() / trials[np.ix_(kept, kept)].sum())
+    spread = np.sqrt((classes - 1) / classes * np.sum((left_out - np.mean(left_out)) ** 2))
+    total = errors.sum() / trials.sum()
+    error = spread / (total * (1 - total))
+
+    def odds(p: float) -> float:
+        return float(np.log(p / (1 - p)))
+
+    assert odds(high) - odds(total) == pytest.approx(1.959964 * error, rel=0.1)
+    assert odds(total) - odds(low) == pytest.approx(1.959964 * error, rel=0.1)
+
+
+def test_the_interval_covers() -> None:
+    """Rates of classes drawn anew: about 95 of 100 intervals hold the true rate."""
+    rng = np.random.default_rng(7)
+    covered = 0
+    for _ in range(400):
+        rates = rng.beta(4, 16, size=60)
+        errors = rng.binomial(30, rates)
+        low, high = rate_interval(errors, np.full(60, 30), shared=False)
+        covered += low <= 0.2 <= high
+    assert 0.91 <= covered / 400 <= 0.98
+
+
+@pytest.mark.parametrize("distance", ["euclidean", "dot", "cityblock", "cosine"])
+def test_every_distance(distance: str) -> None:
+    rows, labels = people(9, 20, 4)
+    rows = np.round(rows, 2).astype("float32")
+    point = truerank.choose_threshold(rows, labels, far=0.05, distance=distance)
+    assert 0.04 < point.values["far"] <= 0.05
+
+
+def test_refusals() -> None:
+    rows, labels = people(11, 5, 3)
+    with pytest.raises(truerank.InputError, match="the smallest that they can is"):
+        truerank.choose_threshold(rows, labels, far=1e-6)
+    with pytest.raises(truerank.InputError, match="go together"):
+        truerank.choose_threshold(rows, labels, far=0.1, apply=rows)
+    with pytest.raises(truerank.InputError, match="from 0 to 1"):
+        truerank.choose_threshold(rows, labels, far=2)
+    with pytest.raises(truerank.InputError, match="distance"):
+        truerank.choose_threshold(rows, labels, far=0.1, distance="cos")
+
+
+def test_the_command(tmp_path: Path) -> None:
+    for name, seed in (("calib", 1), ("test", 2)):
+        rows, labels = people(seed, 12, 4)
+        np.save(tmp_path / f"{name}.npy", rows)
+        text = "label\n" + "\n".join(f"p{label}" for label in labels)
+        (tmp_path / f"{name}.csv").write_text(text, encoding="utf-8")
+    files = [tmp_path / "calib.npy", "--labels", tmp_path / "calib.csv"]
+    unseen = ["--apply", tmp_path / "test.npy", "--apply-labels", tmp_path / "test.csv"]
+    ran = run("threshold", *files, "--far", "0.01", *unseen, "--by-class")
+    assert ran.status == 0, ran.err
+    assert "Accept a pair if its cosine distance is at most" in ran.out
+    assert "optimistic" not in ran.out
+    assert "One threshold for all classes" in ran.out
+    assert ran.out.count("\np") == 12
+    ran = run("threshold", *files, "--far", "0.01", "--format", "json")
+    data = json.loads(ran.out)
+    assert data["optimistic"]
+    assert data["target"] == 0.01
+    assert run("threshold", *files, "--far", "0.01", *unseen[2:]).complaint()
+    assert "no threshold for a FAR" in run("threshold", *files, "--far", "1e-9").complaint()
