@@ -119,7 +119,7 @@ SETTINGS: dict[str, Setting] = {
         tree(40, 1.1, ["map", "h_ap", "asi", "ndcg", "map@level=1", "hit@1,level=1"]),
     ),
     "gallery": Setting("own gallery, 40 classes", fixed_gallery(40, 1.0, RANKING)),
-    "gallery few": Setting("own gallery, 20 classes", fixed_gallery(20, 1.0, RANKING)),
+    "gallery few": Setting("own gallery, 30 classes", fixed_gallery(30, 1.0, RANKING)),
 }
 
 

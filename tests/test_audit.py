@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import numpy as np
 import pytest
@@ -190,15 +189,3 @@ def test_json_and_refusals() -> None:
     ):
         with pytest.raises(InputError, match=words):
             call()
-
-
-def test_on_the_command_line(tmp_path: Any) -> None:
-    from tests.cli.driving import run
-
-    x, y = clean()
-    x[0] = x[100]
-    np.save(tmp_path / "x.npy", x)
-    np.save(tmp_path / "y.npy", y)
-    done = run("audit", str(tmp_path / "x.npy"), str(tmp_path / "y.npy"))
-    assert done.status == 0
-    assert "error: 2 rows equal to a row of another class." in done.out

@@ -204,7 +204,7 @@ def evaluate_task(
     probe(space)
     kept = Checkpoint()
     if checkpoint is not None:
-        kept = Checkpoint(checkpoint, _identity(task, space, chosen))
+        kept = Checkpoint(checkpoint, _identity(task, space, chosen, request))
     clustered = [m for m in chosen if registry.definition(m).family == "clustering"]
     ranked = [metric for metric in chosen if metric not in clustered]
     scores, findings = score(
@@ -270,7 +270,9 @@ def evaluate_task(
     )
 
 
-def _identity(task: Task, space: Space, metrics: list[Metric]) -> dict[str, str]:
+def _identity(
+    task: Task, space: Space, metrics: list[Metric], request: Request | None
+) -> dict[str, str]:
     """What counts depend on. Unlike the digests of a result, these see the order of rows."""
     labels, rows = blake2b(task.digest.encode(), digest_size=16), blake2b(digest_size=16)
     for _, records in task.records():
@@ -284,6 +286,7 @@ def _identity(task: Task, space: Space, metrics: list[Metric]) -> dict[str, str]
         "set of embeddings": rows.hexdigest(),
         "task": labels.hexdigest(),
         "choice of metrics": " ".join(map(str, metrics)),
+        "seed of the intervals": "none" if request is None else str(request.seed),
     }
 
 

@@ -350,6 +350,7 @@ class Result(Mapping[str, Score]):
             | own
             | {
                 "hierarchy": None,
+                "intervals": None,
                 "severity": None,
                 "consistency": None,
                 "part": True,

@@ -19,7 +19,7 @@ Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
 
 RESAMPLES = 2000
-FEWEST_DRAWN = 20
+FEWEST_DRAWN = 30
 """With fewer classes to draw from, intervals were seen to hold the truth too rarely."""
 _CHUNK = 1 << 22
 GRID = 2.0**30

@@ -1,0 +1,73 @@
+"""evaluate's intervals, compare and audit on the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.cli.driving import run
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    """Two models of one task, and labels."""
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(30), 5)
+    centres, noise = rng.standard_normal((30, 16)), rng.standard_normal((150, 16))
+    np.save(tmp_path / "good.npy", centres[labels] + noise)
+    np.save(tmp_path / "poor.npy", centres[labels] + 2 * noise)
+    np.save(tmp_path / "labels.npy", labels)
+    for name in ("good", "poor"):
+        options = ("--labels", tmp_path / "labels.npy", "-o", tmp_path / f"{name}.json")
+        assert run("evaluate", tmp_path / f"{name}.npy", *options).status == 0
+    return tmp_path
+
+
+def test_intervals_are_shown_widened_and_left_out(files: Path) -> None:
+    base = ("evaluate", files / "good.npy", "--labels", files / "labels.npy", "-m", "map")
+    assert "Intervals of 95 %" in run(*base).out
+    assert "Intervals of 99 %" in run(*base, "--confidence", 0.99).out
+    assert "nterval" not in run(*base, "--no-intervals").out
+    assert "adjusted" in run(*base, "--adjusted").out.splitlines()[0]
+    data = json.loads(run(*base, "--format", "json", "--seed", 4).out)
+    assert data["provenance"]["intervals"]["seed"] == 4
+    assert "'confidence' parameter" in run(*base, "--confidence", 95).complaint()
+
+
+def test_compare(files: Path) -> None:
+    done = run("compare", files / "good.json", files / "poor.json", "-m", "map@r")
+    assert done.status == 0
+    lines = done.out.splitlines()
+    assert lines[1].split()[:2] == ["map@r", "good"]
+    assert lines[1].split()[-1] == "1-1"
+    latex = run("compare", files / "good.json", files / "poor.json", "--format", "latex")
+    assert r"\begin{tabular}" in latex.out
+    target = files / "comparison.json"
+    done = run(
+        "compare",
+        *("--runs", f"{files / 'good.json'},{files / 'good.json'}"),
+        *("--runs", str(files / "poor.json")),
+        *("--names", "ours,theirs", "--format", "json", "-o", target),
+    )
+    assert json.loads(done.out) == json.loads(target.read_text())
+    assert json.loads(done.out)["standings"][0]["runs"] == 2
+
+
+def test_compare_refuses(files: Path) -> None:
+    assert "at least two" in run("compare", files / "good.json").complaint()
+    assert "missing.json" in run("compare", files / "good.json", files / "missing.json").complaint()
+
+
+def test_audit(files: Path) -> None:
+    x = np.load(files / "good.npy")
+    x[0] = x[100]
+    np.save(files / "doubled.npy", x)
+    options = ("--train", files / "poor.npy", "-o", files / "audit.json")
+    done = run("audit", files / "doubled.npy", files / "labels.npy", *options)
+    assert done.status == 0
+    assert "error: 2 rows equal to a row of another class." in done.out
+    data = json.loads((files / "audit.json").read_text())
+    assert data["findings"][0]["rows"] == [[0, 100]]
