@@ -113,7 +113,7 @@ def tie_groups(
     threads = threads or available_cores()
     limits = _settings.get()
     rows = np.flatnonzero(view.mates > 0)
-    rows = rows[np.argsort(view.mates[rows], kind="stable")]
+    rows = rows[np.lexsort((view.kinds(rows), view.mates[rows]))]
     alone = np.flatnonzero(view.mates == 0) if watchers else rows[:0]
     audience = None
     if watchers:
