@@ -19,7 +19,7 @@ from tests.test_brute_force import MATRIX_DISTANCES, VECTOR_DISTANCES, Case, cas
 from truerank.engine import settings as engine_settings
 from truerank.evidence import pooled as pooled_module
 
-EXAMPLES = 800 if settings().max_examples >= 10_000 else 40
+EXAMPLES = 800 if settings().max_examples >= 10_000 else 25
 TAUS = ["0", "0.1", "0.25", "0.5", "1", "1.5"]
 RATES = ["0", "0.05", "0.29", "0.5", "0.75", "1"]
 

@@ -125,6 +125,10 @@ class View(ABC):
     def candidates(self, rows: Rows) -> PairList:
         """Pairs that are relevant unless excluded."""
 
+    def kinds(self, rows: Rows) -> Codes:
+        """A number for each query; those of one kind are best looked at one after the other."""
+        return np.zeros(len(rows), np.int64)
+
     def grade(self, rows: Rows, pairs: PairList) -> npt.NDArray[np.int64]:
         """Grade of each pair."""
         return np.ones(len(pairs), np.int64)
@@ -165,6 +169,10 @@ class LabelView(View):
     def candidates(self, rows: Rows) -> PairList:
         """See View."""
         return self._index.pairs(self.query[rows])
+
+    def kinds(self, rows: Rows) -> Codes:
+        """See View: counts of one class stay in the cache."""
+        return self.query[rows]
 
     def _count_mates(self) -> Codes:
         """Without masks, no pair needs listing: inclusion and exclusion over the rules."""

@@ -165,7 +165,7 @@ def tie_groups(
     if seen is not None:
         wanted &= ~seen
     rows = np.flatnonzero(wanted)
-    rows = rows[np.argsort(view.mates[rows], kind="stable")]
+    rows = rows[np.lexsort((view.kinds(rows), view.mates[rows]))]
     alone = np.flatnonzero(view.mates == 0) if watchers else rows[:0]
     audience = None
     if watchers:

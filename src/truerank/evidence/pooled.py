@@ -54,7 +54,7 @@ class Pooled:
         cuts = [edges, np.nextafter(edges, -np.inf), np.array(ranges).ravel(), np.array(thresholds)]
         if len(sample):
             # Where only thresholds of targets are wanted, most pairs lie beyond all that matters.
-            top = 1.0 if whole_curve else min(1.0, 2 * float(max(targets)))
+            top = 1.0 if whole_curve else min(1.0, 1.25 * float(max(targets)))
             cuts.append(np.quantile(sample, np.linspace(0, top, SAMPLE_CUTS), method="lower"))
         every = np.concatenate(cuts)
         every = every[np.isfinite(every)]
