@@ -146,7 +146,7 @@ def test_blocks_and_tiles_of_any_size_on_several_devices(sizes: tuple[int, int])
 def test_rows_larger_than_the_device_are_sent_in_tiles(
     distance: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(device_rows, "_free_bytes", lambda device: 100)
+    monkeypatch.setattr(device_rows, "free_bytes", lambda device: 100)
     view, space = views()["cameras and crops"], space_of(distance)
     assert not device_rows.place(space, torch.device("cpu"), torch_kernels).resident
     assert on_devices(view, space, "cpu", gallery_rows=2) == on_the_cpu(view, space)

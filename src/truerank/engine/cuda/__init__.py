@@ -98,7 +98,9 @@ class Engine:
 
     def height(self) -> int:
         """Rows of grades that each device has room for, with two blocks under way."""
-        free = min(_free_bytes(device) for device in self._devices)
+        from truerank.engine.cuda.rows import free_bytes
+
+        free = min(free_bytes(device) for device in self._devices)
         return max(1, min(1 << 32, free // 8) // self._space.gallery)
 
     def _share(
@@ -130,14 +132,6 @@ class Engine:
             if number not in self._workers:
                 self._workers[number] = Worker(self._view, self._space, device, self._kernels)
             return task(self._workers[number], rows)
-
-
-def _free_bytes(device: Any) -> int:
-    if device.type != "cuda":
-        return 1 << 62
-    import torch
-
-    return int(torch.cuda.mem_get_info(device)[0])
 
 
 class Lent(Space):

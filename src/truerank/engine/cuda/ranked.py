@@ -89,7 +89,8 @@ class Ranked:
         way = _WAYS.get(metric.name)
         if way is None or (metric.name in _GRADED and self._binary):
             return per_query(self.tie_groups(), metric, scale)
-        return np.broadcast_to(way(self, metric, scale), (3, len(self)))
+        with torch.cuda.device_of(self._grades):  # of several GPUs, the one that has the rows
+            return np.broadcast_to(way(self, metric, scale), (3, len(self)))
 
     def tie_groups(self) -> TieGroups:
         """The same in main memory: a group for each relevant item."""

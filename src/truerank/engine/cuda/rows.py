@@ -19,7 +19,7 @@ from truerank.space.elementwise import Cityblock, Hamming
 from truerank.space.grid import SCALED_BITS
 from truerank.space.inner import Cosine, Dot, Euclidean, GridRows, SquaredDistance
 
-__all__ = ["DeviceSpace", "InnerProducts", "place"]
+__all__ = ["DeviceSpace", "InnerProducts", "free_bytes", "place"]
 
 Tile = Callable[[int, int], tuple[Any, Any]]
 """From (start, stop) to a tile of products and the norms of its items."""
@@ -107,7 +107,7 @@ class InnerProducts(DeviceSpace):
             norms = (_marked(norms[0], left), _marked(norms[1], right))
         self.one_side = left is right and factor == 1.0
         numbers = left.integers.size + (0 if self.one_side else right.integers.size)
-        self.resident = 4 * numbers <= _free_bytes(device) // 2
+        self.resident = 4 * numbers <= free_bytes(device) // 2
         self._left = _Side(self, left, norms[0], factor, self.resident)
         self._right = self._left
         if not self.one_side:
@@ -127,7 +127,7 @@ class InnerProducts(DeviceSpace):
 
     def _right_rows(self, items: slice) -> Any:
         size = 8 * self.space.gallery * self._right.dimension
-        if self._kept is None and self.resident and size <= _free_bytes(self.device) // 4:
+        if self._kept is None and self.resident and size <= free_bytes(self.device) // 4:
             self._kept = self._right.widened(slice(0, self.space.gallery))
         return self._right.widened(items) if self._kept is None else self._kept[items]
 
@@ -191,7 +191,8 @@ def _marked(norm: npt.NDArray[Any], grid: GridRows) -> npt.NDArray[np.float64]:
     return np.where(grid.zero, -1.0, norm)
 
 
-def _free_bytes(device: Any) -> int:
+def free_bytes(device: Any) -> int:
+    """Memory that nobody uses; on the CPU device of tests, as much as one likes."""
     if device.type != "cuda":
         return 1 << 62
     return int(torch.cuda.mem_get_info(device)[0])

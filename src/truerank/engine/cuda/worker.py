@@ -20,7 +20,7 @@ from truerank.engine.counts import TieGroups
 from truerank.engine.cuda import tensor_filter
 from truerank.engine.cuda.counting import Frame, Tally
 from truerank.engine.cuda.pairs import DevicePairs
-from truerank.engine.cuda.rows import InnerProducts, place
+from truerank.engine.cuda.rows import DeviceSpace, InnerProducts, free_bytes, place
 from truerank.errors import ExactnessError
 from truerank.relevance import View
 from truerank.space.base import Rows, Space
@@ -37,8 +37,8 @@ WIDER = 8
 """A GPU's tiles are this many times as tall and as wide as the CPU's."""
 _STRIP = 1 << 20
 """Most items between two refinements."""
-_ENTRIES = 1 << 29
-"""Most open words in flight."""
+_WORDS = 1 << 29
+"""Most words of open items in flight, where there is room."""
 _SORTED = 1 << 27
 """Most distances in rows that are sorted at a time, and the columns of the tiles they come in."""
 _SORTED_TILE = 1 << 14
@@ -63,7 +63,13 @@ class Worker:
             torch.cuda.get_device_capability(device) not in _FULL_RATE
         )
         self._room = 8 if slow else 32
-        probe(space, lambda some: place(some, device, kernels).tiles)
+        share = free_bytes(device) // 64
+        self._most_words, self._most_sorted = min(_WORDS, share), min(_SORTED, share)
+        probe(space, lambda some: self._place(some, space).tiles)
+
+    def _place(self, some: Space, own: Space) -> DeviceSpace:
+        """The probe looks at the space itself and at two others."""
+        return self._space if some is own else place(some, self._device, self._kernels)
 
     def count(self, rows: Rows, limits: Settings) -> TieGroups:
         """Tie groups of a block of queries with few relevant items."""
@@ -88,7 +94,7 @@ class Worker:
         grades = torch.empty(shape, dtype=torch.uint8, device=self._device)
         tied = torch.empty(len(rows), dtype=torch.bool, device=self._device)
         gone = torch.empty(len(rows), dtype=torch.int64, device=self._device)
-        step = max(1, _SORTED // self._gallery)
+        step = max(1, self._most_sorted // self._gallery)
         for first in range(0, len(rows), step):
             some = slice(first, first + step)
             distances = self._whole_rows(rows[some])
@@ -165,7 +171,7 @@ class Worker:
         order = torch.argsort(tally.edges[:, tally.edges.shape[1] // 2])
         host_order = order.cpu().numpy()
         room = self._places(limits)
-        tall = max(WIDER * limits.query_rows, _ENTRIES // room)
+        tall = max(1, self._most_words // room)
         for first in range(0, len(rows), tall):
             some = order[first : first + tall]
             chosen = rows[host_order[first : first + tall]]
