@@ -122,7 +122,7 @@ def _watched(
 
 
 def _filtered(way: Filter, rows: Rows, frame: Counts) -> Add:
-    thresholds = Thresholds(frame, rows, way.single)
+    thresholds = Thresholds(frame, rows, way.single, way.shares)
     left = way.single.queries(rows)
     guard: AbstractContextManager[None] = nullcontext()  # each thread has counts of its own
 

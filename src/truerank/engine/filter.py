@@ -33,8 +33,12 @@ PATIENCE = 32
 class Thresholds:
     """The interval of scores around each relevant distance of some queries."""
 
-    def __init__(self, counts: Counts, rows: Rows, single: SinglePrecision) -> None:
+    def __init__(
+        self, counts: Counts, rows: Rows, single: SinglePrecision, shares: Shares | None = None
+    ) -> None:
         self.rows = rows
+        self.split = None if shares is None else shares.queries[rows]
+        """Which of the queries are counted by share as well."""
         self.low = np.empty(len(counts.distance), np.float32)
         self.high = np.empty(len(counts.distance), np.float32)
         for first in range(0, len(rows), _ROWS_AT_ONCE):
@@ -122,14 +126,14 @@ class Filter:
             kernels.count_pairs(
                 query, distances, 1, counts.offsets, counts.distance, counts.between, counts.equal
             )
-            if self.shares is not None and counts.split is not None:
+            if self.shares is not None and thresholds.split is not None:
                 filter_kernels.split_scores(
                     scores[:taken],
                     first,
                     counts.offsets,
                     thresholds.low,
                     thresholds.high,
-                    self.shares.queries[thresholds.rows[first : first + taken]],
+                    thresholds.split[first : first + taken],
                     self.shares.item[start : start + width],
                     counts.split,
                 )
@@ -140,7 +144,7 @@ class Filter:
                     1,
                     counts.offsets,
                     counts.distance,
-                    self.shares.queries[thresholds.rows],
+                    thresholds.split,
                     self.shares.item,
                     counts.split,
                 )

@@ -33,7 +33,7 @@ def count_all(
     counts, candidates = _begin_all(space, blocks, view, way.shares)
     single = way.single
     every = np.arange(space.gallery)
-    thresholds = Thresholds(counts, every, single)
+    thresholds = Thresholds(counts, every, single, way.shares)
     strips: list[Tile] = list(pairwise([*range(0, space.gallery, side), space.gallery]))
     held = np.diff(counts.offsets) > 0
     queries = [int(np.count_nonzero(held[start:stop])) for start, stop in strips]
