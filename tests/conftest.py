@@ -5,6 +5,7 @@ run fail when a test was skipped for any reason but those in ``EXPECTED_SKIPS``.
 """
 
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -12,6 +13,10 @@ from hypothesis import HealthCheck, settings
 
 # Part of the reasons for which a test may be skipped on a machine that has all it can have.
 EXPECTED_SKIPS = ("no CUDA device",)
+
+# A run in the background is started with interrupts ignored, and so would be what it starts.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "fast")
 

@@ -391,7 +391,14 @@ class Result(Mapping[str, Score]):
             return Result(
                 scores, skipped=data["skipped"], provenance=data["provenance"], units=units
             )
-        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        except (
+            AttributeError,
+            IndexError,
+            KeyError,
+            OverflowError,
+            TypeError,
+            ValueError,
+        ) as error:
             raise InputError(f"this truerank result is damaged at {name} ({error}).") from error
 
     def to_json(self, path: str | os.PathLike[str] | None = None, per_query: bool = True) -> str:

@@ -15,6 +15,7 @@ from torchmetrics import MetricCollection
 import truerank
 from truerank import InputError
 from truerank.integrations import RetrievalMetric
+from truerank.metrics import registry
 
 RNG = np.random.default_rng(0)
 ROWS = torch.tensor(RNG.standard_normal((40, 6)), dtype=torch.float32)
@@ -36,7 +37,7 @@ def feed(metric: RetrievalMetric, labels: torch.Tensor = LABELS, order: Any = No
 def test_the_same_as_evaluate() -> None:
     metric = RetrievalMetric()
     feed(metric)
-    wanted = truerank.evaluate(ROWS, LABELS)
+    wanted = truerank.evaluate(ROWS, LABELS, metrics=registry.DEFAULT)
     assert values(metric) == {name: score.value for name, score in wanted.items()}
     assert dict(metric.result["map@r"].to_dict(per_query=False)) == dict(
         wanted["map@r"].to_dict(per_query=False)
