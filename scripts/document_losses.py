@@ -72,8 +72,9 @@ refuses them.
 
 **Memory.** The rank losses hold one block of (queries, positives, batch) at a time, take its
 gradient at once, and keep one batch x batch matrix for backward: less than 1 GB beyond the
-embeddings at a batch of 4,000 x 512. `block=` sets the numbers in a block. One thread, batch 256 x 128, 4 of each class, forward and backward, CPU time
-(`python -m bench.losses`, x86-64 Linux, November 2026):
+embeddings at a batch of 4,000 x 512. `block=` sets the numbers in a block. One thread, batch 256 x
+128, 4 of each class, forward and backward, CPU time (`python -m bench.losses`, x86-64 Linux,
+November 2026):
 
 | loss | truerank | plain batch x batch x batch | pytorch-metric-learning 2.9 |
 |---|---:|---:|---:|

@@ -111,6 +111,8 @@ class SquaredDistance(_InnerProductSpace):
         self._lock = Lock()
         self._widened: Distances | None = None
         self._widened_rows = 0
+        size = self.gallery * (self.dimension + 2)
+        self._keeps = size <= KEPT_NUMBERS and fits(8 * size)
 
     def block(self, rows: Rows) -> Callable[[int, int], Distances]:
         """See Space."""
@@ -127,8 +129,7 @@ class SquaredDistance(_InnerProductSpace):
 
     def _right_rows(self, start: int, stop: int) -> Distances:
         """[-2 y^, 1, n] of these items; a small gallery is kept once it is asked for again."""
-        size = self.gallery * (self.dimension + 2)
-        if size > KEPT_NUMBERS or not fits(8 * size):
+        if not self._keeps:
             return self._widen(start, stop)
         with self._lock:
             self._widened_rows += stop - start
