@@ -5,26 +5,18 @@ from __future__ import annotations
 import doctest
 import importlib
 import importlib.util
-import pkgutil
 from pathlib import Path
 
 import pytest
 
 import truerank
+from tests.modules import module_names
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
-MODULES = [
-    "truerank",
-    *(
-        found.name
-        for found in pkgutil.walk_packages(truerank.__path__, "truerank.")
-        if found.name != "truerank.__main__"  # it runs the command line
-    ),
-]
 
 
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("name", list(module_names()))
 def test_examples(name: str) -> None:
     failed, _ = doctest.testmod(importlib.import_module(name), raise_on_error=False)
     assert failed == 0
