@@ -378,3 +378,14 @@ def test_tensors_on_the_gpu() -> None:
     tensor = torch.from_numpy(rows).cuda()
     on_gpu = truerank.evaluate(tensor, torch.from_numpy(labels).cuda(), device="cuda")
     assert on_gpu["map@r"] == truerank.evaluate(rows, labels, device="cpu")["map@r"]
+
+
+def test_torch_is_not_imported_where_no_driver_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr(cuda, "DRIVERS", ("no-such-device",))
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    assert not cuda.likely()
+    assert engine.resolve_device("auto", 1 << 40) == "cpu"
+    assert "torch" not in sys.modules
+    monkeypatch.setattr(cuda, "DRIVERS", ("null",))
+    assert cuda.likely()

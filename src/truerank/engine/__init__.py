@@ -116,7 +116,7 @@ def resolve_device(device: str, pairs: int = 0) -> str:
             f"The 'device' parameter must be one of {', '.join(DEVICES)}. Got {device!r} instead."
         )
     if device == "auto":
-        if pairs >= _LARGE and cuda.unavailable() is None:
+        if pairs >= _LARGE and cuda.likely() and cuda.unavailable() is None:
             return "cuda"
         return "cpu" if compiled else "reference"
     if device == "cuda":

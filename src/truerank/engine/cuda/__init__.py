@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, TypeVar
 
@@ -27,12 +28,21 @@ if TYPE_CHECKING:
     from truerank.engine.cuda.ranked import Ranked
     from truerank.engine.cuda.worker import Worker
 
-__all__ = ["TALLER", "Engine", "Lent", "check", "unavailable"]
+__all__ = ["TALLER", "Engine", "Lent", "check", "likely", "unavailable"]
 
 Found = TypeVar("Found")
 
 TALLER = 32
 """A GPU's blocks hold this many times as many queries, and mates, as the CPU's."""
+DRIVERS = ("nvidiactl", "nvidia0", "dxg", "nvhost-gpu", "nvgpu", "kfd")
+"""What a GPU's driver puts into /dev: of NVIDIA, in WSL, on Jetson, of AMD."""
+
+
+def likely() -> bool:
+    """Whether this machine may have a GPU, as far as can be seen without importing torch."""
+    if "torch" in sys.modules or sys.platform != "linux":
+        return True
+    return any(Path("/dev", name).exists() for name in DRIVERS)
 
 
 def unavailable() -> str | None:
