@@ -76,9 +76,15 @@ def test_integrals_of_table_2_by_hand() -> None:
 
 
 def axis(case: Case, scale: str) -> list[list[Fraction]] | None:
-    """tau of every pair; None where the distances do not lie in [0, 1]."""
+    """tau of every pair; None where the distances do not lie in [0, 1].
+
+    The matrix has no columns for junk labels: those items are not in the gallery.
+    """
     distances = case.distances()
-    every = [d for row in distances for d in row]
+    labels = case.options.get("gallery_labels", case.labels)
+    junk = case.options.get("junk_labels", ())
+    items = [g for g in range(len(distances[0])) if not junk or labels[g] not in junk]
+    every = [row[g] for row in distances for g in items]
     if scale == "minmax":
         low, width = min(every), max(every) - min(every) or Fraction(1)
         return [[(d - low) / width for d in row] for row in distances]

@@ -318,12 +318,9 @@ def _fill(
 
     def look(block: Integers, groups: Any) -> None:
         """Everything that is wanted of these queries; other threads have other queries."""
-        on_gpu = not isinstance(groups, TieGroups)
-        everything = (np.arange(len(groups)), groups)
-        parts: dict[int, tuple[Integers, Any]] = {0: everything}
+        parts: dict[int, tuple[Integers, Any]] = {0: (np.arange(len(groups)), groups)}
         for grade in {current.finest, *(column.grade for column in current.columns)} - {0}:
-            graded = on_gpu or groups.graded.shape[1] > 1
-            parts[grade] = groups.at_least(grade) if graded else everything
+            parts[grade] = groups.at_least(grade)
         chosen, some = parts[current.finest]
         current.first[:, block[chosen]] = some.first()
         for column in current.columns:
@@ -333,19 +330,14 @@ def _fill(
             rows = block[chosen]
             per_query = registry.definition(column.metric).per_query
             assert per_query is not None
-            if isinstance(some, TieGroups):
-                column.values[:, rows] = per_query(some, column.metric, column.scale)
-            else:  # a ranking on the GPU
-                column.values[:, rows] = some.values(column.metric, column.scale, per_query)
+            column.values[:, rows] = some.values(column.metric, column.scale, per_query)
             column.totals[rows] = some.totals
             column.candidates[rows] = some.candidates
-            if plan is not None and not on_gpu:
+            if plan is not None and isinstance(groups, TieGroups):
                 plan.take(column, block, groups)
-        if not on_gpu:  # rankings there have no ties
-            current.ties[block] = groups.per_query(groups.ambiguous.astype(np.int64))
+        current.ties[block] = groups.mixed
         if whole:
-            level = groups.nearest_level() if on_gpu else Severity.nearest_level(groups)
-            current.nearest[block] = level
+            current.nearest[block] = groups.nearest_level()
             current.monotone[block] = hierarchy.monotone(groups.totals)
             current.findable[block] = groups.totals[:, -1] > 0
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from truerank.engine.counts import TieGroups
 from truerank.wording import count
 
 if TYPE_CHECKING:
@@ -30,15 +29,6 @@ class Severity:
     """Level name to number of errors; "none" where not even the coarsest level is shared."""
     by_class: dict[Any, dict[str, int]]
     """The same for each finest label that has errors."""
-
-    @staticmethod
-    def nearest_level(groups: TieGroups) -> Integers:
-        """For each query the level of the first item, the lowest one where several come first."""
-        first = groups.offsets[:-1]
-        top = groups.graded[first]
-        lowest = np.argmax(top > 0, axis=1) + 1
-        other = top.sum(axis=1) < groups.size[first]
-        return np.where((groups.before[first] > 0) | other, 0, lowest).astype(np.int64)
 
     @staticmethod
     def of(task: Task, nearest: Integers, findable: npt.NDArray[np.bool_]) -> Severity:

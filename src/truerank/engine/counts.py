@@ -7,6 +7,7 @@ exactly at u_g. These are integers: tiles add up in any order and any grouping t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
@@ -22,6 +23,7 @@ from truerank.relevance import BlockPairs
 __all__ = ["Counts", "Shares", "Split", "TieGroups"]
 
 Integers = npt.NDArray[np.int64]
+Reals = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -125,8 +127,28 @@ class TieGroups:
         mixed[several] = self.graded[several].max(axis=1) < self.size[several]
         return mixed
 
+    @property
+    def mixed(self) -> Integers:
+        """Ambiguous groups of each query."""
+        return self.per_query(self.ambiguous.astype(np.int64))
+
+    def nearest_level(self) -> Integers:
+        """For each query the grade of the first item, the lowest one where several come first."""
+        first = self.offsets[:-1]
+        top = self.graded[first]
+        lowest = np.argmax(top > 0, axis=1) + 1
+        other = top.sum(axis=1) < self.size[first]
+        return np.where((self.before[first] > 0) | other, 0, lowest).astype(np.int64)
+
+    def values(self, metric: Any, scale: Any, per_query: Callable[..., Reals]) -> Reals:
+        """(3, queries): lower, expected and upper of a metric."""
+        return per_query(self, metric, scale)
+
     def at_least(self, grade: int) -> tuple[Integers, TieGroups]:
         """With only this grade and above relevant: the queries that keep one, and their groups."""
+        alike = grade == 1 and self.graded.shape[1] == 1
+        if alike and self.graded.all() and np.diff(self.offsets).all():  # nothing falls away
+            return np.arange(len(self)), self
         count = np.zeros(len(self), np.int64)
         kept = np.empty(len(self.size) + 1, np.int64)
         merged = np.empty((len(self.size) + 1, 1), np.int32)

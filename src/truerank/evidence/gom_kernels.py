@@ -25,6 +25,16 @@ def inverse_roots(count: int) -> npt.NDArray[np.float64]:
 
 
 @kernel
+def piece(q: int, g: int, sums: Any, least: float, most: float, out: Any) -> None:
+    """Add what lies between the thresholds of two groups, where both readings of FP agree."""
+    for bound in range(3):
+        root = np.sqrt(sums[bound, g])
+        for frozen in range(2):
+            out[frozen, 0, bound, q] += root * least
+            out[frozen, 1, bound, q] += root * most
+
+
+@kernel
 def tail(
     q: int, g: int, tau: Any, sums: Any, last: Any, mates: int, least: float, most: float, out: Any
 ) -> None:
@@ -88,11 +98,7 @@ def bracketed(
             if g + 1 == stop:
                 tail(q, g, tau, sums, last, mates, least, most, out)
                 continue
-            for bound in range(3):
-                root = np.sqrt(sums[bound, g])
-                for frozen in range(2):
-                    out[frozen, 0, bound, q] += root * least
-                    out[frozen, 1, bound, q] += root * most
+            piece(q, g, sums, least, most, out)
 
 
 @kernel
@@ -140,11 +146,7 @@ def exact(
             if g + 1 == stop:
                 tail(q, g, tau, sums, last, mates, total, total, out)
                 continue
-            for bound in range(3):
-                root = np.sqrt(sums[bound, g])
-                for frozen in range(2):
-                    out[frozen, 0, bound, q] += root * total
-                    out[frozen, 1, bound, q] += root * total
+            piece(q, g, sums, total, total, out)
 
 
 @kernel

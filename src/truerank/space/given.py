@@ -24,7 +24,9 @@ class Given(Space):
         self.queries = matrix.shape[0]
         self.gallery = matrix.shape[1] if columns is None else len(columns)
         self.facts = facts
-        if sign > 0 and matrix.min() >= 0 and matrix.max() <= 1:
+        kept = slice(None) if columns is None else columns
+        inside = (matrix.min(axis=0) >= 0) & (matrix.max(axis=0) <= 1)
+        if sign > 0 and inside[kept].all():
             self.unit_scale = 1.0
 
     def block(self, rows: Rows) -> Callable[[int, int], Distances]:

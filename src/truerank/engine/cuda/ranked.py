@@ -75,6 +75,11 @@ class Ranked:
             self._grades, self.candidates[queries], self._count, lowest=grade, chosen=queries
         )
 
+    @property
+    def mixed(self) -> Integers:
+        """See TieGroups: nothing ties."""
+        return np.zeros(len(self), np.int64)
+
     def first(self) -> Integers:
         """See TieGroups."""
         ones = np.ones(len(self), np.int64)
