@@ -116,8 +116,6 @@ class ConsistencyShares:
     def _left(self, column: int) -> Counts:
         """Of the classes that are left without a share; -1 is nobody's."""
         true, rows, false, split = self._tables
-        genuine, impostors = true.sum(axis=1), false.sum(axis=1)
-        kept = (genuine > 0) & (impostors > 0)
         everybody = np.ones(self._count, bool)
         if column >= 0:
             lost = split[:, column]
@@ -127,7 +125,7 @@ class ConsistencyShares:
             shares = self._dealing.shares
             own = self._dealing.own if column < shares else shares + self._dealing.paired
             everybody[: len(own)] = own != column
-            kept &= everybody & (false.sum(axis=1) > 0)
+        kept = everybody & true.any(axis=1) & false.any(axis=1)
         accepted = [np.cumsum(table[kept], axis=1).astype(np.float64) for table in (true, false)]
         return Counts(
             accepted[0][:, :-1],
@@ -148,8 +146,6 @@ class ConsistencyShares:
         if frr is not None:
             true = left.true.sum(axis=0) / left.genuine.sum()
             low = float(np.interp(1 - frr, true, at))
-        inside = at[(at > low) & (at < high)]
-        points = np.concatenate([[low], inside, [high]])
         if not low < high or not len(left.genuine):
             return float("nan")
         formula = self._evidence.formula(metric)
@@ -157,8 +153,8 @@ class ConsistencyShares:
             spread = _spread(left, formula)
         else:
             share = Fraction(metric.option("eps") or 0)
-            spread = _gap(left, formula, share, at, points)
-        return _mean(np.interp(points, at, spread), points)
+            spread = _gap(left, formula, share, (at, low, high))
+        return float(_mean(spread, at, low, high))
 
 
 def _range(metric: Metric) -> tuple[tuple[float, float], float | None]:
@@ -212,10 +208,12 @@ def _utility(
     return combine(true / genuine, other, formula.square)
 
 
-def _gap(left: Counts, formula: Formula, share: Fraction, at: Reals, points: Reals) -> Reals:
+def _gap(
+    left: Counts, formula: Formula, share: Fraction, over: tuple[Reals, float, float]
+) -> Reals:
     """Squared gap between the utilities of the best and the worst share of the classes."""
     utility = _utility(left.true, left.false, left.genuine, left.impostors, formula)
-    areas = np.array([_mean(np.interp(points, at, row), points) for row in utility])
+    areas = _mean(utility, *over)
     sides = []
     for sign in (1, -1):
         group = _outermost(sign * areas, share)[:, None]
@@ -243,7 +241,16 @@ def _average(values: Reals) -> Reals:
     return np.asarray(np.rint(values * one).astype(np.int64).sum(axis=0) / one / len(values))
 
 
-def _mean(values: Reals, points: Reals) -> float:
-    """Of a piecewise straight line."""
-    width = np.diff(points)
-    return float(((values[:-1] + values[1:]) / 2 * width).sum() / (points[-1] - points[0]))
+def _mean(values: Reals, at: Reals, low: float, high: float) -> Reals:
+    """The mean from low to high of straight lines between values at places, along the last axis."""
+    inside = (at > low) & (at < high)
+    ends = []
+    for end in (low, high):
+        place = min(max(int(np.searchsorted(at, end)) - 1, 0), len(at) - 2)
+        part = (end - at[place]) / (at[place + 1] - at[place])
+        ends.append((1 - part) * values[..., place] + part * values[..., place + 1])
+    points = np.concatenate([[low], at[inside], [high]])
+    first, last = (end[..., None] for end in ends)
+    held = np.concatenate([first, values[..., inside], last], axis=-1)
+    areas = (held[..., :-1] + held[..., 1:]) / 2 * np.diff(points)
+    return np.asarray(areas.sum(axis=-1) / (high - low), np.float64)

@@ -47,9 +47,11 @@ def is_mean(metric: Metric) -> bool:
 
 
 def is_steep(metric: Metric) -> bool:
-    """Whether a few classes may make up most of what a score loses: no mean of 0 and 1."""
+    """Whether a few classes may make up most of what a score loses: no rate of false accepts."""
     definition = registry.definition(metric)
-    return definition.measure is not None and definition.family != "openset"
+    return definition.measure is not None and (
+        definition.family != "openset" and metric.name != "mfr"
+    )
 
 
 class _Family(Protocol):
