@@ -129,6 +129,7 @@ VERIFICATION = [
 OPEN_SET = ["dir@far=0.2", "dir@far=0.2,rank=5", "dir@rank=5,tau=0.3", "ttr@far=0.2", "far@tau=0.3"]
 GOM = ["mrep", "mrep@tau=0.25", "mvp@tau=0.25", "mfr@b=20,tau=0.2", "mrep_max", "mvp_max"]
 CONSISTENCY = ["opis", "opis@eps=0.1"]
+CLUSTERING = ["nmi", "ami", "pairwise_f1"]
 RANKING = ["precision@1", "hit@5", "r_precision", "map@r", "map", "mrr", "minp"]
 SETTINGS: dict[str, Setting] = {
     "many": Setting("leave-one-out, 100 classes", leave_one_out(100, 1.3, RANKING)),
@@ -170,6 +171,7 @@ SETTINGS: dict[str, Setting] = {
         fixed_gallery(40, 0.8, GOM, strangers=30, items=2),
     ),
     "opis": Setting("leave-one-out, 40 classes", leave_one_out(40, 0.8, CONSISTENCY, largest=5)),
+    "clusters": Setting("leave-one-out, 40 classes", leave_one_out(40, 1.0, CLUSTERING)),
     "opis gallery": Setting(
         "own gallery, 50 classes", fixed_gallery(50, 0.8, CONSISTENCY, items=1)
     ),

@@ -37,7 +37,7 @@ Reals = npt.NDArray[np.float64]
 def is_mean(metric: Metric) -> bool:
     """Whether it is a mean over queries, at thresholds that the data do not set."""
     definition = registry.definition(metric)
-    if definition.measure is None:
+    if definition.per_query is not None:
         return True
     if metric.option("far") is not None or metric.option("scale") == "minmax":
         return False
