@@ -23,9 +23,10 @@ Columns = npt.NDArray[np.integer]
 
 
 class TallyByShare(Watcher):
-    """Distances between cuts, for each owner of one side and each share of the other side.
+    """Distances up to cuts, for each owner of one side and each share of the other side.
 
-    With `turned` the items have owners and the queries shares; owners below zero are nobody.
+    With `turned` the items have owners and the queries shares; owners below zero are nobody. What
+    lies beyond the last cut, and so most pairs, is not counted.
     """
 
     def __init__(
@@ -39,7 +40,7 @@ class TallyByShare(Watcher):
         turned: bool = False,
     ) -> None:
         self._cuts, self._owner, self._share, self._turned = cuts, owner, share, turned
-        self._shape = (owners, columns, len(cuts) + 1)
+        self._shape = (owners, columns, len(cuts))
         self._counts = PerThread(lambda: np.zeros(self._shape, np.int32))
 
     def see(self, sight: Sight) -> None:
@@ -53,11 +54,12 @@ class TallyByShare(Watcher):
             owner, share = self._owner[sight.rows], self._share[items]
         mine = self._counts.mine()
         if sight.compiled:
-            _tally(distances, self._cuts.at, owner, share, mine)
+            cuts = self._cuts
+            _tally(distances, cuts.at, cuts.start, cuts.low, cuts.scale, owner, share, mine)
             return
         columns, cells = self._shape[1:]
         for row, number in zip(distances, owner, strict=True):
-            held = np.flatnonzero(row < np.inf) if number >= 0 else ()
+            held = np.flatnonzero(row <= self._cuts.at[-1]) if number >= 0 else ()
             place = np.searchsorted(self._cuts.at, row[held], side="left")
             for way in share[held].T:
                 found = np.bincount(way.astype(np.int64) * cells + place, minlength=columns * cells)
@@ -65,7 +67,7 @@ class TallyByShare(Watcher):
 
     @property
     def counts(self) -> Integers:
-        """(owners, columns, cuts + 1): distances up to each cut and above the one before."""
+        """(owners, columns, cuts): distances up to each cut and above the one before."""
         total = np.zeros(self._shape, np.int64)
         for part in self._counts.all():
             total += part
@@ -108,9 +110,18 @@ class NearestByShare(Watcher):
 
 
 @kernel
-def _tally(distances: Any, at: Any, owner: Any, share: Any, counts: Any) -> None:
-    last = at.size
-    highest = at[last - 1]
+def _tally(
+    distances: Any,
+    at: Any,
+    start: Any,
+    low: float,
+    scale: float,
+    owner: Any,
+    share: Any,
+    counts: Any,
+) -> None:
+    limit = float(start.size - 2)
+    highest = at[at.size - 1]
     for q in range(distances.shape[0]):
         if owner[q] < 0:
             continue
@@ -118,11 +129,11 @@ def _tally(distances: Any, at: Any, owner: Any, share: Any, counts: Any) -> None
         mine = counts[owner[q]]
         for item in range(row.size):
             d = row[item]
-            place = last
-            if d <= highest:
-                place = np.searchsorted(at, d)
-            elif d == np.inf:
+            if d > highest:
                 continue
+            place = start[int(min(max((d - low) * scale, 0.0), limit))]
+            while at[place] < d:  # a cell of the table holds none or one, and d is not beyond all
+                place += 1
             for way in range(share.shape[1]):
                 mine[share[item, way], place] += 1
 

@@ -39,6 +39,7 @@ MOST_NUMBERS = 1 << 23
 """Most counters of classes x shares x cells, but not fewer cells than that."""
 FEWEST_COMPARED = 30
 """With fewer classes, intervals were seen to hold the truth too rarely."""
+CHUNK = 1024
 REACH = 2.0
 """Cells reach this many times beyond the FAR targets on either side."""
 
@@ -68,19 +69,18 @@ class ConsistencyShares:
         task = evidence.task
         self._count = int(max(task.query_codes.max(), task.gallery_codes.max())) + 1
         columns = 2 * dealing.shares
+        sides: tuple[Integers, npt.NDArray[np.integer]] = (task.query_codes, dealing.items)
+        if not task.leave_one_out:
+            sides = (task.gallery_codes, dealing.query)
+        self._met = _met(evidence, *sides, self._count, columns)
         asked = [metric for metric in evidence.metrics if metric.name == "opis"]
         self._places = {_range(m): _places(evidence, m, self._count * columns) for m in asked}
         self._cuts = Cuts.of(np.concatenate([*self._places.values()]))
-        self._rows: Tally | None = None
-        if task.leave_one_out:
-            self._split = TallyByShare(
-                self._cuts, task.query_codes, self._count, dealing.items, columns
-            )
-        else:
-            self._rows = Tally(self._cuts, task.query_codes, self._count)
-            self._split = TallyByShare(
-                self._cuts, task.gallery_codes, self._count, dealing.query, columns, turned=True
-            )
+        turned = not task.leave_one_out
+        self._split = TallyByShare(
+            self._cuts, sides[0], self._count, sides[1], columns, turned=turned
+        )
+        self._rows = Tally(self._cuts, task.query_codes, self._count) if turned else None
 
     @property
     def watchers(self) -> list[Watcher]:
@@ -106,7 +106,9 @@ class ConsistencyShares:
         place = task.query_codes[ours.query] * cells
         place += np.searchsorted(self._cuts.at, ours.distance, side="left")
         true = np.bincount(place, minlength=self._count * cells).reshape(-1, cells)
-        split = self._split.counts
+        near = self._split.counts
+        beyond = self._met - near.sum(axis=2)
+        split = np.concatenate([near, beyond[:, :, None]], axis=2)
         met = split[:, : self._dealing.shares].sum(axis=1)
         if self._rows is None:
             return true, met - true, met - true, split
@@ -155,6 +157,24 @@ class ConsistencyShares:
             share = Fraction(metric.option("eps") or 0)
             spread = _gap(left, formula, share, (at, low, high))
         return float(_mean(spread, at, low, high))
+
+
+def _met(
+    evidence: Evidence, owner: Integers, share: npt.NDArray[np.integer], owners: int, columns: int
+) -> Integers:
+    """(owners, columns): pairs of each class on one side and each share on the other that meet."""
+    view, turned = evidence.task.view, not evidence.task.leave_one_out
+    size = np.bincount(owner[owner >= 0], minlength=owners)
+    met = np.outer(size, np.bincount(share.ravel(), minlength=columns))
+    for start in range(0, view.queries, CHUNK):
+        rows = np.arange(start, min(start + CHUNK, view.queries))
+        apart = view.block(rows).excluded
+        query, item = rows[apart.query], apart.item
+        ours, others = (item, query) if turned else (query, item)
+        code = owner[ours]
+        for way in share[others[code >= 0]].T:
+            np.subtract.at(met, (code[code >= 0], way), 1)
+    return met
 
 
 def _range(metric: Metric) -> tuple[tuple[float, float], float | None]:
