@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from truerank.evidence import Evidence
     from truerank.evidence.consistency import Utilities
 
-__all__ = ["ClassUtility", "Consistency", "calibration_range"]
+__all__ = ["ClassUtility", "Consistency", "calibration_range", "combine"]
 
 Reals = npt.NDArray[np.float64]
 SHUFFLES = 16

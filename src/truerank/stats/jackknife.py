@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,24 +38,36 @@ class Replicates:
     values: tuple[float, ...]
     noise: float = 0.0
 
+    @cached_property
+    def _away(self) -> tuple[float, list[float]]:
+        """How far the values lie from their mean, and the power of two that this is in units of.
+
+        Of its size the squares neither overflow nor vanish, whatever unit a threshold has.
+        """
+        centre = math.fsum(self.values) / len(self.values)
+        away = [value - centre for value in self.values]
+        unit = math.ldexp(1.0, math.frexp(max(map(abs, away)))[1] - 1)
+        return unit, [step / unit for step in away]
+
     @property
-    def squares(self) -> tuple[float, float]:
+    def _squares(self) -> tuple[float, float]:
         """The sum of squares around the mean, with the sample's noise and without it.
 
         The noise is an estimate too: at least a quarter of what is seen is taken for real.
         """
-        centre = math.fsum(self.values) / len(self.values)
-        seen = math.fsum((value - centre) ** 2 for value in self.values)
-        return seen, max(seen - self.noise, seen / 4)
+        unit, away = self._away
+        seen = math.fsum(step**2 for step in away)
+        return seen, max(seen - self.noise / unit / unit, seen / 4)
 
     def standard_error(self) -> float:
         """Of the score that was computed with all shares."""
-        return math.sqrt((len(self.values) - 1) / len(self.values) * self.squares[1])
+        count = len(self.values)
+        return self._away[0] * math.sqrt((count - 1) / count * self._squares[1])
 
     @property
     def freedom(self) -> int:
         """Degrees of freedom, fewer where noise was taken out (Satterthwaite)."""
-        seen, real = self.squares
+        seen, real = self._squares
         if seen == 0.0:
             return len(self.values) - 1
         return max(3, math.floor((len(self.values) - 1) * (real / seen) ** 2))
@@ -66,8 +79,7 @@ class Replicates:
         The variance of n squares of kurtosis k is that of 2n/(k - (n - 3)/(n - 1)) normal ones.
         """
         count = len(self.values)
-        centre = math.fsum(self.values) / count
-        squares = [(value - centre) ** 2 for value in self.values]
+        squares = [step**2 for step in self._away[1]]
         total = math.fsum(squares)
         if total == 0.0 or count < 4:
             return self.freedom
