@@ -141,9 +141,9 @@ SETTINGS: dict[str, Setting] = {
         leave_one_out(40, 1.1, RANKING, average="class"),
     ),
     "sampled": Setting(
-        "leave-one-out, 100 classes, a fifth of the queries counted by share",
+        "leave-one-out, 100 classes, an eighth of the queries counted by share",
         leave_one_out(100, 1.3, RANKING),
-        counted=120,
+        counted=75,
     ),
     "tree": Setting(
         "leave-one-out, 40 classes in a tree",

@@ -43,8 +43,8 @@ Reals = npt.NDArray[np.float64]
 FEW = 0.05
 """Queries with at most this share of the gallery as mates are counted without each share; it is no
 setting, because it decides which values an interval is made of."""
-FEWEST_COUNTED, MOST_COUNTED = 4_000, 1 << 16
-"""A fifth of the queries with few mates are counted by share, but not fewer or more than these."""
+FEWEST_COUNTED, MOST_COUNTED = 3_000, 1 << 16
+"""An eighth of the queries with few mates are counted by share, but not fewer or more than these."""
 WORK = 1e6
 FEWEST_SAMPLED, MOST_SAMPLED = 32, 512
 """The size of a sample to be computed again follows from the tie groups to walk, within limits."""
@@ -224,7 +224,7 @@ class Plan:
                 apart = estimation.task.tree_view(lowest)
         few = (apart.mates > 0) & (apart.mates <= most)
         rows = np.flatnonzero(few)
-        count = max(FEWEST_COUNTED, min(len(rows) // 5, MOST_COUNTED))
+        count = max(FEWEST_COUNTED, min(len(rows) // 8, MOST_COUNTED))
         counted = np.zeros(len(few), bool)
         counted[dealing.sample(rows, count)] = True
         changes = {
