@@ -44,7 +44,7 @@ FEW = 0.05
 """Queries with at most this share of the gallery as mates are counted without each share; it is no
 setting, because it decides which values an interval is made of."""
 FEWEST_COUNTED, MOST_COUNTED = 3_000, 1 << 16
-"""An eighth of the queries with few mates are counted by share, but not fewer or more than these."""
+"""An eighth of the queries with few mates is counted by share, but not fewer or more than these."""
 WORK = 1e6
 FEWEST_SAMPLED, MOST_SAMPLED = 32, 512
 """The size of a sample to be computed again follows from the tie groups to walk, within limits."""

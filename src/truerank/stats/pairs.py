@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank.engine.cuts import Cuts
-from truerank.engine.watch import Tally, Watcher
-from truerank.metrics.registry import Metric, entry
+from truerank.engine.watch import LARGEST, Tally, Watcher
+from truerank.metrics.registry import Metric, definition, entry
 from truerank.metrics.thresholds import allowed, rate
 from truerank.space import Distances
 from truerank.stats.shares import Dealing
@@ -59,7 +59,9 @@ class PairShares:
     def __init__(self, evidence: Evidence, dealing: Dealing) -> None:
         self._evidence, self._dealing = evidence, dealing
         thresholds = [
-            evidence.cut(rate(metric, "tau")) for metric in evidence.metrics if metric.option("tau")
+            self._cut(metric)
+            for metric in evidence.metrics
+            if definition(metric).family == "verification" and metric.option("tau") is not None
         ]
         places = _places(evidence)
         self.cuts = Cuts.of(np.concatenate([places, thresholds]))
@@ -89,12 +91,16 @@ class PairShares:
                     f"least {FEWEST_BELOW}"
                 )
         if metric.option("tau") is not None:
-            place = 1 + self.cuts.where(self._evidence.cut(rate(metric, "tau")))
+            place = 1 + self.cuts.where(self._cut(metric))
             rates = self._rates.false if metric.name == "fmr" else self._rates.true
             values = -rates[:, place] if metric.name == "fnmr" else rates[:, place]
         else:
             values = _FORMULAS[metric.name](self._rates.at_cuts(self._curve), metric)
         return np.asarray(values[1:] - values[0], np.float64)
+
+    def _cut(self, metric: Metric) -> float:
+        """The threshold that a metric is asked at; pairs that never meet are beyond it."""
+        return min(self._evidence.cut(rate(metric, "tau")), LARGEST)
 
     @cached_property
     def _rates(self) -> Rates:
