@@ -143,6 +143,19 @@ def test_models_are_compared_by_threshold_metrics(separate: bool) -> None:
     assert all(row.p == 1 for row in truerank.compare(good, good).differences)
 
 
+def test_thresholds_keep_their_unit_in_tables() -> None:
+    x, y = clusters(9)
+    name = "threshold@far=0.1"
+    one, two = (
+        truerank.evaluate(rows, y, metrics=name, distance="euclidean") for rows in (x, 2 * x)
+    )
+    low, high = one[name].interval
+    assert f"{low:.6g} to {high:.6g}" in str(one)
+    found = truerank.compare(one, two)
+    assert f"{one[name].value:.6g}" in str(found)
+    assert f"-{one[name].value:.6g}" in str(found)  # twice as large is as much more
+
+
 def test_a_sample_of_queries_measures_what_everybody_would() -> None:
     x, y = clusters(4)
     with pytest.MonkeyPatch.context() as patch:

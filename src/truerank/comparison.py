@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -91,8 +91,9 @@ class Comparison:
         header[4:4] = ["runs", "between runs"] if several else []
         rows = []
         for row in self.standings:
-            cells = [row.metric, row.model, tables.percent(row.value), _ends(row.interval)]
-            cells += [str(row.runs), _ends(row.between_runs)] if several else []
+            shown = tables.number(row.metric)
+            cells = [row.metric, row.model, shown(row.value), _ends(row.interval, shown)]
+            cells += [str(row.runs), _ends(row.between_runs, shown)] if several else []
             rows.append([*cells, f"{row.ranks[0]}-{row.ranks[1]}"])
         return header, rows
 
@@ -103,8 +104,8 @@ class Comparison:
                 row.metric,
                 row.first,
                 row.second,
-                f"{100 * row.value:+.2f}",
-                _ends(row.interval),
+                "-+"[row.value >= 0] + tables.number(row.metric)(abs(row.value)),
+                _ends(row.interval, tables.number(row.metric)),
                 _probability(row.p),
                 _probability(row.adjusted_p),
             ]
@@ -463,10 +464,10 @@ def _between_runs(model: Model, metric: str, request: Request) -> tuple[float, f
 # -- how it is shown --------------------------------------------------------------------------
 
 
-def _ends(interval: tuple[float, float] | None) -> str:
+def _ends(interval: tuple[float, float] | None, shown: Callable[[float | None], str]) -> str:
     if interval is None:
         return "-"
-    return f"{tables.percent(interval[0])} to {tables.percent(interval[1])}"
+    return f"{shown(interval[0])} to {shown(interval[1])}"
 
 
 def _probability(p: float | None) -> str:

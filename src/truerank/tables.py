@@ -23,6 +23,7 @@ __all__ = [
     "cells",
     "latex",
     "markdown",
+    "number",
     "summary",
     "text",
 ]
@@ -33,11 +34,11 @@ def percent(value: float | None) -> str:
     return "-" if value is None or value != value else f"{100 * value:.2f}"
 
 
-def _number(score: Score) -> Callable[[float | None], str]:
+def number(metric: str) -> Callable[[float | None], str]:
     """Percent, but thresholds in the distance's own unit."""
     from truerank.metrics import registry
 
-    if registry.definition(registry.parse(score.metric)).unit == "share":
+    if registry.definition(registry.parse(metric)).unit == "share":
         return percent
     return lambda value: "-" if value is None or value != value else f"{value:.6g}"
 
@@ -56,7 +57,7 @@ def cells(result: Result, adjusted: bool = False) -> tuple[list[str], list[list[
     header += ["queries"]
     rows = []
     for score in scores:
-        shown = _number(score)
+        shown = number(score.metric)
         row = [score.metric, shown(score.value)]
         if tied:
             row += [shown(score.expected), shown(score.upper)] if score.tied else ["", ""]
@@ -73,7 +74,8 @@ def cells(result: Result, adjusted: bool = False) -> tuple[list[str], list[list[
 def _interval(score: Score) -> str:
     if score.interval is None:
         return ""
-    return f"{percent(score.interval[0])} to {percent(score.interval[1])}"
+    shown = number(score.metric)
+    return f"{shown(score.interval[0])} to {shown(score.interval[1])}"
 
 
 def summary(result: Result) -> list[str]:
