@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -142,8 +142,11 @@ def tie_groups(
     shares: Shares | None = None,
     apart: tuple[View, npt.NDArray[np.bool_]] | None = None,
     only: Rows | None = None,
-) -> Iterator[tuple[Rows, Any]]:
+) -> Generator[tuple[Rows, Any], None, None]:
     """Yield (query rows, their tie groups) until every query with a relevant item has been seen.
+
+    Whoever may stop early must close it (contextlib.closing): it holds threads, and left to the
+    garbage collector it would wait for them at any moment, even while another thread begins.
 
     With `keep=False` a block's tie groups are valid only until the next block is asked for. Queries
     already `seen` are left out; a checkpoint holds the counts of those in flight. Watchers see
