@@ -64,8 +64,8 @@ class ClassTally:
         self.times = 1 if items is None else 2
         """How often a pair is counted."""
 
-    def table(self) -> ClassTable:
-        """The counts, once the pass is over."""
+    def table(self, *, alone: bool = False) -> ClassTable:
+        """The counts, once the pass is over; `alone` for classes without positives as well."""
         counts = self.tally.counts[: self._count]
         cuts = self.tally.cuts.at
         code = self._task.query_codes[self._positives.query]
@@ -75,7 +75,7 @@ class ClassTally:
         times = 1 if self._task.leave_one_out else 2  # met from the query's and the item's side
         genuine = true.sum(axis=1)
         impostors = counts.sum(axis=1) - times * genuine
-        kept = np.flatnonzero((genuine > 0) & (impostors > 0))
+        kept = np.flatnonzero(((genuine > 0) | alone) & (impostors > 0))
         if len(kept) < self._count:
             counts, true = counts[kept], true[kept]
         for _ in range(times):
