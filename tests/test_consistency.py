@@ -16,6 +16,7 @@ import truerank
 from tests.oracles import openset
 from tests.oracles import opis as oracle
 from tests.test_brute_force import cases
+from truerank import engine
 from truerank.engine import settings as engine_settings
 
 EXAMPLES = 400 if settings().max_examples >= 10_000 else 25
@@ -105,12 +106,17 @@ def test_the_bracket_holds_the_exact_value(
     exact = truerank.evaluate(rows, labels, metrics=name, **more)[name]
     assert exact.bracket is None
     monkeypatch.setattr("truerank.evidence.MOST_BREAKPOINTS", 0)
-    two_passes = truerank.evaluate(rows, labels, metrics=name, **more)[name]
+    monkeypatch.setattr("truerank.evidence.pooled.ALL_COLLECTED", 0)
+    passes = []
+    sweep = engine.sweep
+    with monkeypatch.context() as patch:
+        patch.setattr(engine, "sweep", lambda *a, **k: passes.append(1) or sweep(*a, **k))
+        two_passes = truerank.evaluate(rows, labels, metrics=name, **more)[name]
+    assert len(passes) == 1  # the thresholds and the classes between them, all in one
     forced = name + (",integral=exact" if "@" in name else "@integral=exact")
     assert truerank.evaluate(rows, labels, metrics=forced, **more)[forced].value == exact.value
     monkeypatch.setattr("truerank.evidence.SMALL", 0)
     monkeypatch.setattr("truerank.evidence.SAMPLED_ROWS", 100)
-    monkeypatch.setattr("truerank.evidence.pooled.ALL_COLLECTED", 0)
     one_pass = truerank.evaluate(rows, labels, metrics=name, **more)[name]
     for score in (two_passes, one_pass):
         low, high = score.bracket
@@ -131,7 +137,7 @@ def test_the_sampled_range_does_not_follow_the_order_of_rows(
     names = ["opis", "opis@eps=0.1", "auc", "threshold@far=0.01"]
     expected = truerank.evaluate(rows, labels, metrics=names)
     order = np.random.default_rng(7).permutation(len(rows))
-    with engine_settings(row_numbers=900, gallery_rows=33):
+    with engine_settings(query_rows=37, gallery_rows=33):
         moved = truerank.evaluate(rows[order][:, ::-1], -labels[order], metrics=names, threads=3)
     for name in names:
         assert moved[name] == expected[name]

@@ -238,7 +238,15 @@ def test_settings_end_with_their_block() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["query_rows", "gallery_rows", "mates", "row_numbers", "side", "symmetric_mates"],
+    [
+        "query_rows",
+        "gallery_rows",
+        "mates",
+        "row_numbers",
+        "watched_numbers",
+        "side",
+        "symmetric_mates",
+    ],
 )
 @pytest.mark.parametrize("value", [0, -1, 1.5])
 def test_settings_that_cannot_be(name: str, value: Any) -> None:

@@ -301,7 +301,10 @@ TRANSFORMATIONS: dict[str, tuple[tuple[str, ...], Callable[[Data], Data]]] = {
     "tiles of 1 x 1": (("cosine",), tiles(1, 1)),
     "tiles larger than the data": (ALL_DISTANCES, tiles(4096, 4096)),
     "float32 filter": (("cosine",), method("filter", gallery_rows=29)),
-    "each pair computed once": (("cosine",), method("symmetric", side=23)),
+    "each pair computed once": (
+        ("cosine", "euclidean", "dot", "hamming"),
+        method("symmetric", side=23),
+    ),
     "one thread": (ALL_DISTANCES, options(threads=1)),
     "two threads": (ALL_DISTANCES, options(threads=2)),
     "reference engine": (ALL_DISTANCES, options(device="reference")),

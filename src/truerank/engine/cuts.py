@@ -93,15 +93,19 @@ def _tally(
     cells = start.size - 2
     limit = float(cells)
     highest = at[at.size - 1]
+    near = np.empty(distances.shape[1] + 1)
     for q in range(distances.shape[0]):
         row = distances[q]
         mine = counts[owner[q]]
-        beyond = 0
+        met = 0
         for item in range(row.size):
-            d = row[item]
-            if d > highest:  # counted in a register: one counter in memory would be waited for
-                beyond += d < np.inf
-                continue
+            met += row[item] < np.inf
+        count = 0
+        for item in range(row.size):  # often few: a list without a branch that is guessed wrong
+            near[count] = row[item]
+            count += row[item] <= highest
+        mine[at.size] += met - count
+        for d in near[:count]:
             cell = int(min(max((d - low) * scale, 0.0), limit))
             first = start[cell]
             last = start[cell + 1]
@@ -115,4 +119,3 @@ def _tally(
                 while first < last and at[first] < d:
                     first += 1
             mine[first] += 1
-        mine[at.size] += beyond

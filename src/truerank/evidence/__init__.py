@@ -149,14 +149,12 @@ class Evidence:
 
     def _plan_classes(self) -> ClassTally | None:
         """Cells around the default range, where a sample can foretell it."""
-        asked = [m for m in self.metrics if m.name == "opis" and not m.option("frr")]
-        if not asked or self.task.levels is None or not len(self.sample) or not self.positives:
+        asked = self._calibration
+        if asked is None or not len(self.sample):
             return None
-        text = asked[0].option("far") or registry.entry("opis").defaults["far"]
-        ends = [quantile_range(self.sample, float(part)) for part in text.split(":")]
-        classes = len(np.unique(self.task.query_codes))
-        cuts = cells(ends[0][0], ends[1][1], classes)
         assert self.pooled is not None
+        ends = [quantile_range(self.sample, float(target)) for target in asked]
+        cuts = self._cells(ends[0][0], ends[1][1])
         if self.pooled.whole_curve:
             tally = ClassTally(self.task, self.positives, cuts)
             self.watchers.append(tally.tally)
@@ -165,6 +163,30 @@ class Evidence:
             tally = ClassTally(self.task, self.positives, cuts)
             self.pooled.count_with(tally.tally, tally.times)
         return tally
+
+    @cached_property
+    def _calibration(self) -> list[Fraction] | None:
+        """The FAR targets of the first OPIS whose range they set, if classes can be counted."""
+        asked = [m for m in self.metrics if m.name == "opis" and not m.option("frr")]
+        if not asked or self.task.levels is None or not self.positives:
+            return None
+        text = asked[0].option("far") or registry.entry("opis").defaults["far"]
+        return [Fraction(part) for part in text.split(":")]
+
+    def _cells(self, low: float, high: float) -> Distances:
+        return cells(low, high, len(np.unique(self.task.query_codes)))
+
+    def _sweep_for_pool(self, watchers: list[Watcher]) -> None:
+        """A pass that the pool needs; classes that no sample let us count join it."""
+        asked = self._calibration
+        if asked is not None and self._class_tally is None and self.pairs > MOST_BREAKPOINTS:
+            assert self.pooled is not None
+            low, high = (self.pooled.around(target) for target in asked)
+            if -np.inf < low[0] < high[1] < np.inf:
+                cuts = self._cells(low[0], high[1])
+                self._class_tally = ClassTally(self.task, self.positives, cuts)
+                watchers = [*watchers, self._class_tally.tally]
+        self.sweep(watchers)
 
     def formula(self, metric: Metric) -> Formula:
         """Which utility OPIS is asked to compare."""
@@ -271,7 +293,7 @@ class Evidence:
             ],
             whole_curve=not len(self.sample)
             or any(registry.definition(m).family == "verification" for m in self.metrics),
-            sweep=self.sweep,
+            sweep=self._sweep_for_pool,
         )
 
     @cached_property

@@ -47,7 +47,7 @@ class Axis:
 
     def count(
         self, distances: Distances, grid: Distances, *, compiled: bool
-    ) -> npt.NDArray[np.int64]:
+    ) -> npt.NDArray[np.int32]:
         """(rows, STEPS + 1): distances accepted at each cut of the grid."""
         counts = np.zeros((len(distances), STEPS + 2), np.int32)
         if compiled and self.width > 1e-290:
@@ -58,7 +58,7 @@ class Axis:
         else:
             for row, mine in zip(distances, counts, strict=True):
                 mine += np.bincount(np.searchsorted(grid, row), minlength=STEPS + 2)
-        return np.cumsum(counts, axis=1, dtype=np.int64)[:, :-1]
+        return np.cumsum(counts, axis=1, dtype=np.int32)[:, :-1]
 
 
 @lru_cache(maxsize=4)

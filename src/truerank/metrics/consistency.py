@@ -130,12 +130,13 @@ def _report(
     assert task.levels is not None
     names = task.levels.finest.values
     means = seen.areas.mean(axis=0)
+    best_at = evidence.space.in_unit(seen.best_at)
     ranked = [
         ClassUtility(
             names[seen.table.classes[i]],
             float(means[i]),
             float(seen.best[i]),
-            evidence.in_unit(float(seen.best_at[i])),
+            float(best_at[i]) if np.isfinite(seen.best_at[i]) else None,
         )
         for i in np.lexsort((seen.table.classes, means))
     ]

@@ -58,6 +58,11 @@ class Space(ABC):
     unit_scale: float | None = None
     """What takes a distance to the threshold axis [0, 1] of GOM; None if only min-max does."""
 
+    @property
+    def symmetric(self) -> bool:
+        """Whether the queries are the gallery and a pair has one distance in both orders."""
+        return False
+
     @cached_property
     def single(self) -> SinglePrecision | None:
         """Float32 scores that decide most comparisons, where the distance has them."""
