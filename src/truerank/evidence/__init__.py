@@ -20,11 +20,12 @@ from truerank.engine.cuts import largest_float
 from truerank.engine.watch import Extent, Nearest, Watcher
 from truerank.evidence.axis import Axis
 from truerank.evidence.classes import ClassTally, cells
-from truerank.evidence.consistency import Formula, Utilities, measure
+from truerank.evidence.consistency import Formula, Utilities, measure, measure_sampled
 from truerank.evidence.gom import Gom
 from truerank.evidence.peaks import Peak, peaks
 from truerank.evidence.pooled import Pooled, quantile_range
 from truerank.evidence.positives import Positives
+from truerank.evidence.sampled import SampledNegatives, draw
 from truerank.metrics import registry
 from truerank.metrics.average import class_mean, mean
 from truerank.metrics.registry import Metric
@@ -86,6 +87,7 @@ class Evidence:
         if self.pooled is not None:
             self.watchers += self.pooled.watchers
         self._utilities: dict[tuple[object, ...], Utilities | None] = {}
+        self._sampled: dict[tuple[int, int], SampledNegatives] = {}
         self.consistency: Consistency | None = None
         """Where OPIS was taken first, and what stands beside it."""
 
@@ -167,7 +169,11 @@ class Evidence:
     @cached_property
     def _calibration(self) -> list[Fraction] | None:
         """The FAR targets of the first OPIS whose range they set, if classes can be counted."""
-        asked = [m for m in self.metrics if m.name == "opis" and not m.option("frr")]
+        asked = [
+            m
+            for m in self.metrics
+            if m.name == "opis" and not m.option("frr") and not m.option("negatives")
+        ]
         if not asked or self.task.levels is None or not self.positives:
             return None
         text = asked[0].option("far") or registry.entry("opis").defaults["far"]
@@ -202,7 +208,10 @@ class Evidence:
         """The classes between two distances."""
         exact = metric.option("integral") == "exact" or self.pairs <= MOST_BREAKPOINTS
         formula = self.formula(metric)
-        key = (low, high, formula, exact)
+        sample = self.sampled(metric)
+        key = (low, high, formula, exact, metric.option("negatives"), metric.option("seed"))
+        if key not in self._utilities and sample is not None:
+            self._utilities[key] = measure_sampled(sample, self.space, low, high, formula)
         if key not in self._utilities:
             self._utilities[key] = measure(
                 self.task,
@@ -216,6 +225,16 @@ class Evidence:
                 sweep=self.sweep,
             )
         return self._utilities[key]
+
+    def sampled(self, metric: Metric) -> SampledNegatives | None:
+        """The negatives that OPIS is asked to sample, if it is."""
+        if metric.option("negatives") is None:
+            return None
+        each, seed = int(metric.option("negatives") or 0), int(metric.option("seed") or 0)
+        if (each, seed) not in self._sampled:
+            sample = draw(self.task, self.space, self.positives, each, seed)
+            self._sampled[each, seed] = sample
+        return self._sampled[each, seed]
 
     # -- queries ------------------------------------------------------------------------------
 

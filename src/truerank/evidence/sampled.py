@@ -1,0 +1,148 @@
+"""Negatives sampled for each class, so many for each of its positives, in place of all of them.
+
+Rows and classes are put in an order made of their contents before anything is drawn, so that a seed
+picks the same pairs however rows are arranged and labels are named.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from truerank.evidence.classes import ClassTable
+from truerank.evidence.positives import Positives
+from truerank.pairs import PairList
+from truerank.space import Distances, Space
+from truerank.space.fingerprint import mix
+from truerank.stats.shares import random_numbers
+from truerank.task import Task
+
+__all__ = ["SampledNegatives", "draw", "to_draw"]
+
+Integers = npt.NDArray[np.int64]
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True)
+class SampledNegatives:
+    """All positives of a leave-one-out task, and some negatives of every class that has any."""
+
+    positives: Positives
+    positive_code: Integers
+    """Class of each positive."""
+    code: Integers
+    distance: Distances
+    """Class and distance of each negative that was drawn; by distance."""
+
+    @property
+    def genuine(self) -> int:
+        """Number of positives, in both orders."""
+        return len(self.positives)
+
+    @property
+    def impostors(self) -> int:
+        """Number of negatives."""
+        return len(self.distance)
+
+    def impostor(self, rank: int) -> float:
+        """The rank-th smallest negative distance, infinite beyond the last."""
+        return float(self.distance[rank - 1]) if rank <= len(self.distance) else np.inf
+
+    def observed_below(self, distance: float) -> float | None:
+        """The largest pair distance below this one; None if there is none."""
+        below = [
+            float(values[place - 1])
+            for values in (self.positives.ascending, self.distance)
+            if (place := int(np.searchsorted(values, distance)))
+        ]
+        return max(below, default=None)
+
+    def table(self, low: float, high: float) -> ClassTable:
+        """Counts of the classes at two distances."""
+        cuts = np.array([low, high])
+        count = int(self.positive_code.max(initial=-1)) + 1
+
+        def up_to(code: Integers, distance: Distances, ends: Distances) -> Integers:
+            return np.column_stack(
+                [np.bincount(code[distance <= end], minlength=count) for end in ends]
+            )
+
+        every = np.append(cuts, np.inf)
+        positives = up_to(self.positive_code, self.positives.distance, every)
+        negatives = up_to(self.code, self.distance, every)
+        kept = np.flatnonzero((positives[:, 2] > 0) & (negatives[:, 2] > 0))
+        return ClassTable(
+            kept,
+            cuts,
+            positives[kept, :2],
+            negatives[kept, :2],
+            positives[kept, 2],
+            negatives[kept, 2],
+        )
+
+    def events(self, low: float, high: float) -> tuple[Integers, Distances]:
+        """Classes and distances of the negatives in (low, high]."""
+        first, last = np.searchsorted(self.distance, [low, high], side="right")
+        return self.code[first:last], self.distance[first:last]
+
+
+def to_draw(task: Task, positives: Positives, each: int) -> Integers:
+    """How many negatives are drawn for each class."""
+    size = np.bincount(task.query_codes)
+    pairs = np.bincount(task.query_codes[positives.query], minlength=len(size))
+    wanted: Integers = np.minimum(each * -(-pairs // 2), size * (task.queries - size))
+    return wanted
+
+
+def draw(task: Task, space: Space, positives: Positives, each: int, seed: int) -> SampledNegatives:
+    """`each` negatives for every positive pair of a class, or all that there are.
+
+    The pairs of a class with the others, in canonical order, are cut into as many stretches of
+    equal length as are wanted, and one pair of each is drawn: none twice, every one with the same
+    chance. Pairs that never meet are dropped from what was drawn.
+    """
+    order, start, size = _arranged(task, space)
+    rows = len(order)
+    available = size * (rows - size)
+    wanted = to_draw(task, positives, each)
+    # Classes in canonical order share one stream of random numbers.
+    turn = np.argsort(start, kind="stable")
+    turn = turn[wanted[turn] > 0]
+    number = np.repeat(turn, wanted[turn])
+    behind = np.cumsum(wanted[turn])
+    place = np.arange(len(number)) - np.repeat(behind - wanted[turn], wanted[turn])
+    whole, rest = np.divmod(available[number], wanted[number])
+    first = place * whole + place * rest // wanted[number]
+    last = (place + 1) * whole + (place + 1) * rest // wanted[number]
+    drawn = random_numbers(seed, len(number)) % (last - first).astype(np.uint64)
+    member, other = np.divmod(first + drawn.astype(np.int64), rows - size[number])
+    query = order[start[number] + member]
+    item = order[other + np.where(other >= start[number], size[number], 0)]
+    meets = np.ones(len(query), bool)
+    for begin in range(0, len(query), _CHUNK):
+        some = slice(begin, begin + _CHUNK)
+        ours, position = np.unique(query[some], return_inverse=True)
+        pairs = PairList(position, item[some])
+        meets[some] = ~task.view.exclusions.covers(ours, pairs, task.view.items)
+    number, query, item = number[meets], query[meets], item[meets]
+    distance = space.pairs(query, item)
+    ascending = np.lexsort((number, distance))
+    codes = task.query_codes[positives.query]
+    return SampledNegatives(positives, codes, number[ascending], distance[ascending])
+
+
+def _arranged(task: Task, space: Space) -> tuple[Integers, Integers, Integers]:
+    """Rows class by class in canonical order; where each class starts, and its size."""
+    codes = task.query_codes
+    size = np.bincount(codes)
+    rows = mix(space.fingerprints() + mix(task.mates + 1))
+    classes = np.zeros(len(size), np.uint64)
+    np.add.at(classes, codes, rows)
+    order = np.lexsort((rows, codes, mix(classes)[codes]))
+    start = np.zeros(len(size), np.int64)
+    held = codes[order]
+    fresh = np.flatnonzero(np.append(True, held[1:] != held[:-1]))
+    start[held[fresh]] = fresh
+    return order, start, size
