@@ -145,6 +145,8 @@ def score(
             passes.insert(0, Pass(task.view, Scale(np.ones(1))))
     findings = Findings()
     estimation = None if request is None else Estimation(task, space, request, average)
+    if estimation is not None and evidence is not None:
+        estimation.watch(evidence)
     threads = threads or engine.available_cores()
     work = [int((p.view.mates > 0).sum()) * space.gallery for p in passes]
     if evidence is not None:  # its watchers see every query

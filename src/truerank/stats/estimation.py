@@ -21,14 +21,17 @@ from truerank.metrics import registry
 from truerank.metrics.registry import Metric
 from truerank.relevance import TreeView, View
 from truerank.space import Space
+from truerank.space.fingerprint import Fingerprints, mix
 from truerank.stats import intervals
 from truerank.stats.bootstrap import FEWEST_DRAWN, ClassSums, standard_errors
 from truerank.stats.intervals import Interval, Request
 from truerank.stats.jackknife import Replicates, Stratum, replicates
-from truerank.stats.shares import FEWEST_CLASSES, Dealing, deal
+from truerank.stats.measured import Measured, is_mean
+from truerank.stats.shares import FEWEST_CLASSES, Dealing, deal, deal_queries
 from truerank.task import Task
 
 if TYPE_CHECKING:
+    from truerank.evidence import Evidence
     from truerank.result import Score
     from truerank.scoring import Column
 
@@ -47,9 +50,6 @@ FEWEST_SAMPLED, MOST_SAMPLED = 32, 512
 """The size of a sample to be computed again follows from the tie groups to walk, within limits."""
 
 
-NOT_OFFERED = "it is no mean over queries at given thresholds with a gallery of its own"
-
-
 def headline(metric: Metric, values: Reals) -> Reals:
     """The end of (lower, expected, upper) that is the score."""
     chosen: Reals = values[0 if registry.definition(metric).higher_is_better else 2]
@@ -64,11 +64,21 @@ class Estimation:
         self.by_class = average == "class"
         self.jackknife = task.leave_one_out and task.levels is not None
         self.dealing: Dealing | None = None
+        self.measured: Measured | None = None
+        self._counted = (task.mates > 0) | (task.no_mate == "zero")
         if self.jackknife:
-            counted = (task.mates > 0) | (task.no_mate == "zero")
-            self.dealing = deal(task, space, counted, request.seed)
+            self.dealing = deal(task, space, self._counted, request.seed)
         self.replicates: dict[Metric, tuple[Replicates, Replicates]] = {}
         self._errors: dict[Metric, tuple[float, int]] = {}
+
+    def watch(self, evidence: Evidence) -> None:
+        """Let the pass that gathers evidence count what intervals of threshold metrics need."""
+        dealing = self.dealing
+        if not self.jackknife and self._alive >= FEWEST_DRAWN:
+            dealing = deal_queries(_prints(evidence), self.units, self._counted, self.request.seed)
+        if dealing is not None:
+            self.measured = Measured(evidence, dealing)
+            evidence.watchers += self.measured.watchers
 
     def plan(self, view: View, columns: list[Column]) -> Plan | None:
         """What a pass must count; None where it needs nothing more."""
@@ -111,20 +121,28 @@ class Estimation:
         return intervals.from_replicates(score.value, own, paired, confidence, limits)
 
     def _measured(self, score: Score, metric: Metric) -> Interval:
-        """Of a metric that the whole pass is needed for, where it is a plain mean over queries."""
-        if self.jackknife or score.per_query is None or metric.option("far") is not None:
-            return Interval(reason=NOT_OFFERED)
-        values = headline(metric, np.stack([score.per_query.lower] * 2 + [score.per_query.upper]))
-        sums = ClassSums.of(values, self.units, self.by_class).in_order()
-        if abs(sums.mean - score.value) > 1e-6:
-            return Interval(reason=NOT_OFFERED)
-        if len(sums) < FEWEST_DRAWN:
-            return intervals.too_few(len(sums), self.unit, FEWEST_DRAWN)
-        error = standard_errors([sums], self.request.seed)[0]
-        limits = registry.definition(metric).range
-        return intervals.from_standard_error(
-            score.value, error, len(sums), self.request.confidence, limits
-        )
+        """Of a metric that the whole pass is needed for: a mean at given thresholds, or not."""
+        confidence = self.request.confidence
+        if not self.jackknife and is_mean(metric):
+            assert score.per_query is not None
+            values = headline(
+                metric, np.stack([score.per_query.lower] * 2 + [score.per_query.upper])
+            )
+            sums = ClassSums.of(values, self.units, self.by_class).in_order()
+            if len(sums) < FEWEST_DRAWN:
+                return intervals.too_few(len(sums), self.unit, FEWEST_DRAWN)
+            error = standard_errors([sums], self.request.seed)[0]
+            limits = registry.definition(metric).range
+            return intervals.from_standard_error(score.value, error, len(sums), confidence, limits)
+        if self.measured is None:
+            fewest = FEWEST_CLASSES if self.jackknife else FEWEST_DRAWN
+            return intervals.too_few(self._alive, self.unit, fewest)
+        return self.measured.interval(score, metric, confidence)
+
+    @property
+    def _alive(self) -> int:
+        """Classes with a query that counts."""
+        return len(np.unique(self.units[self._counted]))
 
     @property
     def unit(self) -> str:
@@ -147,6 +165,18 @@ class Estimation:
             shares=shares,
             unit=self.unit,
         )
+
+
+def _prints(evidence: Evidence) -> Fingerprints:
+    """A number for each query, by its content and by the distances of its mates.
+
+    By their significands, which a scale that is a power of two leaves alone.
+    """
+    ours = evidence.positives
+    total = np.zeros(evidence.task.queries, np.uint64)
+    digits = np.ldexp(np.frexp(ours.distance)[0], 53).astype(np.int64)
+    np.add.at(total, ours.query, mix(digits))
+    return mix(evidence.space.fingerprints() + mix(total + mix(evidence.task.mates + 1)))
 
 
 @dataclass

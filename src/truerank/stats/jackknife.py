@@ -57,6 +57,22 @@ class Replicates:
             return len(self.values) - 1
         return max(3, math.floor((len(self.values) - 1) * (real / seen) ** 2))
 
+    @property
+    def heavy_freedom(self) -> int:
+        """The same, fewer still where a few shares move the score most.
+
+        The variance of n squares of kurtosis k is that of 2n/(k - (n - 3)/(n - 1)) normal ones.
+        """
+        count = len(self.values)
+        centre = math.fsum(self.values) / count
+        squares = [(value - centre) ** 2 for value in self.values]
+        total = math.fsum(squares)
+        if total == 0.0 or count < 4:
+            return self.freedom
+        kurtosis = count * math.fsum((square / total) ** 2 for square in squares)
+        worth = 2 * count / max(kurtosis - (count - 3) / (count - 1), 2 * count / (count - 1))
+        return max(3, min(self.freedom, math.floor(worth)))
+
     def minus(self, other: Replicates) -> Replicates:
         """Replicates of a difference of two scores over the same shares."""
         pairs = zip(self.values, other.values, strict=True)
