@@ -35,24 +35,32 @@ class Replicates:
     values: tuple[float, ...]
     noise: float = 0.0
 
+    def _moves(self) -> tuple[list[float], float]:
+        """Distances from the mean, and the power of two they are counted in: squares must fit."""
+        centre = math.fsum(self.values) / len(self.values)
+        moves = [value - centre for value in self.values]
+        unit = math.ldexp(1.0, math.frexp(max(map(abs, moves)))[1])
+        return [move / unit for move in moves], unit
+
     @property
-    def squares(self) -> tuple[float, float]:
+    def _squares(self) -> tuple[float, float]:
         """The sum of squares around the mean, with the sample's noise and without it.
 
         The noise is an estimate too: at least a quarter of what is seen is taken for real.
         """
-        centre = math.fsum(self.values) / len(self.values)
-        seen = math.fsum((value - centre) ** 2 for value in self.values)
-        return seen, max(seen - self.noise, seen / 4)
+        moves, unit = self._moves()
+        seen = math.fsum(move * move for move in moves)
+        return seen, max(seen - self.noise / unit / unit, seen / 4)
 
     def standard_error(self) -> float:
         """Of the score that was computed with all shares."""
-        return math.sqrt((len(self.values) - 1) / len(self.values) * self.squares[1])
+        moves, unit = self._moves()
+        return unit * math.sqrt((len(moves) - 1) / len(moves) * self._squares[1])
 
     @property
     def freedom(self) -> int:
         """Degrees of freedom, fewer where noise was taken out (Satterthwaite)."""
-        seen, real = self.squares
+        seen, real = self._squares
         if seen == 0.0:
             return len(self.values) - 1
         return max(3, math.floor((len(self.values) - 1) * (real / seen) ** 2))
@@ -64,8 +72,7 @@ class Replicates:
         The variance of n squares of kurtosis k is that of 2n/(k - (n - 3)/(n - 1)) normal ones.
         """
         count = len(self.values)
-        centre = math.fsum(self.values) / count
-        squares = [(value - centre) ** 2 for value in self.values]
+        squares = [move * move for move in self._moves()[0]]
         total = math.fsum(squares)
         if total == 0.0 or count < 4:
             return self.freedom
