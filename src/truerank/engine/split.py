@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from truerank.engine.cuts import Cuts
+from truerank.engine.cuts import Cuts, place
 from truerank.engine.watch import PerThread, Sight, Watcher
 from truerank.jit import kernel
 from truerank.space import Distances
@@ -39,8 +39,10 @@ class TallyByShare(Watcher):
         turned: bool = False,
     ) -> None:
         self._cuts, self._owner, self._share, self._turned = cuts, owner, share, turned
-        self._shape = (owners, columns, len(cuts) + 1)
-        self._counts = PerThread(lambda: np.zeros(self._shape, np.int32))
+        self._shape = (owners, columns, len(cuts))
+        self._counts = PerThread(
+            lambda: (np.zeros(self._shape, np.int32), np.zeros(self._shape[:2], np.int64))
+        )
 
     def see(self, sight: Sight) -> None:
         """See Watcher."""
@@ -51,25 +53,30 @@ class TallyByShare(Watcher):
             owner, share = self._owner[items], self._share[sight.rows]
         else:
             owner, share = self._owner[sight.rows], self._share[items]
-        mine = self._counts.mine()
+        near, met = self._counts.mine()
         if sight.compiled:
-            _tally(distances, self._cuts.at, owner, share, mine)
+            sizes = np.bincount(share.ravel(), minlength=self._shape[1])
+            cuts = (self._cuts.at, self._cuts.start, self._cuts.low, self._cuts.scale)
+            _tally(distances, *cuts, owner, share, sizes, near, met)
             return
-        columns, cells = self._shape[1:]
+        columns, cells = self._shape[1], self._shape[2] + 1
         for row, number in zip(distances, owner, strict=True):
             held = np.flatnonzero(row < np.inf) if number >= 0 else ()
-            place = np.searchsorted(self._cuts.at, row[held], side="left")
+            cell = np.searchsorted(self._cuts.at, row[held], side="left")
             for way in share[held].T:
-                found = np.bincount(way.astype(np.int64) * cells + place, minlength=columns * cells)
-                mine[number] += found.reshape(columns, cells).astype(np.int32)
+                found = np.bincount(way.astype(np.int64) * cells + cell, minlength=columns * cells)
+                found = found.reshape(columns, cells)
+                near[number] += found[:, :-1].astype(np.int32)
+                met[number] += found.sum(axis=1)
 
     @property
     def counts(self) -> Integers:
         """(owners, columns, cuts + 1): distances up to each cut and above the one before."""
-        total = np.zeros(self._shape, np.int64)
-        for part in self._counts.all():
-            total += part
-        return total
+        near, met = np.zeros(self._shape, np.int64), np.zeros(self._shape[:2], np.int64)
+        for parts in self._counts.all():
+            near += parts[0]
+            met += parts[1]
+        return np.concatenate([near, (met - near.sum(axis=2))[:, :, None]], axis=2)
 
 
 class NearestByShare(Watcher):
@@ -108,23 +115,44 @@ class NearestByShare(Watcher):
 
 
 @kernel
-def _tally(distances: Any, at: Any, owner: Any, share: Any, counts: Any) -> None:
-    last = at.size
-    highest = at[last - 1]
+def _tally(
+    distances: Any,
+    at: Any,
+    start: Any,
+    low: float,
+    scale: float,
+    owner: Any,
+    share: Any,
+    sizes: Any,
+    near: Any,
+    met: Any,
+) -> None:
+    """Pairs up to the last cut, usually few, into cells; of the others only the number is kept."""
+    highest = at[at.size - 1]
+    found = np.empty(distances.shape[1] + 1, np.int64)
     for q in range(distances.shape[0]):
         if owner[q] < 0:
             continue
         row = distances[q]
-        mine = counts[owner[q]]
-        for item in range(row.size):
-            d = row[item]
-            place = last
-            if d <= highest:
-                place = np.searchsorted(at, d)
-            elif d == np.inf:
-                continue
+        mine = near[owner[q]]
+        every = met[owner[q]]
+        count = 0
+        apart = 0
+        for item in range(row.size):  # a list without a branch that is guessed wrong
+            found[count] = item
+            count += row[item] <= highest
+            apart += row[item] == np.inf
+        for column in range(sizes.size):
+            every[column] += sizes[column]
+        if apart:
+            for item in range(row.size):
+                if row[item] == np.inf:
+                    for way in range(share.shape[1]):
+                        every[share[item, way]] -= 1
+        for item in found[:count]:
+            cell = place(row[item], at, start, low, scale)
             for way in range(share.shape[1]):
-                mine[share[item, way], place] += 1
+                mine[share[item, way], cell] += 1
 
 
 @kernel
