@@ -222,8 +222,8 @@ def evaluate_task(
     kept.remove()
     if clustered:
         workers = threads or engine.available_cores()
-        found = clustering.score(task, space, clustered, int(seed), workers)
-        scores |= found if request is not None else clustering.without_intervals(found)
+        found = clustering.score(task, space, clustered, int(seed), workers, request)
+        scores |= found
         if metrics != "all":
             clustering.warn(found)
         scores = {str(metric): scores[str(metric)] for metric in chosen}

@@ -23,9 +23,10 @@ Columns = npt.NDArray[np.integer]
 
 
 class TallyByShare(Watcher):
-    """Distances between cuts, for each owner of one side and each share of the other side.
+    """Distances up to cuts, for each owner of one side and each share of the other side.
 
-    With `turned` the items have owners and the queries shares; owners below zero are nobody.
+    With `turned` the items have owners and the queries shares; owners below zero are nobody. What
+    lies beyond the last cut, and so most pairs, is not counted.
     """
 
     def __init__(
@@ -40,9 +41,7 @@ class TallyByShare(Watcher):
     ) -> None:
         self._cuts, self._owner, self._share, self._turned = cuts, owner, share, turned
         self._shape = (owners, columns, len(cuts))
-        self._counts = PerThread(
-            lambda: (np.zeros(self._shape, np.int32), np.zeros(self._shape[:2], np.int64))
-        )
+        self._counts = PerThread(lambda: np.zeros(self._shape, np.int32))
 
     def see(self, sight: Sight) -> None:
         """See Watcher."""
@@ -53,30 +52,26 @@ class TallyByShare(Watcher):
             owner, share = self._owner[items], self._share[sight.rows]
         else:
             owner, share = self._owner[sight.rows], self._share[items]
-        near, met = self._counts.mine()
+        mine = self._counts.mine()
         if sight.compiled:
-            sizes = np.bincount(share.ravel(), minlength=self._shape[1])
-            cuts = (self._cuts.at, self._cuts.start, self._cuts.low, self._cuts.scale)
-            _tally(distances, *cuts, owner, share, sizes, near, met)
+            cuts = self._cuts
+            _tally(distances, cuts.at, cuts.start, cuts.low, cuts.scale, owner, share, mine)
             return
-        columns, cells = self._shape[1], self._shape[2] + 1
+        columns, cells = self._shape[1:]
         for row, number in zip(distances, owner, strict=True):
-            held = np.flatnonzero(row < np.inf) if number >= 0 else ()
+            held = np.flatnonzero(row <= self._cuts.at[-1]) if number >= 0 else ()
             cell = np.searchsorted(self._cuts.at, row[held], side="left")
             for way in share[held].T:
                 found = np.bincount(way.astype(np.int64) * cells + cell, minlength=columns * cells)
-                found = found.reshape(columns, cells)
-                near[number] += found[:, :-1].astype(np.int32)
-                met[number] += found.sum(axis=1)
+                mine[number] += found.reshape(columns, cells).astype(np.int32)
 
     @property
     def counts(self) -> Integers:
-        """(owners, columns, cuts + 1): distances up to each cut and above the one before."""
-        near, met = np.zeros(self._shape, np.int64), np.zeros(self._shape[:2], np.int64)
-        for parts in self._counts.all():
-            near += parts[0]
-            met += parts[1]
-        return np.concatenate([near, (met - near.sum(axis=2))[:, :, None]], axis=2)
+        """(owners, columns, cuts): distances up to each cut and above the one before."""
+        total = np.zeros(self._shape, np.int64)
+        for part in self._counts.all():
+            total += part
+        return total
 
 
 class NearestByShare(Watcher):
@@ -123,33 +118,21 @@ def _tally(
     scale: float,
     owner: Any,
     share: Any,
-    sizes: Any,
-    near: Any,
-    met: Any,
+    counts: Any,
 ) -> None:
-    """Pairs up to the last cut, usually few, into cells; of the others only the number is kept."""
+    """Pairs up to the last cut, usually few."""
     highest = at[at.size - 1]
-    found = np.empty(distances.shape[1] + 1, np.int64)
+    near = np.empty(distances.shape[1] + 1, np.int64)
     for q in range(distances.shape[0]):
         if owner[q] < 0:
             continue
         row = distances[q]
-        mine = near[owner[q]]
-        every = met[owner[q]]
+        mine = counts[owner[q]]
         count = 0
-        apart = 0
         for item in range(row.size):  # a list without a branch that is guessed wrong
-            found[count] = item
+            near[count] = item
             count += row[item] <= highest
-            apart += row[item] == np.inf
-        for column in range(sizes.size):
-            every[column] += sizes[column]
-        if apart:
-            for item in range(row.size):
-                if row[item] == np.inf:
-                    for way in range(share.shape[1]):
-                        every[share[item, way]] -= 1
-        for item in found[:count]:
+        for item in near[:count]:
             cell = place(row[item], at, start, low, scale)
             for way in range(share.shape[1]):
                 mine[share[item, way], cell] += 1

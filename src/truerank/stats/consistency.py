@@ -39,6 +39,7 @@ MOST_NUMBERS = 1 << 23
 """Most counters of classes x shares x cells, but not fewer cells than that."""
 FEWEST_COMPARED = 30
 """With fewer classes, intervals were seen to hold the truth too rarely."""
+CHUNK = 1024
 REACH = 2.0
 """Cells reach this many times beyond the FAR targets on either side."""
 
@@ -68,19 +69,18 @@ class ConsistencyShares:
         task = evidence.task
         self._count = int(max(task.query_codes.max(), task.gallery_codes.max())) + 1
         columns = 2 * dealing.shares
+        sides: tuple[Integers, npt.NDArray[np.integer]] = (task.query_codes, dealing.items)
+        if not task.leave_one_out:
+            sides = (task.gallery_codes, dealing.query)
+        self._met = _met(evidence, *sides, self._count, columns)
         asked = [metric for metric in evidence.metrics if metric.name == "opis"]
         self._places = {_range(m): _places(evidence, m, self._count * columns) for m in asked}
         self._cuts = Cuts.of(np.concatenate([*self._places.values()]))
-        self._rows: Tally | None = None
-        if task.leave_one_out:
-            self._split = TallyByShare(
-                self._cuts, task.query_codes, self._count, dealing.items, columns
-            )
-        else:
-            self._rows = Tally(self._cuts, task.query_codes, self._count)
-            self._split = TallyByShare(
-                self._cuts, task.gallery_codes, self._count, dealing.query, columns, turned=True
-            )
+        turned = not task.leave_one_out
+        self._split = TallyByShare(
+            self._cuts, sides[0], self._count, sides[1], columns, turned=turned
+        )
+        self._rows = Tally(self._cuts, task.query_codes, self._count) if turned else None
 
     @property
     def watchers(self) -> list[Watcher]:
@@ -108,7 +108,9 @@ class ConsistencyShares:
         place = task.query_codes[ours.query] * cells
         place += np.searchsorted(self._cuts.at, ours.distance, side="left")
         true = np.bincount(place, minlength=self._count * cells).reshape(-1, cells)
-        split = self._split.counts
+        near = self._split.counts
+        beyond = self._met - near.sum(axis=2)
+        split = np.concatenate([near, beyond[:, :, None]], axis=2)
         met = split[:, : self._dealing.shares].sum(axis=1)
         if self._rows is None:
             return true, met - true, met - true, split
@@ -118,8 +120,6 @@ class ConsistencyShares:
     def _left(self, column: int) -> Counts:
         """Of the classes that are left without a share; -1 is nobody's."""
         true, rows, false, split = self._tables
-        genuine, impostors = true.sum(axis=1), false.sum(axis=1)
-        kept = (genuine > 0) & (impostors > 0)
         everybody = np.ones(self._count, bool)
         if column >= 0:
             lost = split[:, column]
@@ -129,7 +129,7 @@ class ConsistencyShares:
             shares = self._dealing.shares
             own = self._dealing.own if column < shares else shares + self._dealing.paired
             everybody[: len(own)] = own != column
-            kept &= everybody & (false.sum(axis=1) > 0)
+        kept = everybody & true.any(axis=1) & false.any(axis=1)
         accepted = [np.cumsum(table[kept], axis=1).astype(np.float64) for table in (true, false)]
         return Counts(
             accepted[0][:, :-1],
@@ -150,8 +150,6 @@ class ConsistencyShares:
         if frr is not None:
             true = left.true.sum(axis=0) / left.genuine.sum()
             low = float(np.interp(1 - frr, true, at))
-        inside = at[(at > low) & (at < high)]
-        points = np.concatenate([[low], inside, [high]])
         if not low < high or not len(left.genuine):
             return float("nan")
         formula = self._evidence.formula(metric)
@@ -159,8 +157,26 @@ class ConsistencyShares:
             spread = _spread(left, formula)
         else:
             share = Fraction(metric.option("eps") or 0)
-            spread = _gap(left, formula, share, at, points)
-        return _mean(np.interp(points, at, spread), points)
+            spread = _gap(left, formula, share, (at, low, high))
+        return float(_mean(spread, at, low, high))
+
+
+def _met(
+    evidence: Evidence, owner: Integers, share: npt.NDArray[np.integer], owners: int, columns: int
+) -> Integers:
+    """(owners, columns): pairs of each class on one side and each share on the other that meet."""
+    view, turned = evidence.task.view, not evidence.task.leave_one_out
+    size = np.bincount(owner[owner >= 0], minlength=owners)
+    met = np.outer(size, np.bincount(share.ravel(), minlength=columns))
+    for start in range(0, view.queries, CHUNK):
+        rows = np.arange(start, min(start + CHUNK, view.queries))
+        apart = view.block(rows).excluded
+        query, item = rows[apart.query], apart.item
+        ours, others = (item, query) if turned else (query, item)
+        code = owner[ours]
+        for way in share[others[code >= 0]].T:
+            np.subtract.at(met, (code[code >= 0], way), 1)
+    return met
 
 
 def _range(metric: Metric) -> tuple[tuple[float, float], float | None]:
@@ -214,10 +230,12 @@ def _utility(
     return combine(true / genuine, other, formula.square)
 
 
-def _gap(left: Counts, formula: Formula, share: Fraction, at: Reals, points: Reals) -> Reals:
+def _gap(
+    left: Counts, formula: Formula, share: Fraction, over: tuple[Reals, float, float]
+) -> Reals:
     """Squared gap between the utilities of the best and the worst share of the classes."""
     utility = _utility(left.true, left.false, left.genuine, left.impostors, formula)
-    areas = np.array([_mean(np.interp(points, at, row), points) for row in utility])
+    areas = _mean(utility, *over)
     sides = []
     for sign in (1, -1):
         group = _outermost(sign * areas, share)[:, None]
@@ -245,7 +263,16 @@ def _average(values: Reals) -> Reals:
     return np.asarray(np.rint(values * one).astype(np.int64).sum(axis=0) / one / len(values))
 
 
-def _mean(values: Reals, points: Reals) -> float:
-    """Of a piecewise straight line."""
-    width = np.diff(points)
-    return float(((values[:-1] + values[1:]) / 2 * width).sum() / (points[-1] - points[0]))
+def _mean(values: Reals, at: Reals, low: float, high: float) -> Reals:
+    """The mean from low to high of straight lines between values at places, along the last axis."""
+    inside = (at > low) & (at < high)
+    ends = []
+    for end in (low, high):
+        place = min(max(int(np.searchsorted(at, end)) - 1, 0), len(at) - 2)
+        part = (end - at[place]) / (at[place + 1] - at[place])
+        ends.append((1 - part) * values[..., place] + part * values[..., place + 1])
+    points = np.concatenate([[low], at[inside], [high]])
+    first, last = (end[..., None] for end in ends)
+    held = np.concatenate([first, values[..., inside], last], axis=-1)
+    areas = (held[..., :-1] + held[..., 1:]) / 2 * np.diff(points)
+    return np.asarray(areas.sum(axis=-1) / (high - low), np.float64)

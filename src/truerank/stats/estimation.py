@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from contextlib import closing
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,7 +45,7 @@ FEW = 0.05
 """Queries with at most this share of the gallery as mates are counted without each share; it is no
 setting, because it decides which values an interval is made of."""
 FEWEST_COUNTED, MOST_COUNTED = 4_000, 1 << 16
-"""A third of the queries with few mates are counted by share, but not fewer or more than these."""
+"""A fifth of the queries with few mates are counted by share, but not fewer or more than these."""
 WORK = 1e6
 FEWEST_SAMPLED, MOST_SAMPLED = 32, 512
 """The size of a sample to be computed again follows from the tie groups to walk, within limits."""
@@ -199,7 +200,12 @@ class Plan:
     taken: npt.NDArray[np.bool_]
     """Queries whose values without each share are known."""
 
-    @property
+    @cached_property
+    def _place(self) -> Integers:
+        """Number of each query among those that are counted by share."""
+        return np.cumsum(self.counted) - 1
+
+    @cached_property
     def shares(self) -> Shares:
         """What the engine is to count."""
         return self.dealing.gallery(self.counted)
@@ -216,7 +222,7 @@ class Plan:
                 apart = estimation.task.tree_view(lowest)
         few = (apart.mates > 0) & (apart.mates <= most)
         rows = np.flatnonzero(few)
-        count = max(FEWEST_COUNTED, min(len(rows) // 3, MOST_COUNTED))
+        count = max(FEWEST_COUNTED, min(len(rows) // 5, MOST_COUNTED))
         counted = np.zeros(len(few), bool)
         counted[dealing.sample(rows, count)] = True
         changes = {
@@ -241,8 +247,8 @@ class Plan:
         use = np.flatnonzero(self.counted[rows] & ~np.isnan(column.values[0, rows]))
         values = reduced(split, column.metric, column.grade)[use]
         before = headline(column.metric, column.values)[rows[use]]
-        place = np.cumsum(self.counted) - 1
-        self.changes[column.metric][place[rows[use]]] = self._change(values, before)
+        place = self._place[rows[use]]
+        self.changes[column.metric][place] = self._change(values, before)
         self.taken[rows[use]] = True
 
     def _change(self, values: Reals, before: Reals) -> Reals:

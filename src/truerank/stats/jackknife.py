@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from truerank.jit import kernel
+
 if TYPE_CHECKING:
     from truerank.stats.shares import Dealing
 
@@ -158,18 +160,45 @@ def _sampled(
     stratum: Stratum, own: Integers, weight: Reals, population: Integers
 ) -> tuple[Reals, Reals]:
     """Weighted mean change without each share, and its variance as the mean of a sample."""
-    change = stratum.change.copy()
-    for way in own[stratum.sample].T:
-        change[np.arange(len(change)), way] = np.nan  # the query leaves with its share
-    held = ~np.isnan(change)
-    weights = np.where(held, weight[stratum.sample][:, None], 0.0)
-    change[~held] = 0.0
-    total = _fixed(weights).sum(axis=0) / ONE
+    change, mine, weights = stratum.change, own[stratum.sample], weight[stratum.sample]
+    columns = change.shape[1]
+    count, whole, moved, squares = np.zeros((4, columns), np.int64)
+    _sum(change, mine, weights, count, whole, moved)
+    total = whole / ONE
     total[total == 0.0] = 1.0
-    centre = _fixed(weights * change).sum(axis=0) / ONE / total
-    spread = _fixed(weights * (change - centre) * held, COARSE)
-    squares = (spread * spread).sum(axis=0) / COARSE**2
-    count = held.sum(axis=0)
+    centre = moved / ONE / total
+    _sum_squares(change, mine, weights, centre, squares)
     unseen = np.clip(1.0 - count / np.maximum(population, 1), 0.0, 1.0)
-    variance = unseen * count / np.maximum(count - 1, 1) * squares / total**2
+    variance = unseen * count / np.maximum(count - 1, 1) * (squares / COARSE**2) / total**2
     return centre, variance
+
+
+@kernel
+def _stays(change: Any, mine: Any, query: int, column: int) -> bool:
+    """Whether a query's change without a share counts: it left, or has no mate left, if not."""
+    stays = not np.isnan(change[query, column])
+    for way in range(mine.shape[1]):
+        stays = stays and mine[query, way] != column
+    return stays
+
+
+@kernel
+def _sum(change: Any, mine: Any, weights: Any, count: Any, whole: Any, moved: Any) -> None:
+    """Number, weight and weighted change of the queries that stay, in integers."""
+    for query in range(change.shape[0]):
+        unit = int(np.rint(weights[query] * ONE))
+        for column in range(change.shape[1]):
+            if _stays(change, mine, query, column):
+                count[column] += 1
+                whole[column] += unit
+                moved[column] += int(np.rint(weights[query] * change[query, column] * ONE))
+
+
+@kernel
+def _sum_squares(change: Any, mine: Any, weights: Any, centre: Any, squares: Any) -> None:
+    for query in range(change.shape[0]):
+        for column in range(change.shape[1]):
+            if _stays(change, mine, query, column):
+                away = weights[query] * (change[query, column] - centre[column])
+                steps = int(np.rint(away * COARSE))
+                squares[column] += steps * steps

@@ -37,7 +37,7 @@ Reals = npt.NDArray[np.float64]
 def is_mean(metric: Metric) -> bool:
     """Whether it is a mean over queries, at thresholds that the data do not set."""
     definition = registry.definition(metric)
-    if definition.measure is None:
+    if definition.per_query is not None:
         return True
     if metric.option("far") is not None or metric.option("scale") == "minmax":
         return False
@@ -47,9 +47,11 @@ def is_mean(metric: Metric) -> bool:
 
 
 def is_steep(metric: Metric) -> bool:
-    """Whether a few classes may make up most of what a score loses: no mean of 0 and 1."""
+    """Whether a few classes may make up most of what a score loses: no rate of false accepts."""
     definition = registry.definition(metric)
-    return definition.measure is not None and definition.family != "openset"
+    return definition.measure is not None and (
+        definition.family != "openset" and metric.name != "mfr"
+    )
 
 
 class _Family(Protocol):
