@@ -223,9 +223,10 @@ def tie_groups(
         crew = Crew(pool, threads, tick, checkpoint if audience is None else Checkpoint())
         held = PerThread(cpu.Workspace)
 
-        def watch(*arguments: Any) -> TieGroups:
+        def watch(
+            space: Space, block: Rows, view: View, tiles: Any, _: cpu.Workspace, *extra: Any
+        ) -> TieGroups:
             """Tie groups of watched rows do not lie in the workspace: a thread needs only one."""
-            space, block, view, tiles, _, *extra = arguments
             return cpu.count_rows(space, block, view, tiles, held.mine(), *extra)
 
         way = None
