@@ -109,6 +109,18 @@ def test_similarities_turn_the_interval_around() -> None:
     assert large.values["far"] == point.values["far"]
 
 
+def test_an_interval_that_reaches_below_what_can_be_resolved() -> None:
+    """Two of 594 impostors accepted: perhaps none would be, with other classes."""
+    rows, labels = people(19, 12, 3)
+    point = truerank.choose_threshold(rows, labels, far="0.0034")
+    i, j = np.triu_indices(len(rows), 1)
+    distance, same = cosine(rows)[i, j], labels[i] == labels[j]
+    assert (distance[~same] <= point.threshold + 1e-9).sum() == 2
+    assert point.intervals["far"][0] < 1 / 594
+    below = distance[distance < distance[~same].min() - 1e-9]
+    assert point.threshold_interval[0] == pytest.approx(below.max(), abs=1e-7)
+
+
 def test_few_classes_have_no_interval() -> None:
     rows, labels = people(4, 9, 6)
     point = truerank.choose_threshold(rows, labels, far=0.1)

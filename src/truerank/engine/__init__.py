@@ -24,7 +24,7 @@ from truerank.engine import cpu, cuda, reference, symmetric
 from truerank.engine.counts import Counts, Shares, Split, TieGroups
 from truerank.engine.crew import Crew
 from truerank.engine.filter import Filter
-from truerank.engine.watch import Apart, Audience, Watcher
+from truerank.engine.watch import Apart, Audience, PerThread, Watcher
 from truerank.errors import InputError
 from truerank.jit import compiled
 from truerank.relevance import View
@@ -70,8 +70,9 @@ class Settings:
     row_numbers: int = 1 << 21
     """Most distances in rows held to be sorted, for each thread: arrays below 32 MB are reused by
     the C library, while larger ones cost a page fault for every 4 KB anew."""
-    watched_numbers: int = 4_000_000
-    """The same in rows that are watched and not sorted: the taller, the faster the product."""
+    watched_numbers: int = 1 << 23
+    """The same in rows that are watched and not sorted, for all threads together (but as many as
+    above for each): the taller they are, the faster is the product."""
     method: str = "auto"
     """How few relevant items are counted: one of METHODS; "auto" goes by cost."""
     side: int = 720
@@ -221,30 +222,38 @@ def tie_groups(
     method = _method(space, view.mates[rows[few]], shares is not None, bool(watchers))
     most = limits.mates if shares is None else limits.split_mates
     with _single_threaded_blas(), ThreadPoolExecutor(threads) as pool:
-        height = _height(space.gallery, limits.row_numbers)
+        height = _height(space.gallery)
         blocks: Iterator[tuple[Rows, Callable[..., TieGroups]]] = (
             (block, cpu.sort_rows) for block in _blocks(view.mates, rows[~few], height)
         )
         # What watchers have seen is not kept, so that they must see every tile; and in float64:
         # their cuts are about as close as the error bound of a float32 product.
         crew = Crew(pool, threads, tick, checkpoint if audience is None else Checkpoint())
+        held = PerThread(cpu.Workspace)
+
+        def watch(
+            space: Space, block: Rows, view: View, tiles: Any, _: cpu.Workspace, *extra: Any
+        ) -> TieGroups:
+            """Tie groups of watched rows do not lie in the workspace: a thread needs only one."""
+            return cpu.count_rows(space, block, view, tiles, held.mine(), *extra)
+
         way = None
         if method != "float64" and space.single is not None and audience is None:
             way = Filter(space, space.single, shares)
         watched = None
-        if audience is not None and method == "symmetric" and few.all():
+        if audience is not None and audience.whole_rows:
+            tall = _height(space.gallery, threads)
+            first = chain(*(_blocks(view.mates, r, tall) for r in (alone, rows[few])))
+            blocks = chain(((block, watch) for block in first), blocks)
+        elif audience is not None and method == "symmetric" and few.all():
             ways = symmetric.BothWays.of(space, view, limits.side, limits.symmetric_mates)
             watched = None if ways is None else (ways, audience)
-        if audience is not None and audience.whole_rows:
-            height = _height(space.gallery, limits.watched_numbers)
-            first = chain(*(_blocks(view.mates, r, height) for r in (alone, rows[few])))
-            blocks = chain(((block, cpu.count_rows) for block in first), blocks)
-        elif method == "symmetric" and (way is not None or watched is not None):
+        if (way is not None and method == "symmetric") or watched is not None:
             ascending = _blocks(view.mates, np.sort(rows[few]), limits.query_rows)
             yield from symmetric.count_all(
                 space, ascending, view, limits.side, crew, way, shares, watched
             )
-        else:
+        elif audience is None or not audience.whole_rows:
             height = limits.query_rows
             for block in chain(
                 *(_blocks(view.mates, some, height, most=most) for some in (alone, rows[few]))
@@ -303,7 +312,7 @@ def sweep(
     else:
         height = limits.query_rows // 4
         if audience.whole_rows:
-            height = _height(space.gallery, limits.watched_numbers)
+            height = _height(space.gallery, threads)
         height = max(1, min(height, -(-view.queries // threads)))
         starts = range(0, view.queries, height)
         remaining = deque(np.arange(i, min(i + height, view.queries)) for i in starts)
@@ -344,9 +353,13 @@ def _tiles(gallery: int) -> list[tuple[int, int]]:
     return [(start, min(start + step, gallery)) for start in range(0, gallery, step)]
 
 
-def _height(gallery: int, numbers: int) -> int:
-    """Rows of the whole gallery that a thread holds at a time."""
-    return max(1, min(_settings.get().query_rows, numbers // gallery))
+def _height(gallery: int, watched_by: int = 0) -> int:
+    """Rows of the whole gallery that a thread holds at a time, watched by so many threads."""
+    limits = _settings.get()
+    numbers = limits.row_numbers
+    if watched_by:
+        numbers = max(numbers, limits.watched_numbers // watched_by)
+    return max(1, min(limits.query_rows, numbers // gallery))
 
 
 def _blocks(

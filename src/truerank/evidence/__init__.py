@@ -70,7 +70,7 @@ class Evidence:
         families = {registry.definition(metric).family for metric in self.metrics}
         self._nearest = Nearest(task.queries)
         self.watchers: list[Watcher] = []
-        if families & {"openset", "gom"}:
+        if "openset" in families or any(metric.name == "tau_nz" for metric in self.metrics):
             self.watchers.append(self._nearest)
         self.first = np.full(task.queries, np.inf)
         """Distance of every query's nearest relevant item, infinite if it has none."""

@@ -58,8 +58,9 @@ class Axis:
             _count(distances, grid, self.low, scale, counts)
         else:
             for row, mine in zip(distances, counts, strict=True):
-                mine += np.bincount(np.searchsorted(grid, row), minlength=self.steps + 2)
-        return np.cumsum(counts, axis=1, dtype=np.int32)[:, :-1]
+                found = np.bincount(np.searchsorted(grid, row), minlength=self.steps + 2)
+                mine += found.cumsum()
+        return counts[:, :-1]
 
 
 @lru_cache(maxsize=4)
@@ -83,3 +84,7 @@ def _count(distances: Any, grid: Any, low: float, scale: float, counts: Any) -> 
             if d > grid[place]:
                 place += 1
             mine[place] += 1
+        total = np.int32(0)
+        for place in range(mine.size):
+            total = np.int32(total + mine[place])
+            mine[place] = total

@@ -205,6 +205,7 @@ class Pooled:
             index = self._place(target)
             start, stop = self._ends(index)
             known = any(a <= start and stop <= b for a, b in self._segments)
+            known |= index < len(self.cuts) and bool(self.single[index])
             if not known and self._counts[index] <= MOST_COLLECTED:
                 found.add((start, stop))
         return sorted(found)
