@@ -40,8 +40,16 @@ def sizes(classes: int, smallest: int, largest: int) -> Array:
     return np.repeat(np.arange(classes), np.linspace(smallest, largest, classes).astype(int))
 
 
-def leave_one_out(classes: int, spread: float, metrics: list[str], **options: Any) -> Draw:
-    labels = sizes(classes, 3, 9)
+def leave_one_out(
+    classes: int,
+    spread: float,
+    metrics: list[str],
+    largest: int = 9,
+    strangers: int = 0,
+    **options: Any,
+) -> Draw:
+    """Besides the classes there may be strangers, rows that are alone with their label."""
+    labels = np.append(sizes(classes, 3, largest), classes + np.arange(strangers))
 
     def draw(rng: np.random.Generator) -> truerank.Result:
         centre, noise = rows_of(rng, labels, spread)
@@ -64,18 +72,27 @@ def tree(classes: int, spread: float, metrics: list[str]) -> Draw:
     return draw
 
 
-def fixed_gallery(classes: int, spread: float, metrics: list[str], **options: Any) -> Draw:
-    """Query classes drawn from the 400 of a gallery that stays as it is."""
-    known = np.random.default_rng(78)
-    population = np.repeat(np.arange(400), 3)
-    width = spread * np.exp(0.35 * known.standard_normal(400))
-    centres = known.standard_normal((400, 16))
-    noise = known.standard_normal((1200, 16)) * width[population, None]
+def fixed_gallery(
+    classes: int,
+    spread: float,
+    metrics: list[str],
+    strangers: int = 0,
+    items: int = 3,
+    **options: Any,
+) -> Draw:
+    """Query classes drawn from the 400 of a gallery that stays as it is, and strangers to it."""
+    known, everybody = np.random.default_rng(78), 400 + 20 * strangers
+    population = np.repeat(np.arange(400), items)
+    width = spread * np.exp(0.35 * known.standard_normal(everybody))
+    centres = known.standard_normal((everybody, 16))
+    noise = known.standard_normal((len(population), 16)) * width[population, None]
     gallery = centres[population] + noise
-    many = np.linspace(2, 8, classes).astype(int)
+    many = np.append(np.linspace(2, 8, classes).astype(int), np.ones(strangers, int))
 
     def draw(rng: np.random.Generator) -> truerank.Result:
-        labels = np.repeat(rng.choice(400, size=classes, replace=False), many)
+        met = rng.choice(400, size=classes, replace=False)
+        unmet = 400 + rng.choice(20 * strangers, size=strangers, replace=False)
+        labels = np.repeat(np.append(met, unmet), many)
         own = rng.standard_normal((len(labels), 16)) * width[labels, None]
         return truerank.evaluate(
             centres[labels] + own,
@@ -99,6 +116,20 @@ class Setting:
     counted: int | None = None
 
 
+VERIFICATION = [
+    "auc",
+    "eer",
+    "min_dcf",
+    "tar@far=0.01",
+    "tar@far=0.1",
+    "threshold@far=0.01",
+    "fmr@tau=0.5",
+    "fnmr@tau=0.5",
+]
+OPEN_SET = ["dir@far=0.2", "dir@far=0.2,rank=5", "dir@rank=5,tau=0.3", "ttr@far=0.2", "far@tau=0.3"]
+GOM = ["mrep", "mrep@tau=0.25", "mvp@tau=0.25", "mfr@b=20,tau=0.2", "mrep_max", "mvp_max"]
+CONSISTENCY = ["opis", "opis@eps=0.1"]
+CLUSTERING = ["nmi", "ami", "pairwise_f1"]
 RANKING = ["precision@1", "hit@5", "r_precision", "map@r", "map", "mrr", "minp"]
 SETTINGS: dict[str, Setting] = {
     "many": Setting("leave-one-out, 100 classes", leave_one_out(100, 1.3, RANKING)),
@@ -110,9 +141,9 @@ SETTINGS: dict[str, Setting] = {
         leave_one_out(40, 1.1, RANKING, average="class"),
     ),
     "sampled": Setting(
-        "leave-one-out, 100 classes, half of the queries counted by share",
+        "leave-one-out, 100 classes, a fifth of the queries counted by share",
         leave_one_out(100, 1.3, RANKING),
-        counted=300,
+        counted=120,
     ),
     "tree": Setting(
         "leave-one-out, 40 classes in a tree",
@@ -120,6 +151,30 @@ SETTINGS: dict[str, Setting] = {
     ),
     "gallery": Setting("own gallery, 40 classes", fixed_gallery(40, 1.0, RANKING)),
     "gallery few": Setting("own gallery, 30 classes", fixed_gallery(30, 1.0, RANKING)),
+    "pairs": Setting("leave-one-out, 40 classes", leave_one_out(40, 1.0, VERIFICATION)),
+    "pairs few": Setting("leave-one-out, 12 classes", leave_one_out(12, 1.0, VERIFICATION)),
+    "pairs gallery": Setting("own gallery, 40 classes", fixed_gallery(40, 1.0, VERIFICATION)),
+    "strangers": Setting(
+        "leave-one-out, 40 classes and 60 strangers",
+        leave_one_out(40, 0.6, OPEN_SET, strangers=60),
+    ),
+    "strangers gallery": Setting(
+        "own gallery, 40 classes and 80 strangers",
+        fixed_gallery(40, 0.7, OPEN_SET, strangers=80),
+    ),
+    "gom": Setting(
+        "leave-one-out, 25 classes and 30 strangers",
+        leave_one_out(25, 0.8, GOM, largest=4, strangers=30),
+    ),
+    "gom gallery": Setting(
+        "own gallery, 40 classes and 30 strangers",
+        fixed_gallery(40, 0.8, GOM, strangers=30, items=2),
+    ),
+    "opis": Setting("leave-one-out, 40 classes", leave_one_out(40, 0.8, CONSISTENCY, largest=5)),
+    "clusters": Setting("leave-one-out, 40 classes", leave_one_out(40, 1.0, CLUSTERING)),
+    "opis gallery": Setting(
+        "own gallery, 50 classes", fixed_gallery(50, 0.8, CONSISTENCY, items=1)
+    ),
 }
 
 

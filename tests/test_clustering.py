@@ -113,12 +113,55 @@ def test_seed_and_place_in_the_result() -> None:
     one, two = (truerank.evaluate(x, y, metrics=names, seed=3) for _ in range(2))
     assert list(one) == names
     assert one["nmi"].value == two["nmi"].value
-    assert one["nmi"].interval is None
-    assert "no mean over queries" in one["nmi"].interval_reason
-    assert truerank.evaluate(x, y, metrics=names, confidence=None)["nmi"].interval_reason is None
+    assert one["nmi"] == two["nmi"]
+    low, high = one["nmi"].interval
+    assert low < one["nmi"].value < high
+    plain = truerank.evaluate(x, y, metrics=names, confidence=None)["nmi"]
+    assert plain.interval is plain.interval_reason is plain.replicates is None
     assert one["nmi"].adjusted == pytest.approx(
         (one["nmi"].value - one["nmi"].chance) / (1 - one["nmi"].chance)
     )
+
+
+def test_replicates_leave_classes_out_of_one_clustering() -> None:
+    """Against the formula of scikit-learn, over the rows that are left."""
+    sklearn = pytest.importorskip("sklearn.metrics")
+    x, y = clusters(8, classes=30)
+    result = truerank.evaluate(x, y, metrics=["nmi", "ami"], seed=0)
+    found = kmeans(x / np.linalg.norm(x, axis=1, keepdims=True), 30, 0, 1)
+    names, size = np.unique(y, return_counts=True)
+    order, numbers = np.lexsort((names, size)), np.random.Philox(key=0).random_raw(70)
+    share = np.empty(30, int)
+    for start in (0, 20):
+        some = order[start : start + 20]
+        share[some] = np.argsort(numbers[start : start + 20], kind="stable")[: len(some)]
+    for k in (0, 11):
+        left = share[y] != k
+        for name, formula in (
+            ("nmi", sklearn.normalized_mutual_info_score),
+            ("ami", sklearn.adjusted_mutual_info_score),
+        ):
+            expected = formula(y[left], found[left])
+            assert result[name].replicates.values[k] == pytest.approx(expected, abs=1e-9)
+
+
+def test_models_are_compared_by_clusters() -> None:
+    x, y = clusters(9, classes=40)
+    other = x + np.random.default_rng(1).normal(0, 12, x.shape)
+    for sides in ({}, {"gallery": x[1::2], "gallery_labels": y[1::2]}):
+        step = 2 if sides else 1
+        good, bad = (
+            truerank.evaluate(rows[::step], y[::step], metrics="ami", **sides)
+            for rows in (x, other)
+        )
+        [row] = truerank.compare(good, bad).differences
+        assert row.interval[0] < row.value < row.interval[1]
+        assert row.p < 0.01
+
+
+def test_few_classes_have_no_interval() -> None:
+    x, y = clusters(10, classes=9)
+    assert "9 classes" in truerank.evaluate(x, y, metrics="ami")["ami"].interval_reason
 
 
 def test_where_there_is_nothing_to_cluster() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -143,8 +144,8 @@ def test_the_sampled_range_does_not_follow_the_order_of_rows(
     order = np.random.default_rng(7).permutation(len(rows))
     with engine_settings(query_rows=37, gallery_rows=33):
         moved = truerank.evaluate(rows[order][:, ::-1], -labels[order], metrics=names, threads=3)
-    for name in names:
-        assert moved[name] == expected[name]
+    for name in names:  # but for the replicates of comparisons, which go by the labels' names
+        assert replace(moved[name], replicates=None) == replace(expected[name], replicates=None)
         assert moved[name].bracket == expected[name].bracket
 
 

@@ -268,19 +268,3 @@ def test_chance_adjusted_scores() -> None:
     assert all(score.adjusted == 1.0 for score in perfect.values())
     assert "adjusted" in result.to_markdown(adjusted=True)
     assert "adjusted" not in result.to_markdown()
-
-
-def test_open_set_metrics_have_intervals_where_they_are_means() -> None:
-    """With a gallery of its own and thresholds that the data do not set."""
-    x, y = clusters(15, classes=40, size=6)
-    names = ["mrep", "mrep@tau=0.3", "auc", "tar@far=0.1"]
-    sides = {"gallery": x[1::2], "gallery_labels": y[1::2]}
-    result = truerank.evaluate(x[::2], y[::2], metrics=names, **sides)
-    for name in names[:2]:
-        low, high = result[name].interval
-        assert low < result[name].value < high
-    for name in names[2:]:
-        assert result[name].interval is None
-        assert "no mean over queries at given thresholds" in result[name].interval_reason
-    alone = truerank.evaluate(x, y, metrics=names)
-    assert all(score.interval is None and score.interval_reason for score in alone.values())

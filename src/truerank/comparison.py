@@ -24,8 +24,9 @@ from truerank.metrics import registry
 from truerank.metrics.average import mean
 from truerank.result import Result, Score
 from truerank.stats.bootstrap import FEWEST_DRAWN, ClassSums, standard_errors
-from truerank.stats.intervals import Request, ends
+from truerank.stats.intervals import Request, from_replicates
 from truerank.stats.jackknife import Replicates
+from truerank.stats.measured import is_mean, is_steep
 from truerank.stats.student import central, quantile
 from truerank.wording import count
 
@@ -354,7 +355,7 @@ def _difference(
 def _error(metric: str, first: Model, second: Model, request: Request) -> tuple[float, int] | str:
     """Standard error of the difference and its degrees of freedom, or why there is none."""
     scores = [[run[metric] for run in model] for model in (first, second)]
-    if first[0].provenance["leave_one_out"]:
+    if first[0].provenance["leave_one_out"] or not is_mean(registry.parse(metric)):
         kept = [[s.replicates for s in model if s.replicates is not None] for model in scores]
         if any(len(a) < len(b) for a, b in zip(kept, scores, strict=True)):
             return _why_not([score for model in scores for score in model])
@@ -442,10 +443,10 @@ def _interval(model: Model, metric: str, request: Request) -> tuple[float, float
         return None
     value, replicates = _score(model, metric), Replicates.mean(kept)
     limits = registry.definition(registry.parse(metric)).range
-    error = replicates.standard_error()
-    if error == 0.0 or value in limits:
-        return None
-    return ends(value, error, quantile(request.confidence, replicates.freedom), limits)
+    steep = is_steep(registry.parse(metric))
+    return from_replicates(
+        value, replicates, replicates, request.confidence, limits, steep=steep
+    ).ends
 
 
 def _between_runs(model: Model, metric: str, request: Request) -> tuple[float, float] | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -145,8 +145,11 @@ def tie_groups(
     shares: Shares | None = None,
     apart: tuple[View, npt.NDArray[np.bool_]] | None = None,
     only: Rows | None = None,
-) -> Iterator[tuple[Rows, Any]]:
+) -> Generator[tuple[Rows, Any], None, None]:
     """Yield (query rows, their tie groups) until every query with a relevant item has been seen.
+
+    Whoever may stop early must close it (contextlib.closing): it holds threads, and left to the
+    garbage collector it would wait for them at any moment, even while another thread begins.
 
     With `keep=False` a block's tie groups are valid only until the next block is asked for. Queries
     already `seen` are left out; a checkpoint holds the counts of those in flight. Watchers see
@@ -194,11 +197,16 @@ def tie_groups(
         return
     tiles = _tiles(space.gallery)
     few = view.mates[rows] <= limits.sort_share * space.gallery
-    if only is not None:
-        few[:] = True
-    if device == "cuda" and not watchers and only is None:
+    tall = cuda.TALLER * limits.query_rows
+    if device == "cuda" and only is not None and shares is not None and cuda.splits(space):
         gpus = cuda.Engine(view, space, limits, tick)
-        tall = cuda.TALLER * limits.query_rows
+        some = _blocks(view.mates, rows[few], tall, cuda.TALLER, limits.split_mates)
+        yield from gpus.split(some, shares)
+        rows = rows[~few]
+    if only is not None:
+        few = np.ones(len(rows), bool)
+    elif device == "cuda" and not watchers:
+        gpus = cuda.Engine(view, space, limits, tick)
         yield from gpus.tie_groups(_blocks(view.mates, rows[few], tall, cuda.TALLER))
         rows = rows[~few]
         if rankings and gpus.walks and len(rows):
@@ -207,8 +215,8 @@ def tie_groups(
             yield from gpus.rankings(_blocks(view.mates, rows, height, cuda.TALLER**3), tied)
             rows = np.concatenate(tied)
         few = np.zeros(len(rows), bool)
-        if not len(rows):
-            return
+    if not len(rows) and not len(alone):
+        return
     if device == "cuda":  # whole rows, for watchers and for sorting: the GPU makes the distances
         space = cuda.Lent(space)
     method = _method(space, view.mates[rows[few]], shares is not None, bool(watchers))

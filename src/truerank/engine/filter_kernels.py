@@ -105,9 +105,17 @@ def split_scores(
         row = scores[q]
         least = low[stop - 1]
         count = 0
-        for i in range(row.size):  # few are near: a list without a branch that is guessed wrong
-            near[count] = i
-            count += row[i] >= least
+        for begin in range(0, row.size, CHUNK):  # few are near: most chunks hold none
+            end = min(begin + CHUNK, row.size)
+            if begin + CHUNK == end:
+                found = np.int32(0)
+                for i in range(CHUNK):  # of a known length, which makes vectors of it
+                    found = np.int32(found + (row[begin + i] >= least))
+                if found == 0:
+                    continue
+            for i in range(begin, end):  # a list without a branch that is guessed wrong
+                near[count] = i
+                count += row[i] >= least
         for i in near[:count]:
             g = find_score(high, start, stop, row[i])
             if g == stop or (g > start and low[g - 1] <= row[i]):

@@ -44,6 +44,7 @@ SAMPLED_ROWS = 512
 MOST_BREAKPOINTS = 50_000_000
 """Integrals over thresholds are exact up to this many pairs, and bracketed beyond."""
 HIGHEST = ("mrep_max", "mvp_max", "tau_max")
+ROUGH_ROWS = 64
 SMALL = 1 << 22
 """Up to this many pairs a sample is not worth its while."""
 
@@ -63,7 +64,7 @@ class Evidence:
         seed: int = 0,
     ) -> None:
         self.seed = seed
-        self.task, self.space, self._average = task, space, average
+        self.task, self.space, self.by_class = task, space, average == "class"
         self._device, self._threads = device, threads
         self.metrics = list(metrics)
         families = {registry.definition(metric).family for metric in self.metrics}
@@ -250,7 +251,7 @@ class Evidence:
 
     def mean(self, values: Reals, counts: Flags) -> float:
         """The mean over the queries that count, or over their classes."""
-        if self._average == "class":
+        if self.by_class:
             return class_mean(values[counts], self.task.query_codes[counts])
         return mean(values[counts])
 
@@ -324,9 +325,21 @@ class Evidence:
         prints = self.space.contents()
         if prints is None or self.pairs <= SMALL or not SAMPLED_ROWS:
             return np.empty(0)
-        query, item = (_choose(numbers) for numbers in prints)
-        if query is None or item is None:
+        query, item = (_choose(numbers, SAMPLED_ROWS) for numbers in prints)
+        return np.empty(0) if query is None or item is None else self._between(query, item)
+
+    @cached_property
+    def foretold(self) -> Distances:
+        """The sample, or a rough one where it is empty: good enough to say where cells may lie."""
+        if len(self.sample):
+            return self.sample
+        query = _choose(self.space.fingerprints().astype(np.int64), ROUGH_ROWS)
+        if query is None:
             return np.empty(0)
+        return self._between(query, np.arange(self.space.gallery))
+
+    def _between(self, query: npt.NDArray[np.int64], item: npt.NDArray[np.int64]) -> Distances:
+        """Distances of the irrelevant pairs of these rows, ascending."""
         block = self.task.view.block(query)
         never = np.zeros((len(query), self.space.gallery), bool)
         for part in (block.relevant, block.excluded):
@@ -335,12 +348,12 @@ class Evidence:
         return np.sort(self.space.pairs(query[row], item[column]))
 
 
-def _choose(prints: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
+def _choose(prints: npt.NDArray[np.int64], rows: int) -> npt.NDArray[np.int64] | None:
     """Some rows by their fingerprints, all those of one fingerprint or none; None if too many."""
     scrambled = _scrambled(prints)
-    last = np.sort(scrambled)[min(SAMPLED_ROWS, len(prints)) - 1]
+    last = np.sort(scrambled)[min(rows, len(prints)) - 1]
     chosen = np.flatnonzero(scrambled <= last)
-    return chosen if len(chosen) <= 2 * SAMPLED_ROWS else None
+    return chosen if len(chosen) <= 2 * rows else None
 
 
 def _scrambled(numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:

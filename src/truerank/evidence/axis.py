@@ -28,6 +28,7 @@ class Axis:
 
     low: float
     width: float
+    steps: int = STEPS
 
     def tau(self, distances: Distances) -> Distances:
         """The threshold at which each distance is first accepted."""
@@ -42,28 +43,28 @@ class Axis:
         return largest_float(Fraction(self.low) + tau * Fraction(self.width))
 
     def grid(self) -> Distances:
-        """The cuts of 0, 1/STEPS, ..., 1."""
+        """The cuts of 0, 1/steps, ..., 1."""
         return _grid(self)
 
     def count(
         self, distances: Distances, grid: Distances, *, compiled: bool
     ) -> npt.NDArray[np.int32]:
-        """(rows, STEPS + 1): distances accepted at each cut of the grid."""
-        counts = np.zeros((len(distances), STEPS + 2), np.int32)
+        """(rows, steps + 1): distances accepted at each cut of the grid."""
+        counts = np.zeros((len(distances), self.steps + 2), np.int32)
         if compiled and self.width > 1e-290:
             # A little less than the true scale: a distance's place is never overestimated, and the
             # comparison with one cut settles it.
-            scale = STEPS / self.width * (1 - 2.0**-40)
+            scale = self.steps / self.width * (1 - 2.0**-40)
             _count(distances, grid, self.low, scale, counts)
         else:
             for row, mine in zip(distances, counts, strict=True):
-                mine += np.bincount(np.searchsorted(grid, row), minlength=STEPS + 2).cumsum()
+                mine += np.bincount(np.searchsorted(grid, row), minlength=self.steps + 2).cumsum()
         return counts[:, :-1]
 
 
 @lru_cache(maxsize=4)
 def _grid(axis: Axis) -> Distances:
-    return np.array([axis.cut(Fraction(step, STEPS)) for step in range(STEPS + 1)])
+    return np.array([axis.cut(Fraction(step, axis.steps)) for step in range(axis.steps + 1)])
 
 
 @kernel

@@ -9,7 +9,7 @@ item of a sorted row, which makes it exact.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -109,11 +109,14 @@ class Gom(Watcher):
         limits: Iterable[int],
         taus: Iterable[Fraction],
         peaks: bool,
+        curved: bool = True,
     ) -> None:
+        """Without `curved` there are neither curves nor trapezoids."""
         self.axis, self._grid = axis, axis.grid()
         self.one = 2.0 ** min(52, 62 - queries.bit_length())
         """Sums over queries are taken in integers, 1 standing for this many: no order shows."""
         self.is_exact, self.is_bracketed, self._peaks = exact, bracketed, peaks
+        self._curved = curved
         self._roots = gom_kernels.inverse_roots(gallery + 2)
         self.integral = np.zeros((2, 2, 2, 3, queries))
         """[bracketed or exact, all or frozen, lower or upper bound, tie bound, query]."""
@@ -131,11 +134,33 @@ class Gom(Watcher):
         self.last = np.zeros((3, queries))
         """R over the rank of the last relevant item."""
         self._curves = PerThread(lambda: np.zeros((4, 3, POINTS + 1), np.int64))
+        self.keep_shares(np.zeros((queries, 0), np.int64), 0)
         self._false_curves = PerThread(
             lambda: np.zeros((max(1, len(self.limits)), POINTS + 1), np.int64)
         )
         self._bounds = PerThread(lambda: np.zeros((2, 2, STEPS + 1), np.int64))
         self._kept = PerThread[list[tuple[Rows, Profiles]]](list)
+
+    def keep_shares(self, shares: Integers, columns: int) -> None:
+        """Add curves up for the columns that each query belongs to as well."""
+        self._shares = shares
+        self._parts = PerThread(lambda: np.zeros((columns, 2, POINTS + 1), np.int64))
+
+    def alike(self, queries: int, *, curved: bool) -> Gom:
+        """One for other queries, whose integrals are bracketed, on as few steps as will do."""
+        other = Gom(
+            replace(self.axis, steps=POINTS),
+            queries,
+            len(self._roots) - 3,
+            exact=False,
+            bracketed=self.is_exact or self.is_bracketed,
+            limits=self.limits,
+            taus=self.taus,
+            peaks=False,
+            curved=curved,
+        )
+        other.one = self.one
+        return other
 
     def see(self, sight: Sight) -> None:
         """See Watcher."""
@@ -172,13 +197,14 @@ class Gom(Watcher):
                     self._roots, out,
                 )  # fmt: skip
             self.integral[1][:, :, :, rows] = out
-        trapezoid = np.zeros((2, 3, len(rows)))
-        gom_kernels.curves(
-            steps.offsets, steps.distance, steps.sums, steps.found, steps.last,
-            accepted, self._grid, STEPS // POINTS, POINTS // 100, self.one, self._curves.mine(),
-            trapezoid,
-        )  # fmt: skip
-        self.trapezoid[:, :, rows] = trapezoid
+        if self._curved:
+            trapezoid = np.zeros((2, 3, len(rows)))
+            gom_kernels.curves(
+                steps.offsets, steps.distance, steps.sums, steps.found, steps.last,
+                accepted, self._grid, self.axis.steps // POINTS, POINTS // 100, self.one,
+                self._curves.mine(), trapezoid, self._shares[rows], self._parts.mine(),
+            )  # fmt: skip
+            self.trapezoid[:, :, rows] = trapezoid
         self.last[:, rows] = steps.last
         for tau in self.taus:
             self._value_at(sight, steps, tau)
@@ -216,7 +242,7 @@ class Gom(Watcher):
             out = np.zeros(len(alone))
             gom_kernels.false_rate(self.axis.tau(np.sort(nearest, axis=1)), limit, out)
             self.false_rates[limit][rows] = out
-            at = np.minimum(accepted[alone][:, :: STEPS // POINTS], limit)
+            at = np.minimum(accepted[alone][:, :: self.axis.steps // POINTS], limit)
             curves[number] += at.sum(axis=0)
             coarse = at[:, :: POINTS // 100]
             whole = 2 * coarse.sum(axis=1) - coarse[:, 0] - coarse[:, -1]
@@ -228,6 +254,14 @@ class Gom(Watcher):
         """(3, points): the mean over queries of RP, VP, ReP or frozen ReP, by number."""
         total = np.sum(self._curves.all(), axis=0)[number]
         return np.asarray(total / (self.one * queries), np.float64)
+
+    def totals(self) -> Integers:
+        """(2, points): VP and the lower ReP, summed over queries in integers."""
+        return np.asarray(np.sum(self._curves.all(), axis=0)[1:3, 0], np.int64)
+
+    def totals_by_share(self) -> Integers:
+        """(columns, 2, points): the same of the queries of each share."""
+        return np.asarray(np.sum(self._parts.all(), axis=0), np.int64)
 
     def false_curve(self, limit: int, queries: int) -> Reals:
         """(points,): mFR."""

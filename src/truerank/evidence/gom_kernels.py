@@ -163,8 +163,13 @@ def curves(
     one: float,
     totals: Any,
     trapezoid: Any,
+    shares: Any,
+    parts: Any,
 ) -> None:
-    """Add RP, VP, ReP and frozen ReP of every query at each point; ReP's trapezoid besides."""
+    """Add RP, VP, ReP and frozen ReP of every query at each point; ReP's trapezoid besides.
+
+    VP and the lower ReP are added up for each of a query's shares as well.
+    """
     points = totals.shape[2]
     for q in range(offsets.size - 1):
         first = offsets[q]
@@ -197,6 +202,10 @@ def curves(
                 totals[1, bound, point] += verification
                 totals[2, bound, point] += both
                 totals[3, bound, point] += both_frozen
+                if bound == 0:
+                    for column in shares[q]:
+                        parts[column, 0, point] += verification
+                        parts[column, 1, point] += both
                 if point % coarse == 0:
                     weight = 1.0
                     if point == 0 or point == points - 1:

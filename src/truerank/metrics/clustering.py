@@ -8,19 +8,23 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from truerank.errors import TruerankWarning
 from truerank.kmeans import kmeans
-from truerank.metrics.registry import Definition, Metric, register
+from truerank.metrics.registry import Definition, Metric, definition, register
 from truerank.result import Score
 from truerank.space import Space
+from truerank.stats import intervals
+from truerank.stats.intervals import Interval, Request
+from truerank.stats.jackknife import Replicates
+from truerank.stats.shares import FEWEST_CLASSES, deal_queries
 from truerank.task import Task
 
-__all__ = ["Contingency", "score", "warn", "without_intervals"]
+__all__ = ["Contingency", "score", "warn"]
 
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
@@ -123,9 +127,17 @@ _FORMULAS: dict[str, Callable[[Contingency], float]] = {
 
 
 def score(
-    task: Task, space: Space, metrics: list[Metric], seed: int, threads: int
+    task: Task,
+    space: Space,
+    metrics: list[Metric],
+    seed: int,
+    threads: int,
+    request: Request | None,
 ) -> dict[str, Score]:
-    """Every clustering metric's score; all are of one clustering of the queries."""
+    """Every clustering metric's score; all are of one clustering of the queries.
+
+    Intervals come from leaving shares of the classes out of the same clustering.
+    """
     rows = space.vectors()
     reason = None
     if task.levels is None:
@@ -139,11 +151,19 @@ def score(
     clusters = kmeans(rows, int(labels.max()) + 1, seed, threads)
     found = Contingency.of(labels, clusters)
     shuffled = _shuffled(labels, clusters, seed)
+    without = None if request is None else _without(space, labels, clusters, request.seed)
     out = {}
     for metric in metrics:
         formula = _FORMULAS[metric.name]
         value = formula(found)
         chance = sum(map(formula, shuffled)) / len(shuffled)
+        interval = Interval()
+        if request is not None and without is None:
+            interval = intervals.too_few(len(found.classes), "class", FEWEST_CLASSES)
+        elif request is not None and without is not None:
+            own, paired = (Replicates(tuple(map(formula, part))) for part in without)
+            limits = definition(metric).range
+            interval = intervals.from_replicates(value, own, paired, request.confidence, limits)
         out[str(metric)] = Score(
             str(metric),
             value,
@@ -152,15 +172,28 @@ def score(
             value,
             chance=chance,
             attainable=1.0,
-            interval_reason="it is no mean over queries",
+            interval=interval.ends,
+            interval_reason=interval.reason,
+            replicates=interval.replicates,
             n=len(labels),
         )
     return out
 
 
-def without_intervals(scores: dict[str, Score]) -> dict[str, Score]:
-    """The same where none were asked for."""
-    return {name: replace(score, interval_reason=None) for name, score in scores.items()}
+def _without(
+    space: Space, labels: Integers, clusters: Integers, seed: int
+) -> tuple[list[Contingency], list[Contingency]] | None:
+    """Without each of the own and of the paired shares of the classes; None if they are too few."""
+    everybody = np.ones(len(labels), bool)
+    dealing = deal_queries(space.fingerprints(), labels, everybody, seed)
+    if dealing is None:
+        return None
+    found = []
+    for column in range(2 * dealing.shares):
+        left = (dealing.query != column).all(axis=1)
+        rest = np.unique(labels[left], return_inverse=True)[1]
+        found.append(Contingency.of(rest, clusters[left]))
+    return found[: dealing.shares], found[dealing.shares :]
 
 
 def _shuffled(labels: Integers, clusters: Integers, seed: int) -> list[Contingency]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from truerank.evidence import Evidence
     from truerank.evidence.gom import Gom
 
-__all__: list[str] = []
+__all__ = ["table"]
 
 Reals = npt.NDArray[np.float64]
 NO_TARGETS = "not defined: no query has a mate in the gallery"
@@ -65,7 +65,28 @@ def _averaged(
     )
 
 
-def _at(evidence: Evidence, metric: Metric, gom: Gom) -> Score:
+def table(gom: Gom, metric: Metric) -> Reals:
+    """(3, queries): lower, expected and upper of a metric that is a mean over queries."""
+    if metric.name == "mfr":
+        limit = int(metric.option("b") or 3000)
+        if metric.option("tau") is not None:
+            values = np.minimum(gom.accepted_at[rate(metric, "tau")] / limit, 1.0)
+        elif metric.option("integral") == "trapezoid":
+            values = gom.false_trapezoid[limit]
+        else:
+            values = gom.false_rates[limit]
+        return np.broadcast_to(values, (3, len(values)))
+    if metric.option("tau") is not None:
+        return _at(gom, metric)
+    if metric.option("integral") == "trapezoid":
+        trapezoid: Reals = gom.trapezoid[_frozen(metric)]
+        return trapezoid
+    least, most = gom.integral[int(_is_exact(gom, metric)), _frozen(metric)]
+    middle: Reals = least if _is_exact(gom, metric) else (least + most) / 2
+    return middle
+
+
+def _at(gom: Gom, metric: Metric) -> Reals:
     """RP, VP, ReP and set precision and recall at one threshold."""
     tau = rate(metric, "tau")
     mates, true, false = gom.at[tau]
@@ -82,45 +103,33 @@ def _at(evidence: Evidence, metric: Metric, gom: Gom) -> Score:
         "set_precision": np.broadcast_to(true / np.maximum(true + false, 1), shape),
         "set_recall": np.broadcast_to(true / held, shape),
     }
-    return _averaged(evidence, metric, tables[metric.name], threshold=float(tau))
+    return tables[metric.name]
+
+
+def _frozen(metric: Metric) -> int:
+    return int(metric.option("fp") == "frozen")
+
+
+def _is_exact(gom: Gom, metric: Metric) -> bool:
+    return gom.is_exact and (metric.option("integral") == "exact" or not gom.is_bracketed)
 
 
 def _point(evidence: Evidence, metric: Metric) -> Score:
     gom = _seen(evidence, metric)
-    return undefined(metric, gom) if isinstance(gom, str) else _at(evidence, metric, gom)
+    if isinstance(gom, str):
+        return undefined(metric, gom)
+    tau = metric.option("tau")
+    threshold = None if tau is None else float(rate(metric, "tau"))
+    return _averaged(evidence, metric, table(gom, metric), threshold=threshold)
 
 
 def _mrep(evidence: Evidence, metric: Metric) -> Score:
     gom = _seen(evidence, metric)
-    if isinstance(gom, str):
-        return undefined(metric, gom)
-    if metric.option("tau") is not None:
-        return _at(evidence, metric, gom)
-    frozen = int(metric.option("fp") == "frozen")
-    if metric.option("integral") == "trapezoid":
-        return _averaged(evidence, metric, gom.trapezoid[frozen])
-    exact = gom.is_exact and (metric.option("integral") == "exact" or not gom.is_bracketed)
-    least, most = gom.integral[int(exact), frozen]
-    middle = least if exact else (least + most) / 2
-    return _averaged(evidence, metric, middle, bracket=None if exact else (least[0], most[2]))
-
-
-def _mfr(evidence: Evidence, metric: Metric) -> Score:
-    gom = _seen(evidence, metric)
-    if isinstance(gom, str):
-        return undefined(metric, gom)
-    limit = int(metric.option("b") or 3000)
-    threshold = None
-    if metric.option("tau") is not None:
-        tau = rate(metric, "tau")
-        threshold = float(tau)
-        values = np.minimum(gom.accepted_at[tau] / limit, 1.0)
-    elif metric.option("integral") == "trapezoid":
-        values = gom.false_trapezoid[limit]
-    else:
-        values = gom.false_rates[limit]
-    table = np.broadcast_to(values, (3, len(values)))
-    return _averaged(evidence, metric, table, threshold=threshold)
+    given = metric.option("tau") is not None or metric.option("integral") == "trapezoid"
+    if isinstance(gom, str) or given or _is_exact(gom, metric):
+        return _point(evidence, metric)
+    least, most = gom.integral[0, _frozen(metric)]
+    return _averaged(evidence, metric, table(gom, metric), bracket=(least[0], most[2]))
 
 
 def _peak(evidence: Evidence, metric: Metric) -> Score:
@@ -230,7 +239,7 @@ for _definition in (
         "items accepted by a query without a mate, divided by B and at most 1; integrated over tau "
         "or at one",
         _PAPER,
-        measure=_mfr,
+        measure=_point,
         options={"tau": "rate", "b": "count", **_INTEGRAL, **_SCALE},
         defaults={"b": "3000"},
         apart=(("tau", "integral"),),

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from truerank.space.digests import Digests
 from truerank.space.fingerprint import Fingerprints
 from truerank.space.single import SinglePrecision
 
@@ -50,8 +51,8 @@ class Space(ABC):
     """Whether distances are integers below 2^54 in size, which leaves room to attach a grade."""
     queries: int
     gallery: int
-    query_digests: list[bytes]
-    gallery_digests: list[bytes]
+    query_digests: Digests
+    gallery_digests: Digests
     """Fingerprints of the rounded rows, to recognise a row met twice (empty for given matrices)."""
 
     unit_scale: float | None = None

@@ -8,7 +8,9 @@ sample of queries only.
 from __future__ import annotations
 
 import math
+from contextlib import closing
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,14 +22,17 @@ from truerank.metrics import registry
 from truerank.metrics.registry import Metric
 from truerank.relevance import TreeView, View
 from truerank.space import Space
+from truerank.space.fingerprint import Fingerprints, mix
 from truerank.stats import intervals
 from truerank.stats.bootstrap import FEWEST_DRAWN, ClassSums, standard_errors
 from truerank.stats.intervals import Interval, Request
 from truerank.stats.jackknife import Replicates, Stratum, replicates
-from truerank.stats.shares import FEWEST_CLASSES, Dealing, deal
+from truerank.stats.measured import Measured, is_mean
+from truerank.stats.shares import FEWEST_CLASSES, Dealing, deal, deal_queries
 from truerank.task import Task
 
 if TYPE_CHECKING:
+    from truerank.evidence import Evidence
     from truerank.result import Score
     from truerank.scoring import Column
 
@@ -40,13 +45,10 @@ FEW = 0.05
 """Queries with at most this share of the gallery as mates are counted without each share; it is no
 setting, because it decides which values an interval is made of."""
 FEWEST_COUNTED, MOST_COUNTED = 4_000, 1 << 16
-"""A third of the queries with few mates are counted by share, but not fewer or more than these."""
+"""A fifth of the queries with few mates are counted by share, but not fewer or more than these."""
 WORK = 1e6
 FEWEST_SAMPLED, MOST_SAMPLED = 32, 512
 """The size of a sample to be computed again follows from the tie groups to walk, within limits."""
-
-
-NOT_OFFERED = "it is no mean over queries at given thresholds with a gallery of its own"
 
 
 def headline(metric: Metric, values: Reals) -> Reals:
@@ -63,11 +65,21 @@ class Estimation:
         self.by_class = average == "class"
         self.jackknife = task.leave_one_out and task.levels is not None
         self.dealing: Dealing | None = None
+        self.measured: Measured | None = None
+        self._counted = (task.mates > 0) | (task.no_mate == "zero")
         if self.jackknife:
-            counted = (task.mates > 0) | (task.no_mate == "zero")
-            self.dealing = deal(task, space, counted, request.seed)
+            self.dealing = deal(task, space, self._counted, request.seed)
         self.replicates: dict[Metric, tuple[Replicates, Replicates]] = {}
         self._errors: dict[Metric, tuple[float, int]] = {}
+
+    def watch(self, evidence: Evidence) -> None:
+        """Let the pass that gathers evidence count what intervals of threshold metrics need."""
+        dealing = self.dealing
+        if not self.jackknife and self._alive >= FEWEST_DRAWN:
+            dealing = deal_queries(_prints(evidence), self.units, self._counted, self.request.seed)
+        if dealing is not None:
+            self.measured = Measured(evidence, dealing)
+            evidence.watchers += self.measured.watchers
 
     def plan(self, view: View, columns: list[Column]) -> Plan | None:
         """What a pass must count; None where it needs nothing more."""
@@ -110,20 +122,28 @@ class Estimation:
         return intervals.from_replicates(score.value, own, paired, confidence, limits)
 
     def _measured(self, score: Score, metric: Metric) -> Interval:
-        """Of a metric that the whole pass is needed for, where it is a plain mean over queries."""
-        if self.jackknife or score.per_query is None or metric.option("far") is not None:
-            return Interval(reason=NOT_OFFERED)
-        values = headline(metric, np.stack([score.per_query.lower] * 2 + [score.per_query.upper]))
-        sums = ClassSums.of(values, self.units, self.by_class).in_order()
-        if abs(sums.mean - score.value) > 1e-6:
-            return Interval(reason=NOT_OFFERED)
-        if len(sums) < FEWEST_DRAWN:
-            return intervals.too_few(len(sums), self.unit, FEWEST_DRAWN)
-        error = standard_errors([sums], self.request.seed)[0]
-        limits = registry.definition(metric).range
-        return intervals.from_standard_error(
-            score.value, error, len(sums), self.request.confidence, limits
-        )
+        """Of a metric that the whole pass is needed for: a mean at given thresholds, or not."""
+        confidence = self.request.confidence
+        if not self.jackknife and is_mean(metric):
+            assert score.per_query is not None
+            values = headline(
+                metric, np.stack([score.per_query.lower] * 2 + [score.per_query.upper])
+            )
+            sums = ClassSums.of(values, self.units, self.by_class).in_order()
+            if len(sums) < FEWEST_DRAWN:
+                return intervals.too_few(len(sums), self.unit, FEWEST_DRAWN)
+            error = standard_errors([sums], self.request.seed)[0]
+            limits = registry.definition(metric).range
+            return intervals.from_standard_error(score.value, error, len(sums), confidence, limits)
+        if self.measured is None:
+            fewest = FEWEST_CLASSES if self.jackknife else FEWEST_DRAWN
+            return intervals.too_few(self._alive, self.unit, fewest)
+        return self.measured.interval(score, metric, confidence)
+
+    @property
+    def _alive(self) -> int:
+        """Classes with a query that counts."""
+        return len(np.unique(self.units[self._counted]))
 
     @property
     def unit(self) -> str:
@@ -148,6 +168,18 @@ class Estimation:
         )
 
 
+def _prints(evidence: Evidence) -> Fingerprints:
+    """A number for each query, by its content and by the distances of its mates.
+
+    By their significands, which a scale that is a power of two leaves alone.
+    """
+    ours = evidence.positives
+    total = np.zeros(evidence.task.queries, np.uint64)
+    digits = np.ldexp(np.frexp(ours.distance)[0], 53).astype(np.int64)
+    np.add.at(total, ours.query, mix(digits))
+    return mix(evidence.space.fingerprints() + mix(total + mix(evidence.task.mates + 1)))
+
+
 @dataclass
 class Plan:
     """One pass: its view, which of its columns and queries are counted by share."""
@@ -168,7 +200,12 @@ class Plan:
     taken: npt.NDArray[np.bool_]
     """Queries whose values without each share are known."""
 
-    @property
+    @cached_property
+    def _place(self) -> Integers:
+        """Number of each query among those that are counted by share."""
+        return np.cumsum(self.counted) - 1
+
+    @cached_property
     def shares(self) -> Shares:
         """What the engine is to count."""
         return self.dealing.gallery(self.counted)
@@ -185,7 +222,7 @@ class Plan:
                 apart = estimation.task.tree_view(lowest)
         few = (apart.mates > 0) & (apart.mates <= most)
         rows = np.flatnonzero(few)
-        count = max(FEWEST_COUNTED, min(len(rows) // 3, MOST_COUNTED))
+        count = max(FEWEST_COUNTED, min(len(rows) // 5, MOST_COUNTED))
         counted = np.zeros(len(few), bool)
         counted[dealing.sample(rows, count)] = True
         changes = {
@@ -210,8 +247,8 @@ class Plan:
         use = np.flatnonzero(self.counted[rows] & ~np.isnan(column.values[0, rows]))
         values = reduced(split, column.metric, column.grade)[use]
         before = headline(column.metric, column.values)[rows[use]]
-        place = np.cumsum(self.counted) - 1
-        self.changes[column.metric][place[rows[use]]] = self._change(values, before)
+        place = self._place[rows[use]]
+        self.changes[column.metric][place] = self._change(values, before)
         self.taken[rows[use]] = True
 
     def _change(self, values: Reals, before: Reals) -> Reals:
@@ -271,9 +308,10 @@ class Plan:
             shares=self.shares,
             only=missing,
         )
-        for block, groups in blocks:
-            for column in self.columns:
-                self.take(column, block, groups)
+        with closing(blocks):
+            for block, groups in blocks:
+                for column in self.columns:
+                    self.take(column, block, groups)
 
     def _sample(self, rows: Integers) -> Integers:
         if not len(rows):
@@ -302,22 +340,23 @@ class Plan:
             shares=shares,
             only=sample,
         )
-        for block, groups in blocks:
-            for share in range(shares.columns):
-                kept, left = groups.without(share)
-                parts = {0: (kept, left)}
-                for column in columns:
-                    if column.grade not in parts:
-                        chosen, some = left.at_least(column.grade)
-                        parts[column.grade] = (kept[chosen], some)
-                    some_kept, some = parts[column.grade]
-                    if len(some_kept):
-                        per_query = registry.definition(column.metric).per_query
-                        assert per_query is not None
-                        found = per_query(some, column.metric, column.scale)
-                        values[column.metric][place[block[some_kept]], share] = headline(
-                            column.metric, found
-                        )
+        with closing(blocks):
+            for block, groups in blocks:
+                for share in range(shares.columns):
+                    kept, left = groups.without(share)
+                    parts = {0: (kept, left)}
+                    for column in columns:
+                        if column.grade not in parts:
+                            chosen, some = left.at_least(column.grade)
+                            parts[column.grade] = (kept[chosen], some)
+                        some_kept, some = parts[column.grade]
+                        if len(some_kept):
+                            per_query = registry.definition(column.metric).per_query
+                            assert per_query is not None
+                            found = per_query(some, column.metric, column.scale)
+                            values[column.metric][place[block[some_kept]], share] = headline(
+                                column.metric, found
+                            )
         return {
             c.metric: self._change(values[c.metric], headline(c.metric, c.values)[sample])
             for c in columns

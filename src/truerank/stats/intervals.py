@@ -29,6 +29,7 @@ __all__ = [
 ]
 
 AT_LIMIT = "every query scores {limit} %, which says nothing about the spread"
+ALL_AT_LIMIT = "the score is {limit} %, which says nothing about the spread"
 
 
 @dataclass(frozen=True)
@@ -81,10 +82,12 @@ def from_replicates(
     paired: Replicates,
     confidence: float,
     limits: tuple[float, float],
+    *,
+    steep: bool = False,
 ) -> Interval:
-    """By t times the jackknife's standard error."""
-    t = quantile(confidence, own.freedom)
-    return _around(value, own.standard_error(), t, limits, paired)
+    """By t times the jackknife's standard error; `steep` where few classes may make up the loss."""
+    t = quantile(confidence, own.heavy_freedom if steep else own.freedom)
+    return _around(value, own.standard_error(), t, limits, paired, steep=steep)
 
 
 def from_standard_error(
@@ -104,24 +107,35 @@ def _around(
     t: float,
     limits: tuple[float, float],
     paired: Replicates | None = None,
+    *,
+    steep: bool = False,
 ) -> Interval:
     if value in limits:
-        return Interval(reason=AT_LIMIT.format(limit=f"{100 * value:g}"), replicates=paired)
+        reason = ALL_AT_LIMIT if steep else AT_LIMIT
+        return Interval(reason=reason.format(limit=f"{100 * value:g}"), replicates=paired)
     if error == 0.0 or math.isnan(error):
         return Interval(reason="the score is the same without any class", replicates=paired)
-    return Interval(ends(value, error, t, limits), replicates=paired)
+    return Interval(ends(value, error, t, limits, steep=steep), replicates=paired)
 
 
-def ends(value: float, error: float, t: float, limits: tuple[float, float]) -> tuple[float, float]:
+def ends(
+    value: float, error: float, t: float, limits: tuple[float, float], *, steep: bool = False
+) -> tuple[float, float]:
     """All scores p with |p - value| <= t x the error that p itself would have.
 
-    A score's error shrinks towards the limits of its range as sqrt(p (1 - p)) does, so the ends are
+    A mean's error shrinks towards the limits of its range as sqrt(p (1 - p)) does, so the ends are
     the roots of a quadratic (Wilson's interval, with the sample size that the error stands for).
+    With `steep` it shrinks as p (1 - p): t errors on the scale of log-odds. So it is where a few
+    hard classes make up most of what is lost.
     """
     low, high = limits
     if math.isinf(low) or math.isinf(high):
         return value - t * error, value + t * error
     p, scale = (value - low) / (high - low), high - low
+    if steep:
+        centre, reach = math.log(p / (1 - p)), t * error / scale / (p * (1 - p))
+        below, above = (1 / (1 + math.exp(min(side - centre, 700))) for side in (reach, -reach))
+        return low + scale * min(p, below), low + scale * max(p, above)
     ratio = (t * error / scale) ** 2 / (p * (1 - p))
     centre = (p + ratio / 2) / (1 + ratio)
     half = math.sqrt(ratio * p * (1 - p) + ratio * ratio / 4) / (1 + ratio)

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from truerank.jit import kernel
+
 if TYPE_CHECKING:
     from truerank.stats.shares import Dealing
 
@@ -35,27 +37,50 @@ class Replicates:
     values: tuple[float, ...]
     noise: float = 0.0
 
+    def _moves(self) -> tuple[list[float], float]:
+        """Distances from the mean, and the power of two they are counted in: squares must fit."""
+        centre = math.fsum(self.values) / len(self.values)
+        moves = [value - centre for value in self.values]
+        unit = math.ldexp(1.0, math.frexp(max(map(abs, moves)))[1])
+        return [move / unit for move in moves], unit
+
     @property
-    def squares(self) -> tuple[float, float]:
+    def _squares(self) -> tuple[float, float]:
         """The sum of squares around the mean, with the sample's noise and without it.
 
         The noise is an estimate too: at least a quarter of what is seen is taken for real.
         """
-        centre = math.fsum(self.values) / len(self.values)
-        seen = math.fsum((value - centre) ** 2 for value in self.values)
-        return seen, max(seen - self.noise, seen / 4)
+        moves, unit = self._moves()
+        seen = math.fsum(move * move for move in moves)
+        return seen, max(seen - self.noise / unit / unit, seen / 4)
 
     def standard_error(self) -> float:
         """Of the score that was computed with all shares."""
-        return math.sqrt((len(self.values) - 1) / len(self.values) * self.squares[1])
+        moves, unit = self._moves()
+        return unit * math.sqrt((len(moves) - 1) / len(moves) * self._squares[1])
 
     @property
     def freedom(self) -> int:
         """Degrees of freedom, fewer where noise was taken out (Satterthwaite)."""
-        seen, real = self.squares
+        seen, real = self._squares
         if seen == 0.0:
             return len(self.values) - 1
         return max(3, math.floor((len(self.values) - 1) * (real / seen) ** 2))
+
+    @property
+    def heavy_freedom(self) -> int:
+        """The same, fewer still where a few shares move the score most.
+
+        The variance of n squares of kurtosis k is that of 2n/(k - (n - 3)/(n - 1)) normal ones.
+        """
+        count = len(self.values)
+        squares = [move * move for move in self._moves()[0]]
+        total = math.fsum(squares)
+        if total == 0.0 or count < 4:
+            return self.freedom
+        kurtosis = count * math.fsum((square / total) ** 2 for square in squares)
+        worth = 2 * count / max(kurtosis - (count - 3) / (count - 1), 2 * count / (count - 1))
+        return max(3, min(self.freedom, math.floor(worth)))
 
     def minus(self, other: Replicates) -> Replicates:
         """Replicates of a difference of two scores over the same shares."""
@@ -135,18 +160,45 @@ def _sampled(
     stratum: Stratum, own: Integers, weight: Reals, population: Integers
 ) -> tuple[Reals, Reals]:
     """Weighted mean change without each share, and its variance as the mean of a sample."""
-    change = stratum.change.copy()
-    for way in own[stratum.sample].T:
-        change[np.arange(len(change)), way] = np.nan  # the query leaves with its share
-    held = ~np.isnan(change)
-    weights = np.where(held, weight[stratum.sample][:, None], 0.0)
-    change[~held] = 0.0
-    total = _fixed(weights).sum(axis=0) / ONE
+    change, mine, weights = stratum.change, own[stratum.sample], weight[stratum.sample]
+    columns = change.shape[1]
+    count, whole, moved, squares = np.zeros((4, columns), np.int64)
+    _sum(change, mine, weights, count, whole, moved)
+    total = whole / ONE
     total[total == 0.0] = 1.0
-    centre = _fixed(weights * change).sum(axis=0) / ONE / total
-    spread = _fixed(weights * (change - centre) * held, COARSE)
-    squares = (spread * spread).sum(axis=0) / COARSE**2
-    count = held.sum(axis=0)
+    centre = moved / ONE / total
+    _sum_squares(change, mine, weights, centre, squares)
     unseen = np.clip(1.0 - count / np.maximum(population, 1), 0.0, 1.0)
-    variance = unseen * count / np.maximum(count - 1, 1) * squares / total**2
+    variance = unseen * count / np.maximum(count - 1, 1) * (squares / COARSE**2) / total**2
     return centre, variance
+
+
+@kernel
+def _stays(change: Any, mine: Any, query: int, column: int) -> bool:
+    """Whether a query's change without a share counts: it left, or has no mate left, if not."""
+    stays = not np.isnan(change[query, column])
+    for way in range(mine.shape[1]):
+        stays = stays and mine[query, way] != column
+    return stays
+
+
+@kernel
+def _sum(change: Any, mine: Any, weights: Any, count: Any, whole: Any, moved: Any) -> None:
+    """Number, weight and weighted change of the queries that stay, in integers."""
+    for query in range(change.shape[0]):
+        unit = int(np.rint(weights[query] * ONE))
+        for column in range(change.shape[1]):
+            if _stays(change, mine, query, column):
+                count[column] += 1
+                whole[column] += unit
+                moved[column] += int(np.rint(weights[query] * change[query, column] * ONE))
+
+
+@kernel
+def _sum_squares(change: Any, mine: Any, weights: Any, centre: Any, squares: Any) -> None:
+    for query in range(change.shape[0]):
+        for column in range(change.shape[1]):
+            if _stays(change, mine, query, column):
+                away = weights[query] * (change[query, column] - centre[column])
+                steps = int(np.rint(away * COARSE))
+                squares[column] += steps * steps

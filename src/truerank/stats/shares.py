@@ -18,7 +18,7 @@ from truerank.space import Space
 from truerank.space.fingerprint import Fingerprints, mix
 from truerank.task import Task
 
-__all__ = ["FEWEST_CLASSES", "MOST_SHARES", "Dealing", "deal", "random_numbers"]
+__all__ = ["FEWEST_CLASSES", "MOST_SHARES", "Dealing", "deal", "deal_queries", "random_numbers"]
 
 Integers = npt.NDArray[np.int64]
 
@@ -52,10 +52,11 @@ class Dealing:
 
     def gallery(self, queries: npt.NDArray[np.bool_]) -> Shares:
         """The columns of each gallery item, its own share and the paired one, for these queries."""
-        return Shares(self._items, 2 * self.shares, queries)
+        return Shares(self.items, 2 * self.shares, queries)
 
     @cached_property
-    def _items(self) -> npt.NDArray[np.uint8]:
+    def items(self) -> npt.NDArray[np.uint8]:
+        """(items, 2): the columns of each gallery item in leave-one-out."""
         return self._columns(self.gallery_codes).astype(np.uint8)
 
     @cached_property
@@ -78,7 +79,31 @@ def deal(task: Task, space: Space, counted: npt.NDArray[np.bool_], seed: int) ->
     Classes of similar size are dealt together, one to each share, so that all shares hold about as
     many rows: the truth is an expectation over new classes of the same sizes.
     """
-    codes = task.query_codes
+    assert task.levels is not None
+    rows = mix(space.fingerprints() + mix(task.mates + 1))
+    # equal classes are told apart by the nodes above them
+    levels = [level.codes[0] for level in task.levels.columns]
+    return _dealing(rows, task.query_codes, task.gallery_codes, levels, counted, seed)
+
+
+def deal_queries(
+    rows: Fingerprints, units: Integers, counted: npt.NDArray[np.bool_], seed: int
+) -> Dealing | None:
+    """Deal the queries of a gallery of its own by their units, which stays as it is.
+
+    `rows` is a number for each query that tells what it is asked of which items.
+    """
+    return _dealing(rows, units, np.empty(0, np.int64), [units], counted, seed)
+
+
+def _dealing(
+    rows: Fingerprints,
+    codes: Integers,
+    gallery_codes: Integers,
+    levels: list[Integers],
+    counted: npt.NDArray[np.bool_],
+    seed: int,
+) -> Dealing | None:
     count = int(codes.max()) + 1
     size = np.bincount(codes, minlength=count)
     alive = np.bincount(codes[counted], minlength=count) > 0
@@ -86,31 +111,31 @@ def deal(task: Task, space: Space, counted: npt.NDArray[np.bool_], seed: int) ->
     if classes < FEWEST_CLASSES:
         return None
     shares = min(MOST_SHARES, classes)
-    rows = mix(space.fingerprints() + mix(task.mates + 1))
-    assert task.levels is not None
     prints = []
-    for level in task.levels.columns:  # equal classes are told apart by the nodes above them
-        total = np.zeros(int(level.codes[0].max()) + 1, np.uint64)
-        np.add.at(total, level.codes[0], rows)
+    for level in levels:
+        total = np.zeros(int(level.max()) + 1, np.uint64)
+        np.add.at(total, level, rows)
         of_class = np.zeros(count, np.uint64)
-        of_class[codes] = total[level.codes[0]]
+        of_class[codes] = total[level]
         prints.append(of_class)
     names = np.arange(count)
     key = random_numbers(seed, 1)[0]
+    orders = [np.lexsort((*by, size, ~alive)) for by in (prints, [names])]
+    own, paired = (order[size[order] > 0] for order in orders)  # some have items alone
     return Dealing(
-        _deal(np.lexsort((*prints, size, ~alive)), classes, shares, seed),
-        _deal(np.lexsort((names, size, ~alive)), classes, shares, PAIRED_SEED),
+        _deal(own, count, classes, shares, seed),
+        _deal(paired, count, classes, shares, PAIRED_SEED),
         shares,
         classes,
         codes,
-        task.gallery_codes,
+        gallery_codes,
         mix(mix(rows + prints[-1][codes]) + key),
     )
 
 
-def _deal(order: Integers, alive: int, shares: int, seed: int) -> Integers:
+def _deal(order: Integers, count: int, alive: int, shares: int, seed: int) -> Integers:
     """Consecutive classes go to different shares; those that count are dealt by themselves."""
-    share = np.empty(len(order), np.int64)
+    share = np.zeros(count, np.int64)
     numbers = random_numbers(seed, len(order) + 2 * shares)
     taken = 0
     for part in (order[:alive], order[alive:]):

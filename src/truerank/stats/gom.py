@@ -1,0 +1,186 @@
+"""GOM without each share of the classes.
+
+Means over queries lose the share's queries, which is known of all, and move because the share is
+gone from the gallery, which is computed again for a sample of queries. Curves lose and move in the
+same way; their peaks are looked for again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from truerank.engine.counts import TieGroups
+from truerank.engine.watch import Sight, Watcher
+from truerank.evidence.gom import Gom
+from truerank.metrics import gom as metrics
+from truerank.metrics.registry import Metric, definition
+from truerank.space import Distances
+from truerank.stats.jackknife import Replicates, Stratum, replicates
+from truerank.stats.shares import FEWEST_CLASSES, Dealing
+from truerank.wording import count
+
+if TYPE_CHECKING:
+    from truerank.evidence import Evidence
+    from truerank.result import Score
+
+__all__ = ["PEAKS", "REASONS", "GomShares"]
+
+Integers = npt.NDArray[np.int64]
+Reals = npt.NDArray[np.float64]
+SAMPLED = 64
+"""Queries with a mate, and as many without, that are looked at without each share."""
+PEAKS = {"mvp_max": 0, "mrep_max": 1}
+REASONS = {
+    "tau_max": "the place of a maximum jumps, and how far cannot be told by leaving classes out",
+    "tau_nz": "the smallest of all distances is no mean, and leaving classes out says little of it",
+    "minmax": "scale=minmax follows the smallest and the largest distance, whose spread is unknown",
+}
+
+
+class GomShares:
+    """What the pass must count for GOM on the fixed axis, and the scores without each share."""
+
+    def __init__(self, evidence: Evidence, dealing: Dealing) -> None:
+        self._evidence, self._dealing = evidence, dealing
+        self._gom = evidence.gom.get("fixed")
+        self._again: _Again | None = None
+        if isinstance(self._gom, Gom):
+            self._gom.keep_shares(dealing.query, 2 * dealing.shares)
+            if evidence.task.leave_one_out:
+                self._again = _Again(self._gom, evidence, dealing)
+
+    @property
+    def watchers(self) -> list[Watcher]:
+        """Who must see all pairs."""
+        return [] if self._again is None else [self._again]
+
+    def moves(self, metric: Metric, score: Score) -> Reals | tuple[Replicates, Replicates] | str:
+        """How far the score moves, or the scores without each share, or why there are none."""
+        if metric.name in REASONS:
+            return REASONS[metric.name]
+        if metric.option("scale") == "minmax":
+            return REASONS["minmax"]
+        counts = self._evidence.with_mate
+        if metric.name == "mfr":
+            counts = ~counts
+        classes = len(np.unique(self._dealing.query_codes[counts]))
+        if classes < FEWEST_CLASSES:
+            return (
+                f"{count(classes, 'class')} with a query that counts; an interval needs at least "
+                f"{FEWEST_CLASSES}"
+            )
+        if metric.name in PEAKS:
+            return self._peaks(PEAKS[metric.name], counts)
+        assert isinstance(self._gom, Gom)
+        assert self._again is not None
+        end = 0 if definition(metric).higher_is_better else 2
+        rows = np.flatnonzero(counts)
+        sample = self._again.sample[counts[self._again.sample]]
+        mine = np.searchsorted(self._again.sample, sample)
+        before, *without = (
+            metrics.table(gom, metric)[end][mine] for gom in (self._again.all, *self._again.without)
+        )
+        change = np.column_stack(without) - before[:, None]
+        values = metrics.table(self._gom, metric)[end]
+        return replicates(
+            self._dealing,
+            rows,
+            values[rows],
+            [Stratum(rows, sample, change)],
+            self._evidence.by_class,
+        )
+
+    def _peaks(self, curve: int, counts: npt.NDArray[np.bool_]) -> Reals:
+        """How far the highest point of a curve moves."""
+        assert isinstance(self._gom, Gom)
+        total, of_share = self._gom.totals()[curve], self._gom.totals_by_share()[:, curve]
+        columns = len(of_share)
+        gone = np.bincount(self._dealing.query[counts].ravel(), minlength=columns)
+        curves = (total - of_share) / (int(counts.sum()) - gone)[:, None]
+        if self._again is not None:
+            curves += self._again.moved(curve, counts)
+        moves = curves.max(axis=1) - (total / int(counts.sum())).max()
+        return np.asarray(moves / self._gom.one, np.float64)
+
+
+class _Again(Watcher):
+    """Looks at a sample of queries once more without each share."""
+
+    whole_rows = True
+
+    def __init__(self, gom: Gom, evidence: Evidence, dealing: Dealing) -> None:
+        mates = evidence.with_mate
+        some = [dealing.sample(np.flatnonzero(kind), SAMPLED) for kind in (mates, ~mates)]
+        self.sample = np.sort(np.concatenate(some))
+        self._dealing, self._place = dealing, np.full(len(mates), -1)
+        self._place[self.sample] = np.arange(len(self.sample))
+        columns = 2 * dealing.shares
+        self._items = [
+            np.flatnonzero((dealing.items == column).any(axis=1)) for column in range(columns)
+        ]
+        curved = any(m.name in PEAKS or "integral" in dict(m.options) for m in evidence.metrics)
+        self.all = gom.alike(len(self.sample), curved=curved)
+        self.all.keep_shares(dealing.query[self.sample], columns)
+        self.without = [gom.alike(len(self.sample), curved=curved) for _ in range(columns)]
+
+    def see(self, sight: Sight) -> None:
+        """See Watcher."""
+        assert sight.groups is not None
+        chosen = np.flatnonzero(self._place[sight.rows] >= 0)
+        if not len(chosen):
+            return
+        rows, distances = sight.rows[chosen], sight.distances[chosen]
+        groups = _chosen(sight.groups, chosen)
+        self.all.see(Sight(self._place[rows], distances, sight.compiled, 0, groups))
+        for column, (items, gom) in enumerate(zip(self._items, self.without, strict=True)):
+            kept = np.flatnonzero((self._dealing.query[rows] != column).all(axis=1))
+            if not len(kept):
+                continue
+            left = distances[kept]
+            gone = np.sort(left[:, items], axis=1)
+            left[:, items] = np.inf
+            some = _without(_chosen(groups, kept), gone)
+            gom.see(Sight(self._place[rows[kept]], left, sight.compiled, 0, some))
+
+    def moved(self, curve: int, counts: npt.NDArray[np.bool_]) -> Reals:
+        """(columns, points): by how much the mean curve moves because a share is not met."""
+        columns = len(self.without)
+        sample = self.sample[counts[self.sample]]
+        left = len(sample) - np.bincount(self._dealing.query[sample].ravel(), minlength=columns)
+        before = self.all.totals()[curve] - self.all.totals_by_share()[:, curve]
+        after = np.stack([gom.totals()[curve] for gom in self.without])
+        return np.asarray((after - before) / np.maximum(left, 1)[:, None], np.float64)
+
+
+def _chosen(groups: TieGroups, queries: Integers) -> TieGroups:
+    """The tie groups of some queries."""
+    count = np.diff(groups.offsets)[queries]
+    offsets = np.concatenate([[0], np.cumsum(count)])
+    place = np.repeat(groups.offsets[queries] - offsets[:-1], count) + np.arange(offsets[-1])
+    assert groups.distance is not None
+    return TieGroups(
+        offsets,
+        groups.before[place],
+        groups.size[place],
+        groups.graded[place],
+        groups.candidates[queries],
+        groups.distance[place],
+    )
+
+
+def _without(groups: TieGroups, gone: Distances) -> TieGroups:
+    """Without irrelevant items at these distances, ascending for each query."""
+    assert groups.distance is not None
+    before, size = groups.before.copy(), groups.size.copy()
+    for q, row in enumerate(gone):
+        own = slice(groups.offsets[q], groups.offsets[q + 1])
+        nearer, upto = (
+            np.searchsorted(row, groups.distance[own], side) for side in ("left", "right")
+        )
+        before[own] -= nearer
+        size[own] -= upto - nearer
+    candidates = groups.candidates - (gone < np.inf).sum(axis=1)
+    return TieGroups(groups.offsets, before, size, groups.graded, candidates, groups.distance)
