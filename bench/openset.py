@@ -31,18 +31,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="bench.openset", description=__doc__)
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--threads", type=int, default=None)
+    parser.add_argument("--no-intervals", action="store_true", help="scores alone, on both sides")
     options = parser.parse_args()
+    how = {
+        "threads": options.threads,
+        "confidence": None if options.no_intervals else 0.95,
+    }
     ranking = list(DEFAULT)
     task = market()
     x, y = uneven(20_000, 512, 4_000)
 
     def gom(*more: str) -> Callable[[], Any]:
-        return lambda: truerank.evaluate(**task, metrics=[*ranking, *more], threads=options.threads)
+        return lambda: truerank.evaluate(**task, metrics=[*ranking, *more], **how)
 
     def opis(*more: str, sample: int = truerank.evidence.SAMPLED_ROWS) -> Callable[[], Any]:
         def run() -> Any:
             truerank.evidence.SAMPLED_ROWS = sample
-            return truerank.evaluate(x, y, metrics=[*ranking, *more], threads=options.threads)
+            return truerank.evaluate(x, y, metrics=[*ranking, *more], **how)
 
         return run
 

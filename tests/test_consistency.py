@@ -214,6 +214,15 @@ def test_with_all_negatives_drawn_it_is_opis() -> None:
     assert result["opis@negatives=10000"].value == pytest.approx(result["opis"].value, abs=1e-15)
 
 
+def test_how_many_are_drawn_at_a_time_cannot_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, labels = clusters(27, 90, 8)
+    whole = drawn(rows, labels, 4)
+    monkeypatch.setattr("truerank.evidence.sampled._CHUNK", 7)
+    parts = drawn(rows, labels, 4)
+    assert parts.distance.tolist() == whole.distance.tolist()
+    assert parts.code.tolist() == whole.code.tolist()
+
+
 def test_every_negative_has_the_same_chance() -> None:
     rows, labels = clusters(24, 60, 5)
     number = np.unique(labels).tolist().index(labels[30])

@@ -58,8 +58,7 @@ class Axis:
             _count(distances, grid, self.low, scale, counts)
         else:
             for row, mine in zip(distances, counts, strict=True):
-                found = np.bincount(np.searchsorted(grid, row), minlength=self.steps + 2)
-                mine += found.cumsum()
+                mine += np.bincount(np.searchsorted(grid, row), minlength=self.steps + 2).cumsum()
         return counts[:, :-1]
 
 

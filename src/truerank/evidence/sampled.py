@@ -16,7 +16,6 @@ from truerank.evidence.positives import Positives
 from truerank.pairs import PairList
 from truerank.space import Distances, Space
 from truerank.space.fingerprint import mix
-from truerank.stats.shares import random_numbers
 from truerank.task import Task
 
 __all__ = ["SampledNegatives", "draw", "to_draw"]
@@ -107,30 +106,30 @@ def draw(task: Task, space: Space, positives: Positives, each: int, seed: int) -
     rows = len(order)
     available = size * (rows - size)
     wanted = to_draw(task, positives, each)
-    # Classes in canonical order share one stream of random numbers.
-    turn = np.argsort(start, kind="stable")
-    turn = turn[wanted[turn] > 0]
-    number = np.repeat(turn, wanted[turn])
+    turn = np.argsort(start, kind="stable")  # classes in canonical order share one stream
     behind = np.cumsum(wanted[turn])
-    place = np.arange(len(number)) - np.repeat(behind - wanted[turn], wanted[turn])
-    whole, rest = np.divmod(available[number], wanted[number])
-    first = place * whole + place * rest // wanted[number]
-    last = (place + 1) * whole + (place + 1) * rest // wanted[number]
-    drawn = random_numbers(seed, len(number)) % (last - first).astype(np.uint64)
-    member, other = np.divmod(first + drawn.astype(np.int64), rows - size[number])
-    query = order[start[number] + member]
-    item = order[other + np.where(other >= start[number], size[number], 0)]
-    meets = np.ones(len(query), bool)
-    for begin in range(0, len(query), _CHUNK):
-        some = slice(begin, begin + _CHUNK)
-        ours, position = np.unique(query[some], return_inverse=True)
-        pairs = PairList(position, item[some])
-        meets[some] = ~task.view.exclusions.covers(ours, pairs, task.view.items)
-    number, query, item = number[meets], query[meets], item[meets]
-    distance = space.pairs(query, item)
-    ascending = np.lexsort((number, distance))
-    codes = task.query_codes[positives.query]
-    return SampledNegatives(positives, codes, number[ascending], distance[ascending])
+    stream = np.random.Philox(key=seed)
+    codes, distances = [np.empty(0, np.int64)], [np.empty(0)]
+    for begin in range(0, int(behind[-1]), _CHUNK):
+        draws = np.arange(begin, min(begin + _CHUNK, int(behind[-1])))
+        at = np.searchsorted(behind, draws, side="right")
+        number = turn[at]
+        place = draws - (behind[at] - wanted[number])
+        whole, rest = np.divmod(available[number], wanted[number])
+        first = place * whole + place * rest // wanted[number]
+        last = (place + 1) * whole + (place + 1) * rest // wanted[number]
+        drawn = stream.random_raw(len(draws)) % (last - first).astype(np.uint64)
+        member, other = np.divmod(first + drawn.astype(np.int64), rows - size[number])
+        query = order[start[number] + member]
+        item = order[other + np.where(other >= start[number], size[number], 0)]
+        ours, position = np.unique(query, return_inverse=True)
+        never = task.view.exclusions.covers(ours, PairList(position, item), task.view.items)
+        codes.append(number[~never])
+        distances.append(space.pairs(query[~never], item[~never]))
+    code, distance = np.concatenate(codes), np.concatenate(distances)
+    ascending = np.lexsort((code, distance))
+    ours = task.query_codes[positives.query]
+    return SampledNegatives(positives, ours, code[ascending], distance[ascending])
 
 
 def _arranged(task: Task, space: Space) -> tuple[Integers, Integers, Integers]:

@@ -30,7 +30,7 @@ __all__ = ["ClassUtility", "Consistency", "calibration_range", "combine"]
 
 Reals = npt.NDArray[np.float64]
 NO_SAMPLE = "not defined: negatives= draws pairs of one set, and there is a gallery of its own"
-MOST_DRAWN = 50_000_000
+MOST_DRAWN = 100_000_000
 SHUFFLES = 16
 NOISE_POINTS = 64
 
