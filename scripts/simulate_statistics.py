@@ -127,7 +127,7 @@ VERIFICATION = [
     "fnmr@tau=0.5",
 ]
 OPEN_SET = ["dir@far=0.2", "dir@far=0.2,rank=5", "dir@rank=5,tau=0.3", "ttr@far=0.2", "far@tau=0.3"]
-GOM = ["mrep", "mrep@tau=0.25", "mvp@tau=0.25", "mfr@b=20,tau=0.2", "mrep_max", "mvp_max"]
+GOM = ["mrep", "mrep@tau=0.25", "mvp@tau=0.25", "mfr@b=20,tau=0.3", "mrep_max", "mvp_max"]
 CONSISTENCY = ["opis", "opis@eps=0.1"]
 CLUSTERING = ["nmi", "ami", "pairwise_f1"]
 RANKING = ["precision@1", "hit@5", "r_precision", "map@r", "map", "mrr", "minp"]
@@ -168,7 +168,9 @@ SETTINGS: dict[str, Setting] = {
     ),
     "gom gallery": Setting(
         "own gallery, 40 classes and 30 strangers",
-        fixed_gallery(40, 0.8, GOM, strangers=30, items=2),
+        fixed_gallery(
+            40, 0.8, [name.replace("b=20", "b=400") for name in GOM], strangers=30, items=2
+        ),
     ),
     "opis": Setting("leave-one-out, 40 classes", leave_one_out(40, 0.8, CONSISTENCY, largest=5)),
     "clusters": Setting("leave-one-out, 40 classes", leave_one_out(40, 1.0, CLUSTERING)),

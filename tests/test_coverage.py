@@ -58,7 +58,7 @@ def test_size_and_power(test: str) -> None:
 
 def test_the_simulations_run() -> None:
     """A few of each kind, so that the slow ones do not rot."""
-    for name in ("few", "tree", "gallery few"):
+    for name in ("few", "tree", "gallery few", "pairs few", "strangers gallery", "opis", "gom"):
         found = SIMULATE.coverage(SIMULATE.SETTINGS[name], 3)
         assert all(0 <= share <= 1 and width > 0 for share, width in found.values())
     assert set(SIMULATE.rejections(0.5, False, 2)) == set(SIMULATE.RANKING)

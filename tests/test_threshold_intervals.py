@@ -154,6 +154,25 @@ def test_a_sample_of_queries_measures_what_everybody_would() -> None:
     assert 0.1 * part.noise < off < 5 * part.noise
 
 
+@pytest.mark.parametrize("square", [False, True])
+def test_judgements_draw_queries(square: bool) -> None:
+    """Without labels the gallery stays, even where it is the queries themselves."""
+    rng = np.random.default_rng(13)
+    relevant = rng.random((60, 60)) < 0.1
+    relevant = np.triu(relevant, 1) | np.triu(relevant, 1).T
+    scores = rng.random((60, 60)) + 0.5 * relevant
+    rows: dict[str, Any] = {"relevance": relevant, "distance": "similarity"}
+    if square:
+        scores, rows = rng.standard_normal((60, 8)), {"relevance": relevant}
+    names = ["auc", "eer", "tar@far=0.1"]
+    result = truerank.evaluate(scores, metrics=names, **rows)
+    for name in names:
+        low, high = result[name].interval
+        assert low < result[name].value < high, name
+    assert result.provenance["intervals"]["truth"] == "conditional on this gallery"
+    assert "20 shares of the queries" in result.provenance["intervals"]["method"]
+
+
 # --- where there is none --------------------------------------------------------------------------
 
 

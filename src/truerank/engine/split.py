@@ -20,6 +20,7 @@ __all__ = ["NearestByShare", "TallyByShare"]
 
 Integers = npt.NDArray[np.int64]
 Columns = npt.NDArray[np.integer]
+CHUNK = 512
 
 
 class TallyByShare(Watcher):
@@ -146,10 +147,14 @@ def _nearest(distances: Any, rows: Any, limit: Any, share: Any, least: Any, with
         nearest = least[q]
         count = within[q]
         most = limit[q]
-        for item in range(row.size):
-            d = row[item]
-            for way in range(share.shape[1]):
-                column = share[item, way]
-                nearest[column] = min(nearest[column], d)
-                if d <= most:
-                    count[column] += 1
+        for begin in range(0, row.size, CHUNK):
+            matters = max(most, nearest.max())  # soon little is nearer than what was seen
+            for item in range(begin, min(begin + CHUNK, row.size)):
+                d = row[item]
+                if d > matters:
+                    continue
+                for way in range(share.shape[1]):
+                    column = share[item, way]
+                    nearest[column] = min(nearest[column], d)
+                    if d <= most:
+                        count[column] += 1

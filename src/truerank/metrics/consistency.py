@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from truerank.evidence import Evidence
     from truerank.evidence.consistency import Utilities
 
-__all__ = ["ClassUtility", "Consistency", "calibration_range"]
+__all__ = ["ClassUtility", "Consistency", "calibration_range", "combine"]
 
 Reals = npt.NDArray[np.float64]
 NO_SAMPLE = "not defined: negatives= draws pairs of one set, and there is a gallery of its own"

@@ -70,13 +70,13 @@ class ConsistencyShares:
         self._count = int(max(task.query_codes.max(), task.gallery_codes.max())) + 1
         columns = 2 * dealing.shares
         sides: tuple[Integers, npt.NDArray[np.integer]] = (task.query_codes, dealing.items)
-        if not task.leave_one_out:
+        if not dealing.takes_items:
             sides = (task.gallery_codes, dealing.query)
         self._met = _met(evidence, *sides, self._count, columns)
         asked = [metric for metric in evidence.metrics if metric.name == "opis"]
         self._places = {_range(m): _places(evidence, m, self._count * columns) for m in asked}
         self._cuts = Cuts.of(np.concatenate([*self._places.values()]))
-        turned = not task.leave_one_out
+        turned = not dealing.takes_items
         self._split = TallyByShare(
             self._cuts, sides[0], self._count, sides[1], columns, turned=turned
         )

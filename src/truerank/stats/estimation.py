@@ -159,7 +159,10 @@ class Estimation:
 
     def facts(self) -> dict[str, Any]:
         """For the provenance."""
-        shares = 0 if self.dealing is None else self.dealing.shares
+        dealing = self.dealing
+        if dealing is None and self.measured is not None and not self.measured.only_means:
+            dealing = self.measured.dealing
+        shares = 0 if dealing is None else dealing.shares
         return intervals.facts(
             self.request,
             leave_one_out=self.jackknife,

@@ -49,7 +49,7 @@ class GomShares:
         self._again: _Again | None = None
         if isinstance(self._gom, Gom):
             self._gom.keep_shares(dealing.query, 2 * dealing.shares)
-            if evidence.task.leave_one_out:
+            if dealing.takes_items:
                 self._again = _Again(self._gom, evidence, dealing)
 
     @property

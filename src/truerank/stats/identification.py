@@ -38,7 +38,7 @@ class IdentificationShares:
     def __init__(self, evidence: Evidence, dealing: Dealing) -> None:
         self._evidence, self._dealing = evidence, dealing
         self._split: NearestByShare | None = None
-        if evidence.task.leave_one_out:
+        if dealing.takes_items:
             ours = evidence.positives
             first = np.full(evidence.task.queries, np.inf)
             np.minimum.at(first, ours.query, ours.distance)

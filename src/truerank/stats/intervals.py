@@ -149,6 +149,12 @@ def facts(request: Request, *, leave_one_out: bool, shares: int, unit: str) -> d
         truth = "expectation over new data sets of the same design: new classes, same sizes"
     else:
         method = f"{unit} bootstrap with {RESAMPLES:,} resamples, ratio estimator"
+        if shares:
+            units = count(2, unit).removeprefix("2 ")
+            method += (
+                f"; delete-group jackknife over {shares} shares of the {units} where the data "
+            )
+            method += "set a threshold"
         truth = "conditional on this gallery"
     return {
         "confidence": request.confidence,

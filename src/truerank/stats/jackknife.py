@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,12 +38,16 @@ class Replicates:
     values: tuple[float, ...]
     noise: float = 0.0
 
-    def _moves(self) -> tuple[list[float], float]:
-        """Distances from the mean, and the power of two they are counted in: squares must fit."""
+    @cached_property
+    def _away(self) -> tuple[float, list[float]]:
+        """How far the values lie from their mean, and the power of two that this is in units of.
+
+        Of its size the squares neither overflow nor vanish, whatever unit a threshold has.
+        """
         centre = math.fsum(self.values) / len(self.values)
-        moves = [value - centre for value in self.values]
-        unit = math.ldexp(1.0, math.frexp(max(map(abs, moves)))[1])
-        return [move / unit for move in moves], unit
+        away = [value - centre for value in self.values]
+        unit = math.ldexp(1.0, math.frexp(max(map(abs, away)))[1] - 1)
+        return unit, [step / unit for step in away]
 
     @property
     def _squares(self) -> tuple[float, float]:
@@ -50,14 +55,14 @@ class Replicates:
 
         The noise is an estimate too: at least a quarter of what is seen is taken for real.
         """
-        moves, unit = self._moves()
-        seen = math.fsum(move * move for move in moves)
+        unit, away = self._away
+        seen = math.fsum(step**2 for step in away)
         return seen, max(seen - self.noise / unit / unit, seen / 4)
 
     def standard_error(self) -> float:
         """Of the score that was computed with all shares."""
-        moves, unit = self._moves()
-        return unit * math.sqrt((len(moves) - 1) / len(moves) * self._squares[1])
+        count = len(self.values)
+        return self._away[0] * math.sqrt((count - 1) / count * self._squares[1])
 
     @property
     def freedom(self) -> int:
@@ -74,7 +79,7 @@ class Replicates:
         The variance of n squares of kurtosis k is that of 2n/(k - (n - 3)/(n - 1)) normal ones.
         """
         count = len(self.values)
-        squares = [move * move for move in self._moves()[0]]
+        squares = [step**2 for step in self._away[1]]
         total = math.fsum(squares)
         if total == 0.0 or count < 4:
             return self.freedom

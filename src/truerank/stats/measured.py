@@ -75,7 +75,9 @@ class Measured:
             "consistency": ConsistencyShares,
         }
         labelled = evidence.task.levels is not None
-        self._shares = dealing.shares
+        self.dealing = dealing
+        self.only_means = all(is_mean(metric) for metric in evidence.metrics)
+        """Whether nothing but means over queries was asked for."""
         self._families: dict[str, _Family] = {
             name: make(evidence, dealing)
             for name, make in makers.items()
@@ -94,9 +96,11 @@ class Measured:
         if isinstance(found, str):
             return Interval(reason=found)
         if isinstance(found, np.ndarray):
-            values = (score.value + found).tolist()
-            own, paired = values[: self._shares], values[self._shares :]
-            found = Replicates(tuple(own)), Replicates(tuple(paired))
+            if not np.isfinite(found).all():
+                return Interval(reason="without some of the classes it is not defined")
+            values = score.value + found
+            own, paired = np.split(values, 2)
+            found = Replicates(tuple(own.tolist())), Replicates(tuple(paired.tolist()))
         return intervals.from_replicates(
             score.value, *found, confidence, definition.range, steep=is_steep(metric)
         )

@@ -116,7 +116,7 @@ class PairShares:
         Twice, in leave-one-out; a little less where pairs inside the share would go twice as well.
         """
         columns = 2 * self._dealing.shares
-        if not self._evidence.task.leave_one_out:
+        if not self._dealing.takes_items:
             return np.ones(columns)
         size = np.bincount(self._dealing.query_codes)
         of_share = np.stack([self._dealing.own, self._dealing.shares + self._dealing.paired])

@@ -54,6 +54,11 @@ class Dealing:
         """The columns of each gallery item, its own share and the paired one, for these queries."""
         return Shares(self.items, 2 * self.shares, queries)
 
+    @property
+    def takes_items(self) -> bool:
+        """Whether a share leaves the gallery as well: in leave-one-out, where labels name it."""
+        return len(self.gallery_codes) > 0
+
     @cached_property
     def items(self) -> npt.NDArray[np.uint8]:
         """(items, 2): the columns of each gallery item in leave-one-out."""
