@@ -255,7 +255,7 @@ def test_tiles_and_threads_cannot_be_seen() -> None:
     task = open_task(5, ties=True)
     names = ["mrep", "mfr@b=7", "mrep_max", "mvp_max", "tau_max", "mrep@scale=minmax"]
     expected = truerank.evaluate(**task, metrics=names)
-    with engine_settings(watched_numbers=500, row_numbers=500, gallery_rows=17):
+    with engine_settings(watched_numbers=500, gallery_rows=17):
         small = truerank.evaluate(**task, metrics=names, threads=3)
     for name in names:
         assert small[name] == expected[name]

@@ -410,6 +410,6 @@ def test_thinned_cuts_bracket_the_area_and_nothing_else(monkeypatch: pytest.Monk
 def test_tiles_and_threads_cannot_be_seen() -> None:
     rows, labels = spread(17, 200, 20)
     expected = fields(truerank.evaluate(rows, labels, metrics=NAMES))
-    for limits in ({"row_numbers": 1}, {"row_numbers": 700, "gallery_rows": 13}):
+    for limits in ({"watched_numbers": 1}, {"watched_numbers": 700, "gallery_rows": 13}):
         with engine_settings(**limits):
             assert fields(truerank.evaluate(rows, labels, metrics=NAMES, threads=3)) == expected

@@ -70,9 +70,8 @@ class Settings:
     row_numbers: int = 1 << 21
     """Most distances in rows held to be sorted, for each thread: arrays below 32 MB are reused by
     the C library, while larger ones cost a page fault for every 4 KB anew."""
-    watched_numbers: int = 1 << 23
-    """The same in rows that are watched and not sorted, for all threads together (but as many as
-    above for each): the taller they are, the faster is the product."""
+    watched_numbers: int = 4_000_000
+    """The same in rows that are watched and not sorted: the taller, the faster the product."""
     method: str = "auto"
     """How few relevant items are counted: one of METHODS; "auto" goes by cost."""
     side: int = 720
@@ -222,7 +221,7 @@ def tie_groups(
     method = _method(space, view.mates[rows[few]], shares is not None, bool(watchers))
     most = limits.mates if shares is None else limits.split_mates
     with _single_threaded_blas(), ThreadPoolExecutor(threads) as pool:
-        height = _height(space.gallery)
+        height = _height(space.gallery, limits.row_numbers)
         blocks: Iterator[tuple[Rows, Callable[..., TieGroups]]] = (
             (block, cpu.sort_rows) for block in _blocks(view.mates, rows[~few], height)
         )
@@ -242,7 +241,7 @@ def tie_groups(
             way = Filter(space, space.single, shares)
         watched = None
         if audience is not None and audience.whole_rows:
-            tall = _height(space.gallery, threads)
+            tall = _height(space.gallery, limits.watched_numbers)
             first = chain(*(_blocks(view.mates, r, tall) for r in (alone, rows[few])))
             blocks = chain(((block, watch) for block in first), blocks)
         elif audience is not None and method == "symmetric" and few.all():
@@ -312,7 +311,7 @@ def sweep(
     else:
         height = limits.query_rows // 4
         if audience.whole_rows:
-            height = _height(space.gallery, threads)
+            height = _height(space.gallery, limits.watched_numbers)
         height = max(1, min(height, -(-view.queries // threads)))
         starts = range(0, view.queries, height)
         remaining = deque(np.arange(i, min(i + height, view.queries)) for i in starts)
@@ -353,13 +352,9 @@ def _tiles(gallery: int) -> list[tuple[int, int]]:
     return [(start, min(start + step, gallery)) for start in range(0, gallery, step)]
 
 
-def _height(gallery: int, watched_by: int = 0) -> int:
-    """Rows of the whole gallery that a thread holds at a time, watched by so many threads."""
-    limits = _settings.get()
-    numbers = limits.row_numbers
-    if watched_by:
-        numbers = max(numbers, limits.watched_numbers // watched_by)
-    return max(1, min(limits.query_rows, numbers // gallery))
+def _height(gallery: int, numbers: int) -> int:
+    """Rows of the whole gallery that a thread holds at a time."""
+    return max(1, min(_settings.get().query_rows, numbers // gallery))
 
 
 def _blocks(

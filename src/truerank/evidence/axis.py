@@ -58,7 +58,8 @@ class Axis:
             _count(distances, grid, self.low, scale, counts)
         else:
             for row, mine in zip(distances, counts, strict=True):
-                mine += np.bincount(np.searchsorted(grid, row), minlength=self.steps + 2).cumsum()
+                found = np.bincount(np.searchsorted(grid, row), minlength=self.steps + 2)
+                mine += found.cumsum()
         return counts[:, :-1]
 
 
