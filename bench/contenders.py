@@ -17,16 +17,16 @@ Run = Callable[[Any, Any], Any]
 BLOCK = 2048
 
 
-def truerank_ranking(confidence: float | None = None) -> Run:
+def truerank_ranking(confidence: float | None = None, method: str = "auto") -> Run:
     """truerank: all default ranking metrics, exact, without intervals or with them."""
     import truerank
 
-    def run(x: Any, y: Any) -> float:
-        return truerank.evaluate(x, y, confidence=confidence)["map@r"].value
-
-    for method in truerank.engine.METHODS:  # loads the kernels
+    def run(x: Any, y: Any, method: str = method) -> float:
         with truerank.engine.settings(method=method):
-            run(np.eye(40, dtype=np.float32), np.arange(40) // 2)
+            return truerank.evaluate(x, y, confidence=confidence)["map@r"].value
+
+    for known in truerank.engine.METHODS:  # loads the kernels
+        run(np.eye(40, dtype=np.float32), np.arange(40) // 2, known)
     return run
 
 
@@ -156,6 +156,7 @@ CONTENDERS: dict[str, Callable[[], Run]] = {
     "pytorch-metric-learning, k=None": lambda: metric_learning(None),
     "torch.topk, top R": topk,
     "argsort of every row": argsort_map,
+    "truerank, one level, float64": lambda: truerank_ranking(method="float64"),
     "truerank, tree of 3 levels": lambda: truerank_tree(3),
     "truerank, tree of 7 levels": lambda: truerank_tree(7),
     "HAPPIER's way, 3 levels, H-AP alone": lambda: happier_way(3),

@@ -7,13 +7,16 @@ from typing import Any
 
 __all__ = ["describe", "lines", "median"]
 
-BASES = ("float32 GEMM", "truerank")
+BASES = ("float32 GEMM", "truerank", "truerank, one level, float64")
+"""Whoever the others are compared with, where it was measured. Sorted rows need float64 scores, so
+trees are compared with the ranking of one level by such scores too."""
 Rounds = list[dict[str, Any]]
 
 
 def lines(record: dict[str, Any]) -> list[str]:
     """Medians over the rounds; ratios are medians of the ratios of CPU seconds in each round."""
-    head = ["case", "", "seconds", "CPU seconds", *(f"x {b}" for b in BASES), "peak MB", "score"]
+    bases = [base for base in BASES if any(e["contender"] == base for e in record["measured"])]
+    head = ["case", "", "seconds", "CPU seconds", *(f"x {b}" for b in bases), "peak MB", "score"]
     table = ["| " + " | ".join(head) + " |", "|---|---|" + "---:|" * (len(head) - 2)]
     previous = None
     for entry in record["measured"]:
@@ -25,7 +28,7 @@ def lines(record: dict[str, Any]) -> list[str]:
             entry["contender"],
             f"{median(rounds, 'seconds'):.2f}",
             f"{median(rounds, 'processor'):.2f}",
-            *(_ratio(rounds, peers.get(base)) for base in BASES),
+            *(_ratio(rounds, peers.get(base)) for base in bases),
             f"{median(rounds, 'megabytes'):,.0f}",
             f"{scores[0]:.4f}" if scores else "",
         ]

@@ -1,8 +1,10 @@
 """python -m bench.training: how much of the bare trunk's speed is left in training.
 
-The trunk alone, forward, backward and update, runs on one batch that stays on the device; beside it
-the trainer runs as users run it: sampling, random crops, the loss, the log. Images of bytes are
-made up, so that nothing needs to be fetched. The share is how busy the device is kept, at least.
+The trunk alone (forward, backward and update) and the trainer's whole step, with its loss, run on
+one batch that stays on the device; beside them the trainer runs as users run it: sampling, random
+crops, the step, the log. Training over steps is how busy the loader keeps the device, at least;
+training over the trunk is what loss and loader take together. Images of bytes are made up, so that
+nothing needs to be fetched.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import argparse
 import copy
 import statistics
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -42,14 +45,21 @@ def main() -> None:
         f"{options.trunk}, {options.images} images of {options.side} pixels cut to {options.crop}, "
         f"batch {options.classes} x {options.samples}, median of {options.repeat}"
     )
-    print(f"{'':20} {'bare trunk':>12} {'training':>12} {'share':>7}  (images/s)")
+    heads = ("bare trunk", "steps", "training", "of steps", "of trunk")
+    print(f"{'':20}" + "".join(f" {head:>12}" for head in heads) + "  (images/s)")
     for loss in options.loss or ["smooth_ap", "multi_similarity", "arcface"]:
         trainer = Trainer(configure(options, loss), data)
-        before = statistics.median(run_bare(options, trainer) for _ in range(options.repeat))
+        bare, steps = [], []
+        twin = Trainer(configure(options, loss), data)
+        for _ in range(options.repeat):
+            bare.append(run(options, twin.device, trunk_alone(options, twin)))
+            steps.append(run(options, twin.device, whole_step(options, twin)))
         trainer.fit()
         speeds = [record["images_per_second"] for record in trainer.history]
+        trunk, step = statistics.median(bare), statistics.median(steps)
         after = statistics.median(speeds[2:])  # before training, and while warming up
-        print(f"{loss:20} {before:12,.0f} {after:12,.0f} {after / before:7.1%}", flush=True)
+        figures = f"{trunk:12,.0f} {step:12,.0f} {after:12,.0f}"
+        print(f"{loss:20} {figures} {after / step:12.1%} {after / trunk:12.1%}", flush=True)
 
 
 def make(options: argparse.Namespace) -> Dataset:
@@ -78,28 +88,52 @@ def configure(options: argparse.Namespace, loss: str) -> dict[str, Any]:
     }
 
 
-def run_bare(options: argparse.Namespace, trainer: Trainer) -> float:
-    """Images per second of the trunk and its embedder on one batch, in the same precision."""
-    device = trainer.device
-    kind = precision("auto", device)
+def trunk_alone(options: argparse.Namespace, trainer: Trainer) -> Callable[[], object]:
+    """One update of the trunk and its embedder on one batch, in the trainer's precision."""
+    kind = precision("auto", trainer.device)
     model = copy.deepcopy(trainer.model).train()
     optimiser = make_optimiser(model.parameters(), trainer.config.optimiser)
-    size = options.classes * options.samples
-    batch = torch.rand(size, 3, options.crop, options.crop, device=device) * 255
+    batch = one_batch(options, trainer.device)
 
-    def work(iterations: int) -> None:
-        for _ in range(iterations):
-            optimiser.zero_grad()
-            with torch.autocast(device.type, kind, enabled=kind is not torch.float32):
-                total = model(batch).sum()
-            total.backward()
-            optimiser.step()
+    def work() -> None:
+        optimiser.zero_grad()
+        with torch.autocast(trainer.device.type, kind, enabled=kind is not torch.float32):
+            total = model(batch).sum()
+        total.backward()
+        optimiser.step()
+
+    return work
+
+
+def whole_step(options: argparse.Namespace, trainer: Trainer) -> Callable[[], object]:
+    """One step of the trainer, with its loss, on one batch."""
+    trainer.model.train()
+    trainer.loss.train()
+    labels = torch.arange(options.classes, device=trainer.device)
+    labels = labels.repeat_interleave(options.samples)
+    batch = one_batch(options, trainer.device)
+    return lambda: trainer._step(batch, labels)
+
+
+def one_batch(options: argparse.Namespace, device: torch.device) -> torch.Tensor:
+    """Noise on the device."""
+    size = options.classes * options.samples
+    return torch.rand(size, 3, options.crop, options.crop, device=device) * 255
+
+
+def run(options: argparse.Namespace, device: torch.device, work: Callable[[], object]) -> float:
+    """Images per second."""
+
+    def repeat(times: int) -> None:
+        for _ in range(times):
+            work()
         if device.type == "cuda":
             torch.cuda.synchronize(device)
 
-    work(max(1, options.iterations // 10))
+    repeat(max(1, options.iterations // 10))
     started = time.perf_counter()
-    work(options.iterations)
+    repeat(options.iterations)
+    size = options.classes * options.samples
     return size * options.iterations / (time.perf_counter() - started)
 
 

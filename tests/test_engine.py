@@ -238,7 +238,15 @@ def test_settings_end_with_their_block() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["query_rows", "gallery_rows", "mates", "row_numbers", "side", "symmetric_mates"],
+    [
+        "query_rows",
+        "gallery_rows",
+        "mates",
+        "row_numbers",
+        "watched_numbers",
+        "side",
+        "symmetric_mates",
+    ],
 )
 @pytest.mark.parametrize("value", [0, -1, 1.5])
 def test_settings_that_cannot_be(name: str, value: Any) -> None:
@@ -359,6 +367,27 @@ def test_an_error_in_a_thread_comes_up(monkeypatch: pytest.MonkeyPatch) -> None:
         ):
             list(engine.tie_groups(truerank.Task(LABELS).view, space, device="cpu", threads=2))
         assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("method", ["float64", "filter", "symmetric"])
+@pytest.mark.parametrize("sort_share", [0.0, 1.0])
+def test_an_error_outside_leaves_no_thread_behind(
+    method: str, sort_share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even while its traceback is held, and with it every frame that the pass had."""
+
+    def failing(self: Any, *arguments: Any) -> Any:
+        raise MemoryError("no room for values")
+
+    monkeypatch.setattr(engine.TieGroups, "values", failing)
+    before = threading.active_count()
+    with (
+        engine.settings(method=method, sort_share=sort_share, query_rows=8),
+        pytest.raises(MemoryError, match="no room") as caught,
+    ):
+        truerank.evaluate(ROWS, LABELS, device="cpu", threads=2)
+    assert caught.tb is not None
+    assert threading.active_count() == before
 
 
 # --- other processes ------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from truerank import engine
 from truerank.engine import filter as filtering
 from truerank.engine import filter_kernels, kernels
 from truerank.engine.counts import Counts
-from truerank.space import build
+from truerank.space import build, inner
 from truerank.space.single import SinglePrecision
 
 # --- the data -------------------------------------------------------------------------------------
@@ -289,6 +289,81 @@ def test_levels_of_a_tree_with_each_pair_computed_once() -> None:
             assert truerank.evaluate(data, labels).to_dict()["scores"] == expected
 
 
+WATCHED = [
+    "map",
+    "auc",
+    "eer",
+    "min_dcf",
+    "threshold@far=0.1",
+    "dir@far=0.1",
+    "opis@far=0.1:0.6",
+    "opis@eps=0.3,far=0.1:0.6",
+]
+
+
+def thresholds(data: np.ndarray, labels: Any, **options: Any) -> str:
+    """What watchers count, to the last bit."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("warnings.warn", lambda *args, **kwargs: None)
+        result = truerank.evaluate(data, labels, metrics=WATCHED, **options)
+    found = result.to_dict()
+    return json.dumps([found["scores"], found["provenance"]["consistency"]])
+
+
+@pytest.mark.parametrize("form", ["exact", "two passes", "one pass"])
+@pytest.mark.parametrize("distance", ["cosine", "euclidean", "dot", "hamming"])
+@pytest.mark.parametrize("make", [lattice_rows, near_tie_rows, rows_with_zeros])
+def test_watchers_see_each_pair_computed_once(
+    make: Any, distance: str, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(15)
+    data, labels = make(rng, 130, 14), rng.integers(30, size=130)
+    if distance == "hamming":
+        data = data > 0
+    labels[:9] = np.arange(1000, 1009)
+    if form != "exact":
+        monkeypatch.setattr("truerank.evidence.MOST_BREAKPOINTS", 0)
+        monkeypatch.setattr("truerank.evidence.pooled.ALL_COLLECTED", 0)
+    if form == "one pass":
+        monkeypatch.setattr("truerank.evidence.SMALL", 0)
+        monkeypatch.setattr("truerank.evidence.SAMPLED_ROWS", 40)
+    options = {"query_groups": rng.integers(3, size=130), "query_ids": np.arange(130) // 2}
+    for more in ({}, options, {"junk": rng.random((130, 130)) < 0.1}):
+        more["distance"] = distance
+        expected = thresholds(data, labels, device="reference", **more)
+        for method in ("float64", "symmetric"):
+            with engine.settings(method=method, side=24, sort_share=1.0):
+                assert thresholds(data, labels, threads=2, **more) == expected, method
+
+
+def test_watched_tiles_are_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 9 x 9 tiles 45; where too many pairs never meet to hold them all, every one."""
+    rng = np.random.default_rng(16)
+    data, labels = random_rows(rng, 180, 6), rng.integers(30, size=180)
+    seen: list[tuple[int, int]] = []
+    block = inner.Cosine.block
+
+    def watched_block(self: Any, rows: np.ndarray) -> Any:
+        tile = block(self, rows)
+        return lambda *ends: seen.append(ends) or tile(*ends)
+
+    monkeypatch.setattr(inner.Cosine, "block", watched_block)
+    sizes = {"side": 20, "gallery_rows": 20, "query_rows": 20, "sort_share": 1.0}
+    done: list[tuple[int, int]] = []
+    for most, tiles in ((1 << 20, 45), (179, 81)):
+        seen.clear()
+        with engine.settings(method="symmetric", symmetric_mates=most, **sizes):
+            truerank.evaluate(
+                data,
+                labels,
+                metrics=["map", "tar@tau=0.3"],
+                confidence=None,
+                progress=lambda *part: done.append(part),
+            )
+        assert len([ends for ends in seen if ends[1] - ends[0] == 20]) == tiles
+        assert done[-1] == (180 * 180, 180 * 180)
+
+
 def count_tiles(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     """How many tiles were computed in each way from now on."""
     seen = {"scores": 0, "exact": 0}
@@ -346,6 +421,9 @@ def test_the_method_goes_by_cost() -> None:
     assert chosen(square, many[:1450]) == "filter"  # most rows have no mate: halving gains nothing
     assert chosen(other, many[:2990]) == "filter"
     assert chosen(build("euclidean", data), many) == "float64"
+    for space, method in ((square, "symmetric"), (other, "float64"), (small, "float64")):
+        assert engine._method(space, many[: space.queries], watched=True) == method
+    assert engine._method(build("euclidean", data), many, watched=True) == "symmetric"
     with engine.settings(symmetric_mates=11_999):
         assert chosen(square, many) == "filter"
     with engine.settings(method="float64"):

@@ -17,6 +17,7 @@ from tests.test_brute_force import Case, cases
 from truerank.engine import settings as engine_settings
 
 EXAMPLES = 400 if settings().max_examples >= 10_000 else 20
+AT_TAU = ("mrp", "mvp", "mrep", "set_recall", "set_precision")
 
 # Distances of six ranked lists, which items are ground truth, and RP, VP, ReP at .30 and .60.
 TABLE = [
@@ -108,7 +109,7 @@ def test_every_order(distance: str, data: st.DataObject) -> None:
     taus = axis(case, scale)
     more = "" if scale == "fixed" else ",scale=minmax"
     points = ["0.1", "0.25", "0.5"]
-    names = [f"{n}@tau={t}{more}" for n in ("mrp", "mvp", "mrep", "set_recall") for t in points]
+    names = [f"{n}@tau={t}{more}" for n in AT_TAU for t in points]
     names += [f"mrep@fp={fp},integral={i}{more}" for fp in ("all", "frozen")
               for i in ("step", "exact", "trapezoid")]  # fmt: skip
     names += [f"mfr@b={b},integral={i}{more}" for b in (2, 50) for i in ("step", "trapezoid")]
@@ -182,8 +183,10 @@ def check(name: str, score: Any, queries: list[Any], *, exact: bool, rounded: bo
                 return oracle.retrieval_precision(taus, flags, tau)
             if kind == "mvp":
                 return oracle.verification_precision(taus, flags, tau, frozen)
-            if kind == "set_recall":
-                return (sum(oracle.accepted(taus, flags, tau)[1]) / sum(flags),) * 3
+            if kind in ("set_recall", "set_precision"):
+                found = oracle.accepted(taus, flags, tau)[1]
+                below = sum(flags) if kind == "set_recall" else max(1, len(found))
+                return (sum(found) / below,) * 3
             return oracle.combined(taus, flags, tau, frozen)
 
         if "tau" in options:
@@ -252,7 +255,7 @@ def test_tiles_and_threads_cannot_be_seen() -> None:
     task = open_task(5, ties=True)
     names = ["mrep", "mfr@b=7", "mrep_max", "mvp_max", "tau_max", "mrep@scale=minmax"]
     expected = truerank.evaluate(**task, metrics=names)
-    with engine_settings(row_numbers=500, gallery_rows=17):
+    with engine_settings(watched_numbers=500, gallery_rows=17):
         small = truerank.evaluate(**task, metrics=names, threads=3)
     for name in names:
         assert small[name] == expected[name]

@@ -27,6 +27,7 @@ from hypothesis import strategies as st
 import truerank
 from tests.oracles import hierarchy, ranking, scores, task
 from tests.test_brute_force import contains, masks, rows_of_vectors, ulps
+from truerank import engine
 
 SLOW = settings().max_examples >= 10_000
 SINGLE = ["map", "map@r", "hit@1", "precision@2", "recall@2", "r_precision", "mrr", "minp"]
@@ -898,7 +899,11 @@ def test_share_of_queries_with_relevances_that_are_not_monotone(data: st.DataObj
         "asi@5",
     ],
 )
-def test_wrong_metrics_are_refused_in_a_sentence(metric: str) -> None:
+def test_wrong_metrics_are_refused_in_a_sentence(
+    metric: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And before any distance is computed."""
+    monkeypatch.setattr(engine, "tie_groups", None)
     with pytest.raises(truerank.InputError) as refused:
         evaluate(POINTS, TREE, metrics=[metric])
     message = str(refused.value)

@@ -228,16 +228,97 @@ def test_a_decimal_target_is_what_it_says() -> None:
     assert result["dir@far=0.29"].threshold == 0.295 * 100 / 128
 
 
-def test_acceptance_without_limit_is_the_cmc_curve() -> None:
-    """DIR(inf, x) = CMC@x, also with ties."""
-    rows, labels = spread(5)
-    rows[20:60] = rows[60:100]
-    names = [f"{kind}{rank}" for kind in ("hit@", "dir@tau=3,rank=") for rank in (1, 2, 5, 20)]
-    result = truerank.evaluate(rows, labels, metrics=names)
-    for rank in (1, 2, 5, 20):
+@settings(max_examples=30)
+@given(st.integers(0, 10**6), st.booleans())
+def test_acceptance_without_limit_is_the_cmc_curve(seed: int, ties: bool) -> None:
+    """DIR(inf, x) = CMC@x, also with ties, at every rank there is and beyond."""
+    rows, labels = spread(seed, 60, 8)
+    if ties:
+        rows[20:40] = rows[40:60]
+    ranks = (1, 2, 5, 20)
+    names = [f"{kind}{rank}" for kind in ("hit@", "dir@tau=3,rank=") for rank in ranks]
+    result = truerank.evaluate(rows, labels, metrics=names, confidence=None)
+    curve = result.curve("cmc", ranks=80)
+    assert curve["rank"].tolist() == list(range(1, 81))
+    for rank in ranks:
         hit, found = result[f"hit@{rank}"], result[f"dir@tau=3,rank={rank}"]
         assert (hit.lower, hit.expected, hit.upper) == (found.lower, found.expected, found.upper)
         assert hit.per_query == found.per_query
+        assert [curve[end][rank - 1] for end in ("lower", "expected", "upper")] == [
+            hit.lower,
+            hit.expected,
+            hit.upper,
+        ]
+    for end in ("lower", "expected", "upper"):
+        assert (np.diff(curve[end]) >= -1e-15).all()
+        assert curve[end][-1] == 1.0
+
+
+def test_curves_are_those_of_scikit_learn() -> None:
+    """Where nothing ties every corner of ROC and DET is one of scikit-learn's points."""
+    rows, labels = spread(4)
+    unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    i, j = np.triu_indices(len(rows), 1)
+    same, similarity = labels[i] == labels[j], (unit @ unit.T)[i, j]
+    result = truerank.evaluate(rows, labels, metrics=["auc"])
+    roc, det = result.curve("roc"), result.curve("det")
+    fpr, tpr, cut = roc_curve(same, similarity, drop_intermediate=False)
+    theirs = np.column_stack([fpr, tpr, 1 - cut])
+    corners = np.column_stack([roc["far"], roc["tar"], roc["threshold"]])
+    assert len(corners) > 100
+    for far, tar, threshold in corners[1:-1]:
+        near = np.abs(theirs[:, :2] - (far, tar)).max(axis=1) < 1e-12
+        assert near.any(), (far, tar)
+        # the threshold accepts the pairs of that point and none that scikit-learn takes next
+        assert theirs[near, 2].max() <= threshold + 1e-7
+        assert theirs[np.flatnonzero(near)[-1] + 1 :, 2].min(initial=np.inf) >= threshold - 1e-7
+    assert corners[0, :2].tolist() == [0, 0]
+    assert corners[-1, :2].tolist() == [1, 1]
+    area = np.sum(np.diff(roc["far"]) * (roc["tar"][1:] + roc["tar"][:-1]) / 2)
+    assert area == pytest.approx(roc_auc_score(same, similarity), abs=1e-12)
+    assert (det["frr"] == 1 - roc["tar"]).all()
+    false, miss, _ = det_curve(same, similarity)
+    known = {(round(a, 12), round(b, 12)) for a, b in zip(false, miss, strict=True)}
+    ours = {(round(a, 12), round(b, 12)) for a, b in zip(det["far"], det["frr"], strict=True)}
+    # scikit-learn leaves out what lies before the first false accept and behind the last miss
+    inside = {point for point in ours if point[0] > 0 and point[1] > 0}
+    assert len(inside) > 100
+    assert inside <= known
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 10**6), st.booleans())
+def test_the_curve_of_dir_by_definition(seed: int, ties: bool) -> None:
+    rows, labels = spread(seed, 80, 8)
+    if ties:
+        rows = np.round(rows)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", truerank.TruerankWarning)
+        result = truerank.evaluate(
+            rows, labels, metrics=["dir@far=0.5", "dir@far=0.5,rank=3"], distance="euclidean"
+        )
+    distance = ((rows[:, None] - rows[None]) ** 2).sum(axis=2)
+    if not ties:
+        distance = np.round(distance, 9)
+    np.fill_diagonal(distance, np.inf)
+    mates = labels[:, None] == labels[None]
+    np.fill_diagonal(mates, False)
+    target = mates.any(axis=1)
+    impostors = np.sort(distance[~target].min(axis=1))
+    mate = np.where(mates, distance, np.inf).min(axis=1)
+    for rank in (1, 3):
+        curve = result.curve("dir" if rank == 1 else f"dir@rank={rank}")
+        before = (np.where(mates, np.inf, distance) <= mate[:, None]).sum(axis=1)  # ties go first
+        surely = before < rank
+        for far, lower in zip(curve["far"], curve["lower"], strict=True):
+            accepted = round(far * len(impostors))
+            limit = np.append(impostors, np.inf)[accepted]
+            assert (impostors < limit).sum() == accepted
+            expected = (surely & (mate < limit))[target].mean()
+            assert lower == pytest.approx(expected, abs=1e-12)
+        assert (np.diff(curve["far"]) >= 0).all()
+        assert curve["far"][-1] == 1.0
+        assert (np.diff(curve["lower"]) >= 0).all()
 
 
 @settings(max_examples=50)
@@ -329,6 +410,6 @@ def test_thinned_cuts_bracket_the_area_and_nothing_else(monkeypatch: pytest.Monk
 def test_tiles_and_threads_cannot_be_seen() -> None:
     rows, labels = spread(17, 200, 20)
     expected = fields(truerank.evaluate(rows, labels, metrics=NAMES))
-    for limits in ({"row_numbers": 1}, {"row_numbers": 700, "gallery_rows": 13}):
+    for limits in ({"watched_numbers": 1}, {"watched_numbers": 700, "gallery_rows": 13}):
         with engine_settings(**limits):
             assert fields(truerank.evaluate(rows, labels, metrics=NAMES, threads=3)) == expected

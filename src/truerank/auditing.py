@@ -25,6 +25,7 @@ from truerank.evaluation import evaluate_task
 from truerank.neighbours import Nearest, Neighbours, neighbours
 from truerank.result import Result
 from truerank.space import Space, build
+from truerank.space.digests import as_keys
 from truerank.space.fingerprint import mix
 from truerank.task import Task
 from truerank.wording import count
@@ -216,7 +217,7 @@ class _Findings:
 
 def _duplicates(found: _Findings, space: Space, codes: Integers, labelled: bool) -> None:
     groups: dict[bytes, list[int]] = defaultdict(list)
-    for row, digest in enumerate(space.query_digests):
+    for row, digest in enumerate(as_keys(space.query_digests)):
         groups[digest].append(row)
     inside: list[list[int]] = []
     across: list[list[int]] = []
@@ -306,9 +307,9 @@ def _leaks(
         warnings.simplefilter("ignore", TruerankWarning)
         space = build(distance, rows, train)
     where: dict[bytes, int] = {}
-    for row, digest in enumerate(space.gallery_digests):
+    for row, digest in enumerate(as_keys(space.gallery_digests)):
         where.setdefault(digest, row)
-    pairs = [(r, where[d]) for r, d in enumerate(space.query_digests) if d in where]
+    pairs = [(r, where[d]) for r, d in enumerate(as_keys(space.query_digests)) if d in where]
     advice = "The model has seen them: drop them from the test set, and look for how they got in."
     if pairs:
         found.add(

@@ -213,6 +213,11 @@ def class_table(point: OperatingPoint) -> str:
     for name, levels in point.spread().items():
         text = ", ".join(f"{level} {100 * rate:.4g} %" for level, rate in levels.items())
         lines.append(f"  {name.upper()}: {text}")
+    above = sum(one.far > point.target for one in point.classes)
+    lines.append(
+        f"  {above:,} of {len(point.classes):,} classes have a FAR above the target of "
+        f"{100 * point.target:g} %"
+    )
     width = max(len("class"), *(len(str(one.label)) for one in point.classes))
     lines += ["", f"{'class':<{width}}  {'FRR %':>9}  {'FAR %':>9}"]
     lines += [

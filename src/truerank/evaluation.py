@@ -23,6 +23,7 @@ from truerank.pairs import Mask
 from truerank.result import Attribute, Result
 from truerank.scoring import score
 from truerank.space import DISTANCES, Space, build, probe
+from truerank.space.digests import as_keys
 from truerank.stats.intervals import Request
 from truerank.task import Task
 from truerank.version import __version__
@@ -279,7 +280,7 @@ def _identity(
         labels.update("\n".join(records).encode())
     rows.update(space.facts.input_digest.encode())
     for digests in (space.query_digests, space.gallery_digests):
-        rows.update(b"".join(digests))
+        rows.update(digests.astype("<u8").tobytes())
     return {
         "version of truerank": __version__,
         "distance": space.facts.distance,
@@ -404,8 +405,8 @@ def _check_task(task: Task, rows: Array, items: Array | None, *, given: bool) ->
 
 def _refuse_queries_in_gallery(task: Task, space: Space) -> None:
     """Every query found again, with its label, as a gallery row of its own: self-matches."""
-    queries = Counter(zip(space.query_digests, task.query_codes.tolist(), strict=True))
-    items = Counter(zip(space.gallery_digests, task.gallery_codes.tolist(), strict=True))
+    queries = Counter(zip(as_keys(space.query_digests), task.query_codes.tolist(), strict=True))
+    items = Counter(zip(as_keys(space.gallery_digests), task.gallery_codes.tolist(), strict=True))
     if queries <= items:
         raise InputError(
             "the gallery contains the queries: leave it out or pass ids (query_ids, gallery_ids), "

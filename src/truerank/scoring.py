@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
@@ -136,6 +137,7 @@ def score(
         )
     )
     passes = _plan(task, wanted) if wanted else []
+    _try(passes)
     evidence = None
     if measured:
         evidence = Evidence(task, space, measured, average=average, device=device, threads=threads)
@@ -179,9 +181,11 @@ def score(
                     shares=None if plan is None else plan.shares,
                     apart=None if plan is None else (plan.apart, plan.counted),
                 )
-                if watching is not None:
-                    blocks = _taken(blocks, watching, current.finest)
-                _fill(task, current, blocks, findings, pool, threads, checkpoint, plan)
+                with closing(blocks):
+                    seen: Iterator[tuple[Integers, Any]] = blocks
+                    if watching is not None:
+                        seen = _taken(blocks, watching, current.finest)
+                    _fill(task, current, seen, findings, pool, threads, checkpoint, plan)
                 if plan is not None:
                     plan.finish(device, threads)
     except BaseException:
@@ -300,6 +304,23 @@ def _plan(task: Task, metrics: list[Metric]) -> list[Pass]:
         columns = [Column.of(metric, 0, scale, queries) for metric in graded]
         in_order.append(Pass(task.tree_view(), scale, columns))
     return in_order
+
+
+def _try(passes: list[Pass]) -> None:
+    """Each metric on one query with one mate: options that do not suit the levels are refused now,
+    not once everything has been counted."""
+    for current in passes:
+        if not current.view.mates.any():
+            continue
+        graded = np.zeros((1, current.view.grades), np.int32)
+        graded[0, -1] = 1
+        one = np.ones(1, np.int64)
+        groups = TieGroups(np.array([0, 1]), 0 * one, one, graded, one)
+        for column in current.columns:
+            some = groups.at_least(column.grade)[1] if column.grade else groups
+            per_query = registry.definition(column.metric).per_query
+            assert per_query is not None
+            some.values(column.metric, column.scale, per_query)
 
 
 # -- what is seen -----------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from decimal import ROUND_CEILING, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -23,7 +23,8 @@ from truerank.evidence.classes import ClassTable, ClassTally
 from truerank.evidence.positives import Positives
 from truerank.metrics import registry
 from truerank.space import DISTANCES, Space, build
-from truerank.stats.operating import rate_interval
+from truerank.stats.operating import mean_interval, rate_interval
+from truerank.stats.shares import FEWEST_CLASSES
 from truerank.task import Task
 
 __all__ = ["ClassRates", "OperatingPoint", "choose_threshold"]
@@ -46,12 +47,15 @@ class OperatingPoint:
 
     threshold: float
     """In the distance's own unit; a pair is accepted if its distance is at most this."""
+    threshold_interval: tuple[float, float] | None
+    """Where the threshold for this FAR may lie, had other classes been there to choose it on."""
     target: float
     """The FAR that was asked for."""
     values: dict[str, float]
     """far, frr, and where they are defined dir, open_set_far, vp, rep."""
     intervals: dict[str, tuple[float, float] | None]
-    """Of far and frr over test classes, the threshold being what it is."""
+    """Of each of them over the classes judged, the threshold being what it is; None where every
+    class is at the same limit, or there are too few."""
     optimistic: bool
     """Whether it was judged on the data that it was chosen on."""
     distance: str
@@ -62,6 +66,9 @@ class OperatingPoint:
         """Plain JSON values."""
         return {
             "threshold": self.threshold,
+            "threshold_interval": (
+                None if self.threshold_interval is None else list(self.threshold_interval)
+            ),
             "target": self.target,
             "values": dict(self.values),
             "intervals": {k: None if v is None else list(v) for k, v in self.intervals.items()},
@@ -92,14 +99,17 @@ class OperatingPoint:
             "vp": "verification precision (VP)",
             "rep": "re-identification precision (ReP)",
         }
-        lines = [
-            f"Accept a pair if its {self.distance} distance is at most {self.threshold:.6g} "
-            f"(chosen for a FAR of {self.target:g})."
-        ]
+        rule = f"{self.distance} distance is at most"
         if self.distance == "similarity":
-            lines[0] = (
-                f"Accept a pair if its similarity is at least {self.threshold:.6g} "
-                f"(chosen for a FAR of {self.target:g})."
+            rule = "similarity is at least"
+        lines = [
+            f"Accept a pair if its {rule} {self.threshold:.6g} (chosen for a FAR of "
+            f"{self.target:g})."
+        ]
+        if self.threshold_interval is not None:
+            low, high = self.threshold_interval
+            lines.append(
+                f"Other classes to choose it on might have given {low:.6g} to {high:.6g}."
             )
         for name, value in self.values.items():
             interval = self.intervals.get(name)
@@ -110,7 +120,7 @@ class OperatingPoint:
             )
             lines.append(f"  {100 * value:9.4f} %{more}  {names[name]}")
         if any(self.intervals.values()):
-            lines.append("Intervals: 95 %, over the classes judged, at this threshold.")
+            lines.append("Intervals: 95 %, over classes; of rates, at this threshold.")
         if self.optimistic:
             lines.append(
                 "Chosen and judged on the same data: this is optimistic. Judge it on data it has "
@@ -167,24 +177,74 @@ def choose_threshold(
         )
     if (apply is None) != (apply_labels is None):
         raise InputError("apply and apply_labels go together; pass both or neither.")
-    options = {"distance": distance, "device": device, "threads": threads}
-    name = str(registry.parse(f"threshold@far={far}"))
-    chosen = evaluate(embeddings, labels, metrics=[name], **options)[name]  # type: ignore[arg-type]
-    if chosen.reason is not None:
-        raise InputError(f"no threshold for a FAR of {far}: {chosen.reason}.")
-    judged = (embeddings, labels) if apply is None else (apply, apply_labels)
-    return _judge(
-        chosen.value, registry.parse(name).option("far") or "", judged, apply is None, options
+    options = {"distance": distance, "device": device, "threads": threads, "confidence": None}
+    metric = registry.parse(f"threshold@far={far}")
+    seen = as_matrix(embeddings, "embeddings")
+    threshold = _at_far(seen, labels, [str(metric)], options)[0]
+    if isinstance(threshold, str):
+        raise InputError(f"no threshold for a FAR of {far}: {threshold}.")
+    task, space = Task(labels), build(distance, seen)
+    table = _classes(task, space, _decimal(space, threshold), options)
+    found = _threshold_interval(seen, labels, table, options)
+    if apply is not None:
+        seen, labels = as_matrix(apply, "apply"), apply_labels
+        task, space = Task(labels), build(distance, seen)
+        table = _classes(task, space, _decimal(space, threshold), options)
+    if not table.genuine.any():
+        raise InputError("no class has two rows: there is nothing to judge a threshold by.")
+    values, intervals = _judge(threshold, seen, labels, task, space, options)
+    return OperatingPoint(
+        threshold,
+        found,
+        float(metric.option("far") or 0),
+        values,
+        _intervals(table) | intervals,
+        apply is None,
+        distance,
+        _rates(task, table),
     )
 
 
+def _at_far(
+    rows: Any, labels: Any, names: list[str], options: Mapping[str, Any]
+) -> list[float | str]:
+    """Thresholds of FAR targets, or why there are none."""
+    scores = evaluate(rows, labels, metrics=names, **options)
+    return [scores[name].reason or scores[name].value for name in names]
+
+
+def _threshold_interval(
+    rows: Any, labels: Any, table: ClassTable, options: Mapping[str, Any]
+) -> tuple[float, float] | None:
+    """The thresholds at both ends of the interval of the FAR that the chosen one has.
+
+    This is the set of thresholds whose FAR cannot be told from the target with so many classes
+    (Woodruff's interval of a quantile); it needs no assumption on how distances are distributed.
+    """
+    ends = _intervals(table)["far"]
+    if ends is None:
+        return None
+    resolved = 2 / int(table.impostors.sum())  # every pair of two classes counts for both
+    names = []
+    for end in ends:
+        rate = Decimal(f"{end:.4g}") if end > 1.001 * resolved else Decimal(0)
+        names.append(str(registry.parse(f"threshold@far={rate:f}")))
+    found = _at_far(rows, labels, names, options)
+    first, last = found[0], found[-1]
+    if isinstance(first, str) or isinstance(last, str):  # nothing is nearer than an impostor
+        return None
+    return min(first, last), max(first, last)
+
+
 def _judge(
-    threshold: float, target: str, judged: tuple[Any, Any], same: bool, options: Mapping[str, Any]
-) -> OperatingPoint:
-    rows, labels = judged
-    rows = as_matrix(rows, "embeddings")
-    task = Task(labels)
-    space = build(options["distance"], rows)
+    threshold: float,
+    rows: Any,
+    labels: Any,
+    task: Task,
+    space: Space,
+    options: Mapping[str, Any],
+) -> tuple[dict[str, float], dict[str, tuple[float, float] | None]]:
+    """The rates at a threshold, and intervals of those that are means over queries."""
     tau = _decimal(space, threshold)
     metrics = {"far": f"fmr@tau={tau}", "frr": f"fnmr@tau={tau}", "dir": f"dir@tau={tau}",
                "open_set_far": f"far@tau={tau}"}  # fmt: skip
@@ -192,29 +252,27 @@ def _judge(
         on_axis = _on_axis(space, tau)
         metrics |= {"vp": f"mvp@tau={on_axis}", "rep": f"mrep@tau={on_axis}"}
     result = evaluate(rows, labels, metrics=list(metrics.values()), **options)
-    values = {key: result[name] for key, name in metrics.items()}
-    table = _classes(task, space, tau, options)
-    if not len(table.classes):
-        raise InputError("no class has two rows: there is nothing to judge a threshold by.")
-    return OperatingPoint(
-        threshold,
-        float(target),
-        {key: score.value for key, score in values.items() if score.reason is None},
-        {} if same else _intervals(table),
-        same,
-        options["distance"],
-        _rates(task, table),
-    )
+    values, intervals = {}, {}
+    for key, name in metrics.items():
+        score = result[name]
+        if score.reason is not None:
+            continue
+        values[key] = score.value
+        if score.per_query is not None:
+            each = np.asarray(score.per_query.lower)
+            enough = len(np.unique(task.query_codes[~np.isnan(each)])) >= FEWEST_CLASSES
+            intervals[key] = mean_interval(each, task.query_codes) if enough else None
+    return values, intervals
 
 
 def _decimal(space: Space, threshold: float) -> str:
-    """Decimal text that accepts this observed distance: up to the next 10^-18."""
-    step = Decimal(1).scaleb(-18)
-    if space.facts.distance == "similarity":
-        return str(registry.parse(f"far@tau={Decimal(threshold):f}").option("tau"))
+    """Decimal text that accepts this observed distance: up to the next 10^-18, or 27th digit."""
     if space.facts.distance == "euclidean":  # the root was rounded
         threshold = float(np.nextafter(threshold, np.inf))
-    text = f"{Decimal(threshold).quantize(step, ROUND_CEILING):f}"
+    exact = Decimal(threshold)
+    step = Decimal(1).scaleb(-min(18, 26 - exact.adjusted()))
+    outward = ROUND_FLOOR if space.facts.distance == "similarity" else ROUND_CEILING
+    text = f"{exact.quantize(step, outward):f}"
     return registry.parse(f"far@tau={text}").option("tau") or "0"
 
 
@@ -232,25 +290,31 @@ def _classes(task: Task, space: Space, tau: str, options: Mapping[str, Any]) -> 
     tally = ClassTally(task, Positives.of(task.view, space), np.array([cut]))
     device = resolve_device(options["device"])
     sweep(task.view, space, [tally.tally], device=device, threads=options["threads"])
-    return tally.table()
+    return tally.table(alone=True)
 
 
 def _rates(task: Task, table: ClassTable) -> list[ClassRates]:
     assert task.levels is not None
     names = task.levels.finest.values
-    frr = 1 - table.positives[:, 0] / table.genuine
-    far = table.negatives[:, 0] / table.impostors
+    paired = table.genuine > 0
+    classes = table.classes[paired]
+    frr = 1 - table.positives[paired, 0] / table.genuine[paired]
+    far = table.negatives[paired, 0] / table.impostors[paired]
     both = (1 - frr) + (1 - far)
     utility = np.divide(2 * (1 - frr) * (1 - far), both, out=np.zeros_like(both), where=both > 0)
     return [
-        ClassRates(names[table.classes[i]], float(frr[i]), float(far[i]), float(utility[i]))
-        for i in np.lexsort((table.classes, utility))
+        ClassRates(names[classes[i]], float(frr[i]), float(far[i]), float(utility[i]))
+        for i in np.lexsort((classes, utility))
     ]
 
 
 def _intervals(table: ClassTable) -> dict[str, tuple[float, float] | None]:
-    missed = table.genuine - table.positives[:, 0]
-    return {
-        "far": rate_interval(table.negatives[:, 0], table.impostors, shared=True),
-        "frr": rate_interval(missed, table.genuine, shared=False),
-    }
+    paired = table.genuine > 0
+    genuine = table.genuine[paired]
+    missed = genuine - table.positives[paired, 0]
+    far = frr = None
+    if len(table.classes) >= FEWEST_CLASSES:
+        far = rate_interval(table.negatives[:, 0], table.impostors, shared=True)
+    if len(genuine) >= FEWEST_CLASSES:
+        frr = rate_interval(missed, genuine, shared=False)
+    return {"far": far, "frr": frr}

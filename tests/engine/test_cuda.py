@@ -152,6 +152,47 @@ def test_rows_larger_than_the_device_are_sent_in_tiles(
     assert on_devices(view, space, "cpu", gallery_rows=2) == on_the_cpu(view, space)
 
 
+@pytest.mark.parametrize("distance", ["cosine", "euclidean", "dot"])
+@pytest.mark.parametrize("name", ["labels", "cameras and crops", "junk", "tree"])
+@pytest.mark.parametrize("resident", [True, False])
+def test_split_by_share(
+    distance: str, name: str, resident: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not resident:
+        monkeypatch.setattr(device_rows, "free_bytes", lambda device: 100)
+    same_splits(views()[name], space_of(distance), "cpu", torch_kernels)
+
+
+def same_splits(view: View, space: Space, device: str, kernels: Any, **sizes: Any) -> None:
+    """Both ways to cut the gallery, one of which leaves a share empty; some queries only."""
+    rng = np.random.default_rng(5)
+    ways = [rng.integers(3, size=space.gallery), 3 + 2 * rng.integers(2, size=space.gallery)]
+    only = np.flatnonzero(view.mates > 0)[::2]
+    wanted = np.zeros(space.queries, bool)
+    wanted[only] = True
+    shares = engine.Shares(np.column_stack(ways).astype(np.uint8), 6, wanted)
+    found = {}
+    with engine.settings(**sizes) as limits:
+        gpus = cuda.Engine(view, space, limits, lambda pairs: None, [device], kernels)
+        for rows, groups in gpus.split(iter([only[:7], only[7:]]), shares):
+            found |= splits_of(rows, groups)
+    wanted_splits = {}
+    for rows, groups in engine.tie_groups(view, space, device="cpu", shares=shares, only=only):
+        wanted_splits |= splits_of(rows, groups)
+    assert len(found) == len(only)
+    assert found == wanted_splits
+
+
+def splits_of(rows: np.ndarray, groups: Any) -> dict[int, Any]:
+    plain = collected(iter([(rows, groups)]))
+    return {
+        row: (plain[row], groups.split.counts[:, start:stop].tolist())
+        for row, start, stop in zip(
+            rows.tolist(), groups.offsets[:-1], groups.offsets[1:], strict=True
+        )
+    }
+
+
 @pytest.mark.parametrize("distance", DISTANCES)
 def test_lent_tiles_are_the_tiles(distance: str) -> None:
     space = space_of(distance)
@@ -316,6 +357,15 @@ def test_tiles_on_the_gpu(triton_kernels: Any, method: str, sizes: tuple[int, in
         gallery_rows=sizes[1],
     )
     assert found == on_the_cpu(view, space)
+
+
+@needs_gpu
+@pytest.mark.parametrize("method", ["float64", "filter"])
+@pytest.mark.parametrize("kind", ["tied", "clustered"])
+def test_split_by_share_on_the_gpu(triton_kernels: Any, method: str, kind: str) -> None:
+    space = space_of("cosine", kind=kind)
+    for view in views().values():
+        same_splits(view, space, "cuda:0", triton_kernels, method=method)
 
 
 @needs_gpu

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import torch
 from tests.losses import cases
 from tests.losses.cases import EXAMPLES
 from truerank import losses
+from truerank.errors import InputError
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 
@@ -58,3 +60,16 @@ def test_a_batch_of_4000(name: str, options: dict[str, Any]) -> None:
     assert torch.cuda.max_memory_allocated() <= LIMIT
     assert bool(gradients[0].isfinite().all())
     assert torch.equal(gradients[0], gradients[1])
+
+
+def test_an_unknown_label_is_refused_one_batch_later() -> None:
+    loss = losses.get("proxy_nca", num_classes=3, embedding_size=4).cuda()
+    rows = torch.randn(2, 4, device="cuda")
+    known, unknown = (torch.tensor(labels, device="cuda") for labels in ([0, 2], [1, 7]))
+    loss(rows, known)
+    loss(rows, unknown)
+    copied = copy.deepcopy(loss)
+    with pytest.raises(InputError, match="label 7 is not one of the 3 classes"):
+        loss(rows, known)
+    loss(rows, known)
+    copied(rows, known)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -24,7 +24,7 @@ from truerank.engine import cpu, cuda, reference, symmetric
 from truerank.engine.counts import Counts, Shares, Split, TieGroups
 from truerank.engine.crew import Crew
 from truerank.engine.filter import Filter
-from truerank.engine.watch import Apart, Audience, Watcher
+from truerank.engine.watch import Apart, Audience, PerThread, Watcher
 from truerank.errors import InputError
 from truerank.jit import compiled
 from truerank.relevance import View
@@ -70,6 +70,8 @@ class Settings:
     row_numbers: int = 1 << 21
     """Most distances in rows held to be sorted, for each thread: arrays below 32 MB are reused by
     the C library, while larger ones cost a page fault for every 4 KB anew."""
+    watched_numbers: int = 4_000_000
+    """The same in rows that are watched and not sorted: the taller, the faster the product."""
     method: str = "auto"
     """How few relevant items are counted: one of METHODS; "auto" goes by cost."""
     side: int = 720
@@ -142,8 +144,11 @@ def tie_groups(
     shares: Shares | None = None,
     apart: tuple[View, npt.NDArray[np.bool_]] | None = None,
     only: Rows | None = None,
-) -> Iterator[tuple[Rows, Any]]:
+) -> Generator[tuple[Rows, Any], None, None]:
     """Yield (query rows, their tie groups) until every query with a relevant item has been seen.
+
+    Whoever may stop early must close it (contextlib.closing): it holds threads, and left to the
+    garbage collector it would wait for them at any moment, even while another thread begins.
 
     With `keep=False` a block's tie groups are valid only until the next block is asked for. Queries
     already `seen` are left out; a checkpoint holds the counts of those in flight. Watchers see
@@ -191,11 +196,16 @@ def tie_groups(
         return
     tiles = _tiles(space.gallery)
     few = view.mates[rows] <= limits.sort_share * space.gallery
-    if only is not None:
-        few[:] = True
-    if device == "cuda" and not watchers and only is None:
+    tall = cuda.TALLER * limits.query_rows
+    if device == "cuda" and only is not None and shares is not None and cuda.splits(space):
         gpus = cuda.Engine(view, space, limits, tick)
-        tall = cuda.TALLER * limits.query_rows
+        some = _blocks(view.mates, rows[few], tall, cuda.TALLER, limits.split_mates)
+        yield from gpus.split(some, shares)
+        rows = rows[~few]
+    if only is not None:
+        few = np.ones(len(rows), bool)
+    elif device == "cuda" and not watchers:
+        gpus = cuda.Engine(view, space, limits, tick)
         yield from gpus.tie_groups(_blocks(view.mates, rows[few], tall, cuda.TALLER))
         rows = rows[~few]
         if rankings and gpus.walks and len(rows):
@@ -204,29 +214,45 @@ def tie_groups(
             yield from gpus.rankings(_blocks(view.mates, rows, height, cuda.TALLER**3), tied)
             rows = np.concatenate(tied)
         few = np.zeros(len(rows), bool)
-        if not len(rows):
-            return
+    if not len(rows) and not len(alone):
+        return
     if device == "cuda":  # whole rows, for watchers and for sorting: the GPU makes the distances
         space = cuda.Lent(space)
-    method = _method(space, view.mates[rows[few]], shares is not None)
+    method = _method(space, view.mates[rows[few]], shares is not None, bool(watchers))
     most = limits.mates if shares is None else limits.split_mates
     with _single_threaded_blas(), ThreadPoolExecutor(threads) as pool:
-        height = _height(space.gallery)
+        height = _height(space.gallery, limits.row_numbers)
         blocks: Iterator[tuple[Rows, Callable[..., TieGroups]]] = (
             (block, cpu.sort_rows) for block in _blocks(view.mates, rows[~few], height)
         )
-        # What watchers have seen is not kept, so that they must see every tile; and in float64.
+        # What watchers have seen is not kept, so that they must see every tile; and in float64:
+        # their cuts are about as close as the error bound of a float32 product.
         crew = Crew(pool, threads, tick, checkpoint if audience is None else Checkpoint())
+        held = PerThread(cpu.Workspace)
+
+        def watch(
+            space: Space, block: Rows, view: View, tiles: Any, _: cpu.Workspace, *extra: Any
+        ) -> TieGroups:
+            """Tie groups of watched rows do not lie in the workspace: a thread needs only one."""
+            return cpu.count_rows(space, block, view, tiles, held.mine(), *extra)
+
         way = None
         if method != "float64" and space.single is not None and audience is None:
             way = Filter(space, space.single, shares)
+        watched = None
         if audience is not None and audience.whole_rows:
-            first = chain(*(_blocks(view.mates, r, height) for r in (alone, rows[few])))
-            blocks = chain(((block, cpu.count_rows) for block in first), blocks)
-        elif method == "symmetric" and way is not None:
+            tall = _height(space.gallery, limits.watched_numbers)
+            first = chain(*(_blocks(view.mates, r, tall) for r in (alone, rows[few])))
+            blocks = chain(((block, watch) for block in first), blocks)
+        elif audience is not None and method == "symmetric" and few.all():
+            ways = symmetric.BothWays.of(space, view, limits.side, limits.symmetric_mates)
+            watched = None if ways is None else (ways, audience)
+        if (way is not None and method == "symmetric") or watched is not None:
             ascending = _blocks(view.mates, np.sort(rows[few]), limits.query_rows)
-            yield from symmetric.count_all(space, ascending, view, limits.side, crew, way)
-        else:
+            yield from symmetric.count_all(
+                space, ascending, view, limits.side, crew, way, shares, watched
+            )
+        elif audience is None or not audience.whole_rows:
             height = limits.query_rows
             for block in chain(
                 *(_blocks(view.mates, some, height, most=most) for some in (alone, rows[few]))
@@ -275,30 +301,43 @@ def sweep(
     audience = Audience(watchers, compiled=device != "reference")
     if device == "cuda":
         space = cuda.Lent(space)
+    limits = _settings.get()
+    both = None
+    if device == "cpu" and not audience.whole_rows and _shows_both_ways(space, limits):
+        both = symmetric.BothWays.of(space, view, limits.side, limits.symmetric_mates)
+    remaining: deque[Any]
+    if both is not None:
+        remaining = deque(both.tiles())
+    else:
+        height = limits.query_rows // 4
+        if audience.whole_rows:
+            height = _height(space.gallery, limits.watched_numbers)
+        height = max(1, min(height, -(-view.queries // threads)))
+        starts = range(0, view.queries, height)
+        remaining = deque(np.arange(i, min(i + height, view.queries)) for i in starts)
     tiles = _tiles(space.gallery)
-    height = _settings.get().query_rows // 4
-    if audience.whole_rows:
-        height = _height(space.gallery)
-    height = max(1, min(height, -(-view.queries // threads)))
-    remaining = deque(
-        np.arange(start, min(start + height, view.queries))
-        for start in range(0, view.queries, height)
-    )
+
+    def look(part: Any, workspace: cpu.Workspace) -> None:
+        if both is not None:
+            for number, _, items, distances in both.sides(part):
+                both.show(audience, number, items, distances)
+            return
+        apart = Apart(view.exclusions.pairs(part, view.items))
+        if audience.whole_rows:
+            audience.see(part, cpu.whole_rows(space, part, tiles, workspace), apart)
+            return
+        tile = space.block(part)
+        for start, stop in tiles:
+            audience.see(part, tile(start, stop), apart, first=start)
 
     def work() -> None:
         workspace = cpu.Workspace()
         while True:
             try:
-                rows = remaining.popleft()
+                part = remaining.popleft()
             except IndexError:
                 return
-            apart = Apart(view.exclusions.pairs(rows, view.items))
-            if audience.whole_rows:
-                audience.see(rows, cpu.whole_rows(space, rows, tiles, workspace), apart)
-                continue
-            tile = space.block(rows)
-            for start, stop in tiles:
-                audience.see(rows, tile(start, stop), apart, first=start)
+            look(part, workspace)
 
     with _single_threaded_blas(), ThreadPoolExecutor(threads) as pool:
         try:
@@ -313,10 +352,9 @@ def _tiles(gallery: int) -> list[tuple[int, int]]:
     return [(start, min(start + step, gallery)) for start in range(0, gallery, step)]
 
 
-def _height(gallery: int) -> int:
+def _height(gallery: int, numbers: int) -> int:
     """Rows of the whole gallery that a thread holds at a time."""
-    limits = _settings.get()
-    return max(1, min(limits.query_rows, limits.row_numbers // gallery))
+    return max(1, min(_settings.get().query_rows, numbers // gallery))
 
 
 def _blocks(
@@ -333,12 +371,12 @@ def _blocks(
         start = stop
 
 
-def _method(space: Space, mates: Rows, split: bool = False) -> str:
-    """The method that the settings name, or the one that costs least."""
+def _method(space: Space, mates: Rows, split: bool = False, watched: bool = False) -> str:
+    """The method that the settings name, or the one that costs least; watchers see float64."""
     limits = _settings.get()
-    if space.single is None or not len(mates):
+    if not len(mates) or (space.single is None and not watched):
         return "float64"
-    square = space.single.symmetric
+    square = space.symmetric
     if limits.method == "symmetric" and not square:
         return "filter"
     if limits.method != "auto":
@@ -348,7 +386,16 @@ def _method(space: Space, mates: Rows, split: bool = False) -> str:
     # Half of all tiles cost as much as the rows of half of the queries.
     most = limits.symmetric_mates // 8 if split else limits.symmetric_mates
     fits = int(mates.sum()) <= most
+    if watched:
+        return "symmetric" if square and fits else "float64"
     return "symmetric" if square and fits and 2 * len(mates) > space.gallery else "filter"
+
+
+def _shows_both_ways(space: Space, limits: Settings) -> bool:
+    """Whether a sweep computes each pair once."""
+    if limits.method == "auto":
+        return space.symmetric and space.queries * space.gallery >= _SMALL
+    return space.symmetric and limits.method == "symmetric"
 
 
 def available_cores() -> int:

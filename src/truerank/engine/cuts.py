@@ -18,7 +18,7 @@ import numpy.typing as npt
 from truerank.jit import kernel
 from truerank.space import Distances
 
-__all__ = ["Cuts", "largest_float", "tally"]
+__all__ = ["Cuts", "largest_float", "place", "tally"]
 
 Integers = npt.NDArray[np.int64]
 CELLS = 4
@@ -87,32 +87,39 @@ def tally(
 
 
 @kernel
+def place(d: float, at: Any, start: Any, low: float, scale: float) -> int:
+    """The first cut that a distance does not exceed; it must not exceed the last."""
+    cell = int(min(max((d - low) * scale, 0.0), float(start.size - 2)))
+    first = start[cell]
+    last = start[cell + 1]
+    if first < last:
+        while first + SHORT < last:
+            middle = (first + last) // 2
+            if at[middle] < d:
+                first = middle + 1
+            else:
+                last = middle
+        while first < last and at[first] < d:
+            first += 1
+    return int(first)
+
+
+@kernel
 def _tally(
     distances: Any, at: Any, start: Any, low: float, scale: float, owner: Any, counts: Any
 ) -> None:
-    cells = start.size - 2
-    limit = float(cells)
     highest = at[at.size - 1]
+    near = np.empty(distances.shape[1] + 1)
     for q in range(distances.shape[0]):
         row = distances[q]
         mine = counts[owner[q]]
-        beyond = 0
+        met = 0
         for item in range(row.size):
-            d = row[item]
-            if d > highest:  # counted in a register: one counter in memory would be waited for
-                beyond += d < np.inf
-                continue
-            cell = int(min(max((d - low) * scale, 0.0), limit))
-            first = start[cell]
-            last = start[cell + 1]
-            if first < last:
-                while first + SHORT < last:
-                    middle = (first + last) // 2
-                    if at[middle] < d:
-                        first = middle + 1
-                    else:
-                        last = middle
-                while first < last and at[first] < d:
-                    first += 1
-            mine[first] += 1
-        mine[at.size] += beyond
+            met += row[item] < np.inf
+        count = 0
+        for item in range(row.size):  # often few: a list without a branch that is guessed wrong
+            near[count] = row[item]
+            count += row[item] <= highest
+        mine[at.size] += met - count
+        for d in near[:count]:
+            mine[place(d, at, start, low, scale)] += 1

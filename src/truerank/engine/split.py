@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from truerank.engine.cuts import Cuts
+from truerank.engine.cuts import Cuts, place
 from truerank.engine.watch import PerThread, Sight, Watcher
 from truerank.jit import kernel
 from truerank.space import Distances
@@ -61,9 +61,9 @@ class TallyByShare(Watcher):
         columns, cells = self._shape[1:]
         for row, number in zip(distances, owner, strict=True):
             held = np.flatnonzero(row <= self._cuts.at[-1]) if number >= 0 else ()
-            place = np.searchsorted(self._cuts.at, row[held], side="left")
+            cell = np.searchsorted(self._cuts.at, row[held], side="left")
             for way in share[held].T:
-                found = np.bincount(way.astype(np.int64) * cells + place, minlength=columns * cells)
+                found = np.bincount(way.astype(np.int64) * cells + cell, minlength=columns * cells)
                 mine[number] += found.reshape(columns, cells).astype(np.int32)
 
     @property
@@ -121,22 +121,22 @@ def _tally(
     share: Any,
     counts: Any,
 ) -> None:
-    limit = float(start.size - 2)
+    """Pairs up to the last cut, usually few."""
     highest = at[at.size - 1]
+    near = np.empty(distances.shape[1] + 1, np.int64)
     for q in range(distances.shape[0]):
         if owner[q] < 0:
             continue
         row = distances[q]
         mine = counts[owner[q]]
-        for item in range(row.size):
-            d = row[item]
-            if d > highest:
-                continue
-            place = start[int(min(max((d - low) * scale, 0.0), limit))]
-            while at[place] < d:  # a cell of the table holds none or one, and d is not beyond all
-                place += 1
+        count = 0
+        for item in range(row.size):  # a list without a branch that is guessed wrong
+            near[count] = item
+            count += row[item] <= highest
+        for item in near[:count]:
+            cell = place(row[item], at, start, low, scale)
             for way in range(share.shape[1]):
-                mine[share[item, way], place] += 1
+                mine[share[item, way], cell] += 1
 
 
 @kernel

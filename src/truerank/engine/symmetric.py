@@ -1,7 +1,8 @@
 """Leave-one-out: each pair's score is computed once and counted for both of its rows.
 
 Only the tiles on and above the diagonal are multiplied. A tile is counted for its rows and, turned
-over, for its columns; the counts of all rows are therefore in flight at once.
+over, for its columns; the counts of all rows are therefore in flight at once. Watchers see such a
+tile twice, in float64.
 """
 
 from __future__ import annotations
@@ -15,29 +16,93 @@ import numpy as np
 from truerank.engine.counts import Counts, Shares, TieGroups
 from truerank.engine.cpu import begin_counts
 from truerank.engine.crew import Crew, Take, Tile
-from truerank.engine.filter import Filter, Thresholds
+from truerank.engine.filter import Buffers, Filter, Thresholds
+from truerank.engine.watch import Apart, Audience
 from truerank.relevance import View
-from truerank.space import Rows, Space
+from truerank.space import Distances, Rows, Space
 
-__all__ = ["count_all"]
+__all__ = ["BothWays", "count_all"]
 
 SQUARE = 32
 """Strips on either side of a square of tiles."""
 
 
+class BothWays:
+    """Strips of rows, whose float64 tiles watchers see from both sides."""
+
+    def __init__(self, space: Space, side: int, apart: list[Apart]) -> None:
+        self._space, self._apart = space, apart
+        self.strips = _strips(space.gallery, side)
+
+    @staticmethod
+    def of(space: Space, view: View, side: int, most: int) -> BothWays | None:
+        """None where more than so many pairs never meet: all of them are held."""
+        apart, total = [], 0
+        for start, stop in _strips(space.gallery, side):
+            excluded = view.exclusions.pairs(np.arange(start, stop), view.items)
+            total += len(excluded)
+            if total > most:
+                return None
+            apart.append(Apart(excluded))
+        return BothWays(space, side, apart)
+
+    def tiles(self) -> list[Tile]:
+        """Every two strips once."""
+        return _tiles(self.strips)
+
+    def sides(self, tile: Tile) -> Iterator[tuple[int, Tile, Tile, Distances]]:
+        """The number of the strip that has the queries, queries, items and their distances."""
+        i, j = tile
+        rows, columns = self.strips[i], self.strips[j]
+        distances = self._space.block(np.arange(*rows))(*columns)
+        turned = None if i == j else np.ascontiguousarray(distances.T)
+        yield i, rows, columns, distances
+        if turned is not None:
+            yield j, columns, rows, turned
+
+    def show(self, audience: Audience, number: int, items: Tile, distances: Distances) -> None:
+        """Let watchers see one side."""
+        rows = np.arange(*self.strips[number])
+        audience.see(rows, distances, self._apart[number], first=items[0])
+
+
+def _tiles(strips: list[Tile]) -> list[Tile]:
+    """Every two strips once, in the order in which they are best looked at."""
+    return sorted(combinations_with_replacement(range(len(strips)), 2), key=_turn)
+
+
+def _strips(rows: int, side: int) -> list[Tile]:
+    return list(pairwise([*range(0, rows, side), rows]))
+
+
 def count_all(
-    space: Space, blocks: Iterable[Rows], view: View, side: int, crew: Crew, way: Filter
+    space: Space,
+    blocks: Iterable[Rows],
+    view: View,
+    side: int,
+    crew: Crew,
+    way: Filter | None,
+    shares: Shares | None = None,
+    watched: tuple[BothWays, Audience] | None = None,
 ) -> Iterator[tuple[Rows, TieGroups]]:
-    """The tie groups of every block; the blocks hold ascending rows."""
+    """The tie groups of every block; the blocks hold ascending rows.
+
+    By the filter, or `watched` in float64.
+    """
     blocks = list(blocks)
-    counts, candidates = _begin_all(space, blocks, view, way.shares)
-    single = way.single
+    counts, candidates = _begin_all(space, blocks, view, shares)
     every = np.arange(space.gallery)
-    thresholds = Thresholds(counts, every, single, way.shares)
-    strips: list[Tile] = list(pairwise([*range(0, space.gallery, side), space.gallery]))
-    held = np.diff(counts.offsets) > 0
+    strips = _strips(space.gallery, side)
+    held = (np.diff(counts.offsets) > 0) | (watched is not None)
     queries = [int(np.count_nonzero(held[start:stop])) for start, stop in strips]
     guards = [Lock() for _ in strips]
+    add: Callable[[Tile, Buffers | None], None]
+    if watched is None:
+        assert way is not None
+        thresholds = Thresholds(counts, every, way.single, shares)
+        add = _filtered(way, thresholds, counts, strips, queries, guards)
+    else:
+        add = _shown(*watched, counts, shares, guards)
 
     def pairs(tile: Tile) -> int:
         """Pairs of a query and an item in a tile, both ways."""
@@ -47,26 +112,12 @@ def count_all(
         return one if i == j else one + other
 
     def work(take: Take, finished: Callable[[Tile], None]) -> None:
-        buffers = way.buffers(side, side)
+        buffers = None if way is None else way.buffers(side, side)
         while (tile := take()) is not None:
-            i, j = tile
-            rows, columns = strips[i], strips[j]
-            if way.pays:
-                left = single.items(*rows, buffers.left)
-                scores = buffers.product(left, single.items(*columns, buffers.right))
-                if queries[i]:
-                    way.add(scores, thresholds, counts, rows[0], columns[0], buffers, guards[i])
-                if i != j and queries[j]:
-                    turned = buffers.turned(scores)
-                    way.add(turned, thresholds, counts, columns[0], rows[0], buffers, guards[j])
-            else:
-                way.add_exact(every, counts, *rows, *columns, guards[i])
-                if i != j:
-                    way.add_exact(every, counts, *columns, *rows, guards[j])
+            add(tile, buffers)
             finished(tile)
 
-    tiles = [tile for tile in combinations_with_replacement(range(len(strips)), 2) if pairs(tile)]
-    tiles.sort(key=_turn)
+    tiles = [tile for tile in _tiles(strips) if pairs(tile)]
     crew.complete(
         tiles,
         work,
@@ -76,8 +127,54 @@ def count_all(
         counts.state(),
     )
     for block in blocks:
-        wanted = None if way.shares is None else way.shares.queries[block]
+        wanted = None if shares is None else shares.queries[block]
         yield block, _part(counts, block).tie_groups(candidates[block], wanted)
+
+
+def _filtered(
+    way: Filter,
+    thresholds: Thresholds,
+    counts: Counts,
+    strips: list[Tile],
+    queries: list[int],
+    guards: list[Lock],
+) -> Callable[[Tile, Buffers | None], None]:
+    single, every = way.single, thresholds.rows
+
+    def add(tile: Tile, buffers: Buffers | None) -> None:
+        assert buffers is not None
+        i, j = tile
+        rows, columns = strips[i], strips[j]
+        if way.pays:
+            left = single.items(*rows, buffers.left)
+            scores = buffers.product(left, single.items(*columns, buffers.right))
+            if queries[i]:
+                way.add(scores, thresholds, counts, rows[0], columns[0], buffers, guards[i])
+            if i != j and queries[j]:
+                turned = buffers.turned(scores)
+                way.add(turned, thresholds, counts, columns[0], rows[0], buffers, guards[j])
+        else:
+            way.add_exact(every, counts, *rows, *columns, guards[i])
+            if i != j:
+                way.add_exact(every, counts, *columns, *rows, guards[j])
+
+    return add
+
+
+def _shown(
+    ways: BothWays,
+    audience: Audience,
+    counts: Counts,
+    shares: Shares | None,
+    guards: list[Lock],
+) -> Callable[[Tile, Buffers | None], None]:
+    def add(tile: Tile, buffers: Buffers | None) -> None:
+        for number, rows, items, distances in ways.sides(tile):
+            with guards[number]:
+                counts.add_tile_from(rows[0], distances, np.arange(*rows), items, shares)
+            ways.show(audience, number, items, distances)
+
+    return add
 
 
 def _turn(tile: Tile) -> tuple[int, int, int]:

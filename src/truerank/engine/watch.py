@@ -38,6 +38,8 @@ __all__ = [
 Integers = npt.NDArray[np.int64]
 LARGEST = np.finfo(np.float64).max
 """Pairs that never meet are beyond it."""
+CHUNK = 1024
+"""Distances looked through at once for the few that matter."""
 
 
 @dataclass(frozen=True)
@@ -181,6 +183,14 @@ class Tally(Watcher):
         return total
 
     @property
+    def pooled(self) -> Integers:
+        """(cuts + 1,): the same for all owners together."""
+        total = np.zeros(self._shape[1], np.int64)
+        for part in self._counts.all():
+            total += part.sum(axis=0, dtype=np.int64)
+        return total
+
+    @property
     def accepted(self) -> Integers:
         """(owners, cuts): distances up to each cut."""
         return np.cumsum(self.counts, axis=1)[:, :-1]
@@ -275,15 +285,18 @@ def _between(
 ) -> tuple[int, int]:
     """Where numbers in (low, high] stand, and in another range; most lie beyond both."""
     top = max(high, high_too)
+    near = np.empty(CHUNK + 1, np.int64)
     count = 0
     count_too = 0
-    for place in range(flat.size):
-        d = flat[place]
-        if d <= top:
-            if low < d <= high:
-                found[count] = place
-                count += 1
-            if low_too < d <= high_too:
-                found_too[count_too] = place
-                count_too += 1
+    for start in range(0, flat.size, CHUNK):
+        held = 0
+        for place in range(start, min(start + CHUNK, flat.size)):
+            near[held] = place
+            held += flat[place] <= top
+        for place in near[:held]:
+            d = flat[place]
+            found[count] = place
+            count += low < d <= high
+            found_too[count_too] = place
+            count_too += low_too < d <= high_too
     return count, count_too

@@ -20,11 +20,12 @@ from truerank.engine.cuts import largest_float
 from truerank.engine.watch import Extent, Nearest, Watcher
 from truerank.evidence.axis import Axis
 from truerank.evidence.classes import ClassTally, cells
-from truerank.evidence.consistency import Formula, Utilities, measure
+from truerank.evidence.consistency import Formula, Utilities, measure, measure_sampled
 from truerank.evidence.gom import Gom
 from truerank.evidence.peaks import Peak, peaks
 from truerank.evidence.pooled import Pooled, quantile_range
 from truerank.evidence.positives import Positives
+from truerank.evidence.sampled import SampledNegatives, draw
 from truerank.metrics import registry
 from truerank.metrics.average import class_mean, mean
 from truerank.metrics.registry import Metric
@@ -69,7 +70,7 @@ class Evidence:
         families = {registry.definition(metric).family for metric in self.metrics}
         self._nearest = Nearest(task.queries)
         self.watchers: list[Watcher] = []
-        if families & {"openset", "gom"}:
+        if "openset" in families or any(metric.name == "tau_nz" for metric in self.metrics):
             self.watchers.append(self._nearest)
         self.first = np.full(task.queries, np.inf)
         """Distance of every query's nearest relevant item, infinite if it has none."""
@@ -87,6 +88,7 @@ class Evidence:
         if self.pooled is not None:
             self.watchers += self.pooled.watchers
         self._utilities: dict[tuple[object, ...], Utilities | None] = {}
+        self._sampled: dict[tuple[int, int], SampledNegatives] = {}
         self.consistency: Consistency | None = None
         """Where OPIS was taken first, and what stands beside it."""
 
@@ -150,14 +152,12 @@ class Evidence:
 
     def _plan_classes(self) -> ClassTally | None:
         """Cells around the default range, where a sample can foretell it."""
-        asked = [m for m in self.metrics if m.name == "opis" and not m.option("frr")]
-        if not asked or self.task.levels is None or not len(self.sample) or not self.positives:
+        asked = self._calibration
+        if asked is None or not len(self.sample):
             return None
-        text = asked[0].option("far") or registry.entry("opis").defaults["far"]
-        ends = [quantile_range(self.sample, float(part)) for part in text.split(":")]
-        classes = len(np.unique(self.task.query_codes))
-        cuts = cells(ends[0][0], ends[1][1], classes)
         assert self.pooled is not None
+        ends = [quantile_range(self.sample, float(target)) for target in asked]
+        cuts = self._cells(ends[0][0], ends[1][1])
         if self.pooled.whole_curve:
             tally = ClassTally(self.task, self.positives, cuts)
             self.watchers.append(tally.tally)
@@ -166,6 +166,34 @@ class Evidence:
             tally = ClassTally(self.task, self.positives, cuts)
             self.pooled.count_with(tally.tally, tally.times)
         return tally
+
+    @cached_property
+    def _calibration(self) -> list[Fraction] | None:
+        """The FAR targets of the first OPIS whose range they set, if classes can be counted."""
+        asked = [
+            m
+            for m in self.metrics
+            if m.name == "opis" and not m.option("frr") and not m.option("negatives")
+        ]
+        if not asked or self.task.levels is None or not self.positives:
+            return None
+        text = asked[0].option("far") or registry.entry("opis").defaults["far"]
+        return [Fraction(part) for part in text.split(":")]
+
+    def _cells(self, low: float, high: float) -> Distances:
+        return cells(low, high, len(np.unique(self.task.query_codes)))
+
+    def _sweep_for_pool(self, watchers: list[Watcher]) -> None:
+        """A pass that the pool needs; classes that no sample let us count join it."""
+        asked = self._calibration
+        if asked is not None and self._class_tally is None and self.pairs > MOST_BREAKPOINTS:
+            assert self.pooled is not None
+            low, high = (self.pooled.around(target) for target in asked)
+            if -np.inf < low[0] < high[1] < np.inf:
+                cuts = self._cells(low[0], high[1])
+                self._class_tally = ClassTally(self.task, self.positives, cuts)
+                watchers = [*watchers, self._class_tally.tally]
+        self.sweep(watchers)
 
     def formula(self, metric: Metric) -> Formula:
         """Which utility OPIS is asked to compare."""
@@ -181,7 +209,10 @@ class Evidence:
         """The classes between two distances."""
         exact = metric.option("integral") == "exact" or self.pairs <= MOST_BREAKPOINTS
         formula = self.formula(metric)
-        key = (low, high, formula, exact)
+        sample = self.sampled(metric)
+        key = (low, high, formula, exact, metric.option("negatives"), metric.option("seed"))
+        if key not in self._utilities and sample is not None:
+            self._utilities[key] = measure_sampled(sample, self.space, low, high, formula)
         if key not in self._utilities:
             self._utilities[key] = measure(
                 self.task,
@@ -195,6 +226,16 @@ class Evidence:
                 sweep=self.sweep,
             )
         return self._utilities[key]
+
+    def sampled(self, metric: Metric) -> SampledNegatives | None:
+        """The negatives that OPIS is asked to sample, if it is."""
+        if metric.option("negatives") is None:
+            return None
+        each, seed = int(metric.option("negatives") or 0), int(metric.option("seed") or 0)
+        if (each, seed) not in self._sampled:
+            sample = draw(self.task, self.space, self.positives, each, seed)
+            self._sampled[each, seed] = sample
+        return self._sampled[each, seed]
 
     # -- queries ------------------------------------------------------------------------------
 
@@ -272,7 +313,7 @@ class Evidence:
             ],
             whole_curve=not len(self.sample)
             or any(registry.definition(m).family == "verification" for m in self.metrics),
-            sweep=self.sweep,
+            sweep=self._sweep_for_pool,
         )
 
     @cached_property

@@ -48,7 +48,7 @@ class Axis:
 
     def count(
         self, distances: Distances, grid: Distances, *, compiled: bool
-    ) -> npt.NDArray[np.int64]:
+    ) -> npt.NDArray[np.int32]:
         """(rows, steps + 1): distances accepted at each cut of the grid."""
         counts = np.zeros((len(distances), self.steps + 2), np.int32)
         if compiled and self.width > 1e-290:
@@ -58,8 +58,9 @@ class Axis:
             _count(distances, grid, self.low, scale, counts)
         else:
             for row, mine in zip(distances, counts, strict=True):
-                mine += np.bincount(np.searchsorted(grid, row), minlength=self.steps + 2)
-        return np.cumsum(counts, axis=1, dtype=np.int64)[:, :-1]
+                found = np.bincount(np.searchsorted(grid, row), minlength=self.steps + 2)
+                mine += found.cumsum()
+        return counts[:, :-1]
 
 
 @lru_cache(maxsize=4)
@@ -83,3 +84,7 @@ def _count(distances: Any, grid: Any, low: float, scale: float, counts: Any) -> 
             if d > grid[place]:
                 place += 1
             mine[place] += 1
+        total = np.int32(0)
+        for place in range(mine.size):
+            total = np.int32(total + mine[place])
+            mine[place] = total

@@ -64,25 +64,27 @@ class ClassTally:
         self.times = 1 if items is None else 2
         """How often a pair is counted."""
 
-    def table(self) -> ClassTable:
-        """The counts, once the pass is over."""
+    def table(self, *, alone: bool = False) -> ClassTable:
+        """The counts, once the pass is over; `alone` for classes without positives as well."""
         counts = self.tally.counts[: self._count]
-        every, accepted = counts.sum(axis=1), np.cumsum(counts, axis=1)[:, :-1]
         cuts = self.tally.cuts.at
         code = self._task.query_codes[self._positives.query]
         place = np.searchsorted(cuts, self._positives.distance, side="left")
-        width = len(cuts) + 1
-        table = np.bincount(code * width + place, minlength=self._count * width)
-        table = table.reshape(self._count, width)
-        genuine, positives = table.sum(axis=1), np.cumsum(table, axis=1)[:, :-1]
+        true = np.bincount(code * counts.shape[1] + place, minlength=counts.size)
+        true = true.reshape(counts.shape)
         times = 1 if self._task.leave_one_out else 2  # met from the query's and the item's side
-        impostors = every - times * genuine
-        kept = np.flatnonzero((genuine > 0) & (impostors > 0))
+        genuine = true.sum(axis=1)
+        impostors = counts.sum(axis=1) - times * genuine
+        kept = np.flatnonzero(((genuine > 0) | alone) & (impostors > 0))
+        if len(kept) < self._count:
+            counts, true = counts[kept], true[kept]
+        for _ in range(times):
+            counts -= true
         return ClassTable(
             kept,
             cuts,
-            positives[kept],
-            (accepted - times * positives)[kept],
+            np.cumsum(true, axis=1, out=true)[:, :-1],
+            np.cumsum(counts, axis=1, out=counts)[:, :-1],
             genuine[kept],
             impostors[kept],
         )

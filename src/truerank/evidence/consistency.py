@@ -11,11 +11,12 @@ import numpy.typing as npt
 from truerank.engine.watch import Watcher
 from truerank.evidence.classes import ClassEvents, ClassTable, ClassTally, cells
 from truerank.evidence.positives import Positives
+from truerank.evidence.sampled import SampledNegatives
 from truerank.metrics import utility
 from truerank.space import Distances, Space
 from truerank.task import Task
 
-__all__ = ["Formula", "Utilities", "measure"]
+__all__ = ["Formula", "Utilities", "measure", "measure_sampled"]
 
 Reals = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -105,6 +106,24 @@ def measure(
     flags = np.arange(len(codes)) < len(code)
     kept = codes >= 0
     return _exact(seen, space, low, high, codes[kept], distances[kept], flags[kept], formula)
+
+
+def measure_sampled(
+    sample: SampledNegatives, space: Space, low: float, high: float, formula: Formula
+) -> Utilities | None:
+    """The same with the negatives of a sample, which are few enough to be exact with."""
+    table = sample.table(low, high)
+    if not len(table.classes):
+        return None
+    number = np.full(int(sample.positive_code.max()) + 1, -1)
+    number[table.classes] = np.arange(len(table.classes))
+    inside = (sample.positives.distance > low) & (sample.positives.distance <= high)
+    other, apart = sample.events(low, high)
+    codes = number[np.concatenate([sample.positive_code[inside], other])]
+    distances = np.concatenate([sample.positives.distance[inside], apart])
+    flags = np.arange(len(codes)) < np.count_nonzero(inside)
+    kept = codes >= 0
+    return _exact(table, space, low, high, codes[kept], distances[kept], flags[kept], formula)
 
 
 def _one(classes: int) -> float:

@@ -27,6 +27,7 @@ from truerank.space import Distances, Rows
 __all__ = ["POINTS", "Gom", "Profiles"]
 
 Integers = npt.NDArray[np.int64]
+Counters = npt.NDArray[np.int32]
 Reals = npt.NDArray[np.float64]
 SORTED_ROWS = 8
 """Rows that are sorted at a time."""
@@ -174,7 +175,7 @@ class Gom(Watcher):
         if self.limits and alone.any():
             self._without_mate(sight, accepted, np.flatnonzero(alone))
 
-    def _with_mate(self, sight: Sight, accepted: Integers) -> None:
+    def _with_mate(self, sight: Sight, accepted: Counters) -> None:
         assert sight.groups is not None
         steps = Profiles.of(sight.groups, self.axis)
         rows = sight.rows
@@ -232,7 +233,7 @@ class Gom(Watcher):
         sums[:, some] = steps.sums[:, at]
         self.sums_at[tau][:, sight.rows] = sums
 
-    def _without_mate(self, sight: Sight, accepted: Integers, alone: Rows) -> None:
+    def _without_mate(self, sight: Sight, accepted: Counters, alone: Rows) -> None:
         rows = sight.rows[alone]
         curves = self._false_curves.mine()
         for number, limit in enumerate(self.limits):

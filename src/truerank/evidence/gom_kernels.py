@@ -187,21 +187,25 @@ def curves(
             true = found[g]
             share = true / (mates + accepted[q, point * stride] - true)
             verification = int(np.rint(share * one))
-            precision = combined = frozen = 0.0
+            combined = frozen = 0.0
+            retrieval = both = both_frozen = 0
             for bound in range(3):
                 if bound == 0 or sums[bound, g] != sums[0, g] or last[bound, q] != last[0, q]:
                     precision = sums[bound, g] / true
                     combined = frozen = np.sqrt(precision * share)
                     if true == mates:
                         frozen = np.sqrt(precision * last[bound, q])
-                totals[0, bound, point] += int(np.rint(precision * one))
+                    retrieval = int(np.rint(precision * one))
+                    both = int(np.rint(combined * one))
+                    both_frozen = int(np.rint(frozen * one))
+                totals[0, bound, point] += retrieval
                 totals[1, bound, point] += verification
-                totals[2, bound, point] += int(np.rint(combined * one))
-                totals[3, bound, point] += int(np.rint(frozen * one))
+                totals[2, bound, point] += both
+                totals[3, bound, point] += both_frozen
                 if bound == 0:
                     for column in shares[q]:
                         parts[column, 0, point] += verification
-                        parts[column, 1, point] += int(np.rint(combined * one))
+                        parts[column, 1, point] += both
                 if point % coarse == 0:
                     weight = 1.0
                     if point == 0 or point == points - 1:

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from truerank.engine.cuts import Cuts
 from truerank.engine.watch import Collector, Tally, Watcher
 from truerank.evidence.positives import Positives
+from truerank.metrics.thresholds import allowed
 from truerank.space import Distances
 
 __all__ = ["Pooled", "quantile_range"]
@@ -47,6 +48,7 @@ class Pooled:
         sweep: Callable[[list[Watcher]], None],
     ) -> None:
         self.positives, self.whole_curve, self._sweep = positives, whole_curve, sweep
+        self._targets = targets
         edges = np.unique(positives.ascending) if whole_curve else np.empty(0)
         if len(edges) > MOST_EDGES:
             edges = np.append(edges[:: -(-len(edges) // MOST_EDGES)], edges[-1])
@@ -78,7 +80,7 @@ class Pooled:
     def _counts(self) -> Integers:
         for number, ends in enumerate(self._collector.ranges):
             self._segments[ends] = self._collector.distances(number)
-        counts: Integers = self._tally.counts.sum(axis=0) // self._times
+        counts: Integers = self._tally.pooled // self._times
         return counts
 
     @cached_property
@@ -131,6 +133,10 @@ class Pooled:
             return high
         before = int(self.false_accepts[index - 1]) if index else 0
         return float(self._negatives(low, high)[rank - before - 1])
+
+    def around(self, target: Fraction) -> tuple[float, float]:
+        """The two cuts between which the threshold of a FAR target lies."""
+        return self._ends(self._place(target))
 
     def observed_below(self, distance: float) -> float | None:
         """The largest pair distance below this one; None if there is none."""
@@ -186,10 +192,28 @@ class Pooled:
             if start <= low and high <= stop:
                 first, last = np.searchsorted(values, [low, high], side="right")
                 return values[first:last]
-        collector = Collector([(low, high)])
+        collector = Collector(self._missing(low, high))
         self._sweep([collector])
-        self._segments[low, high] = collector.distances(0)
+        for number, ends in enumerate(collector.ranges):
+            self._segments[ends] = collector.distances(number)
         return self._segments[low, high]
+
+    def _missing(self, low: float, high: float) -> list[tuple[float, float]]:
+        """This range, and what the FAR targets will ask for: one pass serves them all."""
+        found = {(low, high)}
+        for target in self._targets:
+            index = self._place(target)
+            start, stop = self._ends(index)
+            known = any(a <= start and stop <= b for a, b in self._segments)
+            known |= index < len(self.cuts) and bool(self.single[index])
+            if not known and self._counts[index] <= MOST_COLLECTED:
+                found.add((start, stop))
+        return sorted(found)
+
+    def _place(self, target: Fraction) -> int:
+        """Number of the cut up to which the threshold of a FAR target lies."""
+        rank = allowed(target, self.impostors) + 1
+        return int(np.searchsorted(self.false_accepts, rank))
 
 
 def _foretell(

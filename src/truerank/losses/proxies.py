@@ -42,6 +42,7 @@ class Classes(torch.nn.Module):
         else:
             values = torch.unique(_as_integers(classes))
         self.register_buffer("values", values)
+        self._checks = Checks()
 
     def __len__(self) -> int:
         return len(self.values)
@@ -50,15 +51,43 @@ class Classes(torch.nn.Module):
         """The number of each label's proxy."""
         values = self.values.to(labels.device)
         index = torch.searchsorted(values, labels.contiguous()).clamp_max(len(values) - 1)
-        known = values[index] == labels
-        if not bool(known.all()):
-            label = int(labels[~known][0])
+        wrong = self._checks.refused(labels, values[index] == labels)
+        if wrong is not None:
             raise InputError(
-                f"label {label} is not one of the {len(values)} classes of this loss, "
+                f"label {wrong} is not one of the {len(values)} classes of this loss, "
                 f"{int(values[0])} to {int(values[-1])}; pass classes=, the labels that occur in "
                 "training."
             )
         return index
+
+
+class Checks:
+    """Whether all labels are known; of a batch on a GPU, the answer is read at the next batch.
+
+    Waiting for it would leave the GPU idle until the rest of the step is queued.
+    """
+
+    def __init__(self) -> None:
+        self._earlier: tuple[Tensor, Tensor, Tensor, torch.cuda.Event] | None = None
+
+    def __reduce__(self) -> tuple[type[Checks], tuple[()]]:
+        return Checks, ()  # events cannot be copied
+
+    def refused(self, labels: Tensor, known: Tensor) -> int | None:
+        """A label that is not known, of this batch or of the one before; None if all are."""
+        if not labels.is_cuda:
+            return None if bool(known.all()) else int(labels[~known][0])
+        earlier = self._earlier
+        answer = torch.empty((), dtype=torch.bool, pin_memory=True)
+        answer.copy_(known.all(), non_blocking=True)
+        arrived = torch.cuda.Event()
+        arrived.record()
+        self._earlier = (labels, known, answer, arrived)
+        if earlier is None:
+            return None
+        labels, known, answer, arrived = earlier
+        arrived.synchronize()
+        return None if bool(answer) else int(labels[~known][0])
 
 
 def _as_integers(classes: Any) -> Tensor:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from truerank.evidence.sampled import to_draw
 from truerank.metrics.registry import Definition, Metric, entry, register
 from truerank.metrics.thresholds import undefined
 from truerank.metrics.verification import threshold_at_far
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["ClassUtility", "Consistency", "calibration_range", "combine"]
 
 Reals = npt.NDArray[np.float64]
+NO_SAMPLE = "not defined: negatives= draws pairs of one set, and there is a gallery of its own"
+MOST_DRAWN = 100_000_000
 SHUFFLES = 16
 NOISE_POINTS = 64
 
@@ -74,7 +77,7 @@ class Consistency:
 
 def calibration_range(evidence: Evidence, metric: Metric) -> tuple[float, float] | str:
     """The distances between which thresholds are compared, or why there are none."""
-    pool = evidence.pooled
+    pool = evidence.sampled(metric) or evidence.pooled
     assert pool is not None
     if not pool.genuine or not pool.impostors:
         return "not defined: it needs pairs of one class and pairs of two"
@@ -97,6 +100,17 @@ def calibration_range(evidence: Evidence, metric: Metric) -> tuple[float, float]
 def _opis(evidence: Evidence, metric: Metric) -> Score:
     if evidence.task.levels is None:
         return undefined(metric, "not defined: it compares classes, which relevance= does not name")
+    if metric.option("negatives") is not None:
+        if not evidence.task.leave_one_out:
+            return undefined(metric, NO_SAMPLE)
+        each = int(metric.option("negatives") or 0)
+        drawn = int(to_draw(evidence.task, evidence.positives, each).sum())
+        if drawn > MOST_DRAWN:
+            return undefined(
+                metric,
+                f"not defined: it would draw {drawn:,} negatives, and at most {MOST_DRAWN:,} are "
+                "held; leave negatives= out",
+            )
     ends = calibration_range(evidence, metric)
     if isinstance(ends, str):
         return undefined(metric, ends)
@@ -130,12 +144,13 @@ def _report(
     assert task.levels is not None
     names = task.levels.finest.values
     means = seen.areas.mean(axis=0)
+    best_at = evidence.space.in_unit(seen.best_at)
     ranked = [
         ClassUtility(
             names[seen.table.classes[i]],
             float(means[i]),
             float(seen.best[i]),
-            evidence.in_unit(float(seen.best_at[i])),
+            float(best_at[i]) if np.isfinite(seen.best_at[i]) else None,
         )
         for i in np.lexsort((seen.table.classes, means))
     ]
@@ -325,13 +340,16 @@ register(
             "frr": "rate",
             "eps": "half",
             "c": "positive",
+            "negatives": "count",
+            "seed": "seed",
             "grid": "count",
             "utility": ("specificity", "precision"),
             "mean": ("class", "pooled"),
             "integral": ("step", "exact"),
         },
-        defaults={"far": "0.01:0.1", "c": "1"},
-        apart=(("eps", "grid"), ("eps", "utility"), ("eps", "mean")),
+        defaults={"far": "0.01:0.1", "c": "1", "seed": "0"},
+        apart=(("eps", "grid"), ("eps", "utility"), ("eps", "mean"), ("negatives", "mean")),
+        needs=(("seed", "negatives"),),
         higher_is_better=False,
         family="consistency",
         examples=(
@@ -342,6 +360,7 @@ register(
             "opis@far=0.05:0.5,mean=pooled",
             "opis@c=2,far=0.05:0.5,utility=precision",
             "opis@far=0.05:0.5,grid=20",
+            "opis@far=0.05:0.5,negatives=10",
             "opis@eps=0.2,far=0.05:0.5,integral=exact",
         ),
     )

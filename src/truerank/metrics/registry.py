@@ -53,6 +53,7 @@ _LEAST = Decimal("1e-18")
 KINDS = {
     "positive": (_LEAST, Decimal(100), False, "a number above 0 and up to 100"),
     "count": (Decimal(1), Decimal(2**31 - 1), True, "an int >= 1"),
+    "seed": (Decimal(0), Decimal(2**31 - 1), True, "an int >= 0"),
     "rate": (Decimal(0), Decimal(1), False, "a number from 0 to 1"),
     "half": (_LEAST, Decimal("0.5"), False, "a number above 0 and up to 0.5"),
     "inner": (_LEAST, 1 - _LEAST, False, "a number between 0 and 1"),
@@ -120,6 +121,8 @@ class Definition:
     """Options of which exactly one must be given."""
     apart: tuple[tuple[str, str], ...] = ()
     """Options that exclude each other."""
+    needs: tuple[tuple[str, str], ...] = ()
+    """Options that say something only beside another one."""
     unit: str = "share"
     """share, or distance for metrics that are thresholds themselves."""
     graded: bool = False
@@ -241,6 +244,9 @@ def parse(text: str) -> Metric:
     for first, second in entry.apart:
         if first in options and second in options:
             raise InputError(f"metric {text!r} gives both {first} and {second}; choose one.")
+    for key, other in entry.needs:
+        if key in options and other not in options:
+            raise InputError(f"metric {text!r} gives {key} without {other}; add {other}=.")
     kept = tuple(
         (key, options[key]) for key in sorted(options) if not _default(entry, key, options)
     )

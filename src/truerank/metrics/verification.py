@@ -22,6 +22,7 @@ from truerank.result import Score
 if TYPE_CHECKING:
     from truerank.evidence import Evidence
     from truerank.evidence.pooled import Pooled
+    from truerank.evidence.sampled import SampledNegatives
 
 __all__ = ["area", "equal_error", "threshold_at_far"]
 
@@ -41,7 +42,9 @@ def _pool(evidence: Evidence) -> tuple[Pooled, int, int] | str:
     return pool, -(-pool.genuine // times), -(-pool.impostors // times)
 
 
-def threshold_at_far(pool: Pooled, target: Fraction) -> tuple[float, float | None]:
+def threshold_at_far(
+    pool: Pooled | SampledNegatives, target: Fraction
+) -> tuple[float, float | None]:
     """d*, below which a pair is accepted, and the largest observed distance below it.
 
     With every pair met twice, floor(2 f N)/2 rounded down is floor(f N): the same d*.

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from truerank.space.digests import Digests
 from truerank.space.fingerprint import Fingerprints
 from truerank.space.single import SinglePrecision
 
@@ -50,12 +51,17 @@ class Space(ABC):
     """Whether distances are integers below 2^54 in size, which leaves room to attach a grade."""
     queries: int
     gallery: int
-    query_digests: list[bytes]
-    gallery_digests: list[bytes]
+    query_digests: Digests
+    gallery_digests: Digests
     """Fingerprints of the rounded rows, to recognise a row met twice (empty for given matrices)."""
 
     unit_scale: float | None = None
     """What takes a distance to the threshold axis [0, 1] of GOM; None if only min-max does."""
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether the queries are the gallery and a pair has one distance in both orders."""
+        return False
 
     @cached_property
     def single(self) -> SinglePrecision | None:

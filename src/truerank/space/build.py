@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import blake2b
@@ -22,6 +21,7 @@ from truerank.arrays import name_rows
 from truerank.errors import InputError, TruerankWarning
 from truerank.space import grid
 from truerank.space.base import Facts, Rows, Space
+from truerank.space.digests import Digests, classes_of_equals, row_digests, sorted_bytes
 from truerank.space.elementwise import Cityblock, Hamming
 from truerank.space.given import Given
 from truerank.space.inner import Cosine, Dot, Euclidean, GridRows, SquaredDistance
@@ -32,7 +32,6 @@ __all__ = ["DISTANCES", "build"]
 DISTANCES = ("cosine", "euclidean", "dot", "cityblock", "hamming", "precomputed", "similarity")
 
 Array = npt.NDArray[Any]
-Digests = list[bytes]
 _CHUNK_NUMBERS = 1 << 19
 _THREADS = min(8, os.cpu_count() or 1)
 """That read, check and round a chunk each."""
@@ -66,7 +65,7 @@ def build(
     for side in sides:
         side.threads = min(_THREADS, threads or _THREADS)
     space = _BUILDERS[distance](sides)
-    space.query_digests, space.gallery_digests = sides[0].rounded, sides[-1].rounded
+    space.query_digests, space.gallery_digests = sides[0].digests, sides[-1].digests
     return space
 
 
@@ -77,10 +76,15 @@ class _Side:
         self.name, self.array, self.columns = name, array, columns
         self.count = len(array) if columns is None else len(columns)
         self.dimension = array.shape[1]
-        self.rounded: Digests = []
+        self.rounded: list[Digests] = []
         self.inexact = False
         self.zero_rows = 0
         self.threads = 1
+
+    @property
+    def digests(self) -> Digests:
+        """Of all rounded rows."""
+        return np.concatenate(self.rounded)
 
     def chunks(self, limit: int | None) -> Iterator[tuple[slice, npt.NDArray[np.float64]]]:
         """Finite float64 rows; a larger magnitude than 2^limit is refused."""
@@ -140,21 +144,11 @@ class _Side:
                     self.inexact = True
 
 
-def _digests(rows: Array) -> Digests:
-    width = rows.shape[1] * rows.itemsize
-    view = np.ascontiguousarray(rows).data.cast("B")
-    return [
-        blake2b(view[start : start + width], digest_size=16).digest()
-        for start in range(0, width * len(rows), width)
-    ]
-
-
 def _facts(distance: str, grid_text: str, sides: list[_Side]) -> Facts:
     total = blake2b(digest_size=16)
     for side in sides:
         total.update(b"side")
-        for digest in sorted(side.rounded):
-            total.update(digest)
+        total.update(sorted_bytes(side.digests))
     zero_rows = sum(side.zero_rows for side in sides)
     facts = Facts(distance, grid_text, _merged(sides), zero_rows, total.hexdigest())
     if any(side.inexact for side in sides):
@@ -169,14 +163,13 @@ def _facts(distance: str, grid_text: str, sides: list[_Side]) -> Facts:
 
 def _merged(sides: list[_Side]) -> int:
     """How many fewer distinct rows there are after rounding; only equal rounded rows can tell."""
-    times = Counter(digest for side in sides for digest in side.rounded)
-    originals: dict[bytes, set[bytes]] = {}
-    for side in sides:
-        repeated = np.array([times[digest] > 1 for digest in side.rounded])
-        for row in np.flatnonzero(repeated):
+    number, times = classes_of_equals(np.concatenate([side.digests for side in sides]))
+    originals: dict[int, set[bytes]] = {}
+    for side, numbers in zip(sides, np.split(number, [sides[0].count]), strict=False):
+        for row in np.flatnonzero(times[numbers] > 1):
             index = row if side.columns is None else side.columns[row]
             original = np.asarray(side.array[index], np.float64) + 0.0
-            originals.setdefault(side.rounded[row], set()).add(original.tobytes())
+            originals.setdefault(int(numbers[row]), set()).add(original.tobytes())
     return sum(len(distinct) - 1 for distinct in originals.values())
 
 
@@ -192,7 +185,7 @@ def _round_rows(
     def work(where: slice) -> tuple[Digests, int, Rows, Rows]:
         rows, bad, wild = side.read(where, limit)
         if len(bad) or len(wild):
-            return [], 0, bad, wild
+            return np.empty((0, 2), np.uint64), 0, bad, wild
         rounded, inexact = rounding(rows)
         integers[where], exponent[where], zero[where] = (
             rounded.integers,
@@ -200,13 +193,13 @@ def _round_rows(
             rounded.zero,
         )
         side.note_rounding(rows, inexact)
-        digests = _digests(np.column_stack([rounded.integers, rounded.exponent]))
-        return digests, int(np.count_nonzero(~rows.any(axis=1))), bad, wild
+        digests = row_digests(rounded.integers, rounded.exponent)
+        return digests, int(np.count_nonzero(rounded.zero)), bad, wild
 
     with ThreadPoolExecutor(side.threads) as pool:
         parts = list(pool.map(work, side.slices()))
     side.refuse([part[2] for part in parts], [part[3] for part in parts], limit)
-    side.rounded = [digest for part in parts for digest in part[0]]
+    side.rounded = [part[0] for part in parts]
     side.zero_rows = sum(part[1] for part in parts)
     return GridRows(integers, exponent, zero)
 
@@ -250,7 +243,7 @@ def _cityblock(sides: list[_Side]) -> Space:
         for where, rows in side.chunks(grid.LARGEST_EXPONENT):
             integers[where], inexact = grid.cityblock_grid(rows, exponent)
             side.note_rounding(rows, inexact)
-            side.rounded += _digests(integers[where])
+            side.rounded.append(row_digests(integers[where]))
         grids.append(integers)
     facts = _facts("cityblock", "2^-52 of the largest L1 norm", sides)
     return Cityblock(grids[0], grids[-1], facts, unit=2.0 ** (exponent - grid.CITYBLOCK_BITS))
@@ -274,7 +267,7 @@ def _hamming(sides: list[_Side]) -> Space:
         integers = room((side.count, side.dimension), np.int32 if bits else np.int64)
         for where, rows in side.chunks(None):
             integers[where] = rows
-            side.rounded += _digests(integers[where])
+            side.rounded.append(row_digests(integers[where]))
         grids.append(integers)
     facts = _facts("hamming", "integers", sides)
     if not bits:
@@ -293,7 +286,7 @@ def _given(distance: str, matrix: Array, columns: Rows | None) -> Space:
         digest.update((rows + 0.0).data)
     facts = Facts(distance, "as given", input_digest=digest.hexdigest())
     space = Given(matrix, -1.0 if distance == "similarity" else 1.0, columns, facts)
-    space.query_digests = space.gallery_digests = []
+    space.query_digests = space.gallery_digests = np.empty((0, 2), np.uint64)
     return space
 
 

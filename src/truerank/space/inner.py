@@ -84,6 +84,11 @@ class _InnerProductSpace(Space):
         return self._left, self._right
 
     @property
+    def symmetric(self) -> bool:
+        """See Space: products are exact, and so is the TwoSum of two squares."""
+        return self._left is self._right
+
+    @property
     def norms(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """|x|^2 of queries and gallery, as it enters a distance."""
         return self._left_square, self._right_square

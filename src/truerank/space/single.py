@@ -72,11 +72,6 @@ class SinglePrecision:
         self._factor = gamma * math.sqrt(self._largest) * (1 + 2.0**-40)
         self._slack = slack / 2 + 2  # the 2 covers every rounding of the float64 sums below
 
-    @property
-    def symmetric(self) -> bool:
-        """Whether the queries are the gallery."""
-        return self._left is self._right
-
     def queries(self, rows: Integers) -> Singles:
         """Rows of the queries."""
         singles: Singles = self._left.integers[rows].astype(np.float32)

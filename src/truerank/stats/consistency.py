@@ -89,6 +89,8 @@ class ConsistencyShares:
 
     def moves(self, metric: Metric, score: Score) -> Reals | str:
         """How far the score moves without each share, or why that cannot be told."""
+        if metric.option("negatives") is not None:
+            return "its negatives are a sample; opis over all of them has one"
         if score.n < FEWEST_COMPARED:
             return (
                 f"{count(score.n, 'class')} to compare; an interval of how far classes are apart "

@@ -8,6 +8,7 @@ sample of queries only.
 from __future__ import annotations
 
 import math
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -310,9 +311,10 @@ class Plan:
             shares=self.shares,
             only=missing,
         )
-        for block, groups in blocks:
-            for column in self.columns:
-                self.take(column, block, groups)
+        with closing(blocks):
+            for block, groups in blocks:
+                for column in self.columns:
+                    self.take(column, block, groups)
 
     def _sample(self, rows: Integers) -> Integers:
         if not len(rows):
@@ -341,22 +343,23 @@ class Plan:
             shares=shares,
             only=sample,
         )
-        for block, groups in blocks:
-            for share in range(shares.columns):
-                kept, left = groups.without(share)
-                parts = {0: (kept, left)}
-                for column in columns:
-                    if column.grade not in parts:
-                        chosen, some = left.at_least(column.grade)
-                        parts[column.grade] = (kept[chosen], some)
-                    some_kept, some = parts[column.grade]
-                    if len(some_kept):
-                        per_query = registry.definition(column.metric).per_query
-                        assert per_query is not None
-                        found = per_query(some, column.metric, column.scale)
-                        values[column.metric][place[block[some_kept]], share] = headline(
-                            column.metric, found
-                        )
+        with closing(blocks):
+            for block, groups in blocks:
+                for share in range(shares.columns):
+                    kept, left = groups.without(share)
+                    parts = {0: (kept, left)}
+                    for column in columns:
+                        if column.grade not in parts:
+                            chosen, some = left.at_least(column.grade)
+                            parts[column.grade] = (kept[chosen], some)
+                        some_kept, some = parts[column.grade]
+                        if len(some_kept):
+                            per_query = registry.definition(column.metric).per_query
+                            assert per_query is not None
+                            found = per_query(some, column.metric, column.scale)
+                            values[column.metric][place[block[some_kept]], share] = headline(
+                                column.metric, found
+                            )
         return {
             c.metric: self._change(values[c.metric], headline(c.metric, c.values)[sample])
             for c in columns

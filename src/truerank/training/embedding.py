@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -90,8 +91,8 @@ def embed_rows(
     chunks = [rows[start : start + batch] for start in range(0, len(rows), batch)]
     parts = []
     done = 0
-    with torch.inference_mode():
-        for chunk, crops in zip(chunks, pipeline.batches(chunks), strict=True):
+    with torch.inference_mode(), closing(pipeline.batches(chunks)) as batches:
+        for chunk, crops in zip(chunks, batches, strict=True):
             parts.append(model(crops).cpu())
             done += len(chunk)
             if progress is not None:

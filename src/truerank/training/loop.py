@@ -10,7 +10,7 @@ import copy
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -251,15 +251,15 @@ class Trainer:
         self.loss.train()
         labels = self._labels[torch.from_numpy(np.concatenate(chunks)).to(self.device)]
         parts = labels.split(size)
-        batches = self._images.batches(chunks, draws)
-        for crops, classes in zip(self._saved_on_failure(batches), parts, strict=True):
-            self._loss_sum += self._step(crops, classes)
-            self._done += 1
-            for log in self.logs:
-                log.step(self.iteration, settings.epochs * settings.iterations)
-            if interrupts.requested and self._done < settings.iterations:
-                self._save()
-                raise KeyboardInterrupt
+        with closing(self._images.batches(chunks, draws)) as batches:
+            for crops, classes in zip(self._saved_on_failure(batches), parts, strict=True):
+                self._loss_sum += self._step(crops, classes)
+                self._done += 1
+                for log in self.logs:
+                    log.step(self.iteration, settings.epochs * settings.iterations)
+                if interrupts.requested and self._done < settings.iterations:
+                    self._save()
+                    raise KeyboardInterrupt
         return len(chunks) * size
 
     def _saved_on_failure(self, batches: Iterator[torch.Tensor]) -> Iterator[torch.Tensor]:

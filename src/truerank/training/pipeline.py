@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -38,7 +38,7 @@ class Pipeline(ABC):
     @abstractmethod
     def batches(
         self, chunks: Sequence[Rows], draws: Floats | None = None
-    ) -> Iterator[torch.Tensor]:
+    ) -> Generator[torch.Tensor, None, None]:
         """Float tensors (B, 3, crop, crop) with levels from 0 to 255, one for each chunk of rows.
 
         With `draws`, one row of random numbers for each image of all chunks, crops are those of
@@ -63,7 +63,7 @@ class Resident(Pipeline):
 
     def batches(
         self, chunks: Sequence[Rows], draws: Floats | None = None
-    ) -> Iterator[torch.Tensor]:
+    ) -> Generator[torch.Tensor, None, None]:
         """See Pipeline. What the crops need is moved to the device once for all chunks."""
         if not chunks:
             return
@@ -108,7 +108,7 @@ class Decoded(Pipeline):
 
     def batches(
         self, chunks: Sequence[Rows], draws: Floats | None = None
-    ) -> Iterator[torch.Tensor]:
+    ) -> Generator[torch.Tensor, None, None]:
         """See Pipeline. An image that cannot be read ends it with that image's sentence."""
         waiting: deque[list[Future[Image]]] = deque()
         numbers = iter(range(sum(map(len, chunks))))

@@ -17,18 +17,19 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, TypeVar
 
-from truerank.engine.counts import TieGroups
+from truerank.engine.counts import Shares, TieGroups
 from truerank.errors import InputError
 from truerank.relevance import View
 from truerank.space import Distances, Rows, Space
 from truerank.space.fingerprint import Fingerprints
+from truerank.space.inner import Dot, Euclidean, SquaredDistance
 
 if TYPE_CHECKING:
     from truerank.engine import Settings
     from truerank.engine.cuda.ranked import Ranked
     from truerank.engine.cuda.worker import Worker
 
-__all__ = ["TALLER", "Engine", "Lent", "check", "likely", "unavailable"]
+__all__ = ["TALLER", "Engine", "Lent", "check", "likely", "splits", "unavailable"]
 
 Found = TypeVar("Found")
 
@@ -63,6 +64,11 @@ def check() -> None:
     reason = unavailable()
     if reason is not None:
         raise InputError(f"device='cuda' cannot be used: {reason}.")
+
+
+def splits(space: Space) -> bool:
+    """Whether tie groups can be split by share: the gallery must be reordered for it."""
+    return isinstance(space, (SquaredDistance, Euclidean, Dot))
 
 
 class Engine:
@@ -105,6 +111,21 @@ class Engine:
             self._tick(len(ranked) * self._space.gallery)
             if len(ranked):
                 yield rows[~ties], ranked
+
+    def split(self, blocks: Iterator[Rows], shares: Shares) -> Iterator[tuple[Rows, TieGroups]]:
+        """Few relevant items: tie groups of each block, split by share of the gallery."""
+        from truerank.engine.cuda.splitting import Splitter
+
+        splitters: dict[int, Splitter] = {}
+
+        def count(worker: Worker, rows: Rows) -> TieGroups:
+            if id(worker) not in splitters:  # one for each device's thread
+                splitters[id(worker)] = Splitter(worker, self._view, self._space, shares)
+            return splitters[id(worker)].count(rows, worker.device, self._limits)
+
+        for rows, groups in self._share(blocks, count):
+            self._tick(len(rows) * self._space.gallery)
+            yield rows, groups
 
     def height(self) -> int:
         """Rows of grades that each device has room for, with two blocks under way."""

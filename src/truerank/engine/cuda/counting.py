@@ -10,12 +10,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from truerank.engine.counts import TieGroups
 from truerank.errors import ExactnessError
 
 __all__ = ["Frame", "Tally"]
+
+Integers = npt.NDArray[np.int64]
 
 NOTHING = float("-inf")
 _COMPARISONS = 1 << 26
@@ -93,6 +96,15 @@ class Tally:
             edges = self.edges[some]
             self.less.index_add_(0, some, (d < edges).to(torch.int32), alpha=-1)
             self.equal.index_add_(0, some, (d == edges).to(torch.int32), alpha=-1)
+
+    def steps(self) -> tuple[Integers, Integers]:
+        """Items strictly between each threshold and the one before, and items at it."""
+        held = self.edges != NOTHING
+        nearer = self.less + torch.cumsum(self.bins, 1, dtype=torch.int32)[:, :-1]
+        between = nearer.clone()
+        between[:, 1:] -= nearer[:, :-1] + self.equal[:, :-1]
+        found = _fetched(torch.stack([between[held], self.equal[held]]))
+        return found[0].astype(np.int64), found[1].astype(np.int64)
 
     def tie_groups(self, graded: Any, candidates: Any) -> TieGroups:
         """Once the whole gallery has been seen."""

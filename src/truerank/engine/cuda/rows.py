@@ -5,6 +5,7 @@ Rows that fit stay on the device; larger ones are sent there a tile at a time.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -115,6 +116,12 @@ class InnerProducts(DeviceSpace):
         self._kept: Any = None
         """The whole gallery in float64, from the first tile on, if there is room."""
 
+    def reordered(self, order: Rows) -> InnerProducts:
+        """The same space with the gallery in another order."""
+        other = copy.copy(self)
+        other._right, other._kept, other.one_side = self._right.reordered(order), None, False
+        return other
+
     def block(self, rows: Rows) -> tuple[Any, Tile]:
         """See DeviceSpace."""
         left = self._left.widened(rows)
@@ -167,6 +174,8 @@ class _Side:
         resident: bool,
     ) -> None:
         self._owner, self._host = owner, grid.integers
+        self._order: Rows | None = None
+        """Of rows that are sent, if it is not their own."""
         self.dimension = grid.integers.shape[1]
         self.integers = owner._send(grid.integers) if resident else None
         self.norm = owner._send(norm.astype(np.float64))
@@ -174,7 +183,21 @@ class _Side:
         if owner.mode != "squared":
             self.scale = owner._send(np.ldexp(factor, grid.exponent - SCALED_BITS))
 
+    def reordered(self, order: Rows) -> _Side:
+        other = copy.copy(self)
+        index = self._owner._send(order)
+        other.norm = self.norm[index]
+        if self.scale is not None:
+            other.scale = self.scale[index]
+        if self.integers is None:
+            other._order = order
+        else:
+            other.integers = self.integers[index]
+        return other
+
     def rows(self, index: Rows | slice) -> Any:
+        if self.integers is None and self._order is not None:
+            return self._owner._send(self._host[self._order[index]])
         if self.integers is None:
             return self._owner._send(self._host[index])
         return self.integers[index if isinstance(index, slice) else self._owner._send(index)]

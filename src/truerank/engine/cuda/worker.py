@@ -8,6 +8,7 @@ are tried first: where too many pairs stay open, the whole block takes the exact
 
 from __future__ import annotations
 
+import copy
 from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -31,7 +32,10 @@ if TYPE_CHECKING:
     from truerank.engine import Settings
     from truerank.engine.cuda.ranked import Ranked
 
-__all__ = ["Worker", "accumulates_well"]
+__all__ = ["Span", "Worker", "accumulates_well"]
+
+Span = tuple[int, int]
+"""A range of gallery items."""
 
 WIDER = 8
 """A GPU's tiles are this many times as tall and as wide as the CPU's."""
@@ -53,7 +57,7 @@ class Worker:
 
     def __init__(self, view: View, space: Space, device: Any, kernels: ModuleType) -> None:
         self._grades, self._gallery = view.grades, space.gallery
-        self._device, self._kernels = device, kernels
+        self.device, self._kernels = device, kernels
         self._pairs = DevicePairs(view, device)
         self._space = place(space, device, kernels)
         self._can_filter = kernels.FUSED and isinstance(space, Cosine) and accumulates_well(device)
@@ -69,31 +73,46 @@ class Worker:
 
     def _place(self, some: Space, own: Space) -> DeviceSpace:
         """The probe looks at the space itself and at two others."""
-        return self._space if some is own else place(some, self._device, self._kernels)
+        return self._space if some is own else place(some, self.device, self._kernels)
 
     def count(self, rows: Rows, limits: Settings) -> TieGroups:
         """Tie groups of a block of queries with few relevant items."""
         lists = self._pairs.block(rows)
         mates = self._space.pairs(rows, lists.query, lists.item)
         frame = Frame.of(lists.query, mates, lists.grade, len(rows), self._grades)
-        tally = Tally.of(frame.edges)
-        if self._filter_pays(rows, frame.edges, limits):
-            self._filter(rows, tally, limits)
-        else:
-            self._exact(rows, tally, limits)
+        tally = self.tally(rows, frame.edges, limits, (0, self._gallery))
         excluded = self._space.pairs(rows, lists.excluded_query, lists.excluded_item)
         tally.take_out(lists.excluded_query, excluded)
         gone = torch.bincount(lists.excluded_query, minlength=len(rows))
         return tally.tie_groups(frame.graded, self._gallery - gone)
+
+    def tally(
+        self, rows: Rows, edges: Any, limits: Settings, items: Span, filtered: bool | None = None
+    ) -> Tally:
+        """Some of the gallery counted at these thresholds, by the path that suits the block."""
+        tally = Tally.of(edges)
+        if self.filter_pays(rows, edges, limits) if filtered is None else filtered:
+            self._filter(rows, tally, limits, items)
+        else:
+            self._exact(rows, tally, limits, items)
+        return tally
+
+    def reordered(self, order: Rows) -> Worker:
+        """The same device with the gallery in another order; for inner products only."""
+        other = copy.copy(self)
+        assert isinstance(self._space, InnerProducts)
+        other._space = self._space.reordered(order)
+        other._items = None
+        return other
 
     def rank(self, rows: Rows) -> tuple[Ranked, npt.NDArray[np.bool_]]:
         """Many relevant items: whole rows sorted. Which queries have ties is said, not resolved."""
         from truerank.engine.cuda.ranked import Ranked
 
         shape = (len(rows), self._gallery)
-        grades = torch.empty(shape, dtype=torch.uint8, device=self._device)
-        tied = torch.empty(len(rows), dtype=torch.bool, device=self._device)
-        gone = torch.empty(len(rows), dtype=torch.int64, device=self._device)
+        grades = torch.empty(shape, dtype=torch.uint8, device=self.device)
+        tied = torch.empty(len(rows), dtype=torch.bool, device=self.device)
+        gone = torch.empty(len(rows), dtype=torch.int64, device=self.device)
         step = max(1, self._most_sorted // self._gallery)
         for first in range(0, len(rows), step):
             some = slice(first, first + step)
@@ -118,7 +137,7 @@ class Worker:
     def _whole_rows(self, rows: Rows) -> Any:
         norm, tile = self._space.block(rows)
         shape = (len(rows), self._gallery)
-        distances = torch.empty(shape, dtype=torch.float64, device=self._device)
+        distances = torch.empty(shape, dtype=torch.float64, device=self.device)
         for start in range(0, self._gallery, _SORTED_TILE):
             stop = min(start + _SORTED_TILE, self._gallery)
             products, item_norm = tile(start, stop)
@@ -129,7 +148,7 @@ class Worker:
 
     def _check_some(self, rows: Rows, distances: Any, grade: Any) -> None:
         """One mate of each query again, as a single pair of integer rows."""
-        query = torch.arange(len(rows), device=self._device)
+        query = torch.arange(len(rows), device=self.device)
         item = torch.argmax((grade > 0).to(torch.uint8), 1)
         if not torch.equal(self._space.pairs(rows, query, item), distances[query, item]):
             raise ExactnessError(
@@ -137,14 +156,14 @@ class Worker:
                 "exact in float64; use device='cpu'."
             )
 
-    def _exact(self, rows: Rows, tally: Tally, limits: Settings) -> None:
+    def _exact(self, rows: Rows, tally: Tally, limits: Settings, items: Span) -> None:
         tall, wide = WIDER * limits.query_rows, WIDER * limits.gallery_rows
         for first in range(0, len(rows), tall):
             some = slice(first, first + tall)
             part = tally.part(some)
             norm, tile = self._space.block(rows[some])
-            for start in range(0, self._gallery, wide):
-                products, item_norm = tile(start, min(start + wide, self._gallery))
+            for start in range(*items, wide):
+                products, item_norm = tile(start, min(start + wide, items[1]))
                 self._kernels.count_tile(
                     products,
                     norm,
@@ -156,53 +175,54 @@ class Worker:
                     part.equal,
                 )
 
-    def _filter_pays(self, rows: Rows, edges: Any, limits: Settings) -> bool:
+    def filter_pays(self, rows: Rows, edges: Any, limits: Settings) -> bool:
+        """Whether half precision leaves few enough pairs of the block open."""
         if not self._can_filter or limits.method == "float64":
             return False
         if limits.method != "auto":
             return True
         step = -(-len(rows) // _TRIED)
         some = edges[::step].contiguous()
-        found = self._filter_part(rows[::step], Tally.of(some), limits)
+        found = self._filter_part(rows[::step], Tally.of(some), limits, (0, self._gallery))
         return float(found.double().mean()) * 2 * self._room < self._gallery
 
-    def _filter(self, rows: Rows, tally: Tally, limits: Settings) -> None:
+    def _filter(self, rows: Rows, tally: Tally, limits: Settings, items: Span) -> None:
         # A tile costs as many comparisons as its hardest query: put equally hard ones together.
         order = torch.argsort(tally.edges[:, tally.edges.shape[1] // 2])
         host_order = order.cpu().numpy()
-        room = self._places(limits)
+        room = self._places(limits, items)
         tall = max(1, self._most_words // room)
         for first in range(0, len(rows), tall):
             some = order[first : first + tall]
             chosen = rows[host_order[first : first + tall]]
             part = Tally.of(tally.edges[some])
-            found = self._filter_part(chosen, part, limits)
+            found = self._filter_part(chosen, part, limits, items)
             again = torch.nonzero(found > room).flatten()
             if len(again):
                 exact = Tally.of(part.edges[again])
-                self._exact(chosen[again.cpu().numpy()], exact, limits)
+                self._exact(chosen[again.cpu().numpy()], exact, limits, items)
                 part.replace(again, exact)
             tally.replace(some, part)
 
-    def _strip(self, limits: Settings) -> int:
-        return min(_STRIP, 1024 * limits.gallery_rows, self._gallery)
+    def _strip(self, limits: Settings, items: Span) -> int:
+        return min(_STRIP, 1024 * limits.gallery_rows, items[1] - items[0])
 
-    def _places(self, limits: Settings) -> int:
+    def _places(self, limits: Settings, items: Span) -> int:
         """Words of open items that each query has room for, in each strip of the gallery."""
-        return max(256, self._strip(limits) // self._room)
+        return max(256, self._strip(limits, items) // self._room)
 
-    def _filter_part(self, rows: Rows, tally: Tally, limits: Settings) -> Any:
+    def _filter_part(self, rows: Rows, tally: Tally, limits: Settings, span: Span) -> Any:
         """Filter and refine; the most words that any strip left open, for each query."""
         space = self._space
         assert isinstance(space, InnerProducts)
         integers, norm = space.query_rows(rows), space.query_norm(rows)
-        strip = self._strip(limits)
-        shape = (len(rows), self._places(limits))
-        entries = torch.empty(shape, dtype=torch.int64, device=self._device)
-        most = torch.zeros(len(rows), dtype=torch.int32, device=self._device)
+        strip = self._strip(limits, span)
+        shape = (len(rows), self._places(limits, span))
+        entries = torch.empty(shape, dtype=torch.int64, device=self.device)
+        most = torch.zeros(len(rows), dtype=torch.int32, device=self.device)
         queries = None
-        for start in range(0, self._gallery, strip):
-            stop = min(start + strip, self._gallery)
+        for start in range(*span, strip):
+            stop = min(start + strip, span[1])
             gallery, item_norm = space.gallery_rows(start, stop)
             items = self._half_items(gallery, start, stop)
             if queries is None:
@@ -237,10 +257,11 @@ class Worker:
 
     def _half_items(self, gallery: Any, start: int, stop: int) -> tensor_filter.Halves:
         """Items in half precision, kept where one strip holds the whole gallery."""
-        if self._items is not None:
+        whole = stop - start == self._gallery
+        if whole and self._items is not None:
             return self._items
         items = tensor_filter.halves(gallery)
-        if stop - start == self._gallery:
+        if whole:
             self._items = items
         return items
 
@@ -248,8 +269,8 @@ class Worker:
         self, rows: Rows, integers: Any, items: tensor_filter.Halves
     ) -> tensor_filter.Halves:
         assert isinstance(self._space, InnerProducts)
-        if self._items is not None and self._space.one_side:
-            return items.take(torch.from_numpy(rows).to(self._device))
+        if items is self._items and self._space.one_side:
+            return items.take(torch.from_numpy(rows).to(self.device))
         return tensor_filter.halves(integers)
 
 

@@ -1,0 +1,79 @@
+"""Digests of integer rows: 128 bits each, by which equal rows are found without comparing them.
+
+A row's numbers are taken in one after the other by two chains of multiplications and shifts modulo
+2^64, each step a bijection: rows that differ in one number never agree in either half.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from truerank.jit import compiled, kernel
+
+__all__ = ["Digests", "as_keys", "classes_of_equals", "row_digests", "sorted_bytes"]
+
+Digests = npt.NDArray[np.uint64]
+"""(rows, 2)."""
+_SEEDS = (0x243F6A8885A308D3, 0x13198A2E03707344)
+_FACTORS = (0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93)
+_SHIFTS = (29, 32)
+
+
+def row_digests(rows: npt.NDArray[Any], more: npt.NDArray[Any] | None = None) -> Digests:
+    """One for each row of integers, to which another integer may belong."""
+    first = np.zeros(len(rows), np.int64) if more is None else more.astype(np.int64)
+    out = np.empty((len(rows), 2), np.uint64)
+    if compiled:
+        _digest(rows, first, out)
+        return out
+    for half in range(2):
+        state = np.full(len(rows), _SEEDS[half], np.uint64)
+        for column in [first, *rows.T]:
+            state = (state ^ column.astype(np.int64).astype(np.uint64)) * np.uint64(_FACTORS[half])
+            state ^= state >> np.uint64(_SHIFTS[half])
+        out[:, half] = state
+    return out
+
+
+@kernel
+def _digest(rows: Any, first: Any, out: Any) -> None:
+    for r in range(rows.shape[0]):
+        number = np.uint64(first[r])
+        a = (np.uint64(_SEEDS[0]) ^ number) * np.uint64(_FACTORS[0])
+        b = (np.uint64(_SEEDS[1]) ^ number) * np.uint64(_FACTORS[1])
+        a ^= a >> np.uint64(_SHIFTS[0])
+        b ^= b >> np.uint64(_SHIFTS[1])
+        for i in range(rows.shape[1]):
+            number = np.uint64(np.int64(rows[r, i]))
+            a = (a ^ number) * np.uint64(_FACTORS[0])
+            b = (b ^ number) * np.uint64(_FACTORS[1])
+            a ^= a >> np.uint64(_SHIFTS[0])
+            b ^= b >> np.uint64(_SHIFTS[1])
+        out[r, 0] = a
+        out[r, 1] = b
+
+
+def sorted_bytes(digests: Digests) -> bytes:
+    """All of them in an order of their own, so that the order of rows does not show."""
+    ordered = digests[np.lexsort(digests.T)]
+    return ordered.astype("<u8").tobytes()
+
+
+def as_keys(digests: Digests) -> list[bytes]:
+    """Each as something that can be looked up."""
+    data = digests.astype("<u8").tobytes()
+    return [data[start : start + 16] for start in range(0, len(data), 16)]
+
+
+def classes_of_equals(digests: Digests) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """A number for each row that equal rows share, and how many rows have each number."""
+    order = np.lexsort(digests.T)
+    ordered = digests[order]
+    fresh = np.ones(len(order), bool)
+    fresh[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
+    number = np.empty(len(order), np.int64)
+    number[order] = np.cumsum(fresh) - 1
+    return number, np.bincount(number)
