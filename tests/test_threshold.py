@@ -269,3 +269,20 @@ def test_the_command(tmp_path: Path) -> None:
     assert data["target"] == 0.01
     assert run("threshold", *files, "--far", "0.01", *unseen[2:]).complaint()
     assert "no threshold for a FAR" in run("threshold", *files, "--far", "1e-9").complaint()
+
+
+def test_labels_of_the_other_set_must_fit_it() -> None:
+    rng = np.random.default_rng(0)
+    y = np.arange(60) // 6
+    x = rng.normal(size=(10, 8))[y] + 0.5 * rng.normal(size=(60, 8))
+    with pytest.raises(truerank.InputError, match="apply has 50 rows but there are 60 labels"):
+        truerank.choose_threshold(x, y, far=0.1, apply=x[:50], apply_labels=y)
+
+
+def test_judged_on_what_it_was_chosen_on_is_optimistic_however_it_is_passed() -> None:
+    rng = np.random.default_rng(0)
+    y = np.arange(60) // 6
+    x = rng.normal(size=(10, 8))[y] + 0.5 * rng.normal(size=(60, 8))
+    assert truerank.choose_threshold(x, y, far=0.1, apply=x.copy(), apply_labels=y).optimistic
+    other = {"apply": x[6:], "apply_labels": y[6:]}
+    assert not truerank.choose_threshold(x, y, far=0.1, **other).optimistic

@@ -273,6 +273,8 @@ def _check_same_task(models: list[Model], names: list[str]) -> None:
     runs = [(name, run) for name, model in zip(names, models, strict=True) for run in model]
     first_name, first = runs[0]
     for name, run in runs:
+        if "trials" in run.provenance:
+            raise InputError(f"{name} is of a list of trials, which names no classes to pair.")
         if "task_digest" not in run.provenance or run.provenance.get("part"):
             raise InputError(f"{name} is a part of a result; compare whole results.")
         mine, other = first.provenance, run.provenance

@@ -186,9 +186,17 @@ def choose_threshold(
     task, space = Task(labels), build(distance, seen)
     table = _classes(task, space, _decimal(space, threshold), options)
     found = _threshold_interval(seen, labels, table, options)
+    same = apply is None
     if apply is not None:
-        seen, labels = as_matrix(apply, "apply"), apply_labels
-        task, space = Task(labels), build(distance, seen)
+        chosen_on, labels = seen, apply_labels
+        seen, task = as_matrix(apply, "apply"), Task(labels)
+        if len(seen) != task.queries:
+            raise InputError(
+                f"apply has {len(seen)} rows but there are {task.queries} labels in apply_labels; "
+                "pass one label for each row."
+            )
+        same = np.array_equal(seen, chosen_on)
+        space = build(distance, seen)
         table = _classes(task, space, _decimal(space, threshold), options)
     if not table.genuine.any():
         raise InputError("no class has two rows: there is nothing to judge a threshold by.")
@@ -199,7 +207,7 @@ def choose_threshold(
         float(metric.option("far") or 0),
         values,
         _intervals(table) | intervals,
-        apply is None,
+        same,
         distance,
         _rates(task, table),
     )

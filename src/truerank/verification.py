@@ -6,6 +6,7 @@ import os
 import time
 import warnings
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from types import SimpleNamespace
 from typing import Any
@@ -109,7 +110,9 @@ def verify(
     for metric in chosen:
         measure = registry.definition(metric).measure
         assert measure is not None
-        scores[str(metric)] = measure(evidence, metric)
+        score = measure(evidence, metric)
+        reason = "a list of trials names no classes" if score.reason is None else None
+        scores[str(metric)] = replace(score, interval_reason=reason)
     if "auc" in scores and scores["auc"].value < 0.5:
         warnings.warn(
             "pairs that belong together score worse than the others (AUC below 0.5): similarity "

@@ -20,7 +20,7 @@ from truerank.engine import kernels
 from truerank.errors import ExactnessError
 from truerank.relevance import BlockPairs
 
-__all__ = ["Counts", "Shares", "Split", "TieGroups"]
+__all__ = ["Counts", "Room", "Shares", "Split", "TieGroups"]
 
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
@@ -235,6 +235,25 @@ class TieGroups:
 
 
 @dataclass
+class Room:
+    """Zeros for the split counts of several blocks, one block after the other."""
+
+    zeros: npt.NDArray[Any]
+    """(planes, groups, columns)."""
+    taken: int = 0
+
+    @staticmethod
+    def of(shares: Shares, grades: int, groups: int) -> Room:
+        """For so many groups at most."""
+        return Room(np.zeros((2 + grades, groups, shares.columns), shares.dtype))
+
+    def take(self, groups: int) -> npt.NDArray[Any]:
+        """For the next so many."""
+        self.taken += groups
+        return self.zeros[:, self.taken - groups : self.taken]
+
+
+@dataclass
 class Counts:
     """Integer counts over the part of the gallery seen so far."""
 
@@ -287,14 +306,15 @@ class Counts:
         pairs: BlockPairs,
         relevant: npt.NDArray[np.float64],
         excluded: npt.NDArray[np.float64] | None = None,
+        room: Room | None = None,
     ) -> None:
         """Count by share as well from now on; where the relevant pairs lie is known already.
 
         Excluded pairs, if their distances are given, are taken out beforehand: counts below zero
         wrap around, and back again once the pair is met.
         """
-        planes = 2 + self.graded.shape[1]
-        self.split = np.zeros((planes, len(self.distance), shares.columns), shares.dtype)
+        room = room or Room.of(shares, self.graded.shape[1], len(self.distance))
+        self.split = room.take(len(self.distance))
         frame = (self.offsets, self.distance)
         kernels.split_relevant(
             pairs.relevant.query,
@@ -302,6 +322,7 @@ class Counts:
             relevant,
             pairs.grade,
             *frame,
+            shares.queries[rows],
             shares.item,
             self.split,
         )

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank.engine import kernels
-from truerank.engine.counts import Counts, Shares, TieGroups
+from truerank.engine.counts import Counts, Room, Shares, TieGroups
 from truerank.engine.crew import Crew, Take, Tile
 from truerank.engine.filter import Buffers, Filter, Thresholds
 from truerank.engine.watch import Apart, Audience
@@ -34,7 +34,11 @@ FILTER_ROWS = 512
 
 
 def begin_counts(
-    space: Space, rows: Rows, view: View, shares: Shares | None = None
+    space: Space,
+    rows: Rows,
+    view: View,
+    shares: Shares | None = None,
+    room: Room | None = None,
 ) -> tuple[Counts, Rows]:
     """The relevant distances of these queries, in integers, and how many items each can rank.
 
@@ -55,7 +59,7 @@ def begin_counts(
         counts.equal,
     )
     if shares is not None:
-        counts.split_by(shares, rows, pairs, mates, gone)
+        counts.split_by(shares, rows, pairs, mates, gone, room)
     return counts, space.gallery - np.bincount(excluded.query, minlength=len(rows))
 
 

@@ -158,12 +158,15 @@ def split_relevant(
     grade: Any,
     offsets: Any,
     relevant_distance: Any,
+    wanted: Any,
     share: Any,
     split: Any,
 ) -> None:
     """Relevant items of each grade at each relevant distance, by share."""
     for p in range(query.size):
         q = query[p]
+        if not wanted[q]:
+            continue
         g = find(relevant_distance, offsets[q], offsets[q + 1] - 1, distances[p])
         for way in range(share.shape[1]):
             split[1 + grade[p], g, share[item[p], way]] += 1

@@ -13,7 +13,7 @@ from threading import Lock
 
 import numpy as np
 
-from truerank.engine.counts import Counts, Shares, TieGroups
+from truerank.engine.counts import Counts, Room, Shares, TieGroups
 from truerank.engine.cpu import begin_counts
 from truerank.engine.crew import Crew, Take, Tile
 from truerank.engine.filter import Buffers, Filter, Thresholds
@@ -192,7 +192,11 @@ def _begin_all(
     space: Space, blocks: list[Rows], view: View, shares: Shares | None
 ) -> tuple[Counts, Rows]:
     """Counts of all rows of the space, with groups for the rows of the blocks only."""
-    parts = [begin_counts(space, rows, view, shares) for rows in blocks]
+    room = None
+    if shares is not None:
+        most = sum(int(view.mates[rows].sum()) for rows in blocks)
+        room = Room.of(shares, view.grades, most)
+    parts = [begin_counts(space, rows, view, shares, room) for rows in blocks]
     sizes = np.zeros(space.gallery, np.int64)
     candidates = np.zeros(space.gallery, np.int64)
     for rows, (counts, left) in zip(blocks, parts, strict=True):
@@ -201,8 +205,7 @@ def _begin_all(
     columns = zip(*((c.distance, c.graded, c.between, c.equal) for c, _ in parts), strict=True)
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     total = Counts(offsets, *(np.concatenate(column) for column in columns))
-    split = [counts.split for counts, _ in parts if counts.split is not None]
-    total.split = np.concatenate(split, axis=1) if split else None
+    total.split = None if room is None else room.zeros[:, : room.taken]
     return total, candidates
 
 

@@ -46,8 +46,9 @@ def read_csv(path: Path, header: frozenset[str] = HEADER) -> dict[str, Any]:
         _refuse_other_delimiter(path, rows[0], header, delimiter)
         if len(names) > 1:
             wanted = " or ".join(sorted(header & {"label", "child", "parent"}))
+            shown = ", ".join(map(repr, rows[0][:5])) + (", ..." if len(rows[0]) > 5 else "")
             raise InputError(
-                f"{path} has columns {', '.join(map(repr, rows[0]))} and none is called {wanted}; "
+                f"{path} has {len(rows[0])} columns ({shown}) and none is called {wanted}; "
                 "name the columns in the first line."
             )
         return {"": _column([row[0] for row in _same_length(path, rows, 1, 0)])}

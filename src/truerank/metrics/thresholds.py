@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 
 from truerank.metrics.registry import Metric
@@ -29,9 +30,10 @@ def unresolved(target: Fraction, impostors: int) -> str | None:
     """Why a FAR target cannot be told from zero with so few impostors, None if it can."""
     if target == 0 or target * impostors >= 1:
         return None
+    least = Context(prec=3, rounding=ROUND_CEILING).divide(Decimal(1), Decimal(impostors))
     return (
         f"not defined: {impostors:,} impostors cannot resolve a FAR of {float(target):g}; "
-        f"the smallest that they can is {1 / impostors:.3g}"
+        f"the smallest that they can is {float(least):g}"
     )
 
 

@@ -31,20 +31,25 @@ def mix(numbers: npt.NDArray[Any]) -> Fingerprints:
 def row_prints(rows: npt.NDArray[Any]) -> Fingerprints:
     """A number for each row of integers: a sum over its components, told apart by position.
 
-    First the sum, modulo 2^64, of the scrambled magnitudes. Rows of the same magnitudes in other
-    places are then told apart by their product with a sum of all rows, each by its own number.
-    Integers modulo 2^64: no order of summation shows.
+    First the sum, modulo 2^64, of the scrambled magnitudes. If any two rows agree in it, rows of
+    the same magnitudes in other places are told apart by their product with a sum of all rows, each
+    by its own number. Integers modulo 2^64: no order of summation shows.
     """
     prints = np.zeros(len(rows), np.uint64)
     reference = np.zeros(rows.shape[1], np.uint64)
     products = np.zeros(len(rows), np.uint64)
     if compiled:
         _sum_rows(rows, prints)
-        _sum_weighted(rows, mix(prints), reference)
-        _multiply(rows, reference, products)
     else:
         for where, some in _chunks(rows):
             prints[where] = mix(np.abs(some)).sum(axis=1, dtype=np.uint64)
+    ordered = np.sort(prints)
+    if (ordered[1:] != ordered[:-1]).all():
+        return mix(prints)
+    if compiled:
+        _sum_weighted(rows, mix(prints), reference)
+        _multiply(rows, reference, products)
+    else:
         for where, some in _chunks(rows):
             weighted = some.astype(np.uint64) * mix(prints[where])[:, None]
             reference += weighted.sum(axis=0, dtype=np.uint64)

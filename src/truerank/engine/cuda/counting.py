@@ -16,7 +16,7 @@ import torch
 from truerank.engine.counts import TieGroups
 from truerank.errors import ExactnessError
 
-__all__ = ["Frame", "Tally"]
+__all__ = ["NOTHING", "Frame", "Tally"]
 
 Integers = npt.NDArray[np.int64]
 
