@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from truerank.metrics import blind
 from truerank.metrics.registry import Definition, Metric, register
 from truerank.metrics.thresholds import (
     NO_IMPOSTORS,
@@ -59,6 +60,7 @@ def _share(
     table: npt.NDArray[np.float64],
     counts: Flags,
     threshold: float | None,
+    chance: npt.NDArray[np.float64] | None = None,
 ) -> Score:
     """The means of three rows of values over the queries that count."""
     values = np.where(counts, table, np.nan)
@@ -70,10 +72,34 @@ def _share(
         lower,
         expected,
         upper,
+        chance=None if chance is None else evidence.mean(chance, counts),
+        attainable=None if chance is None else 1.0,
         n=int(counts.sum()),
         per_query=PerQuery(*values),
         threshold=threshold,
     )
+
+
+def _chance(evidence: Evidence, metric: Metric) -> npt.NDArray[np.float64] | None:
+    """Of every target by random scores; None unless every query meets the whole gallery.
+
+    In leave-one-out a target and an impostor meet each other, so that one's luck is the other's.
+    """
+    task = evidence.task
+    apart = task.leave_one_out or task.excludes_pairs or task.group_names is not None
+    if metric.option("far") is None or apart:
+        return None
+    candidates = task.items
+    impostors = int((~evidence.with_mate).sum())
+    r = allowed(rate(metric, "far"), impostors)
+    if metric.name == "ttr":
+        return np.full(task.queries, blind.accepted_target(candidates, impostors, r))
+    rank = int(metric.option("rank") or 1)
+    mates, number = np.unique(task.mates, return_inverse=True)
+    values = [
+        blind.identified_target(candidates, int(m), impostors, r, rank) if m else 0.0 for m in mates
+    ]
+    return np.array(values)[number]
 
 
 def _dir(evidence: Evidence, metric: Metric) -> Score:
@@ -85,7 +111,8 @@ def _dir(evidence: Evidence, metric: Metric) -> Score:
         return undefined(metric, found)
     limit, threshold = found
     hits = evidence.hits[int(metric.option("rank") or 1)]
-    return _share(evidence, metric, hits * (evidence.first <= limit), targets, threshold)
+    values = hits * (evidence.first <= limit)
+    return _share(evidence, metric, values, targets, threshold, _chance(evidence, metric))
 
 
 def _ttr(evidence: Evidence, metric: Metric) -> Score:
@@ -97,7 +124,7 @@ def _ttr(evidence: Evidence, metric: Metric) -> Score:
         return undefined(metric, found)
     limit, threshold = found
     accepted = np.broadcast_to((evidence.nearest <= limit) * 1.0, (3, len(targets)))
-    return _share(evidence, metric, accepted, targets, threshold)
+    return _share(evidence, metric, accepted, targets, threshold, _chance(evidence, metric))
 
 
 def _far(evidence: Evidence, metric: Metric) -> Score:

@@ -6,7 +6,7 @@ import math
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 
-from truerank.metrics.registry import Metric
+from truerank.metrics.registry import Metric, definition
 from truerank.result import Score
 
 __all__ = ["NO_IMPOSTORS", "allowed", "certain", "rate", "undefined", "unresolved"]
@@ -50,6 +50,19 @@ def certain(
     *,
     threshold: float | None = None,
     bracket: tuple[float, float] | None = None,
+    chance: float | None = None,
 ) -> Score:
-    """A score that ties leave no doubt about."""
-    return Score(str(metric), value, value, value, value, n=n, threshold=threshold, bracket=bracket)
+    """A score that ties leave no doubt about; its best is 1, or 0 if lower is better."""
+    best = 1.0 if definition(metric).higher_is_better else 0.0
+    return Score(
+        str(metric),
+        value,
+        value,
+        value,
+        value,
+        chance=chance,
+        attainable=None if chance is None else best,
+        n=n,
+        threshold=threshold,
+        bracket=bracket,
+    )

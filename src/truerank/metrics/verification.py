@@ -64,6 +64,7 @@ def _auc(evidence: Evidence, metric: Metric) -> Score:
         low if low == high else (low + high) / 2,
         genuine + impostors,
         bracket=None if low == high else (low, high),
+        chance=0.5,
     )
 
 
@@ -95,7 +96,8 @@ def _eer(evidence: Evidence, metric: Metric) -> Score:
         return undefined(metric, found)
     pool, genuine, impostors = found
     value, threshold = equal_error(pool)
-    return certain(metric, value, genuine + impostors, threshold=evidence.in_unit(threshold))
+    at = evidence.in_unit(threshold)
+    return certain(metric, value, genuine + impostors, threshold=at, chance=0.5)
 
 
 def equal_error(pool: Pooled) -> tuple[float, float]:
@@ -189,7 +191,10 @@ def _tar(evidence: Evidence, metric: Metric) -> Score:
         return undefined(metric, reason)
     limit, threshold = threshold_at_far(pool, target)
     accepted = int(np.searchsorted(ours, limit, side="left"))
-    return certain(metric, accepted / pool.genuine, genuine, threshold=evidence.in_unit(threshold))
+    # A positive is as likely in any place among the negatives as in any other.
+    chance = min((allowed(target, impostors) + 1) / (impostors + 1), 1.0)
+    at = evidence.in_unit(threshold)
+    return certain(metric, accepted / pool.genuine, genuine, threshold=at, chance=chance)
 
 
 def _threshold(evidence: Evidence, metric: Metric) -> Score:
