@@ -103,6 +103,13 @@ def _terminate(number: int, frame: FrameType | None) -> NoReturn:
     raise KeyboardInterrupt
 
 
+def _joined(
+    context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
+) -> str | None:
+    """One text of metrics, however often the option was given."""
+    return " ".join(values) if values else None
+
+
 @click.group(context_settings={"help_option_names": ["-h", "--help"]}, invoke_without_command=True)
 @click.version_option(__version__, prog_name="truerank")
 @click.pass_context
@@ -136,7 +143,13 @@ commands.add_command(embed)
     show_default=True,
     help="cosine, euclidean, dot, cityblock, hamming, precomputed or similarity.",
 )
-@click.option("-m", "--metrics", help="Such as map@r,hit@10 (divided by spaces or commas), or all.")
+@click.option(
+    "-m",
+    "--metrics",
+    multiple=True,
+    callback=_joined,
+    help="Such as map@r,hit@10 (divided by spaces or commas), or all; may be repeated.",
+)
 @click.option("--average", default="query", show_default=True, help="Mean over query or class.")
 @click.option("--no-mate", help="report (default), zero or error.")
 @click.option("--unlabelled", help="error (default) or distractor.")
@@ -201,7 +214,11 @@ def evaluate(
 )
 @click.option("--names", help="Names of the models, separated by commas: RESULTS, then --runs.")
 @click.option(
-    "-m", "--metrics", help="Such as map@r,hit@10; all that the results share if left out."
+    "-m",
+    "--metrics",
+    multiple=True,
+    callback=_joined,
+    help="Such as map@r,hit@10; all that the results share if left out.",
 )
 @click.option("--confidence", type=float, default=0.95, show_default=True, help="Of the intervals.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the bootstrap.")
@@ -264,7 +281,9 @@ def audit(form: str, output: Path | None, **options: Any) -> None:
 )
 @click.option("--ids", type=click.Path(path_type=Path), help="File with a column id.")
 @click.option("--distance", help="cosine, ...; for scores similarity (default) or precomputed.")
-@click.option("-m", "--metrics", help="Such as eer,tar@far=0.001, or all.")
+@click.option(
+    "-m", "--metrics", multiple=True, callback=_joined, help="Such as eer,tar@far=0.001, or all."
+)
 @click.option("--format", "form", default="table", type=click.Choice(FORMATS), show_default=True)
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the result as JSON.")
 def verify(form: str, output: Path | None, **options: Any) -> None:

@@ -134,6 +134,11 @@ def test_metrics_are_divided_by_commas_or_spaces(simple: list[object]) -> None:
         assert list(data["scores"]) == wanted
 
 
+def test_metrics_may_be_named_one_by_one(simple: list[object]) -> None:
+    out = succeed(*simple, "-m", "map@r", "-m", "hit@1,mrr", "--format", "json").out
+    assert list(json.loads(out)["scores"]) == ["map@r", "hit@1", "mrr"]
+
+
 def test_all_metrics(simple: list[object]) -> None:
     outcome = run("evaluate", *simple, "-m", "all", "--format", "json")
     assert outcome.status == 0
