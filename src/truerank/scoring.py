@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -32,7 +32,7 @@ from truerank.severity import Severity
 from truerank.space import Space
 from truerank.stats.chance import attainable_per_query, chance_per_query
 from truerank.stats.estimation import Estimation, Plan
-from truerank.stats.intervals import Interval, Request
+from truerank.stats.intervals import Request
 from truerank.task import Task
 
 __all__ = ["Column", "Findings", "score"]
@@ -216,19 +216,9 @@ def score(
         for metric in metrics:
             whole = scores[str(metric)]
             if whole.reason is None:
-                scores[str(metric)] = _with_interval(
-                    whole, estimation.interval(whole, metric, _parts(task, metric))
-                )
+                interval = estimation.interval(whole, metric, _parts(task, metric))
+                scores[str(metric)] = interval.put_on(whole)
     return scores, findings
-
-
-def _with_interval(score: Score, interval: Interval) -> Score:
-    return replace(
-        score,
-        interval=interval.ends,
-        interval_reason=interval.reason,
-        replicates=interval.replicates,
-    )
 
 
 def _taken(

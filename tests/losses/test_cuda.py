@@ -21,7 +21,7 @@ LIMIT = 6 * 2**30
 
 def call(name: str, device: str) -> tuple[float, torch.Tensor]:
     example = EXAMPLES["uneven and unsorted"]
-    rows = example.rows.to(device).requires_grad_()
+    rows = example.rows.to(device, copy=True).requires_grad_()
     value = cases.build(name).to(device)(rows, example.labels(name).to(device))
     value.backward()
     return value.item(), rows.grad.cpu()

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank.engine.cuts import Cuts, place
-from truerank.engine.watch import PerThread, Sight, Watcher
+from truerank.engine.watch import PerThread, Sight, Watcher, total
 from truerank.jit import kernel
 from truerank.space import Distances
 
@@ -69,10 +69,7 @@ class TallyByShare(Watcher):
     @property
     def counts(self) -> Integers:
         """(owners, columns, cuts): distances up to each cut and above the one before."""
-        total = np.zeros(self._shape, np.int64)
-        for part in self._counts.all():
-            total += part
-        return total
+        return total(self._counts)
 
 
 class NearestByShare(Watcher):

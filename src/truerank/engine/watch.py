@@ -33,6 +33,7 @@ __all__ = [
     "Sight",
     "Tally",
     "Watcher",
+    "total",
 ]
 
 Integers = npt.NDArray[np.int64]
@@ -140,6 +141,15 @@ class PerThread(Generic[Kept]):
         return list(self._held.values()) or [self._make()]
 
 
+def total(arrays: PerThread[Any]) -> Integers:
+    """The sum over all threads, in 64 bits."""
+    first, *others = arrays.all()
+    found: Integers = first.astype(np.int64)
+    for part in others:
+        found += part
+    return found
+
+
 class Tally(Watcher):
     """Distances counted between cuts, for each owner: everything, each class, each query.
 
@@ -177,18 +187,13 @@ class Tally(Watcher):
     @property
     def counts(self) -> Integers:
         """(owners, cuts + 1): distances up to each cut and above the one before."""
-        total = np.zeros(self._shape, np.int64)
-        for part in self._counts.all():
-            total += part
-        return total
+        return total(self._counts)
 
     @property
     def pooled(self) -> Integers:
-        """(cuts + 1,): the same for all owners together."""
-        total = np.zeros(self._shape[1], np.int64)
-        for part in self._counts.all():
-            total += part.sum(axis=0, dtype=np.int64)
-        return total
+        """(cuts + 1,): the same for all owners together, one of which may need 64 bits."""
+        parts = [part.sum(axis=0, dtype=np.int64) for part in self._counts.all()]
+        return np.asarray(np.sum(parts, axis=0), np.int64)
 
     @property
     def accepted(self) -> Integers:

@@ -30,6 +30,7 @@ from truerank.metrics import registry
 from truerank.metrics.average import class_mean, mean
 from truerank.metrics.registry import Metric
 from truerank.space import Distances, Space
+from truerank.space.fingerprint import mix
 from truerank.task import Task
 
 if TYPE_CHECKING:
@@ -350,15 +351,7 @@ class Evidence:
 
 def _choose(prints: npt.NDArray[np.int64], rows: int) -> npt.NDArray[np.int64] | None:
     """Some rows by their fingerprints, all those of one fingerprint or none; None if too many."""
-    scrambled = _scrambled(prints)
+    scrambled = mix(prints)
     last = np.sort(scrambled)[min(rows, len(prints)) - 1]
     chosen = np.flatnonzero(scrambled <= last)
     return chosen if len(chosen) <= 2 * rows else None
-
-
-def _scrambled(numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
-    """A fixed permutation of the 64-bit numbers without a pattern (the finaliser of splitmix64)."""
-    x = numbers.astype(np.uint64)
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        x = (x ^ (x >> np.uint64(shift))) * np.uint64(factor)
-    return x ^ (x >> np.uint64(31))

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank.engine.counts import TieGroups
-from truerank.engine.watch import PerThread, Sight, Watcher
+from truerank.engine.watch import PerThread, Sight, Watcher, total
 from truerank.evidence import gom_kernels
 from truerank.evidence.axis import STEPS, Axis
 from truerank.metrics import kernels, registry
@@ -252,26 +252,25 @@ class Gom(Watcher):
 
     def curve(self, number: int, queries: int) -> Reals:
         """(3, points): the mean over queries of RP, VP, ReP or frozen ReP, by number."""
-        total = np.sum(self._curves.all(), axis=0)[number]
-        return np.asarray(total / (self.one * queries), np.float64)
+        return np.asarray(total(self._curves)[number] / (self.one * queries), np.float64)
 
     def totals(self) -> Integers:
         """(2, points): VP and the lower ReP, summed over queries in integers."""
-        return np.asarray(np.sum(self._curves.all(), axis=0)[1:3, 0], np.int64)
+        return total(self._curves)[1:3, 0]
 
     def totals_by_share(self) -> Integers:
         """(columns, 2, points): the same of the queries of each share."""
-        return np.asarray(np.sum(self._parts.all(), axis=0), np.int64)
+        return total(self._parts)
 
     def false_curve(self, limit: int, queries: int) -> Reals:
         """(points,): mFR."""
-        total = np.sum(self._false_curves.all(), axis=0)[self.limits.index(limit)]
-        return np.asarray(total / (limit * queries), np.float64)
+        accepted = total(self._false_curves)[self.limits.index(limit)]
+        return np.asarray(accepted / (limit * queries), np.float64)
 
     @property
     def bounds(self) -> Integers:
         """[ReP or VP, value at the start or upper bound, cell], summed over queries."""
-        return np.asarray(np.sum(self._bounds.all(), axis=0), np.int64)
+        return total(self._bounds)
 
     @property
     def kept(self) -> list[tuple[Rows, Profiles]]:

@@ -112,14 +112,14 @@ def shares_by_level(level: Tensor, depth: int, kind: str, alpha: float) -> Tenso
 
     "level": (l/L)^alpha, divided by the number of items of exactly that level. "sum_wap": the sum,
     over the levels that the item reaches, of 1/(number of items that reach it); H-AP is then the
-    mean of the levels' average precisions. On the CPU in float64, where a large alpha does not yet
-    make the coarse levels vanish.
+    mean of the levels' average precisions. In float64, where a large alpha does not yet make the
+    coarse levels vanish, and without waiting for a GPU.
     """
-    numbers = range(1, depth + 1)
-    count = torch.stack([(level == number).sum(1) for number in numbers], 1).cpu().double()
+    count = torch.stack([(level == number).sum(1) for number in range(1, depth + 1)], 1)
+    count = (count.cpu() if count.device.type == "mps" else count).double()  # mps has no float64
     if kind == "level":
-        weight = count.new_tensor([(number / depth) ** alpha for number in numbers])
-        worth = weight / count.clamp_min(1)
+        number = torch.arange(1, depth + 1, device=count.device, dtype=count.dtype)
+        worth = (number / depth) ** alpha / count.clamp_min(1)
     else:
         reaching = count.flip(1).cumsum(1).flip(1)
         worth = (1 / reaching.clamp_min(1)).cumsum(1)

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from truerank.errors import TruerankWarning
 from truerank.kmeans import kmeans
 from truerank.metrics.registry import Definition, Metric, definition, register
+from truerank.metrics.thresholds import certain
 from truerank.result import Score
 from truerank.space import Space
 from truerank.stats import intervals
@@ -164,19 +165,7 @@ def score(
             own, paired = (Replicates(tuple(map(formula, part))) for part in without)
             limits = definition(metric).range
             interval = intervals.from_replicates(value, own, paired, request.confidence, limits)
-        out[str(metric)] = Score(
-            str(metric),
-            value,
-            value,
-            value,
-            value,
-            chance=chance,
-            attainable=1.0,
-            interval=interval.ends,
-            interval_reason=interval.reason,
-            replicates=interval.replicates,
-            n=len(labels),
-        )
+        out[str(metric)] = interval.put_on(certain(metric, value, len(labels), chance=chance))
     return out
 
 

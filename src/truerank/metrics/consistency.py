@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from truerank.evidence.sampled import to_draw
 from truerank.metrics.registry import Definition, Metric, entry, register
-from truerank.metrics.thresholds import undefined
+from truerank.metrics.thresholds import certain, undefined
 from truerank.metrics.verification import threshold_at_far
 from truerank.result import Score
 
@@ -125,15 +125,8 @@ def _opis(evidence: Evidence, metric: Metric) -> Score:
     else:
         low, high = average(seen, metric)
     value = low if low == high else (low + high) / 2
-    return Score(
-        str(metric),
-        value,
-        value,
-        value,
-        value,
-        n=len(seen.table.classes),
-        bracket=None if low == high else (low, high),
-    )
+    bracket = None if low == high else (low, high)
+    return certain(metric, value, len(seen.table.classes), bracket=bracket)
 
 
 def _report(

@@ -17,6 +17,7 @@ from truerank.metrics.registry import Definition, Metric, register
 from truerank.metrics.thresholds import (
     NO_IMPOSTORS,
     allowed,
+    limit_at,
     rate,
     undefined,
     unresolved,
@@ -44,8 +45,7 @@ def _acceptance(evidence: Evidence, metric: Metric) -> tuple[float, float | None
     reason = unresolved(target, len(impostors))
     if reason is not None:
         return reason
-    r = allowed(target, len(impostors))
-    limit = float(impostors[r]) if r < len(impostors) else np.inf
+    limit = limit_at(impostors, target)
     # Of the distances that decide here, the largest below the limit: it accepts what d < d* does.
     seen = np.concatenate([evidence.nearest, evidence.first])
     seen = seen[(seen < limit) & np.isfinite(seen)]

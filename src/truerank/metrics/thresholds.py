@@ -8,8 +8,9 @@ from fractions import Fraction
 
 from truerank.metrics.registry import Metric, definition
 from truerank.result import Score
+from truerank.space import Distances
 
-__all__ = ["NO_IMPOSTORS", "allowed", "certain", "rate", "undefined", "unresolved"]
+__all__ = ["NO_IMPOSTORS", "allowed", "certain", "limit_at", "rate", "undefined", "unresolved"]
 
 NO_IMPOSTORS = "not defined: every query has a mate"
 
@@ -24,6 +25,12 @@ def rate(metric: Metric, key: str) -> Fraction:
 def allowed(target: Fraction, impostors: int) -> int:
     """r = floor(f N): how many of N impostors may be accepted at a FAR of f."""
     return math.floor(target * impostors)
+
+
+def limit_at(impostors: Distances, target: Fraction) -> float:
+    """d* of ascending impostor distances, below which is accepted; infinite if all may be."""
+    r = allowed(target, len(impostors))
+    return float(impostors[r]) if r < len(impostors) else math.inf
 
 
 def unresolved(target: Fraction, impostors: int) -> str | None:

@@ -36,8 +36,6 @@ def row_prints(rows: npt.NDArray[Any]) -> Fingerprints:
     by its own number. Integers modulo 2^64: no order of summation shows.
     """
     prints = np.zeros(len(rows), np.uint64)
-    reference = np.zeros(rows.shape[1], np.uint64)
-    products = np.zeros(len(rows), np.uint64)
     if compiled:
         _sum_rows(rows, prints)
     else:
@@ -46,6 +44,8 @@ def row_prints(rows: npt.NDArray[Any]) -> Fingerprints:
     ordered = np.sort(prints)
     if (ordered[1:] != ordered[:-1]).all():
         return mix(prints)
+    reference = np.zeros(rows.shape[1], np.uint64)
+    products = np.zeros(len(rows), np.uint64)
     if compiled:
         _sum_weighted(rows, mix(prints), reference)
         _multiply(rows, reference, products)

@@ -18,9 +18,9 @@ from truerank.evidence.gom import Gom
 from truerank.metrics import gom as metrics
 from truerank.metrics.registry import Metric, definition
 from truerank.space import Distances
+from truerank.stats import intervals
 from truerank.stats.jackknife import Replicates, Stratum, replicates
 from truerank.stats.shares import FEWEST_CLASSES, Dealing
-from truerank.wording import count
 
 if TYPE_CHECKING:
     from truerank.evidence import Evidence
@@ -68,10 +68,9 @@ class GomShares:
             counts = ~counts
         classes = len(np.unique(self._dealing.query_codes[counts]))
         if classes < FEWEST_CLASSES:
-            return (
-                f"{count(classes, 'class')} with a query that counts; an interval needs at least "
-                f"{FEWEST_CLASSES}"
-            )
+            reason = intervals.too_few(classes, "class", FEWEST_CLASSES).reason
+            assert reason is not None
+            return reason
         if metric.name in PEAKS:
             return self._peaks(PEAKS[metric.name], counts)
         assert isinstance(self._gom, Gom)

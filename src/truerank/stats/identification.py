@@ -15,7 +15,7 @@ import numpy.typing as npt
 from truerank.engine.split import NearestByShare
 from truerank.engine.watch import Watcher
 from truerank.metrics.registry import Metric
-from truerank.metrics.thresholds import allowed, rate
+from truerank.metrics.thresholds import allowed, limit_at, rate
 from truerank.space import Distances
 from truerank.stats.shares import FEWEST_CLASSES, Dealing
 from truerank.wording import count
@@ -90,8 +90,7 @@ class IdentificationShares:
             accepted = nearest <= limit, evidence.first <= limit
         else:
             impostors = np.sort(nearest[kept & ~evidence.with_mate])
-            r = allowed(rate(metric, "far"), len(impostors))
-            limit = float(impostors[r]) if r < len(impostors) else np.inf
+            limit = limit_at(impostors, rate(metric, "far"))
             accepted = nearest < limit, evidence.first < limit
         if metric.name != "dir":
             return accepted[0].astype(np.float64)

@@ -7,8 +7,8 @@ design. A gallery of its own: the class bootstrap, conditional on that gallery.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from truerank.stats.bootstrap import RESAMPLES
 from truerank.stats.jackknife import Replicates
 from truerank.stats.student import quantile
 from truerank.wording import count
+
+if TYPE_CHECKING:
+    from truerank.result import Score
 
 __all__ = [
     "Interval",
@@ -66,6 +69,12 @@ class Interval:
     ends: tuple[float, float] | None = None
     reason: str | None = None
     replicates: Replicates | None = None
+
+    def put_on(self, score: Score) -> Score:
+        """The score with this interval."""
+        return replace(
+            score, interval=self.ends, interval_reason=self.reason, replicates=self.replicates
+        )
 
 
 def too_few(classes: int, unit: str, fewest: int) -> Interval:

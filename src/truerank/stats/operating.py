@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from math import exp, fsum, log, sqrt
+from math import fsum, sqrt
 
 import numpy as np
 import numpy.typing as npt
 
+from truerank.stats.intervals import ends
 from truerank.stats.student import quantile
 
 __all__ = ["mean_interval", "rate_interval"]
@@ -41,10 +42,7 @@ def rate_interval(
         return None
     deviation = (errors - rate * trials) * (2.0 if shared else 1.0)
     error = sqrt(fsum((deviation**2).tolist()) * classes / (classes - 1)) / total
-    reach = quantile(confidence, classes - 1) * error / (rate * (1 - rate))
-    centre = log(rate / (1 - rate))
-    low, high = (1 / (1 + exp(-(centre + sign * reach))) for sign in (-1, 1))
-    return low, high
+    return ends(rate, error, quantile(confidence, classes - 1), (0.0, 1.0), steep=True)
 
 
 def mean_interval(values: npt.NDArray[np.float64], codes: Integers) -> tuple[float, float] | None:

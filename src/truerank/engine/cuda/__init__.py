@@ -121,7 +121,7 @@ class Engine:
         def count(worker: Worker, rows: Rows) -> TieGroups:
             if id(worker) not in splitters:  # one for each device's thread
                 splitters[id(worker)] = Splitter(worker, self._view, self._space, shares)
-            return splitters[id(worker)].count(rows, worker.device, self._limits)
+            return splitters[id(worker)].count(rows, self._limits)
 
         for rows, groups in self._share(blocks, count):
             self._tick(len(rows) * self._space.gallery)

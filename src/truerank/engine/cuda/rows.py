@@ -196,10 +196,9 @@ class _Side:
         return other
 
     def rows(self, index: Rows | slice) -> Any:
-        if self.integers is None and self._order is not None:
-            return self._owner._send(self._host[self._order[index]])
         if self.integers is None:
-            return self._owner._send(self._host[index])
+            own = index if self._order is None else self._order[index]
+            return self._owner._send(self._host[own])
         return self.integers[index if isinstance(index, slice) else self._owner._send(index)]
 
     def widened(self, index: Rows | slice) -> Any:

@@ -6,7 +6,7 @@ items after the other, by the same kernels that count the whole gallery.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -29,6 +29,7 @@ class Splitter:
 
     def __init__(self, worker: Worker, view: View, space: Space, shares: Shares) -> None:
         self._view, self._space, self._shares = view, space, shares
+        self._device = worker.device
         self._ways: list[tuple[Worker, list[tuple[int, Span]]]] = []
         for column in shares.item.T:
             order = np.argsort(column, kind="stable")
@@ -37,11 +38,11 @@ class Splitter:
             held = [(share, span) for share, span in spans if span[0] < span[1]]
             self._ways.append((worker.reordered(order), held))
 
-    def count(self, rows: Rows, device: Any, limits: Settings) -> TieGroups:
+    def count(self, rows: Rows, limits: Settings) -> TieGroups:
         """Tie groups of a block of queries with few relevant items, split."""
         counts, candidates = begin_counts(self._space, rows, self._view, self._shares)
         assert counts.split is not None
-        edges = torch.from_numpy(_edges(counts)).to(device)
+        edges = torch.from_numpy(_edges(counts)).to(self._device)
         for way, (worker, spans) in enumerate(self._ways):
             filtered = worker.filter_pays(rows, edges, limits)
             for share, span in spans:
