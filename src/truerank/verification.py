@@ -17,7 +17,7 @@ import numpy.typing as npt
 from truerank.arrays import as_array, as_matrix
 from truerank.curves import of_pairs
 from truerank.engine.cuts import largest_float
-from truerank.engine.watch import Sight
+from truerank.engine.sight import Sight
 from truerank.errors import InputError, TruerankWarning
 from truerank.evidence.pooled import Pooled
 from truerank.evidence.positives import Positives

@@ -10,15 +10,17 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
 import truerank
-from truerank import engine
+from truerank import engine, evidence
 from truerank.engine import cuda
 from truerank.errors import ExactnessError, InputError
+from truerank.evidence import pooled
 from truerank.metrics import registry
 from truerank.relevance import View
 from truerank.space import Space, build
@@ -34,6 +36,12 @@ RANKING = [
     text
     for text in registry.examples()
     if registry.definition(registry.parse_all([text])[0]).per_query is not None
+]
+
+MEASURED = [
+    text
+    for text in registry.examples()
+    if registry.definition(registry.parse_all([text])[0]).measure is not None
 ]
 
 
@@ -119,7 +127,92 @@ def on_the_cpu(view: View, space: Space) -> dict[int, Any]:
         return collected(engine.tie_groups(view, space, device="cpu", threads=1))
 
 
+@pytest.fixture(params=["torch's CPU device", pytest.param("GPU", marks=needs_gpu)])
+def a_device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is no GPU, device="cuda" stands for two of torch's CPU devices."""
+    if request.param == "GPU":
+        return
+    engines = partial(cuda.Engine, devices=["cpu", "cpu"], kernels=torch_kernels)
+    monkeypatch.setattr(cuda, "unavailable", lambda: None)
+    monkeypatch.setattr(cuda, "Engine", engines)
+    monkeypatch.setattr(cuda, "Lent", partial(cuda.Lent, device="cpu", kernels=torch_kernels))
+
+
+def open_set(distance: str, kind: str) -> dict[str, Any]:
+    """What evaluate takes: a third of the queries have no mate, a class is junk."""
+    rng = np.random.default_rng(11)
+    labels, items = rng.integers(12, size=60), rng.integers(8, size=90)
+    if distance == "similarity":
+        matrix = rng.integers(0, 40, size=(60, 90)) / 40
+        return {
+            "embeddings": matrix,
+            "labels": labels,
+            "gallery_labels": items,
+            "distance": distance,
+        }
+    both = np.concatenate([labels, items])
+    rows = tied_rows(rng, 150, 12) if kind == "tied" else clustered(rng, both, 12)
+    return {
+        "embeddings": rows[:60],
+        "labels": labels,
+        "gallery": rows[60:],
+        "gallery_labels": items,
+        "junk_labels": [3],
+        "distance": distance,
+    }
+
+
+def same_scores(metrics: list[str], **task: Any) -> None:
+    first, second = (
+        truerank.evaluate(**task, metrics=metrics, device=device) for device in ("cpu", "cuda")
+    )
+    for metric in metrics:
+        assert repr(first[metric]) == repr(second[metric]), metric
+
+
 # --- the logic, on any machine --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("distance", ["cosine", "euclidean", "cityblock", "similarity"])
+@pytest.mark.parametrize("kind", ["tied", "clustered"])
+def test_watchers_of_an_open_set(a_device: None, distance: str, kind: str) -> None:
+    same_scores(MEASURED, **open_set(distance, kind))
+
+
+@pytest.mark.parametrize("kind", ["tied", "clustered"])
+@pytest.mark.parametrize("height", [7, 2048])
+def test_watchers_of_a_task_without_a_gallery(a_device: None, kind: str, height: int) -> None:
+    """With intervals, of classes that are left out by share."""
+    rng = np.random.default_rng(5)
+    labels = np.arange(300) // 5
+    rows = tied_rows(rng, 300, 8) if kind == "tied" else clustered(rng, labels, 8)
+    groups, ids = rng.integers(3, size=300), np.arange(300) // 2
+    with engine.settings(query_rows=height):
+        same_scores(MEASURED, embeddings=rows, labels=labels, query_groups=groups, query_ids=ids)
+
+
+@pytest.mark.parametrize("gallery", [False, True])
+def test_watchers_that_bracket(
+    a_device: None, gallery: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if there were too many pairs to keep; a sample foretells where thresholds lie."""
+    monkeypatch.setattr(evidence, "MOST_BREAKPOINTS", 100)
+    monkeypatch.setattr(evidence, "SMALL", 100)
+    monkeypatch.setattr(evidence, "SAMPLED_ROWS", 40)
+    monkeypatch.setattr(pooled, "ALL_COLLECTED", 100)
+    task = open_set("cosine", "clustered")
+    if not gallery:
+        task = {"embeddings": task["gallery"], "labels": task["gallery_labels"]}
+    same_scores(MEASURED, **task)
+
+
+def test_watchers_of_a_tree_whose_rows_are_sorted(a_device: None) -> None:
+    rng = np.random.default_rng(6)
+    labels = rng.integers(12, size=200)
+    tree = np.column_stack([labels // 4, labels])
+    rows = clustered(rng, labels, 8)
+    with engine.settings(sort_share=0.07):
+        same_scores([*MEASURED, "h_ap"], embeddings=rows, labels=tree)
 
 
 @pytest.mark.parametrize("distance", DISTANCES)

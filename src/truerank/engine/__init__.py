@@ -24,7 +24,8 @@ from truerank.engine import cpu, cuda, reference, symmetric
 from truerank.engine.counts import Counts, Shares, Split, TieGroups
 from truerank.engine.crew import Crew
 from truerank.engine.filter import Filter
-from truerank.engine.watch import Apart, Audience, PerThread, Watcher
+from truerank.engine.sight import Apart, Sight
+from truerank.engine.watch import Audience, PerThread, Watcher
 from truerank.errors import InputError
 from truerank.jit import compiled
 from truerank.relevance import View
@@ -174,7 +175,7 @@ def tie_groups(
     alone = np.flatnonzero(view.mates == 0) if watchers else rows[:0]
     audience = None
     if watchers:
-        audience = Audience(watchers, grade=grade, compiled=device != "reference")
+        audience = Audience(watchers, grade=grade)
     total += len(alone) * space.gallery
     done = total - (len(rows) + len(alone)) * space.gallery
 
@@ -214,9 +215,22 @@ def tie_groups(
             yield from gpus.rankings(_blocks(view.mates, rows, height, cuda.TALLER**3), tied)
             rows = np.concatenate(tied)
         few = np.zeros(len(rows), bool)
-    if not len(rows) and not len(alone):
+    shown: Iterator[tuple[Rows, Callable[..., TieGroups]]] = iter(())
+    if device == "cuda" and audience is not None and only is None:
+        gpus = cuda.Engine(view, space, limits, tick)
+
+        def watch_there(space: Space, block: Rows, *_: Any) -> TieGroups:
+            assert audience is not None
+            return gpus.watch(block, audience)
+
+        height = gpus.watched_height(threads)
+        some = chain(*(_blocks(view.mates, part, height) for part in (alone, rows[few])))
+        shown = ((block, watch_there) for block in some)
+        alone, rows = alone[:0], rows[~few]
+        few = np.zeros(len(rows), bool)
+    elif not len(rows) and not len(alone):
         return
-    if device == "cuda":  # whole rows, for watchers and for sorting: the GPU makes the distances
+    if device == "cuda" and len(rows):  # many mates: the GPU makes the distances
         space = cuda.Lent(space)
     method = _method(space, view.mates[rows[few]], shares is not None, bool(watchers))
     most = limits.mates if shares is None else limits.split_mates
@@ -260,6 +274,7 @@ def tie_groups(
                 groups = cpu.count_block(space, block, view, tiles, crew, way, audience, shares)
                 if view.mates[block[0]]:
                     yield block, groups
+        blocks = chain(shown, blocks)
         ahead: deque[tuple[Rows, cpu.Workspace, Future[TieGroups]]] = deque()
         free: list[cpu.Workspace] = []
 
@@ -298,37 +313,44 @@ def sweep(
     """Show all pairs to the watchers, without tie groups."""
     threads = threads or available_cores()
     device = resolve_device(device)
-    audience = Audience(watchers, compiled=device != "reference")
-    if device == "cuda":
-        space = cuda.Lent(space)
+    audience = Audience(watchers)
     limits = _settings.get()
-    both = None
-    if device == "cpu" and not audience.whole_rows and _shows_both_ways(space, limits):
+    gpus, both = None, None
+    if device == "cuda":
+        gpus = cuda.Engine(view, space, limits, lambda pairs: None)
+    elif device == "cpu" and not audience.whole_rows and _shows_both_ways(space, limits):
         both = symmetric.BothWays.of(space, view, limits.side, limits.symmetric_mates)
     remaining: deque[Any]
     if both is not None:
         remaining = deque(both.tiles())
     else:
         height = limits.query_rows // 4
-        if audience.whole_rows:
+        if gpus is not None:
+            height = gpus.watched_height(threads)
+        elif audience.whole_rows:
             height = _height(space.gallery, limits.watched_numbers)
         height = max(1, min(height, -(-view.queries // threads)))
         starts = range(0, view.queries, height)
         remaining = deque(np.arange(i, min(i + height, view.queries)) for i in starts)
     tiles = _tiles(space.gallery)
+    kernels = device != "reference"
 
     def look(part: Any, workspace: cpu.Workspace) -> None:
+        if gpus is not None:
+            gpus.show(part, audience)
+            return
         if both is not None:
             for number, _, items, distances in both.sides(part):
                 both.show(audience, number, items, distances)
             return
-        apart = Apart(view.exclusions.pairs(part, view.items))
+        apart = Apart.of(view.exclusions.pairs(part, view.items))
         if audience.whole_rows:
-            audience.see(part, cpu.whole_rows(space, part, tiles, workspace), apart)
+            whole = cpu.whole_rows(space, part, tiles, workspace)
+            audience.see(Sight(part, whole, kernels), apart)
             return
         tile = space.block(part)
         for start, stop in tiles:
-            audience.see(part, tile(start, stop), apart, first=start)
+            audience.see(Sight(part, tile(start, stop), kernels, start), apart)
 
     def work() -> None:
         workspace = cpu.Workspace()

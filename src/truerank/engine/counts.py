@@ -86,6 +86,14 @@ class TieGroups:
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
+    @staticmethod
+    def none(candidates: Integers, grades: int) -> TieGroups:
+        """Of queries without a relevant item."""
+        nothing = np.empty(0, np.int64)
+        graded = np.empty((0, grades), np.int32)
+        offsets = np.zeros(len(candidates) + 1, np.int64)
+        return TieGroups(offsets, nothing, nothing, graded, candidates, np.empty(0))
+
     @cached_property
     def relevant(self) -> Integers:
         """Relevant items of any grade in each group."""

@@ -21,7 +21,8 @@ from truerank.engine import kernels
 from truerank.engine.counts import Counts, Room, Shares, TieGroups
 from truerank.engine.crew import Crew, Take, Tile
 from truerank.engine.filter import Buffers, Filter, Thresholds
-from truerank.engine.watch import Apart, Audience
+from truerank.engine.sight import Apart, Sight
+from truerank.engine.watch import Audience
 from truerank.engine.workspace import Workspace
 from truerank.errors import ExactnessError
 from truerank.relevance import View
@@ -76,7 +77,7 @@ def count_block(
     """Few relevant items, or none: their distances first, then every tile counted against them."""
     total, candidates = begin_counts(space, rows, view, shares)
     if audience is not None:
-        apart = Apart(view.exclusions.pairs(rows, view.items))
+        apart = Apart.of(view.exclusions.pairs(rows, view.items))
         add = _watched(space, rows, shares, audience, apart)
     else:
         add = _exactly(space, rows, shares) if way is None else _filtered(way, rows, total)
@@ -120,7 +121,7 @@ def _watched(
     def add(counts: Counts, tile: Tile, buffers: Buffers | None) -> None:
         near = distances(*tile)
         counts.add_tile(near, rows, tile, shares)
-        audience.see(rows, near, apart, first=tile[0])
+        audience.see(Sight(rows, near, True, tile[0]), apart)
 
     return add
 
@@ -184,7 +185,7 @@ def count_rows(
         counts.add_tile(distances, rows, (0, space.gallery), shares)
         return counts.tie_groups(space.gallery - gone, wanted)
 
-    audience.see(rows, distances, Apart(excluded), groups=groups)
+    audience.see(Sight(rows, distances, True), Apart.of(excluded), groups)
     return groups()
 
 
@@ -247,7 +248,7 @@ def sort_rows(
     else:
         distance = np.sort(distances, axis=1)[owner, before]
     ranked = replace(ranked, distance=distance)
-    audience.see(rows, distances, Apart(excluded), groups=lambda: ranked)
+    audience.see(Sight(rows, distances, True), Apart.of(excluded), lambda: ranked)
     return ranked
 
 

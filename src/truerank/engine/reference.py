@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from truerank.engine.counts import Shares, Split, TieGroups
-from truerank.engine.watch import Apart, Audience
+from truerank.engine.sight import Apart, Sight
+from truerank.engine.watch import Audience
 from truerank.relevance import BlockPairs
 from truerank.space import Rows, Space
 
@@ -63,7 +64,7 @@ def count_block(
         None if shares is None else Split(np.concatenate(split, axis=1), shares.queries[rows]),
     )
     if audience is not None:
-        audience.see(rows, distances, Apart(pairs.excluded), groups=lambda: groups)
+        audience.see(Sight(rows, distances, False), Apart.of(pairs.excluded), lambda: groups)
     return groups
 
 

@@ -17,7 +17,8 @@ from truerank.engine.counts import Counts, Room, Shares, TieGroups
 from truerank.engine.cpu import begin_counts
 from truerank.engine.crew import Crew, Take, Tile
 from truerank.engine.filter import Buffers, Filter, Thresholds
-from truerank.engine.watch import Apart, Audience
+from truerank.engine.sight import Apart, Sight
+from truerank.engine.watch import Audience
 from truerank.relevance import View
 from truerank.space import Distances, Rows, Space
 
@@ -43,7 +44,7 @@ class BothWays:
             total += len(excluded)
             if total > most:
                 return None
-            apart.append(Apart(excluded))
+            apart.append(Apart.of(excluded))
         return BothWays(space, side, apart)
 
     def tiles(self) -> list[Tile]:
@@ -63,7 +64,7 @@ class BothWays:
     def show(self, audience: Audience, number: int, items: Tile, distances: Distances) -> None:
         """Let watchers see one side."""
         rows = np.arange(*self.strips[number])
-        audience.see(rows, distances, self._apart[number], first=items[0])
+        audience.see(Sight(rows, distances, True, items[0]), self._apart[number])
 
 
 def _tiles(strips: list[Tile]) -> list[Tile]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from threading import Lock, get_ident
 from typing import Any, Generic, TypeVar
 
@@ -16,47 +15,23 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank.engine.counts import TieGroups
-from truerank.engine.cuts import Cuts, tally
+from truerank.engine.cuts import Cuts
+from truerank.engine.sight import Apart, Range, Sight
 from truerank.engine.workspace import Workspace
-from truerank.jit import kernel
-from truerank.pairs import PairList
-from truerank.space import Distances, Rows
+from truerank.space import Distances
 
 __all__ = [
-    "LARGEST",
-    "Apart",
     "Audience",
     "Collector",
     "Extent",
     "Nearest",
     "PerThread",
-    "Sight",
     "Tally",
     "Watcher",
     "total",
 ]
 
 Integers = npt.NDArray[np.int64]
-LARGEST = np.finfo(np.float64).max
-"""Pairs that never meet are beyond it."""
-CHUNK = 1024
-"""Distances looked through at once for the few that matter."""
-
-
-@dataclass(frozen=True)
-class Sight:
-    """A block of queries against part of the gallery; valid only while it is looked at."""
-
-    rows: Rows
-    distances: Distances
-    """(rows, items), infinite where a pair never meets."""
-    compiled: bool
-    """Whether compiled kernels may be used; the reference engine has numpy alone."""
-    first: int = 0
-    """Number of the first gallery item."""
-    groups: TieGroups | None = None
-    """For watchers of whole rows: tie groups by the finest label, none for queries without a mate.
-    None in a sweep."""
 
 
 class Watcher(ABC):
@@ -75,10 +50,10 @@ class Watcher(ABC):
 class Audience:
     """All watchers of a pass. What has at least `grade` counts as relevant for them."""
 
-    def __init__(self, watchers: Sequence[Watcher], *, grade: int = 1, compiled: bool) -> None:
+    def __init__(self, watchers: Sequence[Watcher], *, grade: int = 1) -> None:
         self._matrix = [watcher for watcher in watchers if watcher.whole_matrix]
         self._ranked = [watcher for watcher in watchers if not watcher.whole_matrix]
-        self._grade, self._compiled = grade, compiled
+        self._grade = grade
 
     @property
     def whole_rows(self) -> bool:
@@ -86,37 +61,18 @@ class Audience:
         return any(watcher.whole_rows for watcher in (*self._matrix, *self._ranked))
 
     def see(
-        self,
-        rows: Rows,
-        distances: Distances,
-        excluded: Apart,
-        *,
-        first: int = 0,
-        groups: Callable[[], TieGroups] | None = None,
+        self, sight: Sight, excluded: Apart, groups: Callable[[], TieGroups] | None = None
     ) -> None:
         """Show a tile, in which pairs that never meet become infinitely far apart.
 
         Tie groups are asked for once they have; they stay apart in the tile.
         """
         for watcher in self._matrix:
-            watcher.see(Sight(rows, distances, self._compiled, first))
-        excluded.separate(distances, first)
-        found = None if groups is None else groups().binary(self._grade)
+            watcher.see(sight)
+        sight.separate(excluded)
+        sight.groups = None if groups is None else groups().binary(self._grade)
         for watcher in self._ranked:
-            watcher.see(Sight(rows, distances, self._compiled, first, found))
-
-
-class Apart:
-    """The pairs of a block that never meet, found by tile."""
-
-    def __init__(self, excluded: PairList) -> None:
-        order = np.argsort(excluded.item, kind="stable")
-        self._query, self._item = excluded.query[order], excluded.item[order]
-
-    def separate(self, distances: Distances, first: int) -> None:
-        """Make them infinitely far apart in a tile that begins with this item."""
-        start, stop = np.searchsorted(self._item, [first, first + distances.shape[1]])
-        distances[self._query[start:stop], self._item[start:stop] - first] = np.inf
+            watcher.see(sight)
 
 
 Kept = TypeVar("Kept")
@@ -177,12 +133,9 @@ class Tally(Watcher):
     def see(self, sight: Sight) -> None:
         """See Watcher."""
         mine = self._counts.mine()
-        owner = self._owner[sight.rows]
-        tally(sight.distances, self.cuts, owner, mine, compiled=sight.compiled)
+        sight.tally(self.cuts, self._owner[sight.rows], mine)
         if self._item_owner is not None:
-            columns = np.ascontiguousarray(sight.distances.T)
-            owner = self._item_owner[sight.first : sight.first + len(columns)]
-            tally(columns, self.cuts, owner, mine, compiled=sight.compiled)
+            sight.tally(self.cuts, self._item_owner[sight.items], mine, turned=True)
 
     @property
     def counts(self) -> Integers:
@@ -210,7 +163,7 @@ class Nearest(Watcher):
     def see(self, sight: Sight) -> None:
         """See Watcher."""
         mine = self._least.mine()
-        mine[sight.rows] = np.minimum(mine[sight.rows], sight.distances.min(axis=1))
+        mine[sight.rows] = np.minimum(mine[sight.rows], sight.least())
 
     @property
     def distance(self) -> Distances:
@@ -229,8 +182,8 @@ class Extent(Watcher):
     def see(self, sight: Sight) -> None:
         """See Watcher."""
         ends = self._ends.mine()
-        ends[0] = min(ends[0], float(sight.distances.min()))
-        ends[1] = max(ends[1], float(sight.distances.max()))
+        low, high = sight.ends()
+        ends[:] = min(ends[0], low), max(ends[1], high)
 
     @property
     def ends(self) -> tuple[float, float]:
@@ -242,7 +195,7 @@ class Extent(Watcher):
 class Collector(Watcher):
     """Every pair with a distance in one of the ranges (low, high]."""
 
-    def __init__(self, ranges: list[tuple[float, float]], *, queries: bool = False) -> None:
+    def __init__(self, ranges: list[Range], *, queries: bool = False) -> None:
         self.ranges, self._queries = ranges, queries
         self._parts: PerThread[list[list[tuple[Integers, Distances]]]] = PerThread(
             lambda: [[] for _ in ranges]
@@ -252,24 +205,10 @@ class Collector(Watcher):
     def see(self, sight: Sight) -> None:
         """See Watcher."""
         mine = self._parts.mine()
-        flat = sight.distances.ravel()
-        width = sight.distances.shape[1]
         nobody = np.empty(0, np.int64)
-        for place, found in enumerate(self._find(flat, compiled=sight.compiled)):
-            query = sight.rows[found // width] if self._queries else nobody
-            mine[place].append((query, flat[found]))
-
-    def _find(self, flat: Distances, *, compiled: bool) -> list[Integers]:
-        """Where the numbers of each range stand."""
-        ends = [(low, min(high, LARGEST)) for low, high in self.ranges]
-        if not compiled or len(ends) > 2:
-            return [np.flatnonzero((flat > low) & (flat <= high)) for low, high in ends]
-        places = self._places.mine()
-        found = [places.take(str(i), (flat.size + 1,), np.int64) for i in range(2)]
-        nothing = (0.0, -LARGEST)
-        (low, high), (low_too, high_too) = [*ends, nothing, nothing][:2]
-        counts = _between(flat, low, high, low_too, high_too, found[0], found[1])
-        return [array[:count] for array, count in zip(found, counts, strict=True)][: len(ends)]
+        found = sight.between(self.ranges, self._places.mine())
+        for part, (query, distance) in zip(mine, found, strict=True):
+            part.append((sight.rows[query] if self._queries else nobody, distance))
 
     def pairs(self, number: int) -> tuple[Integers, Distances]:
         """Queries (if asked for) and distances of one range, in no particular order."""
@@ -282,26 +221,3 @@ class Collector(Watcher):
     def distances(self, number: int) -> Distances:
         """The distances of one range, ascending."""
         return np.sort(self.pairs(number)[1])
-
-
-@kernel
-def _between(
-    flat: Any, low: float, high: float, low_too: float, high_too: float, found: Any, found_too: Any
-) -> tuple[int, int]:
-    """Where numbers in (low, high] stand, and in another range; most lie beyond both."""
-    top = max(high, high_too)
-    near = np.empty(CHUNK + 1, np.int64)
-    count = 0
-    count_too = 0
-    for start in range(0, flat.size, CHUNK):
-        held = 0
-        for place in range(start, min(start + CHUNK, flat.size)):
-            near[held] = place
-            held += flat[place] <= top
-        for place in near[:held]:
-            d = flat[place]
-            found[count] = place
-            count += low < d <= high
-            found_too[count_too] = place
-            count_too += low_too < d <= high_too
-    return count, count_too

@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank.engine.cuts import Cuts
-from truerank.engine.watch import PerThread, Sight, Tally, Watcher
+from truerank.engine.sight import Sight
+from truerank.engine.watch import PerThread, Tally, Watcher
 from truerank.evidence.positives import Positives
 from truerank.space import Distances
 from truerank.task import Task

@@ -16,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank.engine.counts import TieGroups
-from truerank.engine.watch import PerThread, Sight, Watcher, total
+from truerank.engine.sight import Sight
+from truerank.engine.watch import PerThread, Watcher, total
 from truerank.evidence import gom_kernels
 from truerank.evidence.axis import STEPS, Axis
 from truerank.metrics import kernels, registry
@@ -29,8 +30,6 @@ __all__ = ["POINTS", "Gom", "Profiles"]
 Integers = npt.NDArray[np.int64]
 Counters = npt.NDArray[np.int32]
 Reals = npt.NDArray[np.float64]
-SORTED_ROWS = 8
-"""Rows that are sorted at a time."""
 POINTS = 1000
 """Curves have one more point than this."""
 
@@ -165,10 +164,9 @@ class Gom(Watcher):
     def see(self, sight: Sight) -> None:
         """See Watcher."""
         assert sight.groups is not None
-        accepted = self.axis.count(sight.distances, self._grid, compiled=sight.compiled)
+        accepted = sight.accepted(self._grid, self.axis.low, self.axis.width)
         for tau in self.taus:
-            under = sight.distances <= self.axis.cut(tau)
-            self.accepted_at[tau][sight.rows] = under.sum(axis=1)
+            self.accepted_at[tau][sight.rows] = sight.within(self.axis.cut(tau))
         if len(sight.groups.size):
             self._with_mate(sight, accepted)
         alone = np.diff(sight.groups.offsets) == 0
@@ -188,13 +186,11 @@ class Gom(Watcher):
             self.integral[0][:, :, :, rows] = out
         if self.is_exact:
             out[:] = 0.0
-            for start in range(0, len(rows), SORTED_ROWS):  # few at a time stay in the cache
-                few = slice(start, start + SORTED_ROWS)
+            for start, ranked in sight.ranked():
                 gom_kernels.exact(
                     start, steps.offsets, steps.tau, steps.sums, steps.found, steps.nearer,
                     steps.false, steps.last, sight.groups.candidates,
-                    np.sort(sight.distances[few], axis=1), self.axis.low, self.axis.width,
-                    self._roots, out,
+                    ranked, self.axis.low, self.axis.width, self._roots, out,
                 )  # fmt: skip
             self.integral[1][:, :, :, rows] = out
         if self._curved:
@@ -237,10 +233,8 @@ class Gom(Watcher):
         rows = sight.rows[alone]
         curves = self._false_curves.mine()
         for number, limit in enumerate(self.limits):
-            width = min(limit, sight.distances.shape[1])
-            nearest = np.partition(sight.distances[alone], width - 1, axis=1)[:, :width]
             out = np.zeros(len(alone))
-            gom_kernels.false_rate(self.axis.tau(np.sort(nearest, axis=1)), limit, out)
+            gom_kernels.false_rate(self.axis.tau(sight.nearest(alone, limit)), limit, out)
             self.false_rates[limit][rows] = out
             at = np.minimum(accepted[alone][:, :: self.axis.steps // POINTS], limit)
             curves[number] += at.sum(axis=0)

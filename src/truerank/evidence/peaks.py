@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from truerank.engine.watch import PerThread, Sight, Watcher
+from truerank.engine.sight import Sight
+from truerank.engine.watch import PerThread, Watcher
 from truerank.evidence import gom_kernels
 from truerank.evidence.axis import STEPS
 from truerank.evidence.gom import Gom, Profiles
@@ -75,7 +76,10 @@ class _Steps(Watcher):
     def __init__(self, gom: Gom, ranges: list[tuple[float, float]]) -> None:
         self.ranges, self._one = ranges, gom.one
         self._of: dict[int, tuple[Profiles, int]] = {
-            int(row): (profiles, q) for rows, profiles in gom.kept for q, row in enumerate(rows)
+            int(row): (profiles, q)
+            for rows, profiles in gom.kept
+            for q, row in enumerate(rows)
+            if profiles.offsets[q] < profiles.offsets[q + 1]
         }
         self._parts: PerThread[list[list[tuple[Distances, Integers]]]] = PerThread(
             lambda: [[] for _ in ranges]
@@ -83,21 +87,22 @@ class _Steps(Watcher):
 
     def see(self, sight: Sight) -> None:
         """See Watcher."""
-        mine = self._parts.mine()
-        for row, number in zip(sight.distances, sight.rows, strict=True):
-            profiles, q = self._of.get(int(number), (None, 0))
-            if profiles is None or profiles.offsets[q] == profiles.offsets[q + 1]:
-                continue
-            ranked = np.sort(row[row < np.inf])
-            for (low, high), part in zip(self.ranges, mine, strict=True):
-                first, last = np.searchsorted(ranked, [low, high], side="right")
-                at = np.empty(last - first + 1)
-                change = np.empty((4, last - first + 1), np.int64)
-                count = gom_kernels.events(
-                    profiles.offsets, profiles.distance, profiles.sums, profiles.found, ranked,
-                    q, low, high, self._one, change, at, 0,
-                )  # fmt: skip
-                part.append((at[:count], change[:, :count]))
+        for start, rows in sight.ranked():
+            numbers = sight.rows[start : start + len(rows)]
+            for row, number in zip(rows, numbers.tolist(), strict=True):
+                if number in self._of:
+                    self._walk(row[: np.searchsorted(row, np.inf)], *self._of[number])
+
+    def _walk(self, ranked: Distances, profiles: Profiles, q: int) -> None:
+        for (low, high), part in zip(self.ranges, self._parts.mine(), strict=True):
+            first, last = np.searchsorted(ranked, [low, high], side="right")
+            at = np.empty(last - first + 1)
+            change = np.empty((4, last - first + 1), np.int64)
+            count = gom_kernels.events(
+                profiles.offsets, profiles.distance, profiles.sums, profiles.found, ranked,
+                q, low, high, self._one, change, at, 0,
+            )  # fmt: skip
+            part.append((at[:count], change[:, :count]))
 
     def steps(self, number: int) -> tuple[Distances, Integers]:
         """Distances and changes of the four sums at each, of one range, in no order."""

@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank.engine.counts import TieGroups
-from truerank.engine.watch import Sight, Watcher
+from truerank.engine.sight import Sight
+from truerank.engine.watch import Watcher
 from truerank.evidence.gom import Gom
 from truerank.metrics import gom as metrics
 from truerank.metrics.registry import Metric, definition
@@ -131,7 +132,8 @@ class _Again(Watcher):
         chosen = np.flatnonzero(self._place[sight.rows] >= 0)
         if not len(chosen):
             return
-        rows, distances = sight.rows[chosen], sight.distances[chosen]
+        some = sight.some(chosen)
+        rows, distances = some.rows, some.distances
         groups = _chosen(sight.groups, chosen)
         self.all.see(Sight(self._place[rows], distances, sight.compiled, 0, groups))
         for column, (items, gom) in enumerate(zip(self._items, self.without, strict=True)):
@@ -141,8 +143,8 @@ class _Again(Watcher):
             left = distances[kept]
             gone = np.sort(left[:, items], axis=1)
             left[:, items] = np.inf
-            some = _without(_chosen(groups, kept), gone)
-            gom.see(Sight(self._place[rows[kept]], left, sight.compiled, 0, some))
+            fewer = _without(_chosen(groups, kept), gone)
+            gom.see(Sight(self._place[rows[kept]], left, sight.compiled, 0, fewer))
 
     def moved(self, curve: int, counts: npt.NDArray[np.bool_]) -> Reals:
         """(columns, points): by how much the mean curve moves because a share is not met."""

@@ -16,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank.engine.cuts import Cuts
-from truerank.engine.watch import LARGEST, Tally, Watcher
+from truerank.engine.sight import LARGEST
+from truerank.engine.watch import Tally, Watcher
 from truerank.metrics.registry import Metric, definition, entry
 from truerank.metrics.thresholds import allowed, rate
 from truerank.space import Distances

@@ -13,7 +13,9 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
+from itertools import count
 from pathlib import Path
+from threading import Lock
 from types import ModuleType
 from typing import TYPE_CHECKING, TypeVar
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from truerank.engine import Settings
     from truerank.engine.cuda.ranked import Ranked
     from truerank.engine.cuda.worker import Worker
+    from truerank.engine.watch import Audience
 
 __all__ = ["TALLER", "Engine", "Lent", "check", "likely", "splits", "unavailable"]
 
@@ -35,6 +38,8 @@ Found = TypeVar("Found")
 
 TALLER = 32
 """A GPU's blocks hold this many times as many queries, and mates, as the CPU's."""
+WATCHED, BYTES = 1 << 25, 80
+"""Most distances in rows that a thread shows to watchers, and what each may take on a GPU."""
 DRIVERS = ("nvidiactl", "nvidia0", "dxg", "nvhost-gpu", "nvgpu", "kfd")
 """What a GPU's driver puts into /dev: of NVIDIA, in WSL, on Jetson, of AMD."""
 
@@ -93,6 +98,7 @@ class Engine:
         self._view, self._space, self._limits, self._tick = view, space, limits, tick
         self._kernels = kernels or _kernels()
         self._workers: dict[int, Worker] = {}
+        self._lock, self._turns = Lock(), count()
         self.walks: bool = self._kernels.FUSED
         """Whether rankings can stay on the device."""
 
@@ -118,14 +124,32 @@ class Engine:
 
         splitters: dict[int, Splitter] = {}
 
-        def count(worker: Worker, rows: Rows) -> TieGroups:
+        def split(worker: Worker, rows: Rows) -> TieGroups:
             if id(worker) not in splitters:  # one for each device's thread
                 splitters[id(worker)] = Splitter(worker, self._view, self._space, shares)
             return splitters[id(worker)].count(rows, self._limits)
 
-        for rows, groups in self._share(blocks, count):
+        for rows, groups in self._share(blocks, split):
             self._tick(len(rows) * self._space.gallery)
             yield rows, groups
+
+    def watch(self, rows: Rows, audience: Audience) -> TieGroups:
+        """Few relevant items or none, and watchers that see whole rows; from any thread."""
+        turn = next(self._turns) % len(self._devices)
+        return self._work(turn, rows, lambda worker, some: worker.watch(some, audience))
+
+    def show(self, rows: Rows, audience: Audience) -> None:
+        """Whole rows for watchers, without tie groups; from any thread."""
+        turn = next(self._turns) % len(self._devices)
+        self._work(turn, rows, lambda worker, some: worker.show(some, audience))
+
+    def watched_height(self, threads: int) -> int:
+        """Rows that each of so many threads may show at a time."""
+        from truerank.engine.cuda.rows import free_bytes
+
+        free = min(free_bytes(device) for device in self._devices)
+        numbers = min(WATCHED, free // (BYTES * threads))
+        return max(1, min(self._limits.query_rows, numbers // self._space.gallery))
 
     def height(self) -> int:
         """Rows of grades that each device has room for, with two blocks under way."""
@@ -160,8 +184,9 @@ class Engine:
 
         device = self._devices[number]
         with torch.cuda.device(device) if device.type == "cuda" else nullcontext(), torch.no_grad():
-            if number not in self._workers:
-                self._workers[number] = Worker(self._view, self._space, device, self._kernels)
+            with self._lock:
+                if number not in self._workers:
+                    self._workers[number] = Worker(self._view, self._space, device, self._kernels)
             return task(self._workers[number], rows)
 
 

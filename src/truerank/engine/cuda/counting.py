@@ -14,6 +14,7 @@ import numpy.typing as npt
 import torch
 
 from truerank.engine.counts import TieGroups
+from truerank.engine.cuda.transfer import fetched
 from truerank.errors import ExactnessError
 
 __all__ = ["NOTHING", "Frame", "Tally"]
@@ -103,11 +104,11 @@ class Tally:
         nearer = self.less + torch.cumsum(self.bins, 1, dtype=torch.int32)[:, :-1]
         between = nearer.clone()
         between[:, 1:] -= nearer[:, :-1] + self.equal[:, :-1]
-        found = _fetched(torch.stack([between[held], self.equal[held]]))
+        found = fetched(torch.stack([between[held], self.equal[held]]))
         return found[0].astype(np.int64), found[1].astype(np.int64)
 
-    def tie_groups(self, graded: Any, candidates: Any) -> TieGroups:
-        """Once the whole gallery has been seen."""
+    def tie_groups(self, graded: Any, candidates: Any, *, distances: bool = False) -> TieGroups:
+        """Once the whole gallery has been seen; with their distances if these are asked for."""
         held = self.edges != NOTHING
         nearer = self.less + torch.cumsum(self.bins, 1, dtype=torch.int32)[:, :-1]
         before, size = nearer[held], self.equal[held]
@@ -117,7 +118,7 @@ class Tally:
                 "GPU is not exact in float64; use device='cpu'."
             )
         columns = [before[:, None], size[:, None], graded.to(torch.int32)]
-        groups = _fetched(torch.cat(columns, 1))
+        groups = fetched(torch.cat(columns, 1))
         offsets = np.zeros(len(held) + 1, np.int64)
         np.cumsum(held.sum(1).cpu().numpy(), out=offsets[1:])
         return TieGroups(
@@ -126,12 +127,5 @@ class Tally:
             groups[:, 1].astype(np.int64),
             np.ascontiguousarray(groups[:, 2:]),
             candidates.cpu().numpy(),
+            fetched(self.edges[held]) if distances else None,
         )
-
-
-def _fetched(tensor: Any) -> Any:
-    """In main memory, through pinned pages: others are ten times slower to fill."""
-    if tensor.device.type != "cuda":
-        return tensor.numpy()
-    pinned = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
-    return pinned.copy_(tensor).numpy()

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from truerank.engine.cuda.transfer import sent
 from truerank.relevance import LabelView, TreeView, View
 from truerank.space.base import Rows
 
@@ -50,7 +51,7 @@ class DevicePairs:
 
     def send(self, array: Any) -> Any:
         """A numpy array on the device."""
-        return torch.from_numpy(np.ascontiguousarray(array)).to(self._device)
+        return sent(array, self._device)
 
     def block(self, rows: Rows) -> Lists:
         """The pairs of these queries, which are numbered from 0."""

@@ -17,6 +17,7 @@ import torch
 
 from truerank.engine.counts import TieGroups
 from truerank.engine.cuda import walk_kernels
+from truerank.engine.cuda.transfer import sent
 from truerank.metrics import hierarchy, kernels
 from truerank.metrics.registry import Metric, Scale
 
@@ -168,7 +169,7 @@ class Ranked:
         return self._send(rows)
 
     def _send(self, array: npt.NDArray[Any]) -> Any:
-        return torch.from_numpy(np.ascontiguousarray(array)).to(self._grades.device)
+        return sent(array, self._grades.device)
 
     def _stop(self) -> Any:
         return self._spread((self.ends[1] + 1).astype(np.int32))

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import torch
 
 from truerank.engine.cuda import torch_kernels
+from truerank.engine.cuda.transfer import sent
 from truerank.space.base import Distances, Rows, Space
 from truerank.space.elementwise import Cityblock, Hamming
 from truerank.space.grid import SCALED_BITS
@@ -66,7 +67,7 @@ class DeviceSpace:
         return give
 
     def _send(self, array: npt.NDArray[Any]) -> Any:
-        return torch.from_numpy(np.ascontiguousarray(array)).to(self.device)
+        return sent(array, self.device)
 
 
 class Elementwise(DeviceSpace):

@@ -9,7 +9,15 @@ from typing import Any
 
 import torch
 
-__all__ = ["FUSED", "count_tile", "distances", "elementwise_tile", "pair_products"]
+__all__ = [
+    "FUSED",
+    "count_on_grid",
+    "count_tile",
+    "distances",
+    "elementwise_tile",
+    "fill_distances",
+    "pair_products",
+]
 
 FUSED = False
 ZERO = 2.0**51
@@ -27,6 +35,11 @@ def distances(product: Any, a: Any, b: Any, mode: str) -> Any:
         low = (a - (high - part)) + (b - part)
         return (product + high) + low
     return product + 0.0
+
+
+def fill_distances(out: Any, tile: Any, a: Any, b: Any, mode: str) -> None:
+    """Distances from a (queries, items) tile of exact products and the norms of rows and items."""
+    out.copy_(distances(tile, a[:, None], b[None, :], mode))
 
 
 def pair_products(left: Any, right: Any, query: Any, item: Any) -> Any:
@@ -52,6 +65,15 @@ def count_tile(
     same = counts & (found == d)
     bins.scatter_add_(1, torch.where(counts, place + same, last + 1), counts.to(bins.dtype))
     equal.scatter_add_(1, place.clamp(max=last), same.to(equal.dtype))
+
+
+def count_on_grid(distances: Any, grid: Any, low: float, scale: float | None) -> Any:
+    """(rows, cuts + 1): distances that each cut accepts, and all of them."""
+    cells = len(grid) + 1
+    place = torch.searchsorted(grid, distances)
+    place += cells * torch.arange(len(distances), device=grid.device)[:, None]
+    found = torch.bincount(place.flatten(), minlength=cells * len(distances))
+    return torch.cumsum(found.view(len(distances), cells), 1, dtype=torch.int32)
 
 
 def elementwise_tile(left: Any, right: Any, centre: int, *, unequal: bool) -> Any:

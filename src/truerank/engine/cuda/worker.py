@@ -22,6 +22,10 @@ from truerank.engine.cuda import tensor_filter
 from truerank.engine.cuda.counting import Frame, Tally
 from truerank.engine.cuda.pairs import DevicePairs
 from truerank.engine.cuda.rows import DeviceSpace, InnerProducts, free_bytes, place
+from truerank.engine.cuda.sight import DeviceSight
+from truerank.engine.cuda.transfer import fetched
+from truerank.engine.sight import Apart
+from truerank.engine.watch import Audience
 from truerank.errors import ExactnessError
 from truerank.relevance import View
 from truerank.space.base import Rows, Space
@@ -105,6 +109,33 @@ class Worker:
         other._items = None
         return other
 
+    def watch(self, rows: Rows, audience: Audience) -> TieGroups:
+        """Tie groups of a block with few relevant items or none, from whole rows that are shown."""
+        lists = self._pairs.block(rows)
+        distances = self._whole_rows(rows)
+        gone = torch.bincount(lists.excluded_query, minlength=len(rows))
+
+        @cache
+        def groups() -> TieGroups:
+            if not len(lists.query):
+                return TieGroups.none(fetched(self._gallery - gone), self._grades)
+            mates = self._space.pairs(rows, lists.query, lists.item)
+            frame = Frame.of(lists.query, mates, lists.grade, len(rows), self._grades)
+            tally = Tally.of(frame.edges)
+            nothing = distances.new_zeros(max(distances.shape))
+            counts = (tally.edges, tally.less, tally.bins, tally.equal)
+            self._kernels.count_tile(distances, nothing, nothing, "as is", *counts)
+            return tally.tie_groups(frame.graded, self._gallery - gone, distances=True)
+
+        apart = Apart(lists.excluded_query, lists.excluded_item)
+        audience.see(DeviceSight(rows, distances, self._kernels), apart, groups)
+        return groups()
+
+    def show(self, rows: Rows, audience: Audience) -> None:
+        """Whole rows, without tie groups."""
+        apart = Apart(*self._pairs.excluded(rows))
+        audience.see(DeviceSight(rows, self._whole_rows(rows), self._kernels), apart)
+
     def rank(self, rows: Rows) -> tuple[Ranked, npt.NDArray[np.bool_]]:
         """Many relevant items: whole rows sorted. Which queries have ties is said, not resolved."""
         from truerank.engine.cuda.ranked import Ranked
@@ -141,8 +172,8 @@ class Worker:
         for start in range(0, self._gallery, _SORTED_TILE):
             stop = min(start + _SORTED_TILE, self._gallery)
             products, item_norm = tile(start, stop)
-            distances[:, start:stop] = self._space.distances(
-                products, norm[:, None], item_norm[None, :]
+            self._kernels.fill_distances(
+                distances[:, start:stop], products, norm, item_norm, self._space.mode
             )
         return distances
 

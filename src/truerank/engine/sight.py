@@ -1,0 +1,212 @@
+"""Sight: exact distances of a block of queries as watchers see them, and what they may ask of it.
+
+The distances lie in main memory here; truerank.engine.cuda.sight gives the same answers on a GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from truerank.engine import sight_kernels
+from truerank.engine.counts import TieGroups
+from truerank.engine.cuts import Cuts, tally
+from truerank.engine.workspace import Workspace
+from truerank.pairs import PairList
+from truerank.space import Distances, Rows
+
+__all__ = [
+    "LARGEST",
+    "TINY",
+    "Apart",
+    "Columns",
+    "Counters",
+    "Integers",
+    "Range",
+    "Sight",
+    "underestimated",
+]
+
+Integers = npt.NDArray[np.int64]
+Counters = npt.NDArray[np.int32]
+Columns = npt.NDArray[np.integer]
+"""(items, ways): the share of each item in every way in which the gallery was dealt."""
+Range = tuple[float, float]
+"""(low, high]."""
+LARGEST = float(np.finfo(np.float64).max)
+"""Pairs that never meet are beyond it."""
+TINY = 1e-290
+"""Grids narrower than this have no finite scale."""
+SORTED_ROWS = 8
+"""Rows that are sorted at a time: few stay in the cache."""
+
+
+@dataclass(frozen=True)
+class Apart:
+    """The pairs of a block that never meet."""
+
+    query: Any
+    item: Any
+    """Ascending, in main memory."""
+
+    @staticmethod
+    def of(excluded: PairList) -> Apart:
+        """In the order of the items."""
+        order = np.argsort(excluded.item, kind="stable")
+        return Apart(excluded.query[order], excluded.item[order])
+
+
+class Sight:
+    """A block of queries against part of the gallery; valid only while it is looked at.
+
+    Distances are infinite where a pair never meets, once these have been set apart. `groups` are
+    for watchers of whole rows: tie groups by the finest label, none for queries without a mate.
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        distances: Distances,
+        compiled: bool,
+        first: int = 0,
+        groups: TieGroups | None = None,
+    ) -> None:
+        """`first` is the number of the first item. The reference engine has numpy alone."""
+        self.rows, self.first, self.groups, self.compiled = rows, first, groups, compiled
+        self._distances = distances
+
+    @property
+    def distances(self) -> Distances:
+        """(rows, items)."""
+        return self._distances
+
+    @property
+    def items(self) -> slice:
+        """Numbers of the items."""
+        return slice(self.first, self.first + self._distances.shape[1])
+
+    def separate(self, apart: Apart) -> None:
+        """Make these pairs infinitely far apart."""
+        start, stop = np.searchsorted(apart.item, [self.items.start, self.items.stop])
+        few = slice(start, stop)
+        self.distances[apart.query[few], apart.item[few] - self.first] = np.inf
+
+    def some(self, chosen: Rows) -> Sight:
+        """Some of the queries, by their places here, in main memory; without groups."""
+        return Sight(self.rows[chosen], self.distances[chosen], self.compiled, self.first)
+
+    def least(self) -> Distances:
+        """The smallest distance of each query."""
+        return np.asarray(self.distances.min(axis=1))
+
+    def ends(self) -> tuple[float, float]:
+        """The smallest and the largest distance."""
+        return float(self.distances.min()), float(self.distances.max())
+
+    def nearest(self, chosen: Rows, count: int) -> Distances:
+        """The smallest distances of some queries, ascending; as many as there are."""
+        count = min(count, self.distances.shape[1])
+        some = np.partition(self.distances[chosen], count - 1, axis=1)[:, :count]
+        return np.sort(some, axis=1)
+
+    def ranked(self) -> Iterator[tuple[int, Distances]]:
+        """Every query's distances, ascending, some rows after the others: the place of the first,
+        and the rows."""
+        for start in range(0, len(self.rows), SORTED_ROWS):
+            yield start, np.sort(self.distances[start : start + SORTED_ROWS], axis=1)
+
+    def within(self, limit: float) -> Integers:
+        """How many items each query has up to a distance."""
+        return np.asarray((self.distances <= limit).sum(axis=1), np.int64)
+
+    def accepted(self, grid: Distances, low: float, width: float) -> Counters:
+        """(rows, cuts): distances up to each cut of a grid from `low` on, equal but for rounding;
+        the last accepts everything that is finite."""
+        counts = np.zeros((len(self.rows), len(grid) + 1), np.int32)
+        if self.compiled and width > TINY:
+            scale = underestimated(grid, width)
+            sight_kernels.count_on_grid(self.distances, grid, low, scale, counts)
+        else:
+            for row, mine in zip(self.distances, counts, strict=True):
+                found = np.bincount(np.searchsorted(grid, row), minlength=len(mine))
+                mine += found.cumsum()
+        return counts[:, :-1]
+
+    def between(self, ranges: Sequence[Range], places: Workspace) -> list[tuple[Rows, Distances]]:
+        """Queries, by their places here, and distances of the pairs in each range."""
+        flat, width = self.distances.ravel(), self.distances.shape[1]
+        found = self._places_between(
+            flat, [(low, min(high, LARGEST)) for low, high in ranges], places
+        )
+        return [(some // width, flat[some]) for some in found]
+
+    def _places_between(
+        self, flat: Distances, ends: Sequence[Range], places: Workspace
+    ) -> list[Integers]:
+        if not self.compiled or len(ends) > 2:
+            return [np.flatnonzero((flat > low) & (flat <= high)) for low, high in ends]
+        found = [places.take(str(i), (flat.size + 1,), np.int64) for i in range(2)]
+        nothing = (0.0, -LARGEST)
+        (low, high), (low_too, high_too) = [*ends, nothing, nothing][:2]
+        counts = sight_kernels.between(flat, low, high, low_too, high_too, *found)
+        return [array[:count] for array, count in zip(found, counts, strict=True)][: len(ends)]
+
+    def tally(
+        self, cuts: Cuts, owner: Integers, counts: npt.NDArray[Any], *, turned: bool = False
+    ) -> None:
+        """counts[owner of the query, k] += distances in (cut k-1, cut k], the last k above all.
+
+        With `turned`, owners are those of the items.
+        """
+        distances = np.ascontiguousarray(self.distances.T) if turned else self.distances
+        tally(distances, cuts, owner, counts, compiled=self.compiled)
+
+    def tally_by_share(
+        self, cuts: Cuts, owner: Integers, share: Columns, counts: Counters, *, turned: bool = False
+    ) -> None:
+        """counts[owner of the query, share of the item, k] += distances in (cut k-1, cut k].
+
+        Owners below zero are nobody. With `turned` the items have owners and the queries shares.
+        """
+        distances = np.ascontiguousarray(self.distances.T) if turned else self.distances
+        if self.compiled:
+            table = (cuts.at, cuts.start, cuts.low, cuts.scale)
+            sight_kernels.tally_by_share(distances, *table, owner, share, counts)
+            return
+        columns, cells = counts.shape[1:]
+        for row, number in zip(distances, owner, strict=True):
+            held = np.flatnonzero(row <= cuts.at[-1]) if number >= 0 else ()
+            cell = np.searchsorted(cuts.at, row[held], side="left")
+            for way in share[held].T:
+                found = np.bincount(way.astype(np.int64) * cells + cell, minlength=columns * cells)
+                counts[number] += found.reshape(columns, cells).astype(np.int32)
+
+    def nearest_by_share(
+        self, limit: Distances, share: Columns, least: Distances, within: Counters
+    ) -> None:
+        """Each query's nearest item in every share, and its items there up to its own limit.
+
+        All but the shares are by query of the task; `least` and `within` take in what is found.
+        """
+        if self.compiled:
+            sight_kernels.nearest_by_share(self.distances, self.rows, limit, share, least, within)
+            return
+        inside = self.distances <= limit[self.rows][:, None]
+        for column in np.unique(share):
+            items = np.flatnonzero((share == column).any(axis=1))
+            least[self.rows, column] = np.minimum(
+                least[self.rows, column], self.distances[:, items].min(axis=1)
+            )
+            within[self.rows, column] += inside[:, items].sum(axis=1, dtype=np.int32)
+
+
+def underestimated(grid: Distances, width: float) -> float:
+    """Cells of a grid for a unit of distance, a little less than true.
+
+    A distance's place is then never overestimated, and the comparison with one cut settles it.
+    """
+    return (len(grid) - 1) / width * (1 - 2.0**-40)
