@@ -172,10 +172,11 @@ def tie_groups(
         wanted &= ~seen
     rows = np.flatnonzero(wanted)
     rows = rows[np.lexsort((view.kinds(rows), view.mates[rows]))]
-    alone = np.flatnonzero(view.mates == 0) if watchers else rows[:0]
-    audience = None
-    if watchers:
-        audience = Audience(watchers, grade=grade)
+    audience = Audience(watchers, grade=grade) if watchers else None
+    alone = rows[:0]
+    if audience is not None:
+        alone = np.arange(view.queries) if only is None else np.sort(only)
+        alone = alone[view.mates[alone] == 0]
     total += len(alone) * space.gallery
     done = total - (len(rows) + len(alone)) * space.gallery
 
@@ -205,32 +206,24 @@ def tie_groups(
         rows = rows[~few]
     if only is not None:
         few = np.ones(len(rows), bool)
-    elif device == "cuda" and not watchers:
-        gpus = cuda.Engine(view, space, limits, tick)
-        yield from gpus.tie_groups(_blocks(view.mates, rows[few], tall, cuda.TALLER))
-        rows = rows[~few]
-        if rankings and gpus.walks and len(rows):
+    elif device == "cuda":
+        gpus = cuda.Engine(view, space, limits, tick if audience is None else lambda pairs: None)
+        counted = gpus.tie_groups(
+            _blocks(view.mates, rows[few], tall, cuda.TALLER), distances=audience is not None
+        )
+        if audience is not None:
+            counted = _shown(gpus, view, counted, alone, audience, threads, tick)
+        yield from counted
+        alone, rows = alone[:0], rows[~few]
+        if rankings and gpus.walks and len(rows) and audience is None:
             tied: list[Rows] = []
             height = min(tall, gpus.height())
             yield from gpus.rankings(_blocks(view.mates, rows, height, cuda.TALLER**3), tied)
             rows = np.concatenate(tied)
         few = np.zeros(len(rows), bool)
-    shown: Iterator[tuple[Rows, Callable[..., TieGroups]]] = iter(())
-    if device == "cuda" and audience is not None and only is None:
-        gpus = cuda.Engine(view, space, limits, tick)
-
-        def watch_there(space: Space, block: Rows, *_: Any) -> TieGroups:
-            assert audience is not None
-            return gpus.watch(block, audience)
-
-        height = gpus.watched_height(threads)
-        some = chain(*(_blocks(view.mates, part, height) for part in (alone, rows[few])))
-        shown = ((block, watch_there) for block in some)
-        alone, rows = alone[:0], rows[~few]
-        few = np.zeros(len(rows), bool)
-    elif not len(rows) and not len(alone):
+    if not len(rows) and not len(alone):
         return
-    if device == "cuda" and len(rows):  # many mates: the GPU makes the distances
+    if device == "cuda":  # many mates: the GPU makes the distances
         space = cuda.Lent(space)
     method = _method(space, view.mates[rows[few]], shares is not None, bool(watchers))
     most = limits.mates if shares is None else limits.split_mates
@@ -274,7 +267,6 @@ def tie_groups(
                 groups = cpu.count_block(space, block, view, tiles, crew, way, audience, shares)
                 if view.mates[block[0]]:
                     yield block, groups
-        blocks = chain(shown, blocks)
         ahead: deque[tuple[Rows, cpu.Workspace, Future[TieGroups]]] = deque()
         free: list[cpu.Workspace] = []
 
@@ -300,6 +292,42 @@ def tie_groups(
         finally:
             for _, _, work in ahead:  # on an interrupt, what has not begun is not begun
                 work.cancel()
+
+
+def _shown(
+    gpus: cuda.Engine,
+    view: View,
+    blocks: Iterator[tuple[Rows, TieGroups]],
+    alone: Rows,
+    audience: Audience,
+    threads: int,
+    tick: Callable[[int], None],
+) -> Iterator[tuple[Rows, TieGroups]]:
+    """The same blocks, while threads show their rows, and those of queries alone, to watchers."""
+    height = gpus.watched_height(threads)
+    looks: deque[tuple[int, Future[None]]] = deque()
+
+    def finish() -> None:
+        while looks:
+            pairs, look = looks.popleft()
+            look.result()
+            tick(pairs)
+
+    with ThreadPoolExecutor(threads) as pool:
+        try:
+            for rows, groups in chain([(alone, gpus.no_groups(alone))], blocks):
+                finish()  # what is shown is kept no longer than that
+                for start in range(0, len(rows), height):
+                    some = slice(start, min(start + height, len(rows)))
+                    part = groups.part(some.start, some.stop)
+                    look = pool.submit(gpus.show, rows[some], audience, part)
+                    looks.append((len(part) * view.items, look))
+                if len(groups.size):
+                    yield rows, groups
+            finish()
+        finally:
+            for _, look in looks:  # on an interrupt, what has not begun is not begun
+                look.cancel()
 
 
 def sweep(

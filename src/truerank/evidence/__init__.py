@@ -7,6 +7,7 @@ a further pass only where a number cannot be known from the first.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import closing
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -290,6 +291,20 @@ class Evidence:
         engine.sweep(
             self.task.view, self.space, watchers, device=self._device, threads=self._threads
         )
+
+    def look_again(self, watcher: Watcher, rows: npt.NDArray[np.int64]) -> None:
+        """Show a few queries once more, with their tie groups by the finest label."""
+        blocks = engine.tie_groups(
+            self.task.view,
+            self.space,
+            device=engine.resolve_device("reference" if self._device == "reference" else "auto"),
+            threads=self._threads,
+            watchers=[watcher],
+            only=rows,
+        )
+        with closing(blocks):
+            for _ in blocks:
+                pass
 
     def _pool(self) -> Pooled:
         targets = {

@@ -7,6 +7,7 @@ same way; their peaks are looked for again.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -47,16 +48,22 @@ class GomShares:
     def __init__(self, evidence: Evidence, dealing: Dealing) -> None:
         self._evidence, self._dealing = evidence, dealing
         self._gom = evidence.gom.get("fixed")
-        self._again: _Again | None = None
         if isinstance(self._gom, Gom):
             self._gom.keep_shares(dealing.query, 2 * dealing.shares)
-            if dealing.takes_items:
-                self._again = _Again(self._gom, evidence, dealing)
 
     @property
     def watchers(self) -> list[Watcher]:
-        """Who must see all pairs."""
-        return [] if self._again is None else [self._again]
+        """Who must see all pairs: nobody, the sample is looked at afterwards."""
+        return []
+
+    @cached_property
+    def _again(self) -> _Again | None:
+        """What a sample sees without each share; None where the gallery stays."""
+        if not isinstance(self._gom, Gom) or not self._dealing.takes_items:
+            return None
+        again = _Again(self._gom, self._evidence, self._dealing)
+        self._evidence.look_again(again, again.sample)
+        return again
 
     def moves(self, metric: Metric, score: Score) -> Reals | tuple[Replicates, Replicates] | str:
         """How far the score moves, or the scores without each share, or why there are none."""
@@ -106,6 +113,33 @@ class GomShares:
         return np.asarray(moves / self._gom.one, np.float64)
 
 
+class _Left(Sight):
+    """Some queries of a sight without some of its items, whose counts on a grid are known."""
+
+    def __init__(
+        self,
+        whole: Sight,
+        queries: Integers,
+        items: Integers,
+        counts: npt.NDArray[np.int32],
+        rows: Integers,
+        groups: TieGroups,
+    ) -> None:
+        super().__init__(rows, whole.distances, whole.compiled, groups=groups)
+        self._queries, self._gone, self._counts = queries, items, counts
+
+    @cached_property
+    def distances(self) -> Distances:
+        """See Sight; made only if asked for."""
+        left = self._distances[self._queries]
+        left[:, self._gone] = np.inf
+        return left
+
+    def accepted(self, grid: Distances, low: float, width: float) -> npt.NDArray[np.int32]:
+        """See Sight."""
+        return self._counts
+
+
 class _Again(Watcher):
     """Looks at a sample of queries once more without each share."""
 
@@ -128,23 +162,21 @@ class _Again(Watcher):
 
     def see(self, sight: Sight) -> None:
         """See Watcher."""
-        assert sight.groups is not None
-        chosen = np.flatnonzero(self._place[sight.rows] >= 0)
-        if not len(chosen):
-            return
-        some = sight.some(chosen)
-        rows, distances = some.rows, some.distances
-        groups = _chosen(sight.groups, chosen)
-        self.all.see(Sight(self._place[rows], distances, sight.compiled, 0, groups))
+        groups, rows = sight.groups, sight.rows
+        assert groups is not None
+        axis = self.all.axis
+        everybody = np.arange(len(rows))
+        counts = sight.accepted(axis.grid(), axis.low, axis.width)
+        self.all.see(_Left(sight, everybody, everybody[:0], counts, self._place[rows], groups))
         for column, (items, gom) in enumerate(zip(self._items, self.without, strict=True)):
             kept = np.flatnonzero((self._dealing.query[rows] != column).all(axis=1))
             if not len(kept):
                 continue
-            left = distances[kept]
-            gone = np.sort(left[:, items], axis=1)
-            left[:, items] = np.inf
+            gone = np.sort(sight.distances[np.ix_(kept, items)], axis=1)
+            lost = Sight(rows[kept], gone, sight.compiled)
+            left = counts[kept] - lost.accepted(axis.grid(), axis.low, axis.width)
             fewer = _without(_chosen(groups, kept), gone)
-            gom.see(Sight(self._place[rows[kept]], left, sight.compiled, 0, fewer))
+            gom.see(_Left(sight, kept, items, left, self._place[rows[kept]], fewer))
 
     def moved(self, curve: int, counts: npt.NDArray[np.bool_]) -> Reals:
         """(columns, points): by how much the mean curve moves because a share is not met."""

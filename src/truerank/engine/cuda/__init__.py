@@ -19,6 +19,8 @@ from threading import Lock
 from types import ModuleType
 from typing import TYPE_CHECKING, TypeVar
 
+import numpy as np
+
 from truerank.engine.counts import Shares, TieGroups
 from truerank.errors import InputError
 from truerank.relevance import View
@@ -102,10 +104,12 @@ class Engine:
         self.walks: bool = self._kernels.FUSED
         """Whether rankings can stay on the device."""
 
-    def tie_groups(self, blocks: Iterator[Rows]) -> Iterator[tuple[Rows, TieGroups]]:
-        """Few relevant items: tie groups of each block."""
+    def tie_groups(
+        self, blocks: Iterator[Rows], *, distances: bool = False
+    ) -> Iterator[tuple[Rows, TieGroups]]:
+        """Few relevant items: tie groups of each block, with their distances if asked for."""
         for rows, groups in self._share(
-            blocks, lambda worker, rows: worker.count(rows, self._limits)
+            blocks, lambda worker, rows: worker.count(rows, self._limits, distances=distances)
         ):
             self._tick(len(rows) * self._space.gallery)
             yield rows, groups
@@ -133,15 +137,16 @@ class Engine:
             self._tick(len(rows) * self._space.gallery)
             yield rows, groups
 
-    def watch(self, rows: Rows, audience: Audience) -> TieGroups:
-        """Few relevant items or none, and watchers that see whole rows; from any thread."""
+    def show(self, rows: Rows, audience: Audience, groups: TieGroups | None = None) -> None:
+        """Whole rows for watchers, with their tie groups if these are known; from any thread."""
         turn = next(self._turns) % len(self._devices)
-        return self._work(turn, rows, lambda worker, some: worker.watch(some, audience))
+        self._work(turn, rows, lambda worker, some: worker.show(some, audience, groups))
 
-    def show(self, rows: Rows, audience: Audience) -> None:
-        """Whole rows for watchers, without tie groups; from any thread."""
-        turn = next(self._turns) % len(self._devices)
-        self._work(turn, rows, lambda worker, some: worker.show(some, audience))
+    def no_groups(self, rows: Rows) -> TieGroups:
+        """The tie groups of queries without a relevant item."""
+        excluded = self._view.exclusions.pairs(rows, self._view.items)
+        gone = np.bincount(excluded.query, minlength=len(rows))
+        return TieGroups.none(self._space.gallery - gone, self._view.grades)
 
     def watched_height(self, threads: int) -> int:
         """Rows that each of so many threads may show at a time."""

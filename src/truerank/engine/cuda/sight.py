@@ -6,6 +6,7 @@ Every answer is the one of truerank.engine.sight; what is not answered here is f
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from types import ModuleType
 from typing import Any
 
@@ -90,8 +91,9 @@ class DeviceSight(Sight):
         found = []
         for low, high in ranges:
             inside = (self._tensor > low) & (self._tensor <= min(high, LARGEST))
-            query, item = torch.nonzero(inside, as_tuple=True)
-            found.append((fetched(query), fetched(self._tensor[query, item])))
+            place = torch.nonzero(inside.flatten()).flatten()
+            query = place // self._tensor.shape[1]
+            found.append((fetched(query), fetched(self._tensor.flatten()[place])))
         return found
 
     def tally(
@@ -101,10 +103,12 @@ class DeviceSight(Sight):
         owners, number = np.unique(owner, return_inverse=True)
         who = self._send(number)
         cells = len(cuts) + 1
-        query, item, cell, near = self._near(cuts)
+        place, mine = self._near(cuts)
         side = 0 if turned else 1
-        beyond = (self._tensor < torch.inf).sum(side) - near.sum(side)
-        mine = who[item if turned else query] * cells + cell
+        beyond = (self._tensor < torch.inf).sum(side)
+        beyond -= (self._tensor <= float(cuts.at[-1])).sum(side)
+        if len(owners) > 1:
+            mine += who[self._item(place) if turned else self._query(place)] * cells
         found = torch.bincount(mine, minlength=len(owners) * cells)
         found.index_add_(0, who * cells + len(cuts), beyond)
         counts[owners] += fetched(found.view(-1, cells)).astype(counts.dtype)
@@ -114,37 +118,47 @@ class DeviceSight(Sight):
     ) -> None:
         """See Sight."""
         owners, number = np.unique(owner, return_inverse=True)
-        who, columns = self._send(number), counts.shape[1]
-        query, item, cell, _ = self._near(cuts)
-        mine, other = (item, query) if turned else (query, item)
-        base = who[mine] * columns
+        columns = counts.shape[1]
         size = len(owners) * columns * len(cuts)
+        place, cell = self._near(cuts)
+        query, item = self._query(place), self._item(place)
+        mine, other = (item, query) if turned else (query, item)
+        cell += self._send(number * columns * len(cuts))[mine]
         found = torch.zeros(size, dtype=torch.int64, device=self._tensor.device)
         for way in share.T:
-            column = self._send(way.astype(np.int64))[other]
-            found += torch.bincount((base + column) * len(cuts) + cell, minlength=size)
+            column = self._send(way.astype(np.int64) * len(cuts))[other]
+            found += torch.bincount(cell + column, minlength=size)
         known = owners >= 0
         parts = fetched(found.view(len(owners), columns, len(cuts)))
         counts[owners[known]] += parts[known].astype(counts.dtype)
 
-    def _near(self, cuts: Cuts) -> tuple[Any, Any, Any, Any]:
-        """Query, item and cell of the pairs up to the last cut, and which pairs these are."""
-        near = self._tensor <= float(cuts.at[-1])
-        query, item = torch.nonzero(near, as_tuple=True)
-        cell = torch.searchsorted(self._send(cuts.at), self._tensor[query, item])
-        return query, item, cell, near
+    def _near(self, cuts: Cuts) -> tuple[Any, Any]:
+        """The pairs up to the last cut, by their places in the flat matrix, and their cells."""
+        flat = self._tensor.flatten()
+        place = torch.nonzero(flat <= float(cuts.at[-1])).flatten()
+        return place, torch.searchsorted(self._send(cuts.at), flat[place])
+
+    def _query(self, place: Any) -> Any:
+        return place // self._tensor.shape[1]
+
+    def _item(self, place: Any) -> Any:
+        return place % self._tensor.shape[1]
 
     def nearest_by_share(
         self, limit: Distances, share: Columns, least: Distances, within: Counters
     ) -> None:
         """See Sight."""
         most = self._send(limit[self.rows])[:, None]
-        for column in np.unique(share):
-            items = self._send(np.flatnonzero((share == column).any(axis=1)))
-            some = self._tensor[:, items]
-            nearest = fetched(some.min(1).values)
-            least[self.rows, column] = np.minimum(least[self.rows, column], nearest)
-            within[self.rows, column] += fetched((some <= most).sum(1, dtype=torch.int32))
+        for way in share.T:
+            order = np.argsort(way, kind="stable")
+            columns, start = np.unique(way[order], return_index=True)
+            together = self._tensor[:, self._send(order)]  # the items of a share side by side
+            parts = [together[:, a:b] for a, b in pairwise([*start.tolist(), len(order)])]
+            nearest = fetched(torch.stack([part.min(1).values for part in parts], 1))
+            near = [(part <= most).sum(1, dtype=torch.int32) for part in parts]
+            mine = np.ix_(self.rows, columns)
+            least[mine] = np.minimum(least[mine], nearest)
+            within[mine] += fetched(torch.stack(near, 1))
 
     def _send(self, array: npt.NDArray[Any]) -> Any:
         return sent(array, self._tensor.device)

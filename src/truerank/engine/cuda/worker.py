@@ -23,7 +23,7 @@ from truerank.engine.cuda.counting import Frame, Tally
 from truerank.engine.cuda.pairs import DevicePairs
 from truerank.engine.cuda.rows import DeviceSpace, InnerProducts, free_bytes, place
 from truerank.engine.cuda.sight import DeviceSight
-from truerank.engine.cuda.transfer import fetched
+from truerank.engine.cuda.transfer import fetched, sent
 from truerank.engine.sight import Apart
 from truerank.engine.watch import Audience
 from truerank.errors import ExactnessError
@@ -79,7 +79,7 @@ class Worker:
         """The probe looks at the space itself and at two others."""
         return self._space if some is own else place(some, self.device, self._kernels)
 
-    def count(self, rows: Rows, limits: Settings) -> TieGroups:
+    def count(self, rows: Rows, limits: Settings, *, distances: bool = False) -> TieGroups:
         """Tie groups of a block of queries with few relevant items."""
         lists = self._pairs.block(rows)
         mates = self._space.pairs(rows, lists.query, lists.item)
@@ -88,7 +88,7 @@ class Worker:
         excluded = self._space.pairs(rows, lists.excluded_query, lists.excluded_item)
         tally.take_out(lists.excluded_query, excluded)
         gone = torch.bincount(lists.excluded_query, minlength=len(rows))
-        return tally.tie_groups(frame.graded, self._gallery - gone)
+        return tally.tie_groups(frame.graded, self._gallery - gone, distances=distances)
 
     def tally(
         self, rows: Rows, edges: Any, limits: Settings, items: Span, filtered: bool | None = None
@@ -109,32 +109,16 @@ class Worker:
         other._items = None
         return other
 
-    def watch(self, rows: Rows, audience: Audience) -> TieGroups:
-        """Tie groups of a block with few relevant items or none, from whole rows that are shown."""
+    def show(self, rows: Rows, audience: Audience, groups: TieGroups | None) -> None:
+        """Whole rows of distances, for watchers."""
         lists = self._pairs.block(rows)
         distances = self._whole_rows(rows)
-        gone = torch.bincount(lists.excluded_query, minlength=len(rows))
-
-        @cache
-        def groups() -> TieGroups:
-            if not len(lists.query):
-                return TieGroups.none(fetched(self._gallery - gone), self._grades)
-            mates = self._space.pairs(rows, lists.query, lists.item)
-            frame = Frame.of(lists.query, mates, lists.grade, len(rows), self._grades)
-            tally = Tally.of(frame.edges)
-            nothing = distances.new_zeros(max(distances.shape))
-            counts = (tally.edges, tally.less, tally.bins, tally.equal)
-            self._kernels.count_tile(distances, nothing, nothing, "as is", *counts)
-            return tally.tie_groups(frame.graded, self._gallery - gone, distances=True)
-
+        query, first = np.unique(fetched(lists.query), return_index=True)
+        one = sent(first, self.device)
+        self._check(rows, distances, sent(query, self.device), lists.item[one])
         apart = Apart(lists.excluded_query, lists.excluded_item)
-        audience.see(DeviceSight(rows, distances, self._kernels), apart, groups)
-        return groups()
-
-    def show(self, rows: Rows, audience: Audience) -> None:
-        """Whole rows, without tie groups."""
-        apart = Apart(*self._pairs.excluded(rows))
-        audience.see(DeviceSight(rows, self._whole_rows(rows), self._kernels), apart)
+        sight = DeviceSight(rows, distances, self._kernels)
+        audience.see(sight, apart, None if groups is None else lambda: groups)
 
     def rank(self, rows: Rows) -> tuple[Ranked, npt.NDArray[np.bool_]]:
         """Many relevant items: whole rows sorted. Which queries have ties is said, not resolved."""
@@ -151,7 +135,9 @@ class Worker:
             grade = self._pairs.grade_rows(rows[some])
             query, item = self._pairs.excluded(rows[some])
             grade[query, item] = 0
-            self._check_some(rows[some], distances, grade)
+            mate = torch.argmax((grade > 0).to(torch.uint8), 1)  # one of each query
+            everyone = torch.arange(len(grade), device=self.device)
+            self._check(rows[some], distances, everyone, mate)
             distances[query, item] = torch.inf  # behind everything, and not ranked
             distances, order = torch.sort(distances, dim=1)
             grade = torch.gather(grade, 1, order)
@@ -177,10 +163,8 @@ class Worker:
             )
         return distances
 
-    def _check_some(self, rows: Rows, distances: Any, grade: Any) -> None:
-        """One mate of each query again, as a single pair of integer rows."""
-        query = torch.arange(len(rows), device=self.device)
-        item = torch.argmax((grade > 0).to(torch.uint8), 1)
+    def _check(self, rows: Rows, distances: Any, query: Any, item: Any) -> None:
+        """Some mates again, as single pairs of integer rows."""
         if not torch.equal(self._space.pairs(rows, query, item), distances[query, item]):
             raise ExactnessError(
                 "a distance differs from integer arithmetic: the matrix product of this GPU is not "
