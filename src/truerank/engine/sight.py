@@ -5,7 +5,8 @@ The distances lie in main memory here; truerank.engine.cuda.sight gives the same
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,7 @@ from truerank.space import Distances, Rows
 
 __all__ = [
     "LARGEST",
+    "NOBODY",
     "TINY",
     "Apart",
     "Columns",
@@ -28,6 +30,7 @@ __all__ = [
     "Integers",
     "Range",
     "Sight",
+    "Take",
     "underestimated",
 ]
 
@@ -37,6 +40,8 @@ Columns = npt.NDArray[np.integer]
 """(items, ways): the share of each item in every way in which the gallery was dealt."""
 Range = tuple[float, float]
 """(low, high]."""
+Take = Callable[[], AbstractContextManager[npt.NDArray[np.integer]]]
+NOBODY = np.empty(0, np.int64)
 LARGEST = float(np.finfo(np.float64).max)
 """Pairs that never meet are beyond it."""
 TINY = 1e-290
@@ -136,13 +141,18 @@ class Sight:
                 mine += found.cumsum()
         return counts[:, :-1]
 
-    def between(self, ranges: Sequence[Range], places: Workspace) -> list[tuple[Rows, Distances]]:
-        """Queries, by their places here, and distances of the pairs in each range."""
+    def between(
+        self, ranges: Sequence[Range], places: Workspace, *, queries: bool
+    ) -> list[tuple[Rows, Distances]]:
+        """Queries (if asked for), by their places here, and distances of the pairs in each range.
+
+        `places` is room to work in.
+        """
         flat, width = self.distances.ravel(), self.distances.shape[1]
         found = self._places_between(
             flat, [(low, min(high, LARGEST)) for low, high in ranges], places
         )
-        return [(some // width, flat[some]) for some in found]
+        return [(some // width if queries else NOBODY, flat[some]) for some in found]
 
     def _places_between(
         self, flat: Distances, ends: Sequence[Range], places: Workspace
@@ -156,34 +166,44 @@ class Sight:
         return [array[:count] for array, count in zip(found, counts, strict=True)][: len(ends)]
 
     def tally(
-        self, cuts: Cuts, owner: Integers, counts: npt.NDArray[Any], *, turned: bool = False
+        self, cuts: Cuts, owner: Integers, take: Take, *, turned: bool = False
     ) -> None:
-        """counts[owner of the query, k] += distances in (cut k-1, cut k], the last k above all.
+        """table[owner of the query, k] += distances in (cut k-1, cut k], the last k above all.
 
-        With `turned`, owners are those of the items.
+        With `turned`, owners are those of the items. The table is taken while it is added to.
         """
         distances = np.ascontiguousarray(self.distances.T) if turned else self.distances
-        tally(distances, cuts, owner, counts, compiled=self.compiled)
+        with take() as counts:
+            tally(distances, cuts, owner, counts, compiled=self.compiled)
 
     def tally_by_share(
-        self, cuts: Cuts, owner: Integers, share: Columns, counts: Counters, *, turned: bool = False
+        self,
+        cuts: Cuts,
+        owner: Integers,
+        share: Columns,
+        columns: int,
+        take: Take,
+        *,
+        turned: bool = False,
     ) -> None:
-        """counts[owner of the query, share of the item, k] += distances in (cut k-1, cut k].
+        """table[owner of the query, share of the item, k] += distances in (cut k-1, cut k].
 
         Owners below zero are nobody. With `turned` the items have owners and the queries shares.
         """
         distances = np.ascontiguousarray(self.distances.T) if turned else self.distances
-        if self.compiled:
-            table = (cuts.at, cuts.start, cuts.low, cuts.scale)
-            sight_kernels.tally_by_share(distances, *table, owner, share, counts)
-            return
-        columns, cells = counts.shape[1:]
-        for row, number in zip(distances, owner, strict=True):
-            held = np.flatnonzero(row <= cuts.at[-1]) if number >= 0 else ()
-            cell = np.searchsorted(cuts.at, row[held], side="left")
-            for way in share[held].T:
-                found = np.bincount(way.astype(np.int64) * cells + cell, minlength=columns * cells)
-                counts[number] += found.reshape(columns, cells).astype(np.int32)
+        with take() as counts:
+            if self.compiled:
+                table = (cuts.at, cuts.start, cuts.low, cuts.scale)
+                sight_kernels.tally_by_share(distances, *table, owner, share, counts)
+                return
+            cells = len(cuts)
+            for row, number in zip(distances, owner, strict=True):
+                held = np.flatnonzero(row <= cuts.at[-1]) if number >= 0 else ()
+                cell = np.searchsorted(cuts.at, row[held], side="left")
+                for way in share[held].T:
+                    place = way.astype(np.int64) * cells + cell
+                    found = np.bincount(place, minlength=columns * cells)
+                    counts[number] += found.reshape(columns, cells).astype(counts.dtype)
 
     def nearest_by_share(
         self, limit: Distances, share: Columns, least: Distances, within: Counters

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from truerank.engine.cuts import Cuts
 from truerank.engine.sight import Columns, Sight
-from truerank.engine.watch import PerThread, Watcher, total
+from truerank.engine.watch import PerThread, Tables, Watcher
 from truerank.space import Distances
 
 __all__ = ["NearestByShare", "TallyByShare"]
@@ -38,19 +38,19 @@ class TallyByShare(Watcher):
     ) -> None:
         self._cuts, self._owner, self._share, self._turned = cuts, owner, share, turned
         self._shape = (owners, columns, len(cuts))
-        self._counts = PerThread(lambda: np.zeros(self._shape, np.int32))
+        self._counts = Tables(lambda: np.zeros(self._shape, np.int32))
 
     def see(self, sight: Sight) -> None:
         """See Watcher."""
         sides = (sight.items, sight.rows) if self._turned else (sight.rows, sight.items)
         owner, share = self._owner[sides[0]], self._share[sides[1]]
-        mine = self._counts.mine()
-        sight.tally_by_share(self._cuts, owner, share, mine, turned=self._turned)
+        take = self._counts.take
+        sight.tally_by_share(self._cuts, owner, share, self._shape[1], take, turned=self._turned)
 
     @property
     def counts(self) -> Integers:
         """(owners, columns, cuts): distances up to each cut and above the one before."""
-        return total(self._counts)
+        return self._counts.total()
 
 
 class NearestByShare(Watcher):

@@ -7,7 +7,9 @@ What it adds up are integers, so neither tiles nor threads can be seen in it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from threading import Lock, get_ident
 from typing import Any, Generic, TypeVar
 
@@ -26,12 +28,15 @@ __all__ = [
     "Extent",
     "Nearest",
     "PerThread",
+    "Tables",
     "Tally",
     "Watcher",
     "total",
 ]
 
 Integers = npt.NDArray[np.int64]
+SORTED = 1 << 22
+"""Up to this many collected distances are sorted once for all."""
 
 
 class Watcher(ABC):
@@ -97,9 +102,39 @@ class PerThread(Generic[Kept]):
         return list(self._held.values()) or [self._make()]
 
 
+class Tables:
+    """Tables of counts that are added up in the end, as many as were written to at a time."""
+
+    def __init__(self, make: Callable[[], npt.NDArray[np.integer]]) -> None:
+        self._make = make
+        self.all: list[npt.NDArray[np.integer]] = []
+        self._free: deque[npt.NDArray[np.integer]] = deque()
+
+    @contextmanager
+    def take(self) -> Iterator[npt.NDArray[np.integer]]:
+        """One that nobody else has until it is given back."""
+        try:
+            table = self._free.pop()
+        except IndexError:
+            table = self._make()
+            self.all.append(table)
+        try:
+            yield table
+        finally:
+            self._free.append(table)
+
+    def total(self) -> Integers:
+        """Their sum, in 64 bits."""
+        return _sum(self.all or [self._make()])
+
+
 def total(arrays: PerThread[Any]) -> Integers:
     """The sum over all threads, in 64 bits."""
-    first, *others = arrays.all()
+    return _sum(arrays.all())
+
+
+def _sum(arrays: Sequence[npt.NDArray[np.integer]]) -> Integers:
+    first, *others = arrays
     found: Integers = first.astype(np.int64)
     for part in others:
         found += part
@@ -126,27 +161,27 @@ class Tally(Watcher):
         self.cuts, self._owner, self._item_owner = cuts, owner, item_owner
         self._shape = (owners, len(cuts) + 1)
         kind = np.int32 if most < 1 << 31 else np.int64
-        self._counts: PerThread[npt.NDArray[np.integer]] = PerThread(
-            lambda: np.zeros(self._shape, kind)
-        )
+        self._counts = Tables(lambda: np.zeros(self._shape, kind))
 
     def see(self, sight: Sight) -> None:
         """See Watcher."""
-        mine = self._counts.mine()
-        sight.tally(self.cuts, self._owner[sight.rows], mine)
+        sight.tally(self.cuts, self._owner[sight.rows], self._counts.take)
         if self._item_owner is not None:
-            sight.tally(self.cuts, self._item_owner[sight.items], mine, turned=True)
+            owner = self._item_owner[sight.items]
+            sight.tally(self.cuts, owner, self._counts.take, turned=True)
 
     @property
     def counts(self) -> Integers:
         """(owners, cuts + 1): distances up to each cut and above the one before."""
-        return total(self._counts)
+        return self._counts.total()
 
     @property
     def pooled(self) -> Integers:
         """(cuts + 1,): the same for all owners together, one of which may need 64 bits."""
-        parts = [part.sum(axis=0, dtype=np.int64) for part in self._counts.all()]
-        return np.asarray(np.sum(parts, axis=0), np.int64)
+        found = np.zeros(self._shape[1], np.int64)
+        for part in self._counts.all:
+            found += part.sum(axis=0, dtype=np.int64)
+        return found
 
     @property
     def accepted(self) -> Integers:
@@ -201,14 +236,14 @@ class Collector(Watcher):
             lambda: [[] for _ in ranges]
         )
         self._places = PerThread(Workspace)
+        self._sorted: dict[int, Distances] = {}
 
     def see(self, sight: Sight) -> None:
         """See Watcher."""
         mine = self._parts.mine()
-        nobody = np.empty(0, np.int64)
-        found = sight.between(self.ranges, self._places.mine())
+        found = sight.between(self.ranges, self._places.mine(), queries=self._queries)
         for part, (query, distance) in zip(mine, found, strict=True):
-            part.append((sight.rows[query] if self._queries else nobody, distance))
+            part.append((sight.rows[query], distance))
 
     def pairs(self, number: int) -> tuple[Integers, Distances]:
         """Queries (if asked for) and distances of one range, in no particular order."""
@@ -218,6 +253,14 @@ class Collector(Watcher):
             np.concatenate([distance for _, distance in parts] or [np.empty(0)]),
         )
 
-    def distances(self, number: int) -> Distances:
-        """The distances of one range, ascending."""
-        return np.sort(self.pairs(number)[1])
+    def distances(self, number: int, low: float, high: float) -> Distances:
+        """The distances of one range that lie in (low, high], ascending."""
+        if number not in self._sorted:
+            parts = [part for thread in self._parts.all() for _, part in thread[number]]
+            if sum(map(len, parts)) > SORTED:  # of so many, few are asked for
+                parts = [part[(part > low) & (part <= high)] for part in parts]
+                return np.sort(np.concatenate(parts))
+            self._sorted[number] = np.sort(np.concatenate([*parts, np.empty(0)]))
+        every = self._sorted[number]
+        first, last = np.searchsorted(every, [low, high], side="right")
+        return every[first:last]

@@ -8,6 +8,7 @@ brackets every class's utility), or kept as events where there are few enough.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,7 @@ from truerank.engine.cuts import Cuts
 from truerank.engine.sight import Sight
 from truerank.engine.watch import PerThread, Tally, Watcher
 from truerank.evidence.positives import Positives
+from truerank.jit import kernel
 from truerank.space import Distances
 from truerank.task import Task
 
@@ -74,21 +76,25 @@ class ClassTally:
         true = np.bincount(code * counts.shape[1] + place, minlength=counts.size)
         true = true.reshape(counts.shape)
         times = 1 if self._task.leave_one_out else 2  # met from the query's and the item's side
-        genuine = true.sum(axis=1)
-        impostors = counts.sum(axis=1) - times * genuine
+        _accumulate(counts, true, times)
+        genuine, impostors = true[:, -1], counts[:, -1]
         kept = np.flatnonzero(((genuine > 0) | alone) & (impostors > 0))
         if len(kept) < self._count:
             counts, true = counts[kept], true[kept]
-        for _ in range(times):
-            counts -= true
-        return ClassTable(
-            kept,
-            cuts,
-            np.cumsum(true, axis=1, out=true)[:, :-1],
-            np.cumsum(counts, axis=1, out=counts)[:, :-1],
-            genuine[kept],
-            impostors[kept],
-        )
+        return ClassTable(kept, cuts, true[:, :-1], counts[:, :-1], true[:, -1], counts[:, -1])
+
+
+@kernel
+def _accumulate(counts: Any, true: Any, times: int) -> None:
+    """From pairs and positives in each cell to negatives and positives accepted at each cut."""
+    for i in range(counts.shape[0]):
+        positives = 0
+        negatives = 0
+        for k in range(counts.shape[1]):
+            positives += true[i, k]
+            negatives += counts[i, k] - times * true[i, k]
+            true[i, k] = positives
+            counts[i, k] = negatives
 
 
 class ClassEvents(Watcher):

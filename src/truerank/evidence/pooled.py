@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank.engine.cuts import Cuts
+from truerank.engine.sight import Range
 from truerank.engine.watch import Collector, Tally, Watcher
 from truerank.evidence.positives import Positives
 from truerank.metrics.thresholds import allowed
@@ -63,7 +64,8 @@ class Pooled:
         self.cuts = Cuts.of(every if len(every) else np.zeros(1))
         self._tally, self._times = Tally(self.cuts, np.zeros(queries, np.int64), 1), 1
         self._collector = Collector(ranges)
-        self._segments: dict[tuple[float, float], Distances] = {}
+        self._collected = [self._collector]
+        self._segments: dict[Range, Distances] = {}
 
     @property
     def watchers(self) -> list[Watcher]:
@@ -78,8 +80,6 @@ class Pooled:
 
     @cached_property
     def _counts(self) -> Integers:
-        for number, ends in enumerate(self._collector.ranges):
-            self._segments[ends] = self._collector.distances(number)
         counts: Integers = self._tally.pooled // self._times
         return counts
 
@@ -188,15 +188,22 @@ class Pooled:
 
     def _segment(self, low: float, high: float) -> Distances:
         """All pair distances in (low, high], ascending; from another pass if need be."""
-        for (start, stop), values in self._segments.items():
-            if start <= low and high <= stop:
-                first, last = np.searchsorted(values, [low, high], side="right")
-                return values[first:last]
-        collector = Collector(self._missing(low, high))
-        self._sweep([collector])
-        for number, ends in enumerate(collector.ranges):
-            self._segments[ends] = collector.distances(number)
+        if (low, high) not in self._segments:
+            if not self._holds(low, high):
+                self._collected.append(Collector(self._missing(low, high)))
+                self._sweep([self._collected[-1]])
+            collector, number = self._holds(low, high)[0]
+            self._segments[low, high] = collector.distances(number, low, high)
         return self._segments[low, high]
+
+    def _holds(self, low: float, high: float) -> list[tuple[Collector, int]]:
+        """Where all distances of a range are kept."""
+        return [
+            (collector, number)
+            for collector in self._collected
+            for number, (start, stop) in enumerate(collector.ranges)
+            if start <= low and high <= stop
+        ]
 
     def _missing(self, low: float, high: float) -> list[tuple[float, float]]:
         """This range, and what the FAR targets will ask for: one pass serves them all."""
@@ -204,7 +211,7 @@ class Pooled:
         for target in self._targets:
             index = self._place(target)
             start, stop = self._ends(index)
-            known = any(a <= start and stop <= b for a, b in self._segments)
+            known = bool(self._holds(start, stop))
             known |= index < len(self.cuts) and bool(self.single[index])
             if not known and self._counts[index] <= MOST_COLLECTED:
                 found.add((start, stop))
@@ -233,6 +240,8 @@ def _foretell(
     found: list[tuple[float, float]] = []
     most = MOST_COLLECTED / max(1, len(rates)) / pairs
     for rate in sorted(rate for rate in set(rates) if rate < 1):
+        if most < _half(rate):  # less than half of what it takes: another pass will do it
+            continue
         ends = quantile_range(sample, rate, most)
         if found and ends[0] <= found[-1][1]:
             found[-1] = (found[-1][0], max(found[-1][1], ends[1]))
@@ -244,9 +253,15 @@ def _foretell(
 def quantile_range(sample: Distances, rate: float, most: float = 1.0) -> tuple[float, float]:
     """Where the quantile of all distances probably lies, no more than a share `most` of them."""
     count = len(sample)
-    # Pairs that share a row go together, so the sample is worth less than its size.
-    half = rate * min(0.5, 0.2 * np.sqrt(0.01 / max(rate, 1e-12)))
-    half = min(half, most / 2) + 8 / count
+    half = min(_half(rate), most / 2) + 8 / count
     low = int(np.floor((rate - half) * count))
     high = min(int(np.ceil((rate + half) * count)), count - 1)
     return (float(sample[low]) if low >= 0 else -np.inf, float(sample[high]))
+
+
+def _half(rate: float) -> float:
+    """How far a sample's rate may be from the true one.
+
+    Pairs that share a row go together, so the sample is worth less than its size.
+    """
+    return rate * min(0.5, 0.2 * float(np.sqrt(0.01 / max(rate, 1e-12))))

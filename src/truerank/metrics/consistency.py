@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank.evidence.sampled import to_draw
+from truerank.metrics import utility
 from truerank.metrics.registry import Definition, Metric, entry, register
 from truerank.metrics.thresholds import certain, undefined
 from truerank.metrics.verification import threshold_at_far
@@ -299,20 +300,16 @@ def noise(
     go together in truth.
     """
     sizes = np.sort(sizes)
-    owner = np.repeat(np.arange(len(sizes)), sizes)
     place = np.searchsorted(points, np.sort(positives), side="left")
-    columns = len(points) + 1
     one = 2.0 ** min(50, 62 - len(sizes).bit_length())
     draws = np.random.Philox(seed)
     values = []
     for _ in range(SHUFFLES):
-        dealt = place[np.argsort(draws.random_raw(len(place)), kind="stable")]
-        table = np.bincount(owner * columns + dealt, minlength=len(sizes) * columns)
-        true = np.cumsum(table.reshape(len(sizes), columns), axis=1)[:, :-1]
-        u = combine(true / sizes[:, None], np.broadcast_to(specificity, true.shape), square)
-        first = np.rint(u * one).astype(np.int64).sum(axis=0) / one / len(sizes)
-        second = np.rint(u * u * one).astype(np.int64).sum(axis=0) / one / len(sizes)
-        spread = np.maximum(second - first * first, 0.0)
+        first, second = np.zeros((2, len(points)), np.int64)
+        drawn = draws.random_raw(len(place))
+        utility.dealt(place.copy(), drawn, sizes, specificity, square, one, first, second)
+        mean = first / one / len(sizes)
+        spread = np.maximum(second / one / len(sizes) - mean * mean, 0.0)
         values.append(math.fsum((spread * width).tolist()) / math.fsum(width.tolist()))
     return math.fsum(values) / SHUFFLES
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from truerank.jit import kernel
 
-__all__ = ["bracketed", "exact", "utility"]
+__all__ = ["bracketed", "dealt", "exact", "utility"]
 
 
 @kernel
@@ -219,3 +219,40 @@ def bracketed(
             areas[0, i] += (middle[i] - half[i]) * (border[k + 1] - since[i])
             areas[1, i] += (middle[i] + half[i]) * (border[k + 1] - since[i])
     return piece
+
+
+@kernel
+def dealt(
+    place: Any,
+    drawn: Any,
+    sizes: Any,
+    specificity: Any,
+    square: float,
+    one: float,
+    first: Any,
+    second: Any,
+) -> None:
+    """Deal positives, by the points that accept them, to classes in a random order.
+
+    The utilities of all classes at each point, and their squares, are added up in integers.
+    """
+    for i in range(place.size - 1, 0, -1):
+        j = np.int64(drawn[i] % np.uint64(i + 1))
+        place[i], place[j] = place[j], place[i]
+    held = np.zeros(specificity.size + 1, np.int64)
+    start = 0
+    for size in sizes:
+        held[:] = 0
+        for p in place[start : start + size]:
+            held[p] += 1
+        start += size
+        true = 0
+        for point in range(specificity.size):
+            true += held[point]
+            sensitivity = true / size
+            below = square * specificity[point] + sensitivity
+            u = 0.0
+            if below > 0.0:
+                u = (1 + square) * specificity[point] * sensitivity / below
+            first[point] += int(np.rint(u * one))
+            second[point] += int(np.rint(u * u * one))

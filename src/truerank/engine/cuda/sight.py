@@ -18,6 +18,7 @@ from truerank.engine.cuda.transfer import fetched, sent
 from truerank.engine.cuts import Cuts
 from truerank.engine.sight import (
     LARGEST,
+    NOBODY,
     TINY,
     Apart,
     Columns,
@@ -25,6 +26,7 @@ from truerank.engine.sight import (
     Integers,
     Range,
     Sight,
+    Take,
     underestimated,
 )
 from truerank.engine.workspace import Workspace
@@ -86,18 +88,20 @@ class DeviceSight(Sight):
         counts = self._kernels.count_on_grid(self._tensor, self._send(grid), low, scale)
         return fetched(counts)[:, :-1]
 
-    def between(self, ranges: Sequence[Range], places: Workspace) -> list[tuple[Rows, Distances]]:
+    def between(
+        self, ranges: Sequence[Range], places: Workspace, *, queries: bool
+    ) -> list[tuple[Rows, Distances]]:
         """See Sight."""
         found = []
         for low, high in ranges:
             inside = (self._tensor > low) & (self._tensor <= min(high, LARGEST))
             place = torch.nonzero(inside.flatten()).flatten()
-            query = place // self._tensor.shape[1]
-            found.append((fetched(query), fetched(self._tensor.flatten()[place])))
+            query = fetched(self._query(place)) if queries else NOBODY
+            found.append((query, fetched(self._tensor.flatten()[place])))
         return found
 
     def tally(
-        self, cuts: Cuts, owner: Integers, counts: npt.NDArray[Any], *, turned: bool = False
+        self, cuts: Cuts, owner: Integers, take: Take, *, turned: bool = False
     ) -> None:
         """See Sight."""
         owners, number = np.unique(owner, return_inverse=True)
@@ -111,14 +115,22 @@ class DeviceSight(Sight):
             mine += who[self._item(place) if turned else self._query(place)] * cells
         found = torch.bincount(mine, minlength=len(owners) * cells)
         found.index_add_(0, who * cells + len(cuts), beyond)
-        counts[owners] += fetched(found.view(-1, cells)).astype(counts.dtype)
+        home = fetched(found.view(-1, cells))
+        with take() as counts:
+            counts[owners] += home.astype(counts.dtype)
 
     def tally_by_share(
-        self, cuts: Cuts, owner: Integers, share: Columns, counts: Counters, *, turned: bool = False
+        self,
+        cuts: Cuts,
+        owner: Integers,
+        share: Columns,
+        columns: int,
+        take: Take,
+        *,
+        turned: bool = False,
     ) -> None:
         """See Sight."""
         owners, number = np.unique(owner, return_inverse=True)
-        columns = counts.shape[1]
         size = len(owners) * columns * len(cuts)
         place, cell = self._near(cuts)
         query, item = self._query(place), self._item(place)
@@ -129,8 +141,9 @@ class DeviceSight(Sight):
             column = self._send(way.astype(np.int64) * len(cuts))[other]
             found += torch.bincount(cell + column, minlength=size)
         known = owners >= 0
-        parts = fetched(found.view(len(owners), columns, len(cuts)))
-        counts[owners[known]] += parts[known].astype(counts.dtype)
+        home = fetched(found.view(len(owners), columns, len(cuts)))
+        with take() as counts:
+            counts[owners[known]] += home[known].astype(counts.dtype)
 
     def _near(self, cuts: Cuts) -> tuple[Any, Any]:
         """The pairs up to the last cut, by their places in the flat matrix, and their cells."""
