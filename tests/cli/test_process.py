@@ -46,6 +46,27 @@ def test_an_unwritable_output(simple: list[str]) -> None:
     assert run_process(*simple, "-o", path).complaint().startswith(f"cannot write {path}")
 
 
+def test_a_terminal_without_arrows(
+    simple: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither an arrow nor a class in other letters may end a run."""
+    monkeypatch.setenv("PYTHONIOENCODING", "cp1252")
+    result = tmp_path / "result.json"
+    for more in (("-o", str(result)), ("--format", "markdown")):
+        outcome = run_process(*simple, "-m", "map@r,eer", *more)
+        assert outcome.status == 0, outcome
+        assert "eer (-)" in outcome.out
+    outcome = run_process("compare", result, result)
+    assert outcome.out.count("eer (-)") == 3
+    assert "\n(-) lower is better.\n" in outcome.out
+    labels = tmp_path / "labels.csv"
+    text = Path(simple[3]).read_text(encoding="utf-8").replace("000", "\u4eba")
+    labels.write_text(text, encoding="utf-8")
+    outcome = run_process("threshold", simple[1], "--labels", labels, "--far", "0.1")
+    assert outcome.status == 0, outcome
+    assert r"classes: \u4eba" in outcome.out
+
+
 @pytest.mark.parametrize("form", ["table", "json"])
 def test_a_reader_that_has_seen_enough(form: str, simple: list[str]) -> None:
     """`truerank evaluate ... | head -1` where head is already gone."""
