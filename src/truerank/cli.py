@@ -383,6 +383,10 @@ def _print_result(result: Any, form: str, adjusted: bool = False) -> None:
     for row in rows:
         table.add_row(*map(tables.printable, row))
     console = Console(soft_wrap=False, highlight=False)
+    unlimited = console.options.update_width(1 << 20)
+    if console.measure(table, options=unlimited).maximum > console.width:  # digits would be lost
+        click.echo(tables.as_text(result, adjusted))
+        return
     console.print(table)
     for line in tables.summary(result):
         console.print(tables.printable(line), markup=False)

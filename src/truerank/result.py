@@ -438,11 +438,17 @@ class Result(Mapping[str, Score]):
         return pandas.DataFrame.from_dict(rows, orient="index")
 
     def to_markdown(self, adjusted: bool = False) -> str:
-        """A Markdown table, in percent; `adjusted` adds the chance-adjusted score."""
+        """A Markdown table, in percent; `adjusted` adds the chance-adjusted score.
+
+        Below it stands why scores are not defined, if any are not.
+        """
         return tables.as_markdown(self, adjusted)
 
     def to_latex(self, adjusted: bool = False) -> str:
-        """A LaTeX tabular (booktabs), in percent; `adjusted` adds the chance-adjusted score."""
+        """A LaTeX tabular (booktabs), in percent; `adjusted` adds the chance-adjusted score.
+
+        Comments say why scores are not defined, if any are not.
+        """
         return tables.as_latex(self, adjusted)
 
     def to_csv(self) -> str:

@@ -133,6 +133,31 @@ def read_all(terminal: int) -> str:
     return b"".join(chunks).decode()
 
 
+@pytest.mark.parametrize("columns", [40, 70, 80, 200])
+def test_no_number_is_cut_off_on_a_terminal(columns: int, simple: list[str]) -> None:
+    """What does not fit between rules is plain text, which the terminal may wrap."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [*COMMAND, *simple, "-m", "map@r eer threshold@far=0.01 opis@far=0.05:0.5 tar@far=0.001"],
+        stdout=theirs,
+        stderr=subprocess.PIPE,
+        env=environment() | {"TERM": "xterm", "COLUMNS": str(columns)},
+    )
+    os.close(theirs)
+    shown = re.sub(r"\x1b\[[0-9?]*[a-zA-Z]", "", read_all(ours))
+    os.close(ours)
+    process.communicate(timeout=SECONDS)
+    assert process.returncode == 0
+    assert "\u2026" not in shown
+    lines = shown.splitlines()
+    [row] = [line.split() for line in lines if line.strip().startswith("threshold@far=0.01")]
+    score = expected(metrics="threshold@far=0.01")["threshold@far=0.01"]["value"]
+    assert row[:4] == ["threshold@far=0.01", f"{score:.6g}", "-", "576"]
+    assert any("eer \u2193" in line for line in lines)
+    assert any(line.strip() == "\u2193 lower is better." for line in lines)
+    assert "tar@far=0.001: not defined: 576 impostors cannot resolve" in " ".join(shown.split())
+
+
 def test_a_progress_bar_on_a_terminal(simple: list[str], tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
