@@ -21,7 +21,7 @@ Metrics that depend on a threshold have pages of their own: [verification](verif
 
 Metrics are named by strings, `name@k,key=value`: `map@r`, `hit@10`, `map@10,divisor=min`. Other
 libraries' names are understood too: `mean_average_precision_at_r`, `precision_at_1`, `cmc@5`,
-`rank-1`, `mean_reciprocal_rank`.
+`rank-1`, `mean_reciprocal_rank`. In printed tables an arrow says that lower is better.
 
 | metric | what it is | definition | range | source |
 | --- | --- | --- | --- | --- |

@@ -156,6 +156,39 @@ def test_shown_in_every_form() -> None:
     assert data["standings"][0]["ranks"] == [1, 1]
 
 
+def test_lower_is_better_is_marked_in_both_tables() -> None:
+    one, two = models(metrics=["map", "eer"])[:2]
+    found = truerank.compare(one, two, names=["one", "two"])
+    lines = str(found).splitlines()
+    assert [line.split()[:2] for line in lines if line.startswith("eer")] == 3 * [["eer", "\u2193"]]
+    assert "\u2193 lower is better." in lines
+    assert "| eer \u2193 | one |" in found.to_markdown()
+    assert r"eer $\downarrow$ & one & " in found.to_latex()
+    assert {row["metric"] for row in found.to_dict()["standings"]} == {"map", "eer"}
+    assert "lower is better" not in str(truerank.compare(one, two, metrics="map"))
+
+
+def test_what_is_not_compared_is_named_with_its_reason() -> None:
+    one, two = (
+        models(metrics=["map", "tar@far=0.000001", *more])[number]
+        for number, more in enumerate(([], ["minp", "mrr"]))
+    )
+    found = truerank.compare(one, two, names=["one", "two"])
+    reason = one["tar@far=0.000001"].reason
+    assert found.skipped == {
+        "tar@far=0.000001": f"one: {reason}",
+        "minp": "one: evaluated without it",
+        "mrr": "one: evaluated without it",
+    }
+    assert f"Skipped tar@far=0.000001: one: {reason}." in found.notes()
+    assert "Skipped minp, mrr: one: evaluated without it." in found.notes()
+    assert found.to_dict()["skipped"] == found.skipped
+    assert truerank.compare(one, two, metrics="map").skipped == {}
+    others = [models(metrics=metric)[0] for metric in ("map", "mrr")]
+    with pytest.raises(InputError, match="no metric in common"):
+        truerank.compare(*others)
+
+
 def test_without_intervals_there_is_no_test() -> None:
     found = truerank.compare(*models(confidence=None)[:2])
     assert found.differences[0].p is None

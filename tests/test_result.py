@@ -12,6 +12,7 @@ import os
 import struct
 import subprocess
 import sys
+import warnings
 from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,7 +24,7 @@ import pytest
 
 import truerank
 from tests.modules import module_names
-from truerank import InputError, Result, Score
+from truerank import InputError, Result, Score, tables
 from truerank.metrics import registry
 from truerank.metrics.average import class_mean, mean
 from truerank.metrics.registry import DEFAULT
@@ -232,6 +233,86 @@ def test_the_table_says_what_was_ranked() -> None:
 def test_the_table_of_undefined_scores_has_dashes() -> None:
     line = str(undefined()).splitlines()[1].split()
     assert line == ["map", "-", "0"]
+
+
+def test_the_last_column_says_what_was_counted() -> None:
+    """By hand: 8 rows in classes of 2, 3, 2 and 1 have 1 + 3 + 1 = 5 positive pairs of 28."""
+    expected = {
+        "map": "7 queries",
+        "auc": "28 pairs",
+        "tar@tau=0.5": "5 positive pairs",
+        "fmr@tau=0.5": "23 negative pairs",
+        "far@tau=0.5": "1 query",
+        "opis@far=0.05:0.9": "3 classes",
+        "nmi": "8 rows",
+        "tar@far=0.0001": "0",
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", truerank.TruerankWarning)
+        result = evaluate(FREE, metrics=list(expected), confidence=None)
+    header, rows = tables.cells(result)
+    assert header[-1] == "n"
+    assert {row[0].split()[0]: row[-1] for row in rows} == expected
+    for names, unit, number in (
+        (["map", "hit@5", "tar@far=0.0001"], "queries", "7"),
+        (["eer", "min_dcf"], "pairs", "28"),
+        (["tar@far=0.0001"], "queries", "0"),
+    ):
+        header, rows = tables.cells(evaluate(FREE, metrics=names))
+        assert (header[-1], rows[0][-1]) == (unit, number)
+    many = Score("map", 1, 1, 1, 1, n=1_234_567)
+    assert tables.cells(Result({"map": many}))[1][0][-1] == "1,234,567"
+
+
+def test_what_was_counted_is_written_and_need_not_be() -> None:
+    """Results written before `counted` was are read as ever."""
+    result = evaluate(FREE, metrics=["map", "eer", "opis@far=0.05:0.9"])
+    data = result.to_dict()
+    counted = {name: score.pop("counted") for name, score in data["scores"].items()}
+    assert counted == {"map": "query", "eer": "pair", "opis@far=0.05:0.9": "class"}
+    jsonschema.Draft202012Validator(SCHEMA).validate(data)
+    assert Result.from_dict(data).to_dict() == result.to_dict()
+    rows = list(csv.DictReader(io.StringIO(result.to_csv())))
+    assert [row["counted"] for row in rows] == list(counted.values())
+
+
+@pytest.mark.parametrize("metric", registry.examples())
+def test_an_arrow_marks_metrics_for_which_lower_is_better(metric: str) -> None:
+    errors = ("eer", "min_dcf", "fmr", "fnmr", "far", "ftr", "mfr", "opis")
+    lower = metric.split("@")[0] in errors
+    assert tables.marked(metric) == (f"{metric} \u2193" if lower else metric)
+
+
+def test_the_arrow_is_explained_and_becomes_what_can_be_printed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    result = evaluate(FREE, metrics=["map", "eer"])
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding="utf-8"))
+    assert "\neer \u2193 " in str(result)
+    assert "\n\u2193 lower is better.\n" in str(result)
+    assert "lower is better" not in str(evaluate(FREE, metrics=["map"]))
+    assert "| eer \u2193 |" in result.to_markdown()
+    assert r"eer $\downarrow$ & " in result.to_latex()
+    for encoding in ("ascii", "cp1252"):
+        monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding=encoding))
+        assert "\neer (-) " in str(result)
+        assert "\n(-) lower is better.\n" in str(result)
+        sys.stdout.write(str(result))
+
+
+def test_every_dash_has_its_reason() -> None:
+    """In every table that people read; a comment in LaTeX, so that the tabular stays whole."""
+    result = evaluate(labels=list("abcdefgh"), metrics="all", confidence=None)
+    reasons = {name: score.reason for name, score in result.items() if score.reason}
+    assert len(reasons) > 50
+    text, markdown, latex = str(result), result.to_markdown(), result.to_latex()
+    for name, reason in reasons.items():
+        assert f"\n{name}: {reason}." in text
+        assert f"\n- {name}: {reason}.\n" in markdown
+        assert f"\n% {name}: {reason}.\n" in latex
+        assert "\n" not in reason
+    assert markdown.splitlines()[2 + len(result)] == ""
+    assert text.splitlines()[1 + len(result)].startswith(next(iter(reasons)))
 
 
 def test_markdown() -> None:

@@ -135,7 +135,8 @@ def audit(
     ----------
     embeddings : (N, d) array, tensor or path
     labels : (N,) or (N, L), optional
-        Without them, nothing that concerns classes is looked for.
+        Without them, nothing that concerns classes is looked for. Of several levels the finest
+        makes the classes; ties are looked for at all of them.
     train : (M, d) array, tensor or path, optional
         Embeddings of the training rows: test rows found among them are leaks.
     distance : {"cosine", "euclidean"}
@@ -453,6 +454,8 @@ def _hubness(found: _Findings, occurrences: Integers) -> None:
 
 def _classes(found: _Findings, task: Task) -> None:
     codes = task.query_codes
+    if task.levels is not None and len(task.levels) > 1:
+        found.facts["level of the classes, the finest"] = task.levels.names[-1]
     size = np.bincount(codes)
     alone = np.flatnonzero(size[codes] == 1)
     if len(alone):

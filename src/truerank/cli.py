@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import signal
 import sys
 import traceback
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
@@ -31,6 +33,8 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     for name in ("stdout", "stderr"):  # closed by the caller: Python then has no such stream
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+    if isinstance(sys.stdout, io.TextIOWrapper):  # names may be in letters that it cannot print
+        sys.stdout.reconfigure(errors="backslashreplace")
     warnings.showwarning = _show_warning
     warnings.simplefilter("always", TruerankWarning)
     with contextlib.suppress(ValueError):  # only the main thread may set handlers
@@ -110,6 +114,20 @@ def _joined(
     return " ".join(values) if values else None
 
 
+def _label_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Options of every command that reads files of labels."""
+    for option in (
+        click.option(
+            "--taxonomy",
+            type=click.Path(path_type=Path),
+            help="CSV file with the columns child and parent.",
+        ),
+        click.option("--levels", help="Label columns from coarse to fine, separated by commas."),
+    ):
+        command = option(command)
+    return command
+
+
 @click.group(context_settings={"help_option_names": ["-h", "--help"]}, invoke_without_command=True)
 @click.version_option(__version__, prog_name="truerank")
 @click.pass_context
@@ -129,12 +147,7 @@ commands.add_command(embed)
 @click.option("--labels", type=click.Path(path_type=Path), help="Labels of the rows.")
 @click.option("--gallery", type=click.Path(path_type=Path), help="Embeddings to search in.")
 @click.option("--gallery-labels", type=click.Path(path_type=Path), help="Labels of the gallery.")
-@click.option("--levels", help="Label columns from coarse to fine, separated by commas.")
-@click.option(
-    "--taxonomy",
-    type=click.Path(path_type=Path),
-    help="CSV file with the columns child and parent.",
-)
+@_label_options
 @click.option("--task", "task_file", type=click.Path(path_type=Path), help="A saved task.")
 @click.option("--junk-label", multiple=True, help="Exclude gallery items of this label.")
 @click.option(
@@ -232,7 +245,7 @@ def evaluate(
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the JSON as well.")
 def compare(form: str, output: Path | None, **options: Any) -> None:
     """Compare models by their RESULTS, the JSON files that evaluate -o wrote for one task."""
-    from truerank import commandline
+    from truerank import commandline, tables
 
     comparison = commandline.compare_files(output=output, **options)
     if output is not None:
@@ -243,12 +256,13 @@ def compare(form: str, output: Path | None, **options: Any) -> None:
         "markdown": comparison.to_markdown,
         "latex": comparison.to_latex,
     }
-    click.echo(text[form](), nl=False)
+    click.echo(tables.printable(text[form]()), nl=False)
 
 
 @commands.command()
 @click.argument("embeddings", type=click.Path(path_type=Path))
 @click.argument("labels", required=False, type=click.Path(path_type=Path))
+@_label_options
 @click.option("--train", type=click.Path(path_type=Path), help="Embeddings of the training rows.")
 @click.option("--distance", default="cosine", show_default=True, help="cosine or euclidean.")
 @click.option("--threads", type=int, help="Number of threads; all cores by default.")
@@ -258,7 +272,8 @@ def compare(form: str, output: Path | None, **options: Any) -> None:
 def audit(form: str, output: Path | None, **options: Any) -> None:
     """Look for what could make a score of EMBEDDINGS lie: duplicates, leaks, collapse, ties.
 
-    LABELS is a file as for evaluate; without it the embeddings file may hold them.
+    LABELS is a file as for evaluate; without it the embeddings file may hold them. Classes are
+    those of the finest level.
     """
     from truerank import commandline
 
@@ -305,6 +320,7 @@ def verify(form: str, output: Path | None, **options: Any) -> None:
 @commands.command()
 @click.argument("calibration", type=click.Path(path_type=Path))
 @click.option("--labels", type=click.Path(path_type=Path), help="Labels of the calibration set.")
+@_label_options
 @click.option("--far", required=True, help="Share of pairs of two classes that may be accepted.")
 @click.option("--apply", "apply_to", type=click.Path(path_type=Path), help="Judge it on this set.")
 @click.option("--apply-labels", type=click.Path(path_type=Path), help="Labels of that set.")
@@ -312,7 +328,10 @@ def verify(form: str, output: Path | None, **options: Any) -> None:
 @click.option("--distance", default="cosine", show_default=True, help="As in evaluate.")
 @click.option("--format", "form", default="table", type=click.Choice(("table", "json")))
 def threshold(form: str, by_class: bool, **options: Any) -> None:
-    """Choose one threshold on CALIBRATION for a FAR target, and say what it leads to."""
+    """Choose one threshold on CALIBRATION for a FAR target, and say what it leads to.
+
+    Labels are files as for evaluate; of several levels only the finest counts.
+    """
     from truerank import commandline
 
     point = commandline.choose_from_files(**options)
@@ -348,7 +367,7 @@ def _print_result(result: Any, form: str, adjusted: bool = False) -> None:
         "latex": lambda: result.to_latex(adjusted),
     }
     if form != "table":
-        click.echo(text[form](), nl=False)
+        click.echo(tables.printable(text[form]()), nl=False)
         return
     if not sys.stdout.isatty():  # a pipe has no width to which a table could be cut
         click.echo(tables.as_text(result, adjusted))
@@ -362,8 +381,12 @@ def _print_result(result: Any, form: str, adjusted: bool = False) -> None:
     for number, name in enumerate(header):
         table.add_column(name, justify="left" if number == 0 else "right", no_wrap=True)
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(tables.printable, row))
     console = Console(soft_wrap=False, highlight=False)
+    unlimited = console.options.update_width(1 << 20)
+    if console.measure(table, options=unlimited).maximum > console.width:  # digits would be lost
+        click.echo(tables.as_text(result, adjusted))
+        return
     console.print(table)
     for line in tables.summary(result):
-        console.print(line, markup=False)
+        console.print(tables.printable(line), markup=False)

@@ -117,7 +117,7 @@ def evaluate_files(
             if value:
                 raise InputError(f"--task already holds labels and rules; leave {option} out.")
         return _evaluate_task(task_file, embeddings, gallery, chosen, progress, options)
-    names = None if levels is None else [name.strip() for name in levels.split(",")]
+    names = _level_names(levels)
     queries = _side(embeddings, labels, names, "--labels")
     items = Bundle()
     given = options["distance"] in ("precomputed", "similarity")
@@ -127,8 +127,7 @@ def evaluate_files(
         items = _labels(gallery_labels, names)
     elif gallery_labels is not None:
         raise InputError("--gallery-labels came without --gallery.")
-    if taxonomy is not None:
-        _expand(Taxonomy.read(taxonomy), queries, items)
+    _expand(taxonomy, queries, items)
     separate = gallery is not None or items.labels is not None
     result = evaluate(
         queries.embeddings,
@@ -186,17 +185,21 @@ def choose_from_files(
     far: str,
     apply_to: Path | None,
     apply_labels: Path | None,
+    levels: str | None,
+    taxonomy: Path | None,
     distance: str,
 ) -> OperatingPoint:
     """The operating point of files."""
     from truerank.threshold import choose_threshold
 
-    first = _side(calibration, labels, None, "--labels")
+    names = _level_names(levels)
+    first = _side(calibration, labels, names, "--labels")
     second = Bundle()
     if apply_to is not None:
-        second = _side(apply_to, apply_labels, None, "--apply-labels")
+        second = _side(apply_to, apply_labels, names, "--apply-labels")
     elif apply_labels is not None:
         raise InputError("--apply-labels came without --apply.")
+    _expand(taxonomy, first, second)
     return choose_threshold(
         first.embeddings,
         first.labels,
@@ -277,20 +280,31 @@ def audit_files(
     *,
     embeddings: Path,
     labels: Path | None,
+    levels: str | None,
+    taxonomy: Path | None,
     train: Path | None,
     progress: Callable[[int, int], None] | None,
     **options: Any,
 ) -> Audit:
     """The audit of a file of embeddings."""
-    bundle = read(embeddings)
-    rows = _require_embeddings(bundle, embeddings)
-    names = bundle.labels if labels is None else _labels(labels, None).labels
+    bundle = _side(embeddings, labels, _level_names(levels))
+    if taxonomy is not None and bundle.labels is None:
+        raise InputError(f"{embeddings} holds no labels for --taxonomy; pass LABELS.")
+    _expand(taxonomy, bundle)
     known = None if train is None else _require_embeddings(read(train), train)
-    return audit(rows, names, train=known, progress=progress, **options)
+    return audit(bundle.embeddings, bundle.labels, train=known, progress=progress, **options)
 
 
-def _expand(taxonomy: Taxonomy, *sides: Bundle) -> None:
-    """Replace finest labels by their paths."""
+def _level_names(levels: str | None) -> list[str] | None:
+    """The columns that --levels names."""
+    return None if levels is None else [name.strip() for name in levels.split(",")]
+
+
+def _expand(path: Path | None, *sides: Bundle) -> None:
+    """Replace finest labels by their paths in the taxonomy of a file."""
+    if path is None:
+        return
+    taxonomy = Taxonomy.read(path)
     for side in sides:
         if isinstance(side.labels, dict):
             raise InputError("--taxonomy takes the finest labels alone; leave the levels out.")
@@ -331,8 +345,13 @@ def _evaluate_task(
     return result, names
 
 
-def _side(path: Path, labels: Path | None, levels: list[str] | None, option: str) -> Bundle:
-    """Embeddings from one file, the rest from the labels file where there is one."""
+def _side(
+    path: Path, labels: Path | None, levels: list[str] | None, option: str | None = None
+) -> Bundle:
+    """Embeddings from one file, the rest from the labels file where there is one.
+
+    `option` says how to name that file, if there must be labels.
+    """
     bundle = read(path, levels=levels if labels is None else None)
     _require_embeddings(bundle, path)
     if labels is not None:
@@ -340,7 +359,7 @@ def _side(path: Path, labels: Path | None, levels: list[str] | None, option: str
         bundle.labels = more.labels
         bundle.ids = more.ids if more.ids is not None else bundle.ids
         bundle.groups = more.groups if more.groups is not None else bundle.groups
-    if bundle.labels is None:
+    if bundle.labels is None and option is not None:
         raise InputError(f"{path} holds no labels; pass {option} FILE.")
     return bundle
 

@@ -11,7 +11,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -78,10 +78,12 @@ class Comparison:
     differences: list[Difference]
     confidence: float
     method: str
+    skipped: dict[str, str] = field(default_factory=dict)
+    """Metrics that some results have and that cannot be compared, with the reason."""
 
     def __str__(self) -> str:
         parts = [tables.text(*self._standing_cells()), tables.text(*self._difference_cells())]
-        return "\n\n".join([*parts, "\n".join(self.notes())])
+        return tables.printable("\n\n".join([*parts, "\n".join(self.notes())]))
 
     __repr__ = __str__
 
@@ -92,7 +94,8 @@ class Comparison:
         rows = []
         for row in self.standings:
             shown = tables.number(row.metric)
-            cells = [row.metric, row.model, shown(row.value), _ends(row.interval, shown)]
+            cells = [tables.marked(row.metric), row.model, shown(row.value)]
+            cells.append(_ends(row.interval, shown))
             cells += [str(row.runs), _ends(row.between_runs, shown)] if several else []
             rows.append([*cells, f"{row.ranks[0]}-{row.ranks[1]}"])
         return header, rows
@@ -101,7 +104,7 @@ class Comparison:
         header = ["metric", "first", "second", "difference", "interval", "p", "p (Holm)"]
         rows = [
             [
-                row.metric,
+                tables.marked(row.metric),
                 row.first,
                 row.second,
                 "-+"[row.value >= 0] + tables.number(row.metric)(abs(row.value)),
@@ -116,6 +119,7 @@ class Comparison:
     def notes(self) -> list[str]:
         """How to read it."""
         lines = [
+            *tables.explained(row.metric for row in self.standings),
             f"Scores in percent. Differences with intervals of {100 * self.confidence:g} %, each "
             f"by itself, by {self.method}.",
             "Ranks are what is left open once differences with a corrected p below "
@@ -127,7 +131,11 @@ class Comparison:
                 "are over test sets, for the mean of the runs."
             )
         reasons = dict.fromkeys(row.reason for row in self.differences if row.reason)
-        return [*lines, *(f"No test: {reason}." for reason in reasons)]
+        lines += [f"No test: {reason}." for reason in reasons]
+        for reason in dict.fromkeys(self.skipped.values()):
+            names = [name for name, why in self.skipped.items() if why == reason]
+            lines.append(f"Skipped {', '.join(names)}: {reason}.")
+        return lines
 
     def to_markdown(self) -> str:
         """Two Markdown tables: standings and differences."""
@@ -151,6 +159,7 @@ class Comparison:
             "method": self.method,
             "standings": [_plain(row) for row in self.standings],
             "differences": [_plain(row) for row in self.differences],
+            "skipped": dict(self.skipped),
         }
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
@@ -209,7 +218,7 @@ def compare(
         raise InputError(f"compare takes at least two results. Got {len(models)}.")
     labels = _names(results, names)
     _check_same_task(models, labels)
-    chosen = _metrics(models, metrics)
+    chosen, skipped = _metrics(models, labels, metrics)
     differences = []
     for metric in chosen:
         for a, b in combinations(range(len(models)), 2):
@@ -220,7 +229,7 @@ def compare(
         for metric in chosen
         for standing in _stand(metric, models, labels, differences, request)
     ]
-    return Comparison(standings, differences, request.confidence, _method(models))
+    return Comparison(standings, differences, request.confidence, _method(models), skipped)
 
 
 # -- what is compared -------------------------------------------------------------------------
@@ -298,17 +307,24 @@ def _check_same_task(models: list[Model], names: list[str]) -> None:
                 )
 
 
-def _metrics(models: list[Model], metrics: Iterable[str] | str | None) -> list[str]:
+def _metrics(
+    models: list[Model], names: list[str], metrics: Iterable[str] | str | None
+) -> tuple[list[str], dict[str, str]]:
+    """The metrics to compare, and why others of the results are not compared."""
     runs = [run for model in models for run in model]
     if metrics is None:
-        common = [
-            name
-            for name in runs[0]
-            if all(name in run and run[name].reason is None for run in runs)
-        ]
+        whose = [name for name, model in zip(names, models, strict=True) for _ in model]
+        skipped: dict[str, str] = {}
+        for name in dict.fromkeys(name for run in runs for name in run):
+            for model, run in zip(whose, runs, strict=True):
+                missing = run.skipped.get(name, "evaluated without it")
+                reason = run[name].reason if name in run else missing
+                if reason is not None:
+                    skipped.setdefault(name, f"{model}: {reason}")
+        common = [name for name in runs[0] if name not in skipped]
         if not common:
             raise InputError("the results have no metric in common.")
-        return common
+        return common, skipped
     chosen = [str(metric) for metric in registry.parse_all(metrics)]
     for name in chosen:
         for run in runs:
@@ -318,7 +334,7 @@ def _metrics(models: list[Model], metrics: Iterable[str] | str | None) -> list[s
                 )
             if run[name].reason is not None:
                 raise InputError(f"metric {name!r} is undefined here: {run[name].reason}.")
-    return chosen
+    return chosen, {}
 
 
 def _method(models: list[Model]) -> str:

@@ -16,6 +16,7 @@ from truerank.engine.counts import TieGroups
 from truerank.evidence.gom import POINTS
 from truerank.metrics import registry
 from truerank.metrics.average import mean
+from truerank.metrics.openset import observed_below
 from truerank.metrics.registry import Metric, Scale
 
 if TYPE_CHECKING:
@@ -124,7 +125,10 @@ def of_pairs(pool: Pooled, space: Space) -> dict[str, Curve]:
 
 
 def _dir_over_far(evidence: Evidence, rank: int) -> dict[str, npt.NDArray[Any]]:
-    """DIR where r of the queries without a mate are accepted, r from 0 to all of them."""
+    """DIR where r of the queries without a mate are accepted, r from 0 to all of them.
+
+    The threshold is NaN where nothing at all is accepted.
+    """
     impostors = np.sort(evidence.nearest[~evidence.with_mate])
     count = len(impostors)
     accepted = np.unique(np.linspace(0, count, min(count, POINTS) + 1).astype(np.int64))
@@ -136,7 +140,9 @@ def _dir_over_far(evidence: Evidence, rank: int) -> dict[str, npt.NDArray[Any]]:
     place = np.searchsorted(first, limits, side="left")
     columns: dict[str, npt.NDArray[Any]] = {"far": np.searchsorted(impostors, limits) / count}
     columns |= dict(zip(ENDS, totals[:, place], strict=True))
-    return columns
+    largest = observed_below(evidence, limits)
+    threshold = evidence.space.in_unit(np.where(np.isfinite(largest), largest, 0.0))
+    return columns | {"threshold": np.where(np.isfinite(largest), threshold, np.nan)}
 
 
 def _running_means(hits: Reals) -> Reals:

@@ -84,7 +84,7 @@ class Score:
     replicates: Replicates | None = field(default=None, repr=False)
     """In leave-one-out, the score without each share of the classes: what comparisons pair."""
     n: int = 0
-    """Number of queries that count."""
+    """Number of queries that count; of pairs, classes or rows for some metrics (`counted`)."""
     reason: str | None = None
     """Why the score is not defined, if it is not."""
     threshold: float | None = None
@@ -95,6 +95,13 @@ class Score:
 
     def __float__(self) -> float:
         return self.value
+
+    @property
+    def counted(self) -> str:
+        """What n counts: query, pair, positive pair, negative pair, class or row."""
+        from truerank.metrics import registry
+
+        return registry.definition(registry.parse(self.metric)).counted
 
     @property
     def tied(self) -> bool:
@@ -119,6 +126,7 @@ class Score:
             "interval_reason": self.interval_reason,
             "replicates": None if self.replicates is None else self.replicates.to_dict(),
             "n": self.n,
+            "counted": self.counted,
             "reason": self.reason,
         }
         if self.threshold is not None:
@@ -277,8 +285,9 @@ class Result(Mapping[str, Score]):
         """A curve as a mapping from column names to arrays.
 
         "cmc" (rank, and hit@rank with its tie bounds) comes with every result evaluated here;
-        "roc" and "det" with a verification metric, "dir" (over far) with dir, "mrp", "mvp", "mrep"
-        and "mfr" (over tau) with a metric of GOM.
+        "roc" and "det" with a verification metric, "dir" (over far) with dir, each with the
+        threshold in the distance's own unit; "mrp", "mvp", "mrep" and "mfr" (over tau) with a
+        metric of GOM.
 
         Examples
         --------
@@ -429,11 +438,17 @@ class Result(Mapping[str, Score]):
         return pandas.DataFrame.from_dict(rows, orient="index")
 
     def to_markdown(self, adjusted: bool = False) -> str:
-        """A Markdown table, in percent; `adjusted` adds the chance-adjusted score."""
+        """A Markdown table, in percent; `adjusted` adds the chance-adjusted score.
+
+        Below it stands why scores are not defined, if any are not.
+        """
         return tables.as_markdown(self, adjusted)
 
     def to_latex(self, adjusted: bool = False) -> str:
-        """A LaTeX tabular (booktabs), in percent; `adjusted` adds the chance-adjusted score."""
+        """A LaTeX tabular (booktabs), in percent; `adjusted` adds the chance-adjusted score.
+
+        Comments say why scores are not defined, if any are not.
+        """
         return tables.as_latex(self, adjusted)
 
     def to_csv(self) -> str:

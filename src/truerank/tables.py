@@ -1,16 +1,18 @@
 """A Result as a table: plain text, Markdown, LaTeX, CSV. Percent for people, fractions in CSV.
 
-Expected and upper are shown only where ties leave more than a single number.
+Expected and upper are shown only where ties leave more than a single number. The last column says
+what was counted; an arrow marks metrics for which lower is better.
 """
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from truerank.wording import count
+from truerank.wording import count, plural
 
 if TYPE_CHECKING:
     from truerank.result import Result, Score
@@ -21,12 +23,17 @@ __all__ = [
     "as_markdown",
     "as_text",
     "cells",
+    "explained",
     "latex",
     "markdown",
+    "marked",
     "number",
+    "printable",
     "summary",
     "text",
 ]
+
+LOWER = "\N{DOWNWARDS ARROW}"
 
 
 def percent(value: float | None) -> str:
@@ -43,6 +50,28 @@ def number(metric: str) -> Callable[[float | None], str]:
     return lambda value: "-" if value is None or value != value else f"{value:.6g}"
 
 
+def marked(metric: str) -> str:
+    """The metric, with an arrow if lower is better."""
+    from truerank.metrics import registry
+
+    higher = registry.definition(registry.parse(metric)).higher_is_better
+    return metric if higher else f"{metric} {LOWER}"
+
+
+def explained(metrics: Iterable[str]) -> list[str]:
+    """What the arrow means, if any of the metrics has it."""
+    return [f"{LOWER} lower is better."] if any(LOWER in marked(name) for name in metrics) else []
+
+
+def printable(text: str) -> str:
+    """The text, with '(-)' for the arrow where standard output has no arrow."""
+    try:
+        LOWER.encode(getattr(sys.stdout, "encoding", None) or "utf-8")
+    except UnicodeEncodeError:
+        return text.replace(LOWER, "(-)")
+    return text
+
+
 def cells(result: Result, adjusted: bool = False) -> tuple[list[str], list[list[str]]]:
     """Header and rows of the table people see; `adjusted` adds the chance-adjusted score."""
     scores = list(result.values())
@@ -54,11 +83,12 @@ def cells(result: Result, adjusted: bool = False) -> tuple[list[str], list[list[
     header += ["interval"] if intervals else []
     header += ["chance"] if chance else []
     header += ["adjusted"] if adjusted else []
-    header += ["queries"]
+    units = {score.counted for score in scores if score.n} or {"query"}
+    header += [plural(*units) if len(units) == 1 else "n"]
     rows = []
     for score in scores:
         shown = number(score.metric)
-        row = [score.metric, shown(score.value)]
+        row = [marked(score.metric), shown(score.value)]
         if tied:
             row += [shown(score.expected), shown(score.upper)] if score.tied else ["", ""]
         if intervals:
@@ -67,7 +97,8 @@ def cells(result: Result, adjusted: bool = False) -> tuple[list[str], list[list[
             row.append(percent(score.chance))
         if adjusted:
             row.append(percent(score.adjusted))
-        rows.append([*row, str(score.n)])
+        alone = len(units) == 1 or not score.n
+        rows.append([*row, f"{score.n:,}" if alone else count(score.n, score.counted)])
     return header, rows
 
 
@@ -79,9 +110,9 @@ def _interval(score: Score) -> str:
 
 
 def summary(result: Result) -> list[str]:
-    """Sentences below the table: what was ranked, what was left out, what ties did."""
+    """Sentences below the table: how to read it, what was ranked, left out and tied."""
     facts = result.provenance
-    lines = []
+    lines = [*_undefined(result), *explained(result)]
     if facts.get("part"):
         lines.append(f"Part of a result: {count(facts['queries'], 'query')}.")
     elif "trials" in facts:
@@ -133,9 +164,13 @@ def summary(result: Result) -> list[str]:
         if score.bracket is not None
     ]
     lines += _about_intervals(result)
-    lines += [f"{score.metric}: {score.reason}." for score in result.values() if score.reason]
     lines += [f"Skipped {name}: {reason}." for name, reason in result.skipped.items()]
     return lines
+
+
+def _undefined(result: Result) -> list[str]:
+    """Why scores are not defined: what stands behind the dashes."""
+    return [f"{score.metric}: {score.reason}." for score in result.values() if score.reason]
 
 
 def _trials(facts: dict[str, Any]) -> list[str]:
@@ -194,7 +229,7 @@ def _severity(facts: dict[str, Any]) -> str:
 
 def as_text(result: Result, adjusted: bool = False) -> str:
     """Aligned plain text."""
-    return "\n".join([text(*cells(result, adjusted)), *summary(result)])
+    return printable("\n".join([text(*cells(result, adjusted)), *summary(result)]))
 
 
 def text(header: list[str], rows: list[list[str]]) -> str:
@@ -212,8 +247,9 @@ def text(header: list[str], rows: list[list[str]]) -> str:
 
 
 def as_markdown(result: Result, adjusted: bool = False) -> str:
-    """A Markdown table."""
-    return markdown(*cells(result, adjusted))
+    """A Markdown table, and below it why scores are not defined, if any are not."""
+    reasons = "".join(f"- {line}\n" for line in _undefined(result))
+    return markdown(*cells(result, adjusted)) + (f"\n{reasons}" if reasons else "")
 
 
 def markdown(header: list[str], rows: list[list[str]]) -> str:
@@ -223,13 +259,13 @@ def markdown(header: list[str], rows: list[list[str]]) -> str:
 
 
 def as_latex(result: Result, adjusted: bool = False) -> str:
-    """A booktabs tabular."""
-    return latex(*cells(result, adjusted))
+    """A booktabs tabular, and in comments why scores are not defined, if any are not."""
+    return latex(*cells(result, adjusted)) + "".join(f"% {line}\n" for line in _undefined(result))
 
 
 def latex(header: list[str], rows: list[list[str]]) -> str:
     """Cells as a booktabs tabular."""
-    escape = str.maketrans({"_": r"\_", "%": r"\%", "&": r"\&", "#": r"\#"})
+    escape = str.maketrans({"_": r"\_", "%": r"\%", "&": r"\&", "#": r"\#", LOWER: r"$\downarrow$"})
     lines = [" & ".join(cell.translate(escape) for cell in row) + r" \\" for row in [header, *rows]]
     return "\n".join(
         [
@@ -250,7 +286,7 @@ def as_csv(result: Result) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     fields = ["value", "lower", "expected", "upper", "chance", "n", "reason"]
-    fields += ["interval_low", "interval_high", "attainable", "adjusted"]
+    fields += ["interval_low", "interval_high", "attainable", "adjusted", "counted"]
     writer.writerow(["metric", *fields])
     for name, score in result.items():
         data = score.to_dict(per_query=False)

@@ -61,6 +61,8 @@ class OperatingPoint:
     distance: str
     classes: list[ClassRates] = field(repr=False)
     """Every class that can be judged, served worst first."""
+    levels: tuple[str, ...] = ()
+    """Names of the label levels from coarse to fine; the classes are those of the last."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -74,6 +76,7 @@ class OperatingPoint:
             "intervals": {k: None if v is None else list(v) for k, v in self.intervals.items()},
             "optimistic": self.optimistic,
             "distance": self.distance,
+            "levels": list(self.levels),
             "classes": [vars(one) | {"label": str(one.label)} for one in self.classes],
         }
 
@@ -121,6 +124,11 @@ class OperatingPoint:
             lines.append(f"  {100 * value:9.4f} %{more}  {names[name]}")
         if any(self.intervals.values()):
             lines.append("Intervals: 95 %, over classes; of rates, at this threshold.")
+        if len(self.levels) > 1:
+            lines.append(
+                f"Of {len(self.levels)} label levels only the finest (level {self.levels[-1]}) "
+                "counts here."
+            )
         if self.optimistic:
             lines.append(
                 "Chosen and judged on the same data: this is optimistic. Judge it on data it has "
@@ -149,8 +157,9 @@ def choose_threshold(
 
     Parameters
     ----------
-    embeddings, labels : (N, d), (N,)
-        The set on which the threshold is chosen; all of its pairs count.
+    embeddings, labels : (N, d), (N,) or (N, L)
+        The set on which the threshold is chosen; all of its pairs count. Of several levels of
+        labels only the finest counts.
     far : float or decimal text
         The share of pairs of two classes that may be accepted.
     apply, apply_labels : optional
@@ -210,6 +219,7 @@ def choose_threshold(
         same,
         distance,
         _rates(task, table),
+        () if task.levels is None else tuple(task.levels.names),
     )
 
 

@@ -219,6 +219,75 @@ def test_levels_choose_the_label(data: Path, tmp_path: Path) -> None:
     assert scores(truerank.Result.from_json(path)) == scores(wanted)
 
 
+def columns(folder: Path) -> Path:
+    """The same labels under names of one's own, which only --levels finds."""
+    path = folder / "columns.csv"
+    rows = [f"{family},{label}" for family, label in zip(FAMILIES, LABELS, strict=True)]
+    path.write_text("\n".join(["family,kind", *rows]) + "\n")
+    return path
+
+
+def test_a_threshold_at_a_level(data: Path, tmp_path: Path) -> None:
+    """The levels that evaluate takes; only the finest counts, and that is said."""
+    labels = columns(tmp_path)
+    command = ("threshold", data / "embeddings.npy", "--labels", labels, "--far", "0.1")
+    both = ("--apply", data / "embeddings.npy", "--apply-labels", labels)
+    for levels, names in (("family,kind", LABELS), ("kind", LABELS), ("family", FAMILIES)):
+        wanted = truerank.choose_threshold(EMBEDDINGS, names, far=0.1)
+        for more in ((), both):
+            found = run(*command, *more, "--levels", levels, "--format", "json")
+            assert found.status == 0, found.err
+            expected = wanted.to_dict() | {"levels": levels.split(",")}
+            assert json.loads(found.out) == expected
+        said = "Of 2 label levels only the finest (level kind) counts here."
+        assert (said in run(*command, "--levels", levels).out) == ("," in levels)
+    assert "has no column 'genus'" in run(*command, "--levels", "kind,genus").complaint()
+    assert "none is called genus;" in run(*command, "--levels", "genus").complaint()
+    hint = "name the columns in the first line, or choose columns by --levels."
+    assert run(*command).complaint().endswith(f"none is called label; {hint}")
+
+
+def test_a_threshold_with_a_taxonomy(data: Path, tmp_path: Path) -> None:
+    parents = dict(zip(LABELS, FAMILIES, strict=True))
+    taxonomy = tmp_path / "taxonomy.csv"
+    taxonomy.write_text(
+        "child,parent\n" + "".join(f"{child},{parent}\n" for child, parent in parents.items())
+    )
+    command = ("threshold", data / "embeddings.npy", "--labels", data / "labels.csv")
+    found = run(*command, "--far", "0.1", "--taxonomy", taxonomy)
+    wanted = truerank.choose_threshold(EMBEDDINGS, LABELS, far=0.1)
+    lines = found.out.splitlines()
+    assert "Of 2 label levels only the finest (level 2) counts here." in lines
+    assert [line for line in lines if "label levels" not in line] == str(wanted).splitlines()
+    audited = run("audit", *command[1:2], data / "labels.csv", "--taxonomy", taxonomy)
+    assert "level of the classes, the finest: 2" in audited.out.splitlines()
+    refused = run("audit", *command[1:2], "--taxonomy", taxonomy).complaint()
+    assert refused.endswith("holds no labels for --taxonomy; pass LABELS.")
+
+
+def test_an_audit_at_a_level(data: Path, tmp_path: Path) -> None:
+    command = ("audit", data / "embeddings.npy", columns(tmp_path), "--format", "json")
+    for levels, labels in (
+        ("family,kind", {"family": FAMILIES, "kind": LABELS}),
+        ("family", FAMILIES),
+    ):
+        found = run(*command, "--levels", levels)
+        assert found.status == 0, found.err
+        wanted = truerank.audit(EMBEDDINGS, labels)
+        assert json.loads(found.out) == json.loads(wanted.to_json())
+    assert wanted.facts["largest and median class size"] == [12, 12.0]
+    said = json.loads(run(*command, "--levels", "family,kind").out)["facts"]
+    assert said["level of the classes, the finest"] == "kind"
+    assert "level of the classes, the finest" not in wanted.facts
+
+
+def test_levels_in_the_file_of_embeddings(tmp_path: Path) -> None:
+    path = tmp_path / "both.npz"
+    np.savez(path, embeddings=EMBEDDINGS, family=np.array(FAMILIES), kind=np.array(LABELS))
+    found = run("audit", path, "--levels", "family", "--format", "json")
+    assert json.loads(found.out)["facts"] == truerank.audit(EMBEDDINGS, FAMILIES).facts
+
+
 def test_a_hidden_task_and_a_shuffled_submission(data: Path, tmp_path: Path) -> None:
     result, table = tmp_path / "result.json", tmp_path / "queries.csv"
     succeed(
@@ -293,6 +362,31 @@ def test_an_undefined_metric_is_null_with_its_reason(data: Path, tmp_path: Path)
     jsonschema.validate(written, SCHEMA)
     assert list(written["scores"]) == ["mfr"]  # all that queries without a mate can have
     assert "map@r" in written["skipped"]
+
+
+def test_a_far_that_cannot_be_resolved_says_why(simple: list[object]) -> None:
+    metrics = ("-m", "map@r tar@far=0.000001 eer")
+    lines = succeed(*simple, *metrics).out.splitlines()
+    pairs = sum(LABELS[i] != LABELS[j] for i in range(ROWS) for j in range(i))
+    reason = f"tar@far=0.000001: not defined: {pairs} impostors cannot resolve a FAR of 1e-06;"
+    assert lines[2].split()[:2] == ["tar@far=0.000001", "-"]
+    assert lines[4].startswith(reason)
+    assert lines[5] == "\N{DOWNWARDS ARROW} lower is better."
+    for form, mark in (("markdown", "- "), ("latex", "% ")):
+        last = succeed(*simple, *metrics, "--format", form).out.splitlines()[-1]
+        assert last.startswith(mark + reason)
+
+
+def test_sampled_opis_with_a_gallery_says_why_not(data: Path) -> None:
+    lines = succeed(
+        *(data / "query.npy", "--labels", data / "query.csv"),
+        *("--gallery", data / "gallery.npy", "--gallery-labels", data / "gallery.csv"),
+        *("-m", "opis@negatives=5"),
+    ).out.splitlines()
+    assert lines[2] == (
+        "opis@negatives=5: not defined: negatives= draws pairs of one set, and there is a gallery "
+        "of its own."
+    )
 
 
 def per_query_columns() -> dict[str, list[float | None]]:

@@ -46,6 +46,27 @@ def test_an_unwritable_output(simple: list[str]) -> None:
     assert run_process(*simple, "-o", path).complaint().startswith(f"cannot write {path}")
 
 
+def test_a_terminal_without_arrows(
+    simple: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither an arrow nor a class in other letters may end a run."""
+    monkeypatch.setenv("PYTHONIOENCODING", "cp1252")
+    result = tmp_path / "result.json"
+    for more in (("-o", str(result)), ("--format", "markdown")):
+        outcome = run_process(*simple, "-m", "map@r,eer", *more)
+        assert outcome.status == 0, outcome
+        assert "eer (-)" in outcome.out
+    outcome = run_process("compare", result, result)
+    assert outcome.out.count("eer (-)") == 3
+    assert "\n(-) lower is better.\n" in outcome.out
+    labels = tmp_path / "labels.csv"
+    text = Path(simple[3]).read_text(encoding="utf-8").replace("000", "\u4eba")
+    labels.write_text(text, encoding="utf-8")
+    outcome = run_process("threshold", simple[1], "--labels", labels, "--far", "0.1")
+    assert outcome.status == 0, outcome
+    assert r"classes: \u4eba" in outcome.out
+
+
 @pytest.mark.parametrize("form", ["table", "json"])
 def test_a_reader_that_has_seen_enough(form: str, simple: list[str]) -> None:
     """`truerank evaluate ... | head -1` where head is already gone."""
@@ -110,6 +131,31 @@ def read_all(terminal: int) -> str:
             break
         chunks.append(chunk)
     return b"".join(chunks).decode()
+
+
+@pytest.mark.parametrize("columns", [40, 70, 80, 200])
+def test_no_number_is_cut_off_on_a_terminal(columns: int, simple: list[str]) -> None:
+    """What does not fit between rules is plain text, which the terminal may wrap."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [*COMMAND, *simple, "-m", "map@r eer threshold@far=0.01 opis@far=0.05:0.5 tar@far=0.001"],
+        stdout=theirs,
+        stderr=subprocess.PIPE,
+        env=environment() | {"TERM": "xterm", "COLUMNS": str(columns)},
+    )
+    os.close(theirs)
+    shown = re.sub(r"\x1b\[[0-9?]*[a-zA-Z]", "", read_all(ours))
+    os.close(ours)
+    process.communicate(timeout=SECONDS)
+    assert process.returncode == 0
+    assert "\u2026" not in shown
+    lines = shown.splitlines()
+    [row] = [line.split() for line in lines if line.strip().startswith("threshold@far=0.01")]
+    score = expected(metrics="threshold@far=0.01")["threshold@far=0.01"]["value"]
+    assert row[:4] == ["threshold@far=0.01", f"{score:.6g}", "-", "576"]
+    assert any("eer \u2193" in line for line in lines)
+    assert any(line.strip() == "\u2193 lower is better." for line in lines)
+    assert "tar@far=0.001: not defined: 576 impostors cannot resolve" in " ".join(shown.split())
 
 
 def test_a_progress_bar_on_a_terminal(simple: list[str], tmp_path: Path) -> None:

@@ -45,11 +45,13 @@ def read_csv(path: Path, header: frozenset[str] = HEADER) -> dict[str, Any]:
     if header.isdisjoint(name.lower() for name in names):
         _refuse_other_delimiter(path, rows[0], header, delimiter)
         if len(names) > 1:
-            wanted = " or ".join(sorted(header & {"label", "child", "parent"}))
+            chosen = header - HEADER if header > HEADER else header & {"label", "child", "parent"}
+            wanted = " or ".join(sorted(chosen))
             shown = ", ".join(map(repr, rows[0][:5])) + (", ..." if len(rows[0]) > 5 else "")
             raise InputError(
                 f"{path} has {len(rows[0])} columns ({shown}) and none is called {wanted}; "
-                "name the columns in the first line."
+                "name the columns in the first line"
+                f"{', or choose columns by --levels' if header == HEADER else ''}."
             )
         return {"": _column([row[0] for row in _same_length(path, rows, 1, 0)])}
     if len(set(names)) < len(names):

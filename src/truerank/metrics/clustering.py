@@ -233,6 +233,7 @@ for _name, _title, _text, _source in (
             _text,
             _source,
             range=(-1.0, 1.0) if _name == "ami" else (0.0, 1.0),
+            counted="row",
             family=FAMILY,
             examples=(_name,),
         )

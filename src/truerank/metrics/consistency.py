@@ -341,6 +341,7 @@ register(
         apart=(("eps", "grid"), ("eps", "utility"), ("eps", "mean"), ("negatives", "mean")),
         needs=(("seed", "negatives"),),
         higher_is_better=False,
+        counted="class",
         family="consistency",
         examples=(
             "opis",

@@ -27,10 +27,20 @@ from truerank.result import PerQuery, Score
 if TYPE_CHECKING:
     from truerank.evidence import Evidence
 
-__all__: list[str] = []
+__all__ = ["observed_below"]
 
 Flags = npt.NDArray[np.bool_]
 NO_TARGETS = "not defined: no query has a mate in the gallery"
+
+
+def observed_below(evidence: Evidence, limits: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Of the distances that decide here, the largest below each limit; -inf if there is none.
+
+    Accepting up to it accepts what is nearer than the limit.
+    """
+    seen = np.concatenate([evidence.nearest, evidence.first])
+    seen = np.append(-np.inf, np.sort(seen[np.isfinite(seen)]))
+    return np.asarray(seen[np.searchsorted(seen, limits, side="left") - 1], np.float64)
 
 
 def _acceptance(evidence: Evidence, metric: Metric) -> tuple[float, float | None] | str:
@@ -45,13 +55,8 @@ def _acceptance(evidence: Evidence, metric: Metric) -> tuple[float, float | None
     reason = unresolved(target, len(impostors))
     if reason is not None:
         return reason
-    limit = limit_at(impostors, target)
-    # Of the distances that decide here, the largest below the limit: it accepts what d < d* does.
-    seen = np.concatenate([evidence.nearest, evidence.first])
-    seen = seen[(seen < limit) & np.isfinite(seen)]
-    if not len(seen):
-        return -np.inf, None
-    return float(seen.max()), evidence.in_unit(float(seen.max()))
+    largest = float(observed_below(evidence, np.array([limit_at(impostors, target)]))[0])
+    return largest, evidence.in_unit(largest)
 
 
 def _share(

@@ -125,6 +125,8 @@ class Definition:
     """Options that say something only beside another one."""
     unit: str = "share"
     """share, or distance for metrics that are thresholds themselves."""
+    counted: str = "query"
+    """What the n of a score counts, in the singular."""
     graded: bool = False
     """Whether grades matter: it is then computed over the whole hierarchy, not the finest label."""
     levels: bool = False
