@@ -157,7 +157,8 @@ def tie_groups(
     With `rankings`, a GPU may give truerank.engine.cuda.ranked.Ranked in place of tie groups.
     With `shares` the groups of rows counted on the CPU are split by share. Where rows are sorted
     instead, the groups in the view `apart` are, for the queries that go with it (they must have few
-    mates in it). `only` names the queries to look at, and they are all counted on the CPU.
+    mates in it). `only` names the queries to look at; without watchers or shares, they are all
+    counted on the CPU.
     """
     device = resolve_device(device)
     threads = threads or available_cores()
@@ -204,7 +205,7 @@ def tie_groups(
         some = _blocks(view.mates, rows[few], tall, cuda.TALLER, limits.split_mates)
         yield from gpus.split(some, shares)
         rows = rows[~few]
-    if only is not None:
+    if only is not None and (audience is None or device != "cuda"):
         few = np.ones(len(rows), bool)
     elif device == "cuda":
         gpus = cuda.Engine(view, space, limits, tick if audience is None else lambda pairs: None)
@@ -304,24 +305,28 @@ def _shown(
     tick: Callable[[int], None],
 ) -> Iterator[tuple[Rows, TieGroups]]:
     """The same blocks, while threads show their rows, and those of queries alone, to watchers."""
-    height = gpus.watched_height(threads)
-    looks: deque[tuple[int, Future[None]]] = deque()
+    height = gpus.watched_height()
+    looks: deque[tuple[int, Future[list[Future[None]]]]] = deque()
 
     def finish() -> None:
         while looks:
             pairs, look = looks.popleft()
-            look.result()
+            for rest in look.result():
+                rest.result()
             tick(pairs)
 
-    with ThreadPoolExecutor(threads) as pool:
+    with ThreadPoolExecutor(threads) as pool, ThreadPoolExecutor(gpus.showing) as crowd:
+
+        def show(rows: Rows, groups: TieGroups) -> list[Future[None]]:
+            return [pool.submit(rest) for rest in gpus.show(rows, audience, groups)]
+
         try:
             for rows, groups in chain([(alone, gpus.no_groups(alone))], blocks):
                 finish()  # what is shown is kept no longer than that
                 for start in range(0, len(rows), height):
                     some = slice(start, min(start + height, len(rows)))
                     part = groups.part(some.start, some.stop)
-                    look = pool.submit(gpus.show, rows[some], audience, part)
-                    looks.append((len(part) * view.items, look))
+                    looks.append((len(part) * view.items, crowd.submit(show, rows[some], part)))
                 if len(groups.size):
                     yield rows, groups
             finish()
@@ -346,6 +351,7 @@ def sweep(
     gpus, both = None, None
     if device == "cuda":
         gpus = cuda.Engine(view, space, limits, lambda pairs: None)
+        threads = gpus.showing
     elif device == "cpu" and not audience.whole_rows and _shows_both_ways(space, limits):
         both = symmetric.BothWays.of(space, view, limits.side, limits.symmetric_mates)
     remaining: deque[Any]
@@ -354,7 +360,7 @@ def sweep(
     else:
         height = limits.query_rows // 4
         if gpus is not None:
-            height = gpus.watched_height(threads)
+            height = gpus.watched_height()
         elif audience.whole_rows:
             height = _height(space.gallery, limits.watched_numbers)
         height = max(1, min(height, -(-view.queries // threads)))
@@ -365,7 +371,8 @@ def sweep(
 
     def look(part: Any, workspace: cpu.Workspace) -> None:
         if gpus is not None:
-            gpus.show(part, audience)
+            for rest in gpus.show(part, audience):
+                rest()
             return
         if both is not None:
             for number, _, items, distances in both.sides(part):
@@ -374,11 +381,11 @@ def sweep(
         apart = Apart.of(view.exclusions.pairs(part, view.items))
         if audience.whole_rows:
             whole = cpu.whole_rows(space, part, tiles, workspace)
-            audience.see(Sight(part, whole, kernels), apart)
+            audience.look(Sight(part, whole, kernels), apart)
             return
         tile = space.block(part)
         for start, stop in tiles:
-            audience.see(Sight(part, tile(start, stop), kernels, start), apart)
+            audience.look(Sight(part, tile(start, stop), kernels, start), apart)
 
     def work() -> None:
         workspace = cpu.Workspace()

@@ -121,7 +121,7 @@ def _watched(
     def add(counts: Counts, tile: Tile, buffers: Buffers | None) -> None:
         near = distances(*tile)
         counts.add_tile(near, rows, tile, shares)
-        audience.see(Sight(rows, near, True, tile[0]), apart)
+        audience.look(Sight(rows, near, True, tile[0]), apart)
 
     return add
 
@@ -185,7 +185,7 @@ def count_rows(
         counts.add_tile(distances, rows, (0, space.gallery), shares)
         return counts.tie_groups(space.gallery - gone, wanted)
 
-    audience.see(Sight(rows, distances, True), Apart.of(excluded), groups)
+    audience.look(Sight(rows, distances, True), Apart.of(excluded), groups)
     return groups()
 
 
@@ -248,7 +248,7 @@ def sort_rows(
     else:
         distance = np.sort(distances, axis=1)[owner, before]
     ranked = replace(ranked, distance=distance)
-    audience.see(Sight(rows, distances, True), Apart.of(excluded), lambda: ranked)
+    audience.look(Sight(rows, distances, True), Apart.of(excluded), lambda: ranked)
     return ranked
 
 

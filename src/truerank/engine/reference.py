@@ -64,7 +64,7 @@ def count_block(
         None if shares is None else Split(np.concatenate(split, axis=1), shares.queries[rows]),
     )
     if audience is not None:
-        audience.see(Sight(rows, distances, False), Apart.of(pairs.excluded), lambda: groups)
+        audience.look(Sight(rows, distances, False), Apart.of(pairs.excluded), lambda: groups)
     return groups
 
 

@@ -165,9 +165,7 @@ class Sight:
         counts = sight_kernels.between(flat, low, high, low_too, high_too, *found)
         return [array[:count] for array, count in zip(found, counts, strict=True)][: len(ends)]
 
-    def tally(
-        self, cuts: Cuts, owner: Integers, take: Take, *, turned: bool = False
-    ) -> None:
+    def tally(self, cuts: Cuts, owner: Integers, take: Take, *, turned: bool = False) -> None:
         """table[owner of the query, k] += distances in (cut k-1, cut k], the last k above all.
 
         With `turned`, owners are those of the items. The table is taken while it is added to.

@@ -64,7 +64,7 @@ class BothWays:
     def show(self, audience: Audience, number: int, items: Tile, distances: Distances) -> None:
         """Let watchers see one side."""
         rows = np.arange(*self.strips[number])
-        audience.see(Sight(rows, distances, True, items[0]), self._apart[number])
+        audience.look(Sight(rows, distances, True, items[0]), self._apart[number])
 
 
 def _tiles(strips: list[Tile]) -> list[Tile]:

@@ -28,6 +28,7 @@ __all__ = [
     "Extent",
     "Nearest",
     "PerThread",
+    "Rest",
     "Tables",
     "Tally",
     "Watcher",
@@ -35,6 +36,7 @@ __all__ = [
 ]
 
 Integers = npt.NDArray[np.int64]
+Rest = Callable[[], None]
 SORTED = 1 << 22
 """Up to this many collected distances are sorted once for all."""
 
@@ -48,8 +50,8 @@ class Watcher(ABC):
     """Whether it must see pairs that never meet as well."""
 
     @abstractmethod
-    def see(self, sight: Sight) -> None:
-        """Take in a block."""
+    def see(self, sight: Sight) -> Rest | None:
+        """Take in a block; what is left to do without its distances may be handed back."""
 
 
 class Audience:
@@ -67,17 +69,24 @@ class Audience:
 
     def see(
         self, sight: Sight, excluded: Apart, groups: Callable[[], TieGroups] | None = None
-    ) -> None:
+    ) -> list[Rest]:
         """Show a tile, in which pairs that never meet become infinitely far apart.
 
-        Tie groups are asked for once they have; they stay apart in the tile.
+        Tie groups are asked for once they have; they stay apart in the tile. What watchers leave to
+        do is handed back.
         """
-        for watcher in self._matrix:
-            watcher.see(sight)
+        rest = [watcher.see(sight) for watcher in self._matrix]
         sight.separate(excluded)
         sight.groups = None if groups is None else groups().binary(self._grade)
-        for watcher in self._ranked:
-            watcher.see(sight)
+        rest += [watcher.see(sight) for watcher in self._ranked]
+        return [work for work in rest if work is not None]
+
+    def look(
+        self, sight: Sight, excluded: Apart, groups: Callable[[], TieGroups] | None = None
+    ) -> None:
+        """The same, with nothing left to do."""
+        for work in self.see(sight, excluded, groups):
+            work()
 
 
 Kept = TypeVar("Kept")

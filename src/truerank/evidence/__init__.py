@@ -279,7 +279,8 @@ class Evidence:
     @cached_property
     def positives(self) -> Positives:
         """All relevant pairs."""
-        return Positives.of(self.task.view, self.space)
+        threads = self._threads or engine.available_cores()
+        return Positives.of(self.task.view, self.space, threads)
 
     @property
     def pairs(self) -> int:
@@ -297,7 +298,7 @@ class Evidence:
         blocks = engine.tie_groups(
             self.task.view,
             self.space,
-            device=engine.resolve_device("reference" if self._device == "reference" else "auto"),
+            device=self._device,
             threads=self._threads,
             watchers=[watcher],
             only=rows,

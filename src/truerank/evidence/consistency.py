@@ -189,7 +189,7 @@ def _bracketed(
     size = len(at) + len(border)
     spreads, errors, borders = np.zeros(size), np.zeros(size), np.zeros(size + 1)
     areas, best, best_at = np.zeros((2, count)), np.zeros(count), np.zeros(count)
-    negatives = table.negatives[:, first : last + 1]
+    negatives = utility.turned(table.negatives, first, last + 1)
     pieces = utility.bracketed(
         border, at, code[order], true, negatives, table.genuine, table.impostors, formula.square,
         formula.precise, formula.pooled, _one(count), spreads, errors, borders, areas, best,
@@ -209,7 +209,7 @@ def _bracketed(
         table,
         border,
         (first, last),
-        (at_start, negatives[:, 0]),
+        (at_start, negatives[0]),
     )
 
 

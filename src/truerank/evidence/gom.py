@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
 from truerank.engine.counts import TieGroups
 from truerank.engine.sight import Sight
-from truerank.engine.watch import PerThread, Watcher, total
+from truerank.engine.watch import PerThread, Rest, Watcher, total
 from truerank.evidence import gom_kernels
 from truerank.evidence.axis import STEPS, Axis
 from truerank.metrics import kernels, registry
@@ -161,38 +162,43 @@ class Gom(Watcher):
         other.one = self.one
         return other
 
-    def see(self, sight: Sight) -> None:
+    def see(self, sight: Sight) -> Rest | None:
         """See Watcher."""
-        assert sight.groups is not None
+        groups, rows = sight.groups, sight.rows
+        assert groups is not None
         accepted = sight.accepted(self._grid, self.axis.low, self.axis.width)
         for tau in self.taus:
-            self.accepted_at[tau][sight.rows] = sight.within(self.axis.cut(tau))
-        if len(sight.groups.size):
-            self._with_mate(sight, accepted)
-        alone = np.diff(sight.groups.offsets) == 0
+            self.accepted_at[tau][rows] = sight.within(self.axis.cut(tau))
+        alone = np.diff(groups.offsets) == 0
         if self.limits and alone.any():
             self._without_mate(sight, accepted, np.flatnonzero(alone))
+        if not len(groups.size):
+            return None
+        if self.is_exact:
+            self._integrate(sight, groups)
+        return partial(self._with_mate, rows, groups, accepted)
 
-    def _with_mate(self, sight: Sight, accepted: Counters) -> None:
-        assert sight.groups is not None
-        steps = Profiles.of(sight.groups, self.axis)
-        rows = sight.rows
-        out = np.zeros((2, 2, 3, len(rows)))
+    def _integrate(self, sight: Sight, groups: TieGroups) -> None:
+        """Exactly, from rows in order."""
+        steps = Profiles.of(groups, self.axis)
+        out = np.zeros((2, 2, 3, len(sight.rows)))
+        for start, ranked in sight.ranked():
+            gom_kernels.exact(
+                start, steps.offsets, steps.tau, steps.sums, steps.found, steps.nearer,
+                steps.false, steps.last, groups.candidates, ranked, self.axis.low,
+                self.axis.width, self._roots, out,
+            )  # fmt: skip
+        self.integral[1][:, :, :, sight.rows] = out
+
+    def _with_mate(self, rows: Rows, groups: TieGroups, accepted: Counters) -> None:
+        steps = Profiles.of(groups, self.axis)
         if self.is_bracketed:
+            out = np.zeros((2, 2, 3, len(rows)))
             gom_kernels.bracketed(
                 steps.offsets, steps.tau, steps.sums, steps.found, steps.nearer, steps.false,
                 steps.last, accepted, self._roots, out,
             )  # fmt: skip
             self.integral[0][:, :, :, rows] = out
-        if self.is_exact:
-            out[:] = 0.0
-            for start, ranked in sight.ranked():
-                gom_kernels.exact(
-                    start, steps.offsets, steps.tau, steps.sums, steps.found, steps.nearer,
-                    steps.false, steps.last, sight.groups.candidates,
-                    ranked, self.axis.low, self.axis.width, self._roots, out,
-                )  # fmt: skip
-            self.integral[1][:, :, :, rows] = out
         if self._curved:
             trapezoid = np.zeros((2, 3, len(rows)))
             gom_kernels.curves(
@@ -203,7 +209,7 @@ class Gom(Watcher):
             self.trapezoid[:, :, rows] = trapezoid
         self.last[:, rows] = steps.last
         for tau in self.taus:
-            self._value_at(sight, steps, tau)
+            self._value_at(rows, steps, tau)
         if self._peaks:
             gom_kernels.bounds(
                 steps.offsets, steps.distance, steps.sums, steps.found, steps.false,
@@ -211,23 +217,23 @@ class Gom(Watcher):
             )  # fmt: skip
             self._kept.mine().append((rows, steps))
 
-    def _value_at(self, sight: Sight, steps: Profiles, tau: Fraction) -> None:
+    def _value_at(self, rows: Rows, steps: Profiles, tau: Fraction) -> None:
         cut = self.axis.cut(tau)
-        accepted = self.accepted_at[tau][sight.rows]
+        accepted = self.accepted_at[tau][rows]
         inside = steps.distance <= cut
-        owner = np.repeat(np.arange(len(sight.rows)), np.diff(steps.offsets))
-        count = np.bincount(owner[inside], minlength=len(sight.rows))
+        owner = np.repeat(np.arange(len(rows)), np.diff(steps.offsets))
+        count = np.bincount(owner[inside], minlength=len(rows))
         some = np.flatnonzero(count)
         at = steps.offsets[some] + count[some] - 1
-        total = np.zeros(len(sight.rows), np.int64)
+        total = np.zeros(len(rows), np.int64)
         held = np.flatnonzero(np.diff(steps.offsets))
         total[held] = steps.found[steps.offsets[held + 1] - 1]
-        true = np.zeros(len(sight.rows), np.int64)
+        true = np.zeros(len(rows), np.int64)
         true[some] = steps.found[at]
-        self.at[tau][:, sight.rows] = [total, true, accepted - true]
-        sums = np.zeros((3, len(sight.rows)))
+        self.at[tau][:, rows] = [total, true, accepted - true]
+        sums = np.zeros((3, len(rows)))
         sums[:, some] = steps.sums[:, at]
-        self.sums_at[tau][:, sight.rows] = sums
+        self.sums_at[tau][:, rows] = sums
 
     def _without_mate(self, sight: Sight, accepted: Counters, alone: Rows) -> None:
         rows = sight.rows[alone]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -24,15 +25,19 @@ class Positives:
     distance: Distances
 
     @staticmethod
-    def of(view: View, space: Space) -> Positives:
+    def of(view: View, space: Space, threads: int = 1) -> Positives:
         """By integer arithmetic, pair by pair."""
-        query, distance = [np.empty(0, np.int64)], [np.empty(0)]
-        for start in range(0, view.queries, _CHUNK):
+
+        def some(start: int) -> tuple[Rows, Distances]:
             rows = np.arange(start, min(start + _CHUNK, view.queries))
             pairs = view.block(rows).relevant
-            query.append(rows[pairs.query])
-            distance.append(space.pairs(query[-1], pairs.item))
-        return Positives(np.concatenate(query), np.concatenate(distance))
+            query = rows[pairs.query]
+            return query, space.pairs(query, pairs.item)
+
+        with ThreadPoolExecutor(threads) as pool:
+            parts = list(pool.map(some, range(0, view.queries, _CHUNK)))
+        query, distance = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return Positives(query, distance)
 
     def __len__(self) -> int:
         return len(self.query)

@@ -12,7 +12,9 @@ import numpy as np
 
 from truerank.jit import kernel
 
-__all__ = ["bracketed", "dealt", "exact", "utility"]
+__all__ = ["bracketed", "dealt", "exact", "turned", "utility"]
+
+SQUARE = 32
 
 
 @kernel
@@ -141,7 +143,7 @@ def bracketed(
 ) -> int:
     """The same where negatives are known at the borders of cells only, positives exactly.
 
-    In cell k a class has between negatives[:, k] and negatives[:, k + 1] false accepts; errors are
+    In cell k a class has between negatives[k] and negatives[k + 1] false accepts; errors are
     bounds of how far a spread can be from the true one. areas[0] and areas[1] bound each integral.
     """
     count = true.size
@@ -158,8 +160,8 @@ def bracketed(
         wide = 0
         all_true = all_low = all_high = all_genuine = all_impostors = 0.0
         for i in range(count):
-            high = utility(true[i], negatives[i, k], genuine[i], impostors[i], square, precise)
-            low = utility(true[i], negatives[i, k + 1], genuine[i], impostors[i], square, precise)
+            high = utility(true[i], negatives[k, i], genuine[i], impostors[i], square, precise)
+            low = utility(true[i], negatives[k + 1, i], genuine[i], impostors[i], square, precise)
             middle[i] = (low + high) / 2
             half[i] = (high - low) / 2
             since[i] = border[k]
@@ -170,8 +172,8 @@ def bracketed(
             second += int(np.rint(middle[i] * middle[i] * one))
             wide += int(np.ceil(half[i] * half[i] * one))
             all_true += true[i]
-            all_low += negatives[i, k]
-            all_high += negatives[i, k + 1]
+            all_low += negatives[k, i]
+            all_high += negatives[k + 1, i]
             all_genuine += genuine[i]
             all_impostors += impostors[i]
         borders[piece] = border[k]
@@ -200,9 +202,9 @@ def bracketed(
                 since[i] = place
                 true[i] += 1
                 all_true += 1.0
-                high = utility(true[i], negatives[i, k], genuine[i], impostors[i], square, precise)
+                high = utility(true[i], negatives[k, i], genuine[i], impostors[i], square, precise)
                 low = utility(
-                    true[i], negatives[i, k + 1], genuine[i], impostors[i], square, precise
+                    true[i], negatives[k + 1, i], genuine[i], impostors[i], square, precise
                 )
                 middle[i] = (low + high) / 2
                 half[i] = (high - low) / 2
@@ -219,6 +221,18 @@ def bracketed(
             areas[0, i] += (middle[i] - half[i]) * (border[k + 1] - since[i])
             areas[1, i] += (middle[i] + half[i]) * (border[k + 1] - since[i])
     return piece
+
+
+@kernel
+def turned(table: Any, first: int, last: int) -> Any:
+    """Some columns of a table as rows, square by square so that both stay in the cache."""
+    out = np.empty((last - first, table.shape[0]), table.dtype)
+    for row in range(0, table.shape[0], SQUARE):
+        for column in range(first, last, SQUARE):
+            for i in range(row, min(row + SQUARE, table.shape[0])):
+                for k in range(column, min(column + SQUARE, last)):
+                    out[k - first, i] = table[i, k]
+    return out
 
 
 @kernel

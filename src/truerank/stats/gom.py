@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from truerank.engine import kernels
 from truerank.engine.counts import TieGroups
 from truerank.engine.sight import Sight
 from truerank.engine.watch import Watcher
@@ -164,19 +165,19 @@ class _Again(Watcher):
         """See Watcher."""
         groups, rows = sight.groups, sight.rows
         assert groups is not None
-        axis = self.all.axis
-        everybody = np.arange(len(rows))
+        axis, everybody = self.all.axis, np.arange(len(rows))
         counts = sight.accepted(axis.grid(), axis.low, axis.width)
-        self.all.see(_Left(sight, everybody, everybody[:0], counts, self._place[rows], groups))
+        here = sight.some(everybody)
+        _look(self.all, _Left(here, everybody, everybody[:0], counts, self._place[rows], groups))
         for column, (items, gom) in enumerate(zip(self._items, self.without, strict=True)):
             kept = np.flatnonzero((self._dealing.query[rows] != column).all(axis=1))
             if not len(kept):
                 continue
-            gone = np.sort(sight.distances[np.ix_(kept, items)], axis=1)
+            gone = here.distances[np.ix_(kept, items)]
             lost = Sight(rows[kept], gone, sight.compiled)
             left = counts[kept] - lost.accepted(axis.grid(), axis.low, axis.width)
             fewer = _without(_chosen(groups, kept), gone)
-            gom.see(_Left(sight, kept, items, left, self._place[rows[kept]], fewer))
+            _look(gom, _Left(here, kept, items, left, self._place[rows[kept]], fewer))
 
     def moved(self, curve: int, counts: npt.NDArray[np.bool_]) -> Reals:
         """(columns, points): by how much the mean curve moves because a share is not met."""
@@ -205,15 +206,24 @@ def _chosen(groups: TieGroups, queries: Integers) -> TieGroups:
 
 
 def _without(groups: TieGroups, gone: Distances) -> TieGroups:
-    """Without irrelevant items at these distances, ascending for each query."""
-    assert groups.distance is not None
-    before, size = groups.before.copy(), groups.size.copy()
-    for q, row in enumerate(gone):
-        own = slice(groups.offsets[q], groups.offsets[q + 1])
-        nearer, upto = (
-            np.searchsorted(row, groups.distance[own], side) for side in ("left", "right")
-        )
-        before[own] -= nearer
-        size[own] -= upto - nearer
-    candidates = groups.candidates - (gone < np.inf).sum(axis=1)
-    return TieGroups(groups.offsets, before, size, groups.graded, candidates, groups.distance)
+    """Without irrelevant items at these distances, a row for each query."""
+    between: Integers = np.zeros(len(groups.size), np.int64)
+    equal = np.zeros_like(between)
+    kernels.count_tile(gone, groups.offsets, groups.distance, between, equal)
+    nearer: Integers = np.cumsum(between + equal)
+    start = np.concatenate([[0], nearer])[groups.offsets[:-1]]
+    nearer -= np.repeat(start, np.diff(groups.offsets))
+    return TieGroups(
+        groups.offsets,
+        groups.before - (nearer - equal),
+        groups.size - equal,
+        groups.graded,
+        groups.candidates - (gone < np.inf).sum(axis=1),
+        groups.distance,
+    )
+
+
+def _look(watcher: Watcher, sight: Sight) -> None:
+    rest = watcher.see(sight)
+    if rest is not None:
+        rest()

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from truerank.engine import Settings
     from truerank.engine.cuda.ranked import Ranked
     from truerank.engine.cuda.worker import Worker
-    from truerank.engine.watch import Audience
+    from truerank.engine.watch import Audience, Rest
 
 __all__ = ["TALLER", "Engine", "Lent", "check", "likely", "splits", "unavailable"]
 
@@ -40,8 +40,9 @@ Found = TypeVar("Found")
 
 TALLER = 32
 """A GPU's blocks hold this many times as many queries, and mates, as the CPU's."""
-WATCHED, BYTES = 1 << 25, 80
-"""Most distances in rows that a thread shows to watchers, and what each may take on a GPU."""
+SHOWING, WATCHED, BYTES = 2, 1 << 26, 80
+"""Threads for each GPU that show rows to watchers; most distances that each of them holds, and the
+bytes that one may take."""
 DRIVERS = ("nvidiactl", "nvidia0", "dxg", "nvhost-gpu", "nvgpu", "kfd")
 """What a GPU's driver puts into /dev: of NVIDIA, in WSL, on Jetson, of AMD."""
 
@@ -137,10 +138,13 @@ class Engine:
             self._tick(len(rows) * self._space.gallery)
             yield rows, groups
 
-    def show(self, rows: Rows, audience: Audience, groups: TieGroups | None = None) -> None:
-        """Whole rows for watchers, with their tie groups if these are known; from any thread."""
+    def show(self, rows: Rows, audience: Audience, groups: TieGroups | None = None) -> list[Rest]:
+        """Whole rows for watchers, with their tie groups if these are known; from any thread.
+
+        What watchers leave to do is handed back.
+        """
         turn = next(self._turns) % len(self._devices)
-        self._work(turn, rows, lambda worker, some: worker.show(some, audience, groups))
+        return self._work(turn, rows, lambda worker, some: worker.show(some, audience, groups))
 
     def no_groups(self, rows: Rows) -> TieGroups:
         """The tie groups of queries without a relevant item."""
@@ -148,13 +152,18 @@ class Engine:
         gone = np.bincount(excluded.query, minlength=len(rows))
         return TieGroups.none(self._space.gallery - gone, self._view.grades)
 
-    def watched_height(self, threads: int) -> int:
-        """Rows that each of so many threads may show at a time."""
+    def watched_height(self) -> int:
+        """Rows that each of the threads which show them may hold."""
         from truerank.engine.cuda.rows import free_bytes
 
         free = min(free_bytes(device) for device in self._devices)
-        numbers = min(WATCHED, free // (BYTES * threads))
+        numbers = min(WATCHED, free // (BYTES * SHOWING))
         return max(1, min(self._limits.query_rows, numbers // self._space.gallery))
+
+    @property
+    def showing(self) -> int:
+        """Threads that show rows: while one waits for a device, another gives it work."""
+        return SHOWING * len(self._devices)
 
     def height(self) -> int:
         """Rows of grades that each device has room for, with two blocks under way."""

@@ -100,9 +100,7 @@ class DeviceSight(Sight):
             found.append((query, fetched(self._tensor.flatten()[place])))
         return found
 
-    def tally(
-        self, cuts: Cuts, owner: Integers, take: Take, *, turned: bool = False
-    ) -> None:
+    def tally(self, cuts: Cuts, owner: Integers, take: Take, *, turned: bool = False) -> None:
         """See Sight."""
         owners, number = np.unique(owner, return_inverse=True)
         who = self._send(number)

@@ -25,7 +25,7 @@ from truerank.engine.cuda.rows import DeviceSpace, InnerProducts, free_bytes, pl
 from truerank.engine.cuda.sight import DeviceSight
 from truerank.engine.cuda.transfer import fetched, sent
 from truerank.engine.sight import Apart
-from truerank.engine.watch import Audience
+from truerank.engine.watch import Audience, Rest
 from truerank.errors import ExactnessError
 from truerank.relevance import View
 from truerank.space.base import Rows, Space
@@ -109,8 +109,8 @@ class Worker:
         other._items = None
         return other
 
-    def show(self, rows: Rows, audience: Audience, groups: TieGroups | None) -> None:
-        """Whole rows of distances, for watchers."""
+    def show(self, rows: Rows, audience: Audience, groups: TieGroups | None) -> list[Rest]:
+        """Whole rows of distances, for watchers; what they leave to do."""
         lists = self._pairs.block(rows)
         distances = self._whole_rows(rows)
         query, first = np.unique(fetched(lists.query), return_index=True)
@@ -118,7 +118,7 @@ class Worker:
         self._check(rows, distances, sent(query, self.device), lists.item[one])
         apart = Apart(lists.excluded_query, lists.excluded_item)
         sight = DeviceSight(rows, distances, self._kernels)
-        audience.see(sight, apart, None if groups is None else lambda: groups)
+        return audience.see(sight, apart, None if groups is None else lambda: groups)
 
     def rank(self, rows: Rows) -> tuple[Ranked, npt.NDArray[np.bool_]]:
         """Many relevant items: whole rows sorted. Which queries have ties is said, not resolved."""
