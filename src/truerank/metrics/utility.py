@@ -152,16 +152,19 @@ def bracketed(
     middle = np.zeros(count)
     half = np.zeros(count)
     since = np.zeros(count)
+    after = np.zeros(count)  # utility with the negatives of the cell's end
     for i in range(count):
         best[i] = -1.0
+        after[i] = utility(true[i], negatives[0, i], genuine[i], impostors[i], square, precise)
     for k in range(border.size - 1):
         first = 0
         second = 0
         wide = 0
         all_true = all_low = all_high = all_genuine = all_impostors = 0.0
         for i in range(count):
-            high = utility(true[i], negatives[k, i], genuine[i], impostors[i], square, precise)
+            high = after[i]
             low = utility(true[i], negatives[k + 1, i], genuine[i], impostors[i], square, precise)
+            after[i] = low
             middle[i] = (low + high) / 2
             half[i] = (high - low) / 2
             since[i] = border[k]
@@ -206,6 +209,7 @@ def bracketed(
                 low = utility(
                     true[i], negatives[k + 1, i], genuine[i], impostors[i], square, precise
                 )
+                after[i] = low
                 middle[i] = (low + high) / 2
                 half[i] = (high - low) / 2
                 first += int(np.rint(middle[i] * one))
