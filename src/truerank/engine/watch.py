@@ -50,7 +50,7 @@ class Watcher(ABC):
     """Whether it must see pairs that never meet as well."""
 
     @abstractmethod
-    def see(self, sight: Sight) -> Rest | None:
+    def see(self, sight: Sight) -> list[Rest] | None:
         """Take in a block; what is left to do without its distances may be handed back."""
 
 
@@ -75,18 +75,18 @@ class Audience:
         Tie groups are asked for once they have; they stay apart in the tile. What watchers leave to
         do is handed back.
         """
-        rest = [watcher.see(sight) for watcher in self._matrix]
+        left = [watcher.see(sight) for watcher in self._matrix]
         sight.separate(excluded)
         sight.groups = None if groups is None else groups().binary(self._grade)
-        rest += [watcher.see(sight) for watcher in self._ranked]
-        return [work for work in rest if work is not None]
+        left += [watcher.see(sight) for watcher in self._ranked]
+        return [rest for part in left for rest in part or ()]
 
     def look(
         self, sight: Sight, excluded: Apart, groups: Callable[[], TieGroups] | None = None
     ) -> None:
         """The same, with nothing left to do."""
-        for work in self.see(sight, excluded, groups):
-            work()
+        for rest in self.see(sight, excluded, groups):
+            rest()
 
 
 Kept = TypeVar("Kept")

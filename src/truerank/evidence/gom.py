@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +32,8 @@ __all__ = ["POINTS", "Gom", "Profiles"]
 Integers = npt.NDArray[np.int64]
 Counters = npt.NDArray[np.int32]
 Reals = npt.NDArray[np.float64]
+TOGETHER = 512
+"""Queries whose curves are drawn by one thread after the other."""
 POINTS = 1000
 """Curves have one more point than this."""
 
@@ -162,7 +165,7 @@ class Gom(Watcher):
         other.one = self.one
         return other
 
-    def see(self, sight: Sight) -> Rest | None:
+    def see(self, sight: Sight) -> list[Rest] | None:
         """See Watcher."""
         groups, rows = sight.groups, sight.rows
         assert groups is not None
@@ -176,7 +179,10 @@ class Gom(Watcher):
             return None
         if self.is_exact:
             self._integrate(sight, groups)
-        return partial(self._with_mate, rows, groups, accepted)
+        return [
+            partial(self._with_mate, rows[a:b], groups.part(a, b), accepted[a:b])
+            for a, b in pairwise([*range(0, len(rows), TOGETHER), len(rows)])
+        ]
 
     def _integrate(self, sight: Sight, groups: TieGroups) -> None:
         """Exactly, from rows in order."""

@@ -224,6 +224,5 @@ def _without(groups: TieGroups, gone: Distances) -> TieGroups:
 
 
 def _look(watcher: Watcher, sight: Sight) -> None:
-    rest = watcher.see(sight)
-    if rest is not None:
+    for rest in watcher.see(sight) or ():
         rest()

@@ -40,7 +40,7 @@ Found = TypeVar("Found")
 
 TALLER = 32
 """A GPU's blocks hold this many times as many queries, and mates, as the CPU's."""
-SHOWING, WATCHED, BYTES = 2, 1 << 26, 80
+SHOWING, WATCHED, BYTES = 2, 1 << 27, 80
 """Threads for each GPU that show rows to watchers; most distances that each of them holds, and the
 bytes that one may take."""
 DRIVERS = ("nvidiactl", "nvidia0", "dxg", "nvhost-gpu", "nvgpu", "kfd")

@@ -23,7 +23,7 @@ from truerank.engine.cuda.counting import Frame, Tally
 from truerank.engine.cuda.pairs import DevicePairs
 from truerank.engine.cuda.rows import DeviceSpace, InnerProducts, free_bytes, place
 from truerank.engine.cuda.sight import DeviceSight
-from truerank.engine.cuda.transfer import fetched, sent
+from truerank.engine.cuda.transfer import sent
 from truerank.engine.sight import Apart
 from truerank.engine.watch import Audience, Rest
 from truerank.errors import ExactnessError
@@ -41,6 +41,10 @@ __all__ = ["Span", "Worker", "accumulates_well"]
 Span = tuple[int, int]
 """A range of gallery items."""
 
+INEXACT = (
+    "a distance differs from integer arithmetic: the matrix product of this GPU is not exact in "
+    "float64; use device='cpu'."
+)
 WIDER = 8
 """A GPU's tiles are this many times as tall and as wide as the CPU's."""
 _STRIP = 1 << 20
@@ -111,14 +115,24 @@ class Worker:
 
     def show(self, rows: Rows, audience: Audience, groups: TieGroups | None) -> list[Rest]:
         """Whole rows of distances, for watchers; what they leave to do."""
-        lists = self._pairs.block(rows)
         distances = self._whole_rows(rows)
-        query, first = np.unique(fetched(lists.query), return_index=True)
-        one = sent(first, self.device)
-        self._check(rows, distances, sent(query, self.device), lists.item[one])
-        apart = Apart(lists.excluded_query, lists.excluded_item)
+        apart = Apart(*self._pairs.excluded(rows))
+
+        def known() -> TieGroups:
+            """They must be what these rows tell, too: as many items before each nearest mate."""
+            assert groups is not None
+            assert groups.distance is not None
+            held = np.flatnonzero(np.diff(groups.offsets))
+            first = groups.offsets[held]
+            some = distances if len(held) == len(rows) else distances[sent(held, self.device)]
+            nearest = sent(groups.distance[first], self.device)
+            before = sent(groups.before[first], self.device)
+            if not torch.equal((some < nearest[:, None]).sum(1), before):
+                raise ExactnessError(INEXACT)
+            return groups
+
         sight = DeviceSight(rows, distances, self._kernels)
-        return audience.see(sight, apart, None if groups is None else lambda: groups)
+        return audience.see(sight, apart, None if groups is None else known)
 
     def rank(self, rows: Rows) -> tuple[Ranked, npt.NDArray[np.bool_]]:
         """Many relevant items: whole rows sorted. Which queries have ties is said, not resolved."""
@@ -135,9 +149,7 @@ class Worker:
             grade = self._pairs.grade_rows(rows[some])
             query, item = self._pairs.excluded(rows[some])
             grade[query, item] = 0
-            mate = torch.argmax((grade > 0).to(torch.uint8), 1)  # one of each query
-            everyone = torch.arange(len(grade), device=self.device)
-            self._check(rows[some], distances, everyone, mate)
+            self._check(rows[some], distances, grade)
             distances[query, item] = torch.inf  # behind everything, and not ranked
             distances, order = torch.sort(distances, dim=1)
             grade = torch.gather(grade, 1, order)
@@ -163,13 +175,12 @@ class Worker:
             )
         return distances
 
-    def _check(self, rows: Rows, distances: Any, query: Any, item: Any) -> None:
-        """Some mates again, as single pairs of integer rows."""
+    def _check(self, rows: Rows, distances: Any, grade: Any) -> None:
+        """One mate of each query again, as a single pair of integer rows."""
+        query = torch.arange(len(rows), device=self.device)
+        item = torch.argmax((grade > 0).to(torch.uint8), 1)
         if not torch.equal(self._space.pairs(rows, query, item), distances[query, item]):
-            raise ExactnessError(
-                "a distance differs from integer arithmetic: the matrix product of this GPU is not "
-                "exact in float64; use device='cpu'."
-            )
+            raise ExactnessError(INEXACT)
 
     def _exact(self, rows: Rows, tally: Tally, limits: Settings, items: Span) -> None:
         tall, wide = WIDER * limits.query_rows, WIDER * limits.gallery_rows
