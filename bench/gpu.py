@@ -22,6 +22,7 @@ from bench.data import NOISE
 from truerank import engine
 from truerank.engine.cuda import triton_kernels
 from truerank.engine.cuda.worker import Worker
+from truerank.metrics.registry import DEFAULT
 from truerank.space import build
 
 __all__ = ["run"]
@@ -56,6 +57,8 @@ def run(*, quick: bool) -> None:
         if not (quick and rows >= 1_000_000):
             _measure(rows, dimensions, classes)
     _tree()
+    print()
+    _thresholds()
 
 
 def make(rows: int, dimensions: int, classes: int) -> tuple[Any, Any]:
@@ -113,7 +116,39 @@ def _tree() -> None:
         "truerank, evaluate, tree of 7 levels",
         lambda: truerank.evaluate(*arrays, device="cuda", metrics=metrics),
         whole=True,
+        repeat=1,
     )
+
+
+def _thresholds() -> None:
+    """What metrics over thresholds cost beside the ranking, from arrays to result."""
+    x, labels = (part.cpu().numpy() for part in make(60_502, 512, 11_316))
+    names: dict[str, list[str]] = {
+        "ranking": [],
+        "GOM": ["mrep"],
+        "OPIS": ["opis"],
+        "verification": ["auc", "eer", "tar@far=0.001"],
+        "identification": ["dir@far=0.01"],
+    }
+    ways = [(name, confidence) for confidence in (None, 0.95) for name in names]
+    spent: dict[tuple[str, float | None], list[float]] = {way: [] for way in ways}
+    for turn in range(REPEAT + 1):
+        for name, confidence in ways:
+            start = time.perf_counter()
+            truerank.evaluate(
+                x, labels, metrics=[*DEFAULT, *names[name]], device="cuda", confidence=confidence
+            )
+            if turn:  # the first turn compiles and allocates
+                spent[name, confidence].append(time.perf_counter() - start)
+    print("| 60,502 x 512, evaluate | ms | x ranking | with intervals, ms | x ranking |")
+    print("|---|---:|---:|---:|---:|")
+    for name in names:
+        cells = []
+        for confidence in (None, 0.95):
+            pairs = zip(spent[name, confidence], spent["ranking", confidence], strict=True)
+            ratio = statistics.median(mine / base for mine, base in pairs)
+            cells += [f"{1000 * statistics.median(spent[name, confidence]):,.0f}", f"{ratio:.2f}"]
+        print(f"| {name} | {' | '.join(cells)} |", flush=True)
 
 
 class _Printer:
@@ -125,14 +160,20 @@ class _Printer:
         self._base: float | None = None
 
     def __call__(
-        self, name: str, work: Callable[[], Any], more: float = 1.0, *, whole: bool = False
+        self,
+        name: str,
+        work: Callable[[], Any],
+        more: float = 1.0,
+        *,
+        whole: bool = False,
+        repeat: int = REPEAT,
     ) -> None:
         scale = 1.0 if whole else self._scale * max(1.0, more)
         once = whole and self._scale > 1
         seconds = []
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
-        for turn in range(1 if once else REPEAT + 1):
+        for turn in range(1 if once else repeat + 1):
             torch.cuda.synchronize()
             start = time.perf_counter()
             work()

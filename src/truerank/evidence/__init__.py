@@ -67,7 +67,7 @@ class Evidence:
     ) -> None:
         self.seed = seed
         self.task, self.space, self.by_class = task, space, average == "class"
-        self._device, self._threads = device, threads
+        self._device, self.threads = device, threads or engine.available_cores()
         self.metrics = list(metrics)
         families = {registry.definition(metric).family for metric in self.metrics}
         self._nearest = Nearest(task.queries)
@@ -279,8 +279,7 @@ class Evidence:
     @cached_property
     def positives(self) -> Positives:
         """All relevant pairs."""
-        threads = self._threads or engine.available_cores()
-        return Positives.of(self.task.view, self.space, threads)
+        return Positives.of(self.task.view, self.space, self.threads)
 
     @property
     def pairs(self) -> int:
@@ -290,7 +289,7 @@ class Evidence:
     def sweep(self, watchers: list[Watcher]) -> None:
         """One more pass over all pairs."""
         engine.sweep(
-            self.task.view, self.space, watchers, device=self._device, threads=self._threads
+            self.task.view, self.space, watchers, device=self._device, threads=self.threads
         )
 
     def look_again(self, watcher: Watcher, rows: npt.NDArray[np.int64]) -> None:
@@ -299,7 +298,7 @@ class Evidence:
             self.task.view,
             self.space,
             device=self._device,
-            threads=self._threads,
+            threads=self.threads,
             watchers=[watcher],
             only=rows,
         )

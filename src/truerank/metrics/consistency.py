@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -163,6 +164,7 @@ def _report(
         np.diff(places),
         evidence.formula(metric).square,
         evidence.seed,
+        evidence.threads,
     )
     low, high = (evidence.in_unit(end) for end in ends)
     text = metric.option("far") or entry("opis").defaults["far"]
@@ -293,6 +295,7 @@ def noise(
     width: Reals,
     square: float,
     seed: int,
+    threads: int = 1,
 ) -> float:
     """OPIS when the positive distances are dealt to classes of these sizes at random.
 
@@ -302,16 +305,17 @@ def noise(
     sizes = np.sort(sizes)
     place = np.searchsorted(points, np.sort(positives), side="left")
     one = 2.0 ** min(50, 62 - len(sizes).bit_length())
-    draws = np.random.Philox(seed)
-    values = []
-    for _ in range(SHUFFLES):
+
+    def deal(number: int) -> float:
+        drawn = np.random.Philox(seed).jumped(number).random_raw(len(place))
         first, second = np.zeros((2, len(points)), np.int64)
-        drawn = draws.random_raw(len(place))
         utility.dealt(place.copy(), drawn, sizes, specificity, square, one, first, second)
         mean = first / one / len(sizes)
         spread = np.maximum(second / one / len(sizes) - mean * mean, 0.0)
-        values.append(math.fsum((spread * width).tolist()) / math.fsum(width.tolist()))
-    return math.fsum(values) / SHUFFLES
+        return math.fsum((spread * width).tolist()) / math.fsum(width.tolist())
+
+    with ThreadPoolExecutor(threads) as pool:
+        return math.fsum(pool.map(deal, range(SHUFFLES))) / SHUFFLES
 
 
 _OPIS = "Zhang et al., Threshold-Consistent Margin Loss for Open-World Deep Metric Learning, 2024"
