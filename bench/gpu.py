@@ -120,7 +120,7 @@ def _tree() -> None:
     )
 
 
-def _thresholds() -> None:
+def _thresholds(repeat: int = 3) -> None:
     """What metrics over thresholds cost beside the ranking, from arrays to result."""
     x, labels = (part.cpu().numpy() for part in make(60_502, 512, 11_316))
     names: dict[str, list[str]] = {
@@ -132,7 +132,7 @@ def _thresholds() -> None:
     }
     ways = [(name, confidence) for confidence in (None, 0.95) for name in names]
     spent: dict[tuple[str, float | None], list[float]] = {way: [] for way in ways}
-    for turn in range(REPEAT + 1):
+    for turn in range(repeat + 1):
         for name, confidence in ways:
             start = time.perf_counter()
             truerank.evaluate(
