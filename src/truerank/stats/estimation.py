@@ -8,9 +8,10 @@ sample of queries only.
 from __future__ import annotations
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -343,23 +344,28 @@ class Plan:
             shares=shares,
             only=sample,
         )
-        with closing(blocks):
+
+        def leave(share: int, block: Integers, groups: TieGroups) -> None:
+            kept, left = groups.without(share)
+            parts = {0: (kept, left)}
+            for column in columns:
+                if column.grade not in parts:
+                    chosen, some = left.at_least(column.grade)
+                    parts[column.grade] = (kept[chosen], some)
+                some_kept, some = parts[column.grade]
+                if len(some_kept):
+                    per_query = registry.definition(column.metric).per_query
+                    assert per_query is not None
+                    found = per_query(some, column.metric, column.scale)
+                    values[column.metric][place[block[some_kept]], share] = headline(
+                        column.metric, found
+                    )
+
+        with closing(blocks), ThreadPoolExecutor(threads) as pool:
             for block, groups in blocks:
-                for share in range(shares.columns):
-                    kept, left = groups.without(share)
-                    parts = {0: (kept, left)}
-                    for column in columns:
-                        if column.grade not in parts:
-                            chosen, some = left.at_least(column.grade)
-                            parts[column.grade] = (kept[chosen], some)
-                        some_kept, some = parts[column.grade]
-                        if len(some_kept):
-                            per_query = registry.definition(column.metric).per_query
-                            assert per_query is not None
-                            found = per_query(some, column.metric, column.scale)
-                            values[column.metric][place[block[some_kept]], share] = headline(
-                                column.metric, found
-                            )
+                some = partial(leave, block=block, groups=groups)
+                for _ in pool.map(some, range(shares.columns)):
+                    pass
         return {
             c.metric: self._change(values[c.metric], headline(c.metric, c.values)[sample])
             for c in columns
