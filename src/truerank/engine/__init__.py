@@ -202,7 +202,7 @@ def tie_groups(
     tall = cuda.TALLER * limits.query_rows
     if device == "cuda" and only is not None and shares is not None and cuda.splits(space):
         gpus = cuda.Engine(view, space, limits, tick)
-        some = _blocks(view.mates, rows[few], tall, cuda.TALLER, limits.split_mates)
+        some = _blocks(view.mates, rows[few], tall, cuda.SPLIT_TALLER, limits.split_mates)
         yield from gpus.split(some, shares)
         rows = rows[~few]
     if only is not None and (audience is None or device != "cuda"):

@@ -46,7 +46,9 @@ FEW = 0.05
 """Queries with at most this share of the gallery as mates are counted without each share; it is no
 setting, because it decides which values an interval is made of."""
 FEWEST_COUNTED, MOST_COUNTED = 3_000, 1 << 16
-"""An eighth of the queries with few mates is counted by share, but not fewer or more than these."""
+"""An eighth of the queries with few mates is counted by share, not fewer or more than these, ..."""
+MOST_GROUPS, LEAST_COUNTED = 1 << 21, 512
+"""... nor more than have so many mates together; still, not fewer than so many queries."""
 WORK = 1e6
 FEWEST_SAMPLED, MOST_SAMPLED = 32, 512
 """The size of a sample to be computed again follows from the tie groups to walk, within limits."""
@@ -227,6 +229,8 @@ class Plan:
         few = (apart.mates > 0) & (apart.mates <= most)
         rows = np.flatnonzero(few)
         count = max(FEWEST_COUNTED, min(len(rows) // 8, MOST_COUNTED))
+        mates = float(apart.mates[rows].mean()) if len(rows) else 1.0
+        count = min(count, max(LEAST_COUNTED, int(MOST_GROUPS / mates)))
         counted = np.zeros(len(few), bool)
         counted[dealing.sample(rows, count)] = True
         changes = {
@@ -312,10 +316,11 @@ class Plan:
             shares=self.shares,
             only=missing,
         )
-        with closing(blocks):
+        with closing(blocks), ThreadPoolExecutor(threads) as pool:
             for block, groups in blocks:
-                for column in self.columns:
-                    self.take(column, block, groups)
+                some = partial(self.take, block=block, groups=groups)
+                for _ in pool.map(some, self.columns):
+                    pass
 
     def _sample(self, rows: Integers) -> Integers:
         if not len(rows):

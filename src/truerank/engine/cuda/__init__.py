@@ -34,12 +34,13 @@ if TYPE_CHECKING:
     from truerank.engine.cuda.worker import Worker
     from truerank.engine.watch import Audience, Rest
 
-__all__ = ["TALLER", "Engine", "Lent", "check", "likely", "splits", "unavailable"]
+__all__ = ["SPLIT_TALLER", "TALLER", "Engine", "Lent", "check", "likely", "splits", "unavailable"]
 
 Found = TypeVar("Found")
 
-TALLER = 32
-"""A GPU's blocks hold this many times as many queries, and mates, as the CPU's."""
+TALLER, SPLIT_TALLER = 32, 4
+"""A GPU's blocks hold this many times as many queries, and mates, as the CPU's; fewer mates where
+groups are split, which takes main memory."""
 SHOWING, WATCHED, BYTES = 2, 1 << 27, 80
 """Threads for each GPU that show rows to watchers; most distances that each of them holds, and the
 bytes that one may take."""
