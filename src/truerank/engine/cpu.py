@@ -40,16 +40,19 @@ def begin_counts(
     view: View,
     shares: Shares | None = None,
     room: Room | None = None,
+    distances: Callable[[Rows, Rows], Distances] | None = None,
 ) -> tuple[Counts, Rows]:
     """The relevant distances of these queries, in integers, and how many items each can rank.
 
-    Pairs that never meet will be met in the tiles: they are taken out beforehand.
+    Pairs that never meet will be met in the tiles: they are taken out beforehand. `distances` of
+    single pairs are the space's own, unless somebody else has the same.
     """
+    distances = distances or space.pairs
     pairs = view.block(rows)
-    mates = space.pairs(rows[pairs.relevant.query], pairs.relevant.item)
+    mates = distances(rows[pairs.relevant.query], pairs.relevant.item)
     counts = Counts.frame(pairs.relevant.query, mates, pairs.grade, len(rows), view.grades)
     excluded = pairs.excluded
-    gone = space.pairs(rows[excluded.query], excluded.item)
+    gone = distances(rows[excluded.query], excluded.item)
     kernels.count_pairs(
         excluded.query,
         gone,

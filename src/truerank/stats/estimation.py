@@ -47,7 +47,7 @@ FEW = 0.05
 setting, because it decides which values an interval is made of."""
 FEWEST_COUNTED, MOST_COUNTED = 3_000, 1 << 16
 """An eighth of the queries with few mates is counted by share, not fewer or more than these, ..."""
-MOST_GROUPS, LEAST_COUNTED = 1 << 21, 512
+MOST_GROUPS, LEAST_COUNTED = 1 << 22, 512
 """... nor more than have so many mates together; still, not fewer than so many queries."""
 WORK = 1e6
 FEWEST_SAMPLED, MOST_SAMPLED = 32, 512

@@ -9,11 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
+from truerank.engine import kernels
 from truerank.engine.counts import Counts, Shares, TieGroups
 from truerank.engine.cpu import begin_counts
 from truerank.engine.cuda.counting import NOTHING
+from truerank.engine.cuda.transfer import sent
 from truerank.engine.cuda.worker import Span, Worker
 from truerank.relevance import View
 from truerank.space.base import Rows, Space
@@ -28,8 +29,7 @@ class Splitter:
     """A worker for each way to cut the gallery into shares."""
 
     def __init__(self, worker: Worker, view: View, space: Space, shares: Shares) -> None:
-        self._view, self._space, self._shares = view, space, shares
-        self._device = worker.device
+        self._view, self._space, self._shares, self._worker = view, space, shares, worker
         self._ways: list[tuple[Worker, list[tuple[int, Span]]]] = []
         for column in shares.item.T:
             order = np.argsort(column, kind="stable")
@@ -40,18 +40,22 @@ class Splitter:
 
     def count(self, rows: Rows, limits: Settings) -> TieGroups:
         """Tie groups of a block of queries with few relevant items, split."""
-        counts, candidates = begin_counts(self._space, rows, self._view, self._shares)
+        counts, candidates = begin_counts(
+            self._space, rows, self._view, self._shares, distances=self._worker.pairs
+        )
         assert counts.split is not None
-        edges = torch.from_numpy(_edges(counts)).to(self._device)
+        edges = sent(_edges(counts), self._worker.device)
         for way, (worker, spans) in enumerate(self._ways):
             filtered = worker.filter_pays(rows, edges, limits)
-            for share, span in spans:
-                between, equal = worker.tally(rows, edges, limits, span, filtered).steps()
-                counts.split[0, :, share] += between.astype(counts.split.dtype)
-                counts.split[1, :, share] += equal.astype(counts.split.dtype)
-                if way == 0:
-                    counts.between += between
-                    counts.equal += equal
+            found = np.empty((2, len(spans), len(counts.distance)), np.int64)
+            for place, (_, span) in enumerate(spans):
+                found[:, place] = worker.tally(rows, edges, limits, span, filtered).steps()
+            columns = np.array([share for share, _ in spans])
+            kernels.add_turned(found[0], columns, counts.split[0])
+            kernels.add_turned(found[1], columns, counts.split[1])
+            if way == 0:
+                counts.between += found[0].sum(axis=0)
+                counts.equal += found[1].sum(axis=0)
         return counts.tie_groups(candidates, self._shares.queries[rows])
 
 

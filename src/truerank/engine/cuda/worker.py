@@ -23,12 +23,12 @@ from truerank.engine.cuda.counting import Frame, Tally
 from truerank.engine.cuda.pairs import DevicePairs
 from truerank.engine.cuda.rows import DeviceSpace, InnerProducts, free_bytes, place
 from truerank.engine.cuda.sight import DeviceSight
-from truerank.engine.cuda.transfer import sent
+from truerank.engine.cuda.transfer import fetched, sent
 from truerank.engine.sight import Apart
 from truerank.engine.watch import Audience, Rest
 from truerank.errors import ExactnessError
 from truerank.relevance import View
-from truerank.space.base import Rows, Space
+from truerank.space.base import Distances, Rows, Space
 from truerank.space.inner import Cosine
 from truerank.space.probe import probe
 
@@ -104,6 +104,11 @@ class Worker:
         else:
             self._exact(rows, tally, limits, items)
         return tally
+
+    def pairs(self, query: Rows, item: Rows) -> Distances:
+        """Distances of single pairs, by integer arithmetic."""
+        numbers = torch.arange(len(query), device=self.device)
+        return fetched(self._space.pairs(query, numbers, sent(item, self.device)))
 
     def reordered(self, order: Rows) -> Worker:
         """The same device with the gallery in another order; for inner products only."""
