@@ -35,7 +35,7 @@ pytorch-metric-learning. `pip install 'truerank[torch]'` brings what is needed; 
 integers, never as floats. Several columns, (N, L), are a path from coarse to fine: hierarchical
 losses take all of it, binary ones the finest label. A loss with proxies is made with
 `num_classes=C`, and then takes the labels 0 to C - 1, or with `classes=`, the labels themselves;
-any other label is refused.
+any other label is refused. `csl` is made with `hierarchy=`, the path of each fine class.
 
 ```python
 >>> loss = losses.get("arcface", classes=[3, 7, -1, 9], embedding_size=16)
@@ -65,8 +65,10 @@ one in front of a loss.
 ```
 
 **Half precision.** Embeddings in half or bfloat16 are widened to float32 before anything is
-computed, also under autocast, and no proxy is ever narrowed. **No positives** in a batch, or no
-pair on the wrong side of a margin, give 0 with a graph. **References** (`ref_emb`, `ref_labels`)
+computed, also under autocast, and no proxy is ever narrowed. **Not finite**: NaN or infinity in
+any embedding makes every loss NaN. **No positives** in a batch, or no pair on the wrong side of a
+margin, give 0 with a graph; where negatives count by themselves (`multi_similarity`, `n_pairs`,
+`tcm_prime`) they still do. **References** (`ref_emb`, `ref_labels`)
 replace the batch as what each row is compared with; a loss that compares with its own proxies
 refuses them.
 

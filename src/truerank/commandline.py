@@ -16,6 +16,7 @@ from truerank.comparison import Comparison, compare
 from truerank.errors import InputError
 from truerank.evaluation import evaluate
 from truerank.files import Bundle, atomic_path, check_readable, check_writable, read
+from truerank.files.alignment import aligned
 from truerank.result import Result
 from truerank.task import Task
 from truerank.taxonomy import Taxonomy
@@ -355,7 +356,7 @@ def _side(
     bundle = read(path, levels=levels if labels is None else None)
     _require_embeddings(bundle, path)
     if labels is not None:
-        more = _labels(labels, levels)
+        more = aligned(_labels(labels, levels), labels, bundle, path)
         bundle.labels = more.labels
         bundle.ids = more.ids if more.ids is not None else bundle.ids
         bundle.groups = more.groups if more.groups is not None else bundle.groups

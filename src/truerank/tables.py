@@ -127,7 +127,7 @@ def summary(result: Result) -> list[str]:
             f"{count(facts['queries'], 'query')} {gallery}, "
             f"{facts['distance']['distance']} distance, "
             f"mean over {'classes' if facts['average'] == 'class' else 'queries'}; "
-            "score is the lower bound over ties, in percent."
+            f"score is the lower bound over ties, in percent{_but_for(result)}."
         )
         if facts["excluded"] not in ([], ["each row itself"]):
             lines.append(f"Never ranked: {', '.join(facts['excluded'])}.")
@@ -207,6 +207,14 @@ def _about_intervals(result: Result) -> list[str]:
         which = "" if len(names) == len(result) else f" for {', '.join(names)}"
         lines.append(f"No interval{which}: {reason}.")
     return lines
+
+
+def _but_for(result: Result) -> str:
+    """Thresholds are not shares of anything."""
+    from truerank.metrics import registry
+
+    units = {registry.definition(registry.parse(metric)).unit for metric in result}
+    return ", but for thresholds" if units - {"share"} else ""
 
 
 def _consistency(facts: dict[str, Any]) -> str:

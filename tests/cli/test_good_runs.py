@@ -288,6 +288,41 @@ def test_levels_in_the_file_of_embeddings(tmp_path: Path) -> None:
     assert json.loads(found.out)["facts"] == truerank.audit(EMBEDDINGS, FAMILIES).facts
 
 
+def test_rows_of_two_files_are_matched_by_id(tmp_path: Path) -> None:
+    """The labels in another order, with more rows than embeddings; in the same order, any ids."""
+    names = [f"photo {row}" for row in range(ROWS)]
+    rows = tmp_path / "rows.npz"
+    np.savez(rows, embeddings=EMBEDDINGS[3:], id=np.array(names[3:]))
+    table = tmp_path / "labels.csv"
+    order = np.random.default_rng(0).permutation(ROWS).tolist()
+    lines = [f"{names[row]},{LABELS[row]},{GROUPS[row]}" for row in order]
+    table.write_text("\n".join(["id,label,group", *lines]))
+    found = succeed(rows, "--labels", table, "--format", "json")
+    wanted = truerank.evaluate(
+        EMBEDDINGS[3:], LABELS[3:], query_groups=GROUPS[3:], query_ids=names[3:]
+    )
+    assert json.loads(found.out)["scores"]["map"]["value"] == wanted["map"].value
+    np.savez(rows, embeddings=EMBEDDINGS, id=np.array(IDS))
+    table.write_text("\n".join(["id,label", *map(",".join, zip(IDS, LABELS, strict=True))]))
+    found = succeed(rows, "--labels", table, "--format", "json")
+    wanted = truerank.evaluate(EMBEDDINGS, LABELS, query_ids=IDS)
+    assert json.loads(found.out)["scores"]["map"]["value"] == wanted["map"].value
+
+
+@pytest.mark.parametrize(
+    ("ids", "words"),
+    [(["a", "b", "c", "x"], "no row for the id 'd'"), (["b", "a", "b", "d"], "id 'b' twice")],
+)
+def test_ids_that_do_not_match_are_refused(ids: list[str], words: str, tmp_path: Path) -> None:
+    rows, table = tmp_path / "rows.npz", tmp_path / "labels.csv"
+    np.savez(rows, embeddings=np.eye(4), id=np.array(list("abcd")))
+    table.write_text("\n".join(["id,label", *(f"{name},cat" for name in ids)]))
+    outcome = run("evaluate", rows, "--labels", table)
+    assert outcome.status == 2
+    assert words in outcome.err
+    assert "match their rows by position" in outcome.err
+
+
 def test_a_hidden_task_and_a_shuffled_submission(data: Path, tmp_path: Path) -> None:
     result, table = tmp_path / "result.json", tmp_path / "queries.csv"
     succeed(

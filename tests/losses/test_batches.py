@@ -384,6 +384,22 @@ def test_classes_may_be_any_integers_in_any_order(name: str) -> None:
     assert values[1] == values[2] == pytest.approx(values[0])
 
 
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
+def test_what_is_not_finite_shows(name: str, wrong: float) -> None:
+    """In one row that a mask might hide, and in all of them."""
+    example = EXAMPLES["even"]
+    for some in (slice(1), slice(None)):
+        rows = example.rows.clone()
+        rows[some, 0] = wrong
+        assert cases.build(name)(rows, example.labels(name)).isnan()
+
+
+def test_classes_are_integers() -> None:
+    with pytest.raises(InputError, match="must list integer labels"):
+        losses.get("arcface", embedding_size=4, classes=["a", "b"])
+
+
 def test_every_pair_of_losses_keeps_to_its_own_state() -> None:
     """No loss changes a batch, or another loss's value."""
     example = EXAMPLES["even"]

@@ -126,6 +126,12 @@ def test_with_miner() -> None:
         mined(ROWS, LABELS, miner(ROWS, LABELS))
 
 
+def test_names_are_no_losses_and_no_miners() -> None:
+    for loss, miner in (("triplet", losses.miner("semihard")), (losses.get("triplet"), "semihard")):
+        with pytest.raises(InputError, match="with_miner takes a loss and a miner"):
+            losses.with_miner(loss, miner)  # type: ignore[arg-type]
+
+
 def test_with_miner_and_references() -> None:
     example = cases.WITH_REFERENCES["references"]
     references = example.references("triplet")

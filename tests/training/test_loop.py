@@ -282,6 +282,8 @@ def test_hierarchical_losses_get_paths_and_others_classes() -> None:
     trainer = Trainer(config, tree, trunk=tiny).fit()
     assert trainer._labels.shape == (640, 2)
     assert np.isfinite(trainer.history[-1]["loss"])
+    scales = Trainer(config | {"loss": {"name": "csl"}}, tree, trunk=tiny).fit()
+    assert np.isfinite(scales.history[-1]["loss"])
     every = settings(loss={"name": "arcface", "every_level": True}, training={"epochs": 1})
     summed = Trainer(every, tree, trunk=tiny)
     sizes = [value.shape for name, value in summed.loss.named_parameters()]
@@ -437,3 +439,9 @@ def test_validation_may_be_a_split_by_name() -> None:
         train(settings(data={"validation": "dev"}), data=named, trunk=tiny)
     with pytest.raises(InputError, match="named has no split 'tarin'"):
         train(settings(data={"train": "tarin"}), data=named, trunk=tiny)
+
+
+def test_choosing_the_epoch_on_the_test_classes_is_said() -> None:
+    config = settings(data={"validation": "test"}, training={"epochs": 1})
+    with pytest.warns(TruerankWarning, match="chosen on the test classes"):
+        train(config, data=sketches(), trunk=tiny)

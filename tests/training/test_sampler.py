@@ -95,7 +95,7 @@ def test_single_images_are_fine_where_one_is_asked_for() -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"classes": 4}, "a batch of 4 different classes cannot be dealt from 3"),
+        ({"classes": 4}, "a batch of 4 different classes cannot be dealt from the 3 to train on"),
         ({"classes": 0}, "The 'classes' parameter of a sampler must be an int >= 1. Got 0"),
         ({"samples": 1.5}, "The 'samples' parameter of a sampler must be an int >= 1. Got 1.5"),
         ({"few": "x"}, "The 'few' parameter of a sampler must be one of repeat, drop. Got 'x'"),

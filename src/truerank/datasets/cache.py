@@ -32,6 +32,10 @@ def read_cached(
     name: str, file: Path, is_right: Callable[[dict[str, npt.NDArray[Any]]], bool]
 ) -> dict[str, npt.NDArray[Any]]:
     """The arrays of a fetched data set, as `data get` has written them."""
+    if file.exists() and not file.is_file():
+        raise InputError(
+            f"{name} is read from the file that 'truerank data get {name}' writes; {file} is none."
+        )
     if not file.is_file():
         raise InputError(
             f"{name} is not in the cache ({file} does not exist): run 'truerank data get {name}'."

@@ -61,7 +61,7 @@ class Loss(torch.nn.Module):
         ref_emb: Tensor | None = None,
         ref_labels: Tensor | None = None,
     ) -> Tensor:
-        """The loss of a batch, a scalar with a graph.
+        """The loss of a batch, a scalar with a graph; NaN if any embedding is not finite.
 
         Parameters
         ----------
@@ -78,7 +78,10 @@ class Loss(torch.nn.Module):
         """
         batch = self._check(embeddings, labels, indices_tuple, ref_emb, ref_labels)
         with torch.autocast(embeddings.device.type, enabled=False):
-            return self.compute(batch)
+            value = self.compute(batch)
+            # A mask may hide what is not a number; nobody waits for a GPU to say so.
+            sound = batch.embeddings.isfinite().all() & batch.references.isfinite().all()
+            return torch.where(sound, value, torch.nan)
 
     def compute(self, batch: Batch) -> Tensor:
         """The loss itself."""

@@ -65,6 +65,11 @@ class Mined(Loss):
 
     def __init__(self, loss: torch.nn.Module, miner: Callable[..., Any]) -> None:
         super().__init__()
+        if not isinstance(loss, torch.nn.Module) or not callable(miner):
+            raise InputError(
+                "with_miner takes a loss and a miner, as losses.get and losses.miner return them. "
+                f"Got {loss!r} and {miner!r} instead."
+            )
         self.loss, self.miner = loss, miner
 
     def compute(self, batch: Batch) -> Tensor:

@@ -91,12 +91,16 @@ class Checks:
 
 
 def _as_integers(classes: Any) -> Tensor:
-    values = torch.as_tensor(classes if isinstance(classes, Tensor) else list(classes))
+    wrong = InputError(
+        f"The 'classes' parameter must list integer labels. Got {classes!r} instead."
+    )
+    try:
+        values = torch.as_tensor(classes if isinstance(classes, Tensor) else list(classes))
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise wrong from error
     integers = not values.is_floating_point() and values.dtype != torch.bool
     if not integers or values.ndim != 1 or not len(values):
-        raise InputError(
-            f"The 'classes' parameter must list integer labels. Got {classes!r} instead."
-        )
+        raise wrong
     return values.cpu().to(torch.int64)
 
 

@@ -9,6 +9,7 @@ from fractions import Fraction
 from truerank.metrics.registry import Metric, definition
 from truerank.result import Score
 from truerank.space import Distances
+from truerank.wording import count
 
 __all__ = ["NO_IMPOSTORS", "allowed", "certain", "limit_at", "rate", "undefined", "unresolved"]
 
@@ -39,7 +40,7 @@ def unresolved(target: Fraction, impostors: int) -> str | None:
         return None
     least = Context(prec=3, rounding=ROUND_CEILING).divide(Decimal(1), Decimal(impostors))
     return (
-        f"not defined: {impostors:,} impostors cannot resolve a FAR of {float(target):g}; "
+        f"not defined: {count(impostors, 'impostor')} cannot resolve a FAR of {float(target):g}; "
         f"the smallest that they can is {float(least):g}"
     )
 

@@ -43,35 +43,39 @@ def build(config: LossConfig, codes: Codes, dimensions: int) -> nn.Module:
     """The configured loss for classes with these path codes and embeddings of so many dimensions.
 
     What the configuration leaves out and the data know is filled in: the number of classes, of each
-    level where the loss is summed over the levels, and the number of dimensions.
+    level where the loss is summed over the levels, their paths, and the number of dimensions.
     """
     known = [losses.entry(name) for name in (config.name, *(part.name for part in config.plus))]
     for entry in known:
         if entry.labels == "path" and codes.shape[1] < 2:
             raise InputError(f"{entry.name} needs labels of several levels; these have one.")
     sizes = (codes.max(axis=0) + 1).tolist()
+    filled = {
+        "num_classes": sizes[-1],
+        "embedding_size": dimensions,
+        "hierarchy": np.unique(codes, axis=0),
+    }
     try:
-        if config.every_level and known[0].needs:
+        if config.every_level and "num_classes" in known[0].needs:
             loss = losses.sum_over_levels(
-                [_one(known[0], config.parameters, size, dimensions) for size in sizes]
+                [_one(known[0], config.parameters, filled | {"num_classes": n}) for n in sizes]
             )
         else:
-            loss = _one(known[0], config.parameters, sizes[-1], dimensions)
+            loss = _one(known[0], config.parameters, filled)
             if config.every_level:
                 loss = losses.sum_over_levels(loss)
         if config.miner is not None:
             chosen = losses.miner(config.miner, **config.miner_parameters)
             loss = losses.with_miner(loss, chosen)
         for entry, part in zip(known[1:], config.plus, strict=True):
-            loss = loss + part.weight * _one(entry, part.parameters, sizes[-1], dimensions)
+            loss = loss + part.weight * _one(entry, part.parameters, filled)
     except ImportError as error:
         raise InputError(f"{error}.") from error
     built: nn.Module = loss
     return built
 
 
-def _one(entry: losses.Entry, parameters: Mapping[str, Any], classes: int, dimensions: int) -> Any:
-    filled = {"num_classes": classes, "embedding_size": dimensions}
+def _one(entry: losses.Entry, parameters: Mapping[str, Any], filled: Mapping[str, Any]) -> Any:
     missing = {name: filled[name] for name in entry.needs if name not in parameters}
     return losses.get(entry.name, **missing, **parameters)
 

@@ -11,6 +11,7 @@ result.json       their scores
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,7 +23,7 @@ from torch import nn
 
 from truerank import datasets
 from truerank.datasets.base import Dataset
-from truerank.errors import InputError
+from truerank.errors import InputError, TruerankWarning
 from truerank.evaluation import evaluate
 from truerank.files import write_text
 from truerank.result import Result
@@ -170,6 +171,13 @@ def _split(config: Config, data: Dataset) -> tuple[Dataset, Dataset | None]:
     """Training images, and those for validation: a split, or a fold of the training classes."""
     part = data.subset(config.data.train)
     if config.data.validation is not None:
+        if config.data.validation == "test":
+            warnings.warn(
+                "the best epoch is chosen on the test classes, so that the test score will be too "
+                "good; leave data.validation out to choose it on training classes.",
+                TruerankWarning,
+                stacklevel=3,
+            )
         return part, data.subset(config.data.validation)
     if config.data.fold is None:
         return part, None

@@ -103,8 +103,8 @@ class Sampler(ABC):
         self.members = _members(codes, samples, few)
         if len(self.members) < classes:
             raise InputError(
-                f"a batch of {classes} different classes cannot be dealt from "
-                f"{len(self.members)}; lower the number of classes in a batch."
+                f"a batch of {classes} different classes cannot be dealt from the "
+                f"{len(self.members)} to train on; lower the number of classes in a batch."
             )
         self._decks = [
             Deck(len(rows), seed, decks_before + number) for number, rows in enumerate(self.members)
