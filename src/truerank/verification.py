@@ -98,7 +98,7 @@ def verify(
         sweep=lambda watchers: None,
     )
     for watcher in pool.watchers:
-        watcher.see(Sight(np.zeros(1, np.int64), distances[None, :], compiled))
+        watcher.look(Sight(np.zeros(1, np.int64), distances[None, :], compiled))
     evidence: Any = SimpleNamespace(
         pooled=pool,
         both_orders=False,

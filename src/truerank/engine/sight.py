@@ -22,7 +22,6 @@ from truerank.space import Distances, Rows
 
 __all__ = [
     "LARGEST",
-    "NOBODY",
     "TINY",
     "Apart",
     "Columns",
@@ -41,7 +40,6 @@ Columns = npt.NDArray[np.integer]
 Range = tuple[float, float]
 """(low, high]."""
 Take = Callable[[], AbstractContextManager[npt.NDArray[np.integer]]]
-NOBODY = np.empty(0, np.int64)
 LARGEST = float(np.finfo(np.float64).max)
 """Pairs that never meet are beyond it."""
 TINY = 1e-290
@@ -141,29 +139,18 @@ class Sight:
                 mine += found.cumsum()
         return counts[:, :-1]
 
-    def between(
-        self, ranges: Sequence[Range], places: Workspace, *, queries: bool
-    ) -> list[tuple[Rows, Distances]]:
-        """Queries (if asked for), by their places here, and distances of the pairs in each range.
-
-        `places` is room to work in.
-        """
-        flat, width = self.distances.ravel(), self.distances.shape[1]
-        found = self._places_between(
-            flat, [(low, min(high, LARGEST)) for low, high in ranges], places
-        )
-        return [(some // width if queries else NOBODY, flat[some]) for some in found]
-
-    def _places_between(
-        self, flat: Distances, ends: Sequence[Range], places: Workspace
-    ) -> list[Integers]:
+    def between(self, ranges: Sequence[Range], places: Workspace) -> list[Distances]:
+        """The distances in each range; `places` is room to work in."""
+        flat = self.distances.ravel()
+        ends = [(low, min(high, LARGEST)) for low, high in ranges]
         if not self.compiled or len(ends) > 2:
-            return [np.flatnonzero((flat > low) & (flat <= high)) for low, high in ends]
+            return [flat[(flat > low) & (flat <= high)] for low, high in ends]
         found = [places.take(str(i), (flat.size + 1,), np.int64) for i in range(2)]
         nothing = (0.0, -LARGEST)
         (low, high), (low_too, high_too) = [*ends, nothing, nothing][:2]
         counts = sight_kernels.between(flat, low, high, low_too, high_too, *found)
-        return [array[:count] for array, count in zip(found, counts, strict=True)][: len(ends)]
+        held = zip(found, counts, strict=True)
+        return [flat[some[:count]] for some, count in held][: len(ends)]
 
     def tally(self, cuts: Cuts, owner: Integers, take: Take, *, turned: bool = False) -> None:
         """table[owner of the query, k] += distances in (cut k-1, cut k], the last k above all.

@@ -53,6 +53,11 @@ class Watcher(ABC):
     def see(self, sight: Sight) -> list[Rest] | None:
         """Take in a block; what is left to do without its distances may be handed back."""
 
+    def look(self, sight: Sight) -> None:
+        """Take in a block, with nothing left to do."""
+        for rest in self.see(sight) or ():
+            rest()
+
 
 class Audience:
     """All watchers of a pass. What has at least `grade` counts as relevant for them."""
@@ -237,35 +242,24 @@ class Extent(Watcher):
 
 
 class Collector(Watcher):
-    """Every pair with a distance in one of the ranges (low, high]."""
+    """Every distance in one of the ranges (low, high]."""
 
-    def __init__(self, ranges: list[Range], *, queries: bool = False) -> None:
-        self.ranges, self._queries = ranges, queries
-        self._parts: PerThread[list[list[tuple[Integers, Distances]]]] = PerThread(
-            lambda: [[] for _ in ranges]
-        )
+    def __init__(self, ranges: list[Range]) -> None:
+        self.ranges = ranges
+        self._parts: PerThread[list[list[Distances]]] = PerThread(lambda: [[] for _ in ranges])
         self._places = PerThread(Workspace)
         self._sorted: dict[int, Distances] = {}
 
     def see(self, sight: Sight) -> None:
         """See Watcher."""
-        mine = self._parts.mine()
-        found = sight.between(self.ranges, self._places.mine(), queries=self._queries)
-        for part, (query, distance) in zip(mine, found, strict=True):
-            part.append((sight.rows[query], distance))
-
-    def pairs(self, number: int) -> tuple[Integers, Distances]:
-        """Queries (if asked for) and distances of one range, in no particular order."""
-        parts = [part for thread in self._parts.all() for part in thread[number]]
-        return (
-            np.concatenate([query for query, _ in parts] or [np.empty(0, np.int64)]),
-            np.concatenate([distance for _, distance in parts] or [np.empty(0)]),
-        )
+        found = sight.between(self.ranges, self._places.mine())
+        for part, distances in zip(self._parts.mine(), found, strict=True):
+            part.append(distances)
 
     def distances(self, number: int, low: float, high: float) -> Distances:
         """The distances of one range that lie in (low, high], ascending."""
         if number not in self._sorted:
-            parts = [part for thread in self._parts.all() for _, part in thread[number]]
+            parts = [part for thread in self._parts.all() for part in thread[number]]
             if sum(map(len, parts)) > SORTED:  # of so many, few are asked for
                 parts = [part[(part > low) & (part <= high)] for part in parts]
                 return np.sort(np.concatenate(parts))

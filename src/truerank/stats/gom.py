@@ -168,7 +168,7 @@ class _Again(Watcher):
         axis, everybody = self.all.axis, np.arange(len(rows))
         counts = sight.accepted(axis.grid(), axis.low, axis.width)
         here = sight.some(everybody)
-        _look(self.all, _Left(here, everybody, everybody[:0], counts, self._place[rows], groups))
+        self.all.look(_Left(here, everybody, everybody[:0], counts, self._place[rows], groups))
         for column, (items, gom) in enumerate(zip(self._items, self.without, strict=True)):
             kept = np.flatnonzero((self._dealing.query[rows] != column).all(axis=1))
             if not len(kept):
@@ -177,7 +177,7 @@ class _Again(Watcher):
             lost = Sight(rows[kept], gone, sight.compiled)
             left = counts[kept] - lost.accepted(axis.grid(), axis.low, axis.width)
             fewer = _without(_chosen(groups, kept), gone)
-            _look(gom, _Left(here, kept, items, left, self._place[rows[kept]], fewer))
+            gom.look(_Left(here, kept, items, left, self._place[rows[kept]], fewer))
 
     def moved(self, curve: int, counts: npt.NDArray[np.bool_]) -> Reals:
         """(columns, points): by how much the mean curve moves because a share is not met."""
@@ -221,8 +221,3 @@ def _without(groups: TieGroups, gone: Distances) -> TieGroups:
         groups.candidates - (gone < np.inf).sum(axis=1),
         groups.distance,
     )
-
-
-def _look(watcher: Watcher, sight: Sight) -> None:
-    for rest in watcher.see(sight) or ():
-        rest()

@@ -18,7 +18,6 @@ from truerank.engine.cuda.transfer import fetched, sent
 from truerank.engine.cuts import Cuts
 from truerank.engine.sight import (
     LARGEST,
-    NOBODY,
     TINY,
     Apart,
     Columns,
@@ -88,17 +87,11 @@ class DeviceSight(Sight):
         counts = self._kernels.count_on_grid(self._tensor, self._send(grid), low, scale)
         return fetched(counts)[:, :-1]
 
-    def between(
-        self, ranges: Sequence[Range], places: Workspace, *, queries: bool
-    ) -> list[tuple[Rows, Distances]]:
+    def between(self, ranges: Sequence[Range], places: Workspace) -> list[Distances]:
         """See Sight."""
-        found = []
-        for low, high in ranges:
-            inside = (self._tensor > low) & (self._tensor <= min(high, LARGEST))
-            place = torch.nonzero(inside.flatten()).flatten()
-            query = fetched(self._query(place)) if queries else NOBODY
-            found.append((query, fetched(self._tensor.flatten()[place])))
-        return found
+        flat = self._tensor.flatten()
+        ends = [(low, min(high, LARGEST)) for low, high in ranges]
+        return [fetched(flat[(flat > low) & (flat <= high)]) for low, high in ends]
 
     def tally(self, cuts: Cuts, owner: Integers, take: Take, *, turned: bool = False) -> None:
         """See Sight."""
