@@ -40,8 +40,8 @@ __all__ = ["Column", "Findings", "score"]
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
 
-_PARALLEL_GROUPS = 1 << 15
-"""From this many tie groups on, a block's queries are shared between threads."""
+_PARALLEL_GROUPS = 1 << 16
+"""Tie groups of a block that are worth a thread: with fewer, threads wait for the interpreter."""
 
 
 @dataclass
@@ -198,7 +198,9 @@ def score(
             "groups": int(passes[0].ties.sum()),
         }
     columns = [column for current in passes for column in current.columns]
-    scored = {column.metric: _score(column, task, average) for column in columns}
+    with ThreadPoolExecutor(threads) as pool:
+        found = pool.map(lambda column: _score(column, task, average), columns)
+        scored = {column.metric: one for column, one in zip(columns, found, strict=True)}
     scores = {}
     for metric in metrics:
         measure = registry.definition(metric).measure
@@ -359,10 +361,9 @@ def _fill(
             look(block, groups)
             current.seen[block] = True
             continue
-        cuts = [0, len(groups)]
-        if len(groups.size) >= _PARALLEL_GROUPS and threads > 1:
-            share = np.linspace(0, len(groups.size), threads + 1)
-            cuts = np.unique(np.searchsorted(groups.offsets, share)).tolist()
+        count = min(threads, -(-len(groups.size) // _PARALLEL_GROUPS))
+        share = np.linspace(0, len(groups.size), count + 1)
+        cuts = np.unique(np.searchsorted(groups.offsets, share)).tolist()
         work = [
             pool.submit(look, block[start:stop], groups.part(start, stop))
             for start, stop in pairwise(cuts)

@@ -261,19 +261,25 @@ def test_split_by_share(
 def split_twice(
     view: View, space: Space, device: str, kernels: Any, **sizes: Any
 ) -> tuple[dict[int, Any], dict[int, Any]]:
-    """By the CUDA engine and on the CPU: some queries, and both ways to cut the gallery, one of
-    which leaves a share empty."""
+    """By the CUDA engine and on the CPU: some queries, alone or among others, and both ways to cut
+    the gallery, one of which leaves a share empty."""
     rng = np.random.default_rng(5)
     ways = [rng.integers(3, size=space.gallery), 3 + 2 * rng.integers(2, size=space.gallery)]
-    only = np.flatnonzero(view.mates > 0)[::2]
+    everyone = np.flatnonzero(view.mates > 0)
+    only, others = everyone[::2], everyone[1::2]
     wanted = np.zeros(space.queries, bool)
     wanted[only] = True
     shares = engine.Shares(np.column_stack(ways).astype(np.uint8), 6, wanted)
     found = {}
     with engine.settings(**sizes) as limits:
         gpus = cuda.Engine(view, space, limits, lambda pairs: None, [device], kernels)
-        for rows, groups in gpus.split(iter([only[:7], only[7:]]), shares):
-            found |= splits_of(rows, groups)
+        blocks = [only[:7], np.concatenate([others, only[7:]]), others[:3]]
+        for rows, groups in gpus.tie_groups(iter(blocks), shares=shares):
+            if groups.counted is not None:
+                some, groups = groups.counted
+                rows = rows[some]
+            if groups.split is not None:
+                found |= splits_of(rows, groups)
     wanted_splits = {}
     for rows, groups in engine.tie_groups(view, space, device="cpu", shares=shares, only=only):
         wanted_splits |= splits_of(rows, groups)
@@ -370,7 +376,8 @@ def test_no_product_within_the_bound_decides_wrongly(kind: str, dimension: int) 
     integers, norm = placed.gallery_rows(0, 80)
     halves = tensor_filter.halves(integers)
     edges = torch.sort(exact[:, ::7], dim=1).values
-    sure, lost = tensor_filter.thresholds(edges, norm, halves, halves, norm)
+    items = tensor_filter.Extremes.of(halves, norm)
+    sure, lost = tensor_filter.thresholds(edges, norm, halves, items)
     wide = halves.rows.double()[:80]
     product = wide @ wide.T
     slack = wide.shape[1] * 2.0**-22 * torch.outer(wide.norm(dim=1), wide.norm(dim=1))
@@ -434,7 +441,6 @@ def test_kernels(
 ) -> None:
     """With few and with many thresholds a query, and items beyond one tile."""
     monkeypatch.setattr(triton_kernels, "LINEAR", linear)
-    monkeypatch.setattr(triton_kernels, "LINEAR_EXACT", linear)
     view, space = views(700)["cameras and crops"], space_of("cosine", 700, kind, 70)
     found = on_devices(view, space, "cuda:0", kernels=triton_kernels, method=method)
     assert found == on_the_cpu(view, space)

@@ -200,17 +200,21 @@ def tie_groups(
     tiles = _tiles(space.gallery)
     few = view.mates[rows] <= limits.sort_share * space.gallery
     tall = cuda.TALLER * limits.query_rows
-    if device == "cuda" and only is not None and shares is not None and cuda.splits(space):
+    splitting = only is not None and audience is None and shares is not None
+    if device == "cuda" and splitting:
         gpus = cuda.Engine(view, space, limits, tick)
         some = _blocks(view.mates, rows[few], tall, cuda.SPLIT_TALLER, limits.split_mates)
-        yield from gpus.split(some, shares)
+        yield from gpus.tie_groups(some, shares=shares)
         rows = rows[~few]
+        few = np.zeros(len(rows), bool)
     if only is not None and (audience is None or device != "cuda"):
-        few = np.ones(len(rows), bool)
+        few |= not splitting
     elif device == "cuda":
         gpus = cuda.Engine(view, space, limits, tick if audience is None else lambda pairs: None)
         counted = gpus.tie_groups(
-            _blocks(view.mates, rows[few], tall, cuda.TALLER), distances=audience is not None
+            _blocks(view.mates, rows[few], tall, cuda.TALLER),
+            distances=audience is not None,
+            shares=shares if apart is None or apart[0] is view else None,
         )
         if audience is not None:
             counted = _shown(gpus, view, counted, alone, audience, threads, tick)
@@ -230,8 +234,15 @@ def tie_groups(
     most = limits.mates if shares is None else limits.split_mates
     with _single_threaded_blas(), ThreadPoolExecutor(threads) as pool:
         height = _height(space.gallery, limits.row_numbers)
+        whole: Callable[..., TieGroups] = cpu.sort_rows
+        if splitting:  # these are few: some for each thread
+            whole = cpu.split_rows
+            height = min(height, -(-len(rows) // threads))
         blocks: Iterator[tuple[Rows, Callable[..., TieGroups]]] = (
-            (block, cpu.sort_rows) for block in _blocks(view.mates, rows[~few], height)
+            (block, whole)
+            for block in _blocks(
+                view.mates, rows[~few], height, most=most if splitting else limits.mates
+            )
         )
         # What watchers have seen is not kept, so that they must see every tile; and in float64:
         # their cuts are about as close as the error bound of a float32 product.

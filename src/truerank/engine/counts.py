@@ -81,7 +81,8 @@ class TieGroups:
     split: Split | None = None
     """By share of the gallery, where that was asked for and the engine counts."""
     counted: tuple[Integers, TieGroups] | None = None
-    """Where rows were sorted: some of the queries, and their split tie groups in another view."""
+    """Some of the queries and their split tie groups: in another view where rows were sorted, and
+    where a GPU counts them."""
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -201,6 +202,20 @@ class TieGroups:
             None if self.distance is None else self.distance[groups],
             None if self.split is None else self.split.part(groups, slice(start, stop)),
             self._counted_part(start, stop),
+        )
+
+    def some(self, queries: Integers) -> TieGroups:
+        """These queries."""
+        sizes = np.diff(self.offsets)[queries]
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        groups = np.arange(offsets[-1]) + np.repeat(self.offsets[queries] - offsets[:-1], sizes)
+        return TieGroups(
+            offsets,
+            self.before[groups],
+            self.size[groups],
+            self.graded[groups],
+            self.candidates[queries],
+            None if self.distance is None else self.distance[groups],
         )
 
     def _counted_part(self, start: int, stop: int) -> tuple[Integers, TieGroups] | None:

@@ -25,10 +25,18 @@ from truerank.engine.sight import Apart, Sight
 from truerank.engine.watch import Audience
 from truerank.engine.workspace import Workspace
 from truerank.errors import ExactnessError
-from truerank.relevance import View
+from truerank.relevance import BlockPairs, View
 from truerank.space import Distances, Rows, Space
 
-__all__ = ["Workspace", "begin_counts", "count_block", "count_rows", "sort_rows", "whole_rows"]
+__all__ = [
+    "Workspace",
+    "begin_counts",
+    "count_block",
+    "count_rows",
+    "sort_rows",
+    "split_rows",
+    "whole_rows",
+]
 
 FILTER_ROWS = 512
 """Queries in a float32 tile: with some hundred items, it stays in a core's own cache."""
@@ -40,19 +48,16 @@ def begin_counts(
     view: View,
     shares: Shares | None = None,
     room: Room | None = None,
-    distances: Callable[[Rows, Rows], Distances] | None = None,
 ) -> tuple[Counts, Rows]:
     """The relevant distances of these queries, in integers, and how many items each can rank.
 
-    Pairs that never meet will be met in the tiles: they are taken out beforehand. `distances` of
-    single pairs are the space's own, unless somebody else has the same.
+    Pairs that never meet will be met in the tiles: they are taken out beforehand.
     """
-    distances = distances or space.pairs
     pairs = view.block(rows)
-    mates = distances(rows[pairs.relevant.query], pairs.relevant.item)
+    mates = space.pairs(rows[pairs.relevant.query], pairs.relevant.item)
     counts = Counts.frame(pairs.relevant.query, mates, pairs.grade, len(rows), view.grades)
     excluded = pairs.excluded
-    gone = distances(rows[excluded.query], excluded.item)
+    gone = space.pairs(rows[excluded.query], excluded.item)
     kernels.count_pairs(
         excluded.query,
         gone,
@@ -220,7 +225,8 @@ def sort_rows(
         some = np.flatnonzero(apart[1][rows] & (apart[0].mates[rows] > 0))
         whole = distances if len(some) == len(rows) else distances[some]
         if len(some):
-            counted = (some, _split_rows(space, rows[some], whole, apart[0], shares))
+            pairs = apart[0].block(rows[some])
+            counted = (some, _split(space, rows[some], whole, apart[0], pairs, shares))
     keys = workspace.take("keys", distances.shape, np.int64)
     if space.integral:
         kernels.pack(distances, grade, keys)
@@ -255,11 +261,36 @@ def sort_rows(
     return ranked
 
 
-def _split_rows(
-    space: Space, rows: Rows, distances: Distances, view: View, shares: Shares
+def split_rows(
+    space: Space,
+    rows: Rows,
+    view: View,
+    tiles: list[Tile],
+    workspace: Workspace,
+    audience: Audience | None,
+    shares: Shares,
+    apart: tuple[View, npt.NDArray[np.bool_]] | None = None,
 ) -> TieGroups:
-    """Whole rows of distances, excluded items at infinity, counted by share in another view."""
+    """Many relevant items whose groups are split: whole rows, since a thread's own split counts of
+    all queries would take far more memory than distances. Nobody watches, nothing is apart."""
+    distances = whole_rows(space, rows, tiles, workspace)
     pairs = view.block(rows)
+    held, one = np.unique(pairs.relevant.query, return_index=True)
+    mate = pairs.relevant.item[one]
+    _check_pairs(space, rows[held], mate, distances[held, mate])
+    distances[pairs.excluded.query, pairs.excluded.item] = np.inf
+    return _split(space, rows, distances, view, pairs, shares)
+
+
+def _split(
+    space: Space,
+    rows: Rows,
+    distances: Distances,
+    view: View,
+    pairs: BlockPairs,
+    shares: Shares,
+) -> TieGroups:
+    """Whole rows of distances, excluded items at infinity, counted by share in this view."""
     mates = distances[pairs.relevant.query, pairs.relevant.item]
     counts = Counts.frame(pairs.relevant.query, mates, pairs.grade, len(rows), view.grades)
     counts.split_by(shares, rows, pairs, mates)

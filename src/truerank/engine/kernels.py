@@ -9,7 +9,6 @@ import numpy as np
 from truerank.jit import kernel
 
 __all__ = [
-    "add_turned",
     "count_pairs",
     "count_tile",
     "merge_grades",
@@ -23,10 +22,6 @@ __all__ = [
     "tally_grades",
     "walk",
 ]
-
-TURNED = 64
-"""Groups that are written at a time."""
-
 
 @kernel
 def find(relevant_distance: Any, low: int, high: int, d: float) -> int:
@@ -174,16 +169,6 @@ def split_relevant(
         g = find(relevant_distance, offsets[q], offsets[q + 1] - 1, distances[p])
         for way in range(share.shape[1]):
             split[1 + grade[p], g, share[item[p], way]] += 1
-
-
-@kernel
-def add_turned(table: Any, columns: Any, target: Any) -> None:
-    """Add the rows of a table to columns of the target, some at a time that stay in the cache."""
-    for first in range(0, table.shape[1], TURNED):
-        for row in range(table.shape[0]):
-            column = columns[row]
-            for g in range(first, min(first + TURNED, table.shape[1])):
-                target[g, column] += table[row, g]
 
 
 GRADE_BITS = 7

@@ -286,7 +286,8 @@ class Plan:
         sample = self._sample(np.unique(np.concatenate([*rest.values()])))
         sampled = [column for column in self.columns if len(rest[column.metric])]
         changes = self._compute(sampled, sample, device, threads)
-        for column in self.columns:
+
+        def replicate(column: Column) -> None:
             left = rest[column.metric]
             if len(left):
                 among = np.isin(sample, left)
@@ -302,6 +303,10 @@ class Plan:
                 strata[column.metric],
                 self.estimation.by_class,
             )
+
+        with ThreadPoolExecutor(threads) as pool:
+            for _ in pool.map(replicate, self.columns):
+                pass
 
     def _catch_up(self, device: str, threads: int) -> None:
         """Count by share what no block brought: a GPU's rows, or those of an earlier run."""

@@ -156,8 +156,7 @@ def _fixed(values: Reals, unit: float = ONE) -> Integers:
 def _left(values: Integers, own: Integers, columns: int) -> Reals:
     """Sums over the queries that stay when each share leaves."""
     gone = np.zeros(columns, np.int64)
-    for way in own.T:
-        np.add.at(gone, way, values)
+    _sum_of_shares(values, own, gone)
     return np.asarray((values.sum() - gone) / ONE, np.float64)
 
 
@@ -176,6 +175,13 @@ def _sampled(
     unseen = np.clip(1.0 - count / np.maximum(population, 1), 0.0, 1.0)
     variance = unseen * count / np.maximum(count - 1, 1) * (squares / COARSE**2) / total**2
     return centre, variance
+
+
+@kernel
+def _sum_of_shares(values: Any, own: Any, out: Any) -> None:
+    for query in range(own.shape[0]):
+        for way in range(own.shape[1]):
+            out[own[query, way]] += values[query]
 
 
 @kernel

@@ -26,7 +26,6 @@ from truerank.errors import InputError
 from truerank.relevance import View
 from truerank.space import Distances, Rows, Space
 from truerank.space.fingerprint import Fingerprints
-from truerank.space.inner import Dot, Euclidean, SquaredDistance
 
 if TYPE_CHECKING:
     from truerank.engine import Settings
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from truerank.engine.cuda.worker import Worker
     from truerank.engine.watch import Audience, Rest
 
-__all__ = ["SPLIT_TALLER", "TALLER", "Engine", "Lent", "check", "likely", "splits", "unavailable"]
+__all__ = ["SPLIT_TALLER", "TALLER", "Engine", "Lent", "check", "likely", "unavailable"]
 
 Found = TypeVar("Found")
 
@@ -75,11 +74,6 @@ def check() -> None:
         raise InputError(f"device='cuda' cannot be used: {reason}.")
 
 
-def splits(space: Space) -> bool:
-    """Whether tie groups can be split by share: the gallery must be reordered for it."""
-    return isinstance(space, (SquaredDistance, Euclidean, Dot))
-
-
 class Engine:
     """The GPUs of this machine at work on one view of a space; blocks come back in order.
 
@@ -107,12 +101,15 @@ class Engine:
         """Whether rankings can stay on the device."""
 
     def tie_groups(
-        self, blocks: Iterator[Rows], *, distances: bool = False
+        self, blocks: Iterator[Rows], *, distances: bool = False, shares: Shares | None = None
     ) -> Iterator[tuple[Rows, TieGroups]]:
-        """Few relevant items: tie groups of each block, with their distances if asked for."""
-        for rows, groups in self._share(
-            blocks, lambda worker, rows: worker.count(rows, self._limits, distances=distances)
-        ):
+        """Few relevant items: tie groups of each block, with their distances if asked for, and
+        split by share for the queries that want it."""
+
+        def work(worker: Worker, rows: Rows) -> TieGroups:
+            return worker.count(rows, self._limits, distances=distances, shares=shares)
+
+        for rows, groups in self._share(blocks, work):
             self._tick(len(rows) * self._space.gallery)
             yield rows, groups
 
@@ -123,21 +120,6 @@ class Engine:
             self._tick(len(ranked) * self._space.gallery)
             if len(ranked):
                 yield rows[~ties], ranked
-
-    def split(self, blocks: Iterator[Rows], shares: Shares) -> Iterator[tuple[Rows, TieGroups]]:
-        """Few relevant items: tie groups of each block, split by share of the gallery."""
-        from truerank.engine.cuda.splitting import Splitter
-
-        splitters: dict[int, Splitter] = {}
-
-        def split(worker: Worker, rows: Rows) -> TieGroups:
-            if id(worker) not in splitters:  # one for each device's thread
-                splitters[id(worker)] = Splitter(worker, self._view, self._space, shares)
-            return splitters[id(worker)].count(rows, self._limits)
-
-        for rows, groups in self._share(blocks, split):
-            self._tick(len(rows) * self._space.gallery)
-            yield rows, groups
 
     def show(self, rows: Rows, audience: Audience, groups: TieGroups | None = None) -> list[Rest]:
         """Whole rows for watchers, with their tie groups if these are known; from any thread.

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import torch
 
 from truerank.engine.counts import TieGroups
+from truerank.engine.cuda.splitting import COMPARISONS, Splitting
 from truerank.engine.cuda.transfer import fetched
 from truerank.errors import ExactnessError
 
@@ -22,7 +23,6 @@ __all__ = ["NOTHING", "Frame", "Tally"]
 Integers = npt.NDArray[np.int64]
 
 NOTHING = float("-inf")
-_COMPARISONS = 1 << 26
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,23 @@ class Frame:
     """(queries, most distinct distances) float64."""
     graded: Any
     """(groups, grades): relevant items of each grade at each distance, query after query."""
+    order: Any
+    """Of each query's relevant pairs, by distance, behind as many empty places as it has less than
+    others."""
+    fresh: Any
+    """Which of them have another distance than the one before, among these places."""
+
+    def places(self, query: Any) -> Any:
+        """The threshold at which each relevant pair lies."""
+        sizes = torch.bincount(query, minlength=len(self.fresh))
+        first = torch.cumsum(sizes, 0) - sizes
+        width = self.fresh.shape[1]
+        held = torch.arange(width, device=query.device) >= (width - sizes)[:, None]
+        behind = self.fresh.sum(1, keepdim=True) - torch.cumsum(self.fresh, 1)
+        at = torch.empty_like(query)
+        pair = (first[:, None] + self.order)[held]
+        at[pair] = self.edges.shape[1] - 1 - behind[held]
+        return at
 
     @staticmethod
     def of(query: Any, distance: Any, grade: Any, queries: int, grades: int) -> Frame:
@@ -61,28 +78,40 @@ class Frame:
             table = torch.sort(torch.where(fresh, table, NOTHING), dim=1).values
             most = int(fresh.sum(1).max())
             table = table[:, width - most :].contiguous()
-        return Frame(table, graded)
+        return Frame(table, graded, order, fresh)
 
 
 class Tally:
     """Counts at each threshold, while the gallery goes by."""
 
-    def __init__(self, edges: Any, less: Any, equal: Any, bins: Any) -> None:
+    def __init__(
+        self, edges: Any, less: Any, equal: Any, bins: Any, split: Splitting | None = None
+    ) -> None:
         self.edges, self.less, self.equal = edges, less, equal
         self.bins = bins
         """An item in bin j is nearer than threshold j and all that follow."""
+        self.split = split
 
     @staticmethod
-    def of(edges: Any) -> Tally:
+    def of(edges: Any, split: Splitting | None = None) -> Tally:
         """Nothing counted yet."""
         rows, m = edges.shape
         less = torch.zeros((rows, m), dtype=torch.int32, device=edges.device)
         bins = torch.zeros((rows, m + 1), dtype=torch.int32, device=edges.device)
-        return Tally(edges, less, torch.zeros_like(less), bins)
+        return Tally(edges, less, torch.zeros_like(less), bins, split)
 
     def part(self, rows: slice) -> Tally:
         """Some of the queries; what is counted there is counted here."""
-        return Tally(self.edges[rows], self.less[rows], self.equal[rows], self.bins[rows])
+        split = None if self.split is None else self.split.part(rows)
+        return Tally(self.edges[rows], self.less[rows], self.equal[rows], self.bins[rows], split)
+
+    def again(self, rows: Any) -> Tally:
+        """Some of the queries, with nothing counted yet."""
+        split = None
+        if self.split is not None:
+            split = self.split.part(rows)
+            split.forget()
+        return Tally.of(self.edges[rows], split)
 
     def replace(self, rows: Any, other: Tally) -> None:
         """Take these rows' counts from another tally of the same thresholds."""
@@ -90,22 +119,13 @@ class Tally:
 
     def take_out(self, query: Any, distance: Any) -> None:
         """Excluded pairs have been counted like any other; take them out again."""
-        step = max(1, _COMPARISONS // self.edges.shape[1])
+        step = max(1, COMPARISONS // self.edges.shape[1])
         for start in range(0, len(query), step):
             some = query[start : start + step]
             d = distance[start : start + step, None]
             edges = self.edges[some]
             self.less.index_add_(0, some, (d < edges).to(torch.int32), alpha=-1)
             self.equal.index_add_(0, some, (d == edges).to(torch.int32), alpha=-1)
-
-    def steps(self) -> tuple[Integers, Integers]:
-        """Items strictly between each threshold and the one before, and items at it."""
-        held = self.edges != NOTHING
-        nearer = self.less + torch.cumsum(self.bins, 1, dtype=torch.int32)[:, :-1]
-        between = nearer.clone()
-        between[:, 1:] -= nearer[:, :-1] + self.equal[:, :-1]
-        found = fetched(torch.stack([between[held], self.equal[held]]))
-        return found[0].astype(np.int64), found[1].astype(np.int64)
 
     def tie_groups(self, graded: Any, candidates: Any, *, distances: bool = False) -> TieGroups:
         """Once the whole gallery has been seen; with their distances if these are asked for."""

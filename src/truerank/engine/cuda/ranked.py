@@ -42,8 +42,12 @@ class Ranked:
         *,
         lowest: int = 1,
         chosen: Integers | None = None,
+        survey: Integers | None = None,
     ) -> None:
         self._grades, self.candidates = grades, candidates
+        if survey is None:
+            survey = walk_kernels.survey(grades, count).cpu().numpy().astype(np.int64)
+        self._survey: Integers = survey
         self._count, self._lowest, self._binary = count, lowest, chosen is not None
         self._chosen = np.arange(len(grades)) if chosen is None else chosen
 
@@ -53,13 +57,8 @@ class Ranked:
     @cached_property
     def totals(self) -> Integers:
         """Relevant items of each query by grade."""
-
-        def count(grades: Any, _: slice) -> Any:
-            levels = range(self._lowest, self._count + 1)
-            found = torch.stack([(grades == grade).sum(1) for grade in levels], 1)
-            return found.sum(1, keepdim=True) if self._binary else found
-
-        return self._each(count)
+        totals: Integers = self._survey[self._chosen, self._lowest - 1 :, 0]
+        return totals.sum(axis=1, keepdims=True) if self._binary else totals
 
     @cached_property
     def mates(self) -> Integers:
@@ -73,7 +72,12 @@ class Ranked:
             return np.arange(len(self)), self
         queries = np.flatnonzero(self.totals[:, grade - 1 :].sum(axis=1))
         return queries, Ranked(
-            self._grades, self.candidates[queries], self._count, lowest=grade, chosen=queries
+            self._grades,
+            self.candidates[queries],
+            self._count,
+            lowest=grade,
+            chosen=queries,
+            survey=self._survey,
         )
 
     @property
@@ -130,32 +134,18 @@ class Ranked:
         longest = int(cut.max())
         rank = torch.arange(longest, device=self._grades.device)
         stop = self._spread(cut)[:, None]
-
-        def count(grades: Any, some: slice) -> Any:
-            return ((grades[:, :longest] >= self._lowest) & (rank < stop[some])).sum(1)
-
-        return self._each(count)
+        step = max(1, _NUMBERS // longest)  # what is made on the way is as large as the rows
+        parts = [
+            ((grades[:, :longest] >= self._lowest) & (rank < end)).sum(1)
+            for grades, end in zip(self._grades.split(step), stop.split(step), strict=True)
+        ]
+        return self._home(torch.cat(parts))
 
     @cached_property
     def ends(self) -> tuple[Integers, Integers]:
         """Ranks, from 0, of the first and of the last relevant item."""
-
-        def look(grades: Any, _: slice) -> Any:
-            relevant = (grades >= self._lowest).to(torch.uint8)
-            last = relevant.shape[1] - 1 - torch.argmax(relevant.flip(1), 1)
-            return torch.stack([torch.argmax(relevant, 1), last], 1)
-
-        found = self._each(look)
-        return found[:, 0], found[:, 1]
-
-    def _each(self, function: Callable[[Any, slice], Any]) -> Integers:
-        """A function of rows, some rows at a time: what it makes on the way is as large as they."""
-        step = max(1, _NUMBERS // self._grades.shape[1])
-        parts = [
-            function(self._grades[start : start + step], slice(start, start + step))
-            for start in range(0, len(self._grades), step)
-        ]
-        return self._home(torch.cat(parts))
+        ranks = self._survey[self._chosen, self._lowest - 1 :]
+        return ranks[:, :, 1].min(axis=1), ranks[:, :, 2].max(axis=1)
 
     def _home(self, result: Any) -> npt.NDArray[Any]:
         """From one entry for each row on the device to one for each query that takes part."""

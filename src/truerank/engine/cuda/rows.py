@@ -5,7 +5,6 @@ Rows that fit stay on the device; larger ones are sent there a tile at a time.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -114,14 +113,9 @@ class InnerProducts(DeviceSpace):
         self._right = self._left
         if not self.one_side:
             self._right = _Side(self, right, norms[1], 1.0, self.resident)
+        self.dimension = self._right.dimension
         self._kept: Any = None
         """The whole gallery in float64, from the first tile on, if there is room."""
-
-    def reordered(self, order: Rows) -> InnerProducts:
-        """The same space with the gallery in another order."""
-        other = copy.copy(self)
-        other._right, other._kept, other.one_side = self._right.reordered(order), None, False
-        return other
 
     def block(self, rows: Rows) -> tuple[Any, Tile]:
         """See DeviceSpace."""
@@ -134,7 +128,7 @@ class InnerProducts(DeviceSpace):
         return self._left.norm[self._send(rows)], give
 
     def _right_rows(self, items: slice) -> Any:
-        size = 8 * self.space.gallery * self._right.dimension
+        size = 8 * self.space.gallery * self.dimension
         if self._kept is None and self.resident and size <= free_bytes(self.device) // 4:
             self._kept = self._right.widened(slice(0, self.space.gallery))
         return self._right.widened(items) if self._kept is None else self._kept[items]
@@ -175,8 +169,6 @@ class _Side:
         resident: bool,
     ) -> None:
         self._owner, self._host = owner, grid.integers
-        self._order: Rows | None = None
-        """Of rows that are sent, if it is not their own."""
         self.dimension = grid.integers.shape[1]
         self.integers = owner._send(grid.integers) if resident else None
         self.norm = owner._send(norm.astype(np.float64))
@@ -184,22 +176,9 @@ class _Side:
         if owner.mode != "squared":
             self.scale = owner._send(np.ldexp(factor, grid.exponent - SCALED_BITS))
 
-    def reordered(self, order: Rows) -> _Side:
-        other = copy.copy(self)
-        index = self._owner._send(order)
-        other.norm = self.norm[index]
-        if self.scale is not None:
-            other.scale = self.scale[index]
-        if self.integers is None:
-            other._order = order
-        else:
-            other.integers = self.integers[index]
-        return other
-
     def rows(self, index: Rows | slice) -> Any:
         if self.integers is None:
-            own = index if self._order is None else self._order[index]
-            return self._owner._send(self._host[own])
+            return self._owner._send(self._host[index])
         return self.integers[index if isinstance(index, slice) else self._owner._send(index)]
 
     def widened(self, index: Rows | slice) -> Any:

@@ -1,70 +1,104 @@
-"""Tie groups split by share of the gallery: its items in the order of their shares, each alone.
+"""Counts by share of the gallery, beside a tally's: for the queries of a block that want them.
 
-The thresholds, the relevant and the excluded pairs are the CPU's; the device counts one range of
-items after the other, by the same kernels that count the whole gallery.
+The kernels that count an item for a query count it for the item's shares as well.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+import torch
 
-from truerank.engine import kernels
-from truerank.engine.counts import Counts, Shares, TieGroups
-from truerank.engine.cpu import begin_counts
-from truerank.engine.cuda.counting import NOTHING
-from truerank.engine.cuda.transfer import sent
-from truerank.engine.cuda.worker import Span, Worker
-from truerank.relevance import View
-from truerank.space.base import Rows, Space
+from truerank.engine.counts import Shares
+from truerank.engine.cuda.transfer import fetched
 
-if TYPE_CHECKING:
-    from truerank.engine import Settings
+__all__ = ["COMPARISONS", "Splitting"]
 
-__all__ = ["Splitter"]
+COMPARISONS = 1 << 26
+"""Of single pairs with thresholds, at a time."""
 
 
-class Splitter:
-    """A worker for each way to cut the gallery into shares."""
+@dataclass(frozen=True)
+class Splitting:
+    """Tables of (queries that want it, thresholds, columns), as a tally's `bins` and `equal`."""
 
-    def __init__(self, worker: Worker, view: View, space: Space, shares: Shares) -> None:
-        self._view, self._space, self._shares, self._worker = view, space, shares, worker
-        self._ways: list[tuple[Worker, list[tuple[int, Span]]]] = []
-        for column in shares.item.T:
-            order = np.argsort(column, kind="stable")
-            ends = np.searchsorted(column[order], np.arange(shares.columns + 1)).tolist()
-            spans = [(share, (ends[share], ends[share + 1])) for share in range(shares.columns)]
-            held = [(share, span) for share, span in spans if span[0] < span[1]]
-            self._ways.append((worker.reordered(order), held))
+    share: Any
+    """(items, ways): the columns of each item's shares."""
+    place: Any
+    """The place of each query of the block in the tables; -1 of those that do not want it."""
+    bins: Any
+    equal: Any
 
-    def count(self, rows: Rows, limits: Settings) -> TieGroups:
-        """Tie groups of a block of queries with few relevant items, split."""
-        counts, candidates = begin_counts(
-            self._space, rows, self._view, self._shares, distances=self._worker.pairs
-        )
-        assert counts.split is not None
-        edges = sent(_edges(counts), self._worker.device)
-        for way, (worker, spans) in enumerate(self._ways):
-            filtered = worker.filter_pays(rows, edges, limits)
-            found = np.empty((2, len(spans), len(counts.distance)), np.int64)
-            for place, (_, span) in enumerate(spans):
-                found[:, place] = worker.tally(rows, edges, limits, span, filtered).steps()
-            columns = np.array([share for share, _ in spans])
-            kernels.add_turned(found[0], columns, counts.split[0])
-            kernels.add_turned(found[1], columns, counts.split[1])
-            if way == 0:
-                counts.between += found[0].sum(axis=0)
-                counts.equal += found[1].sum(axis=0)
-        return counts.tie_groups(candidates, self._shares.queries[rows])
+    @staticmethod
+    def of(share: Any, columns: int, wanted: Any, thresholds: int) -> Splitting:
+        """Nothing counted yet."""
+        place = torch.where(wanted, torch.cumsum(wanted, 0) - 1, -1).to(torch.int32)
+        shape = (int(wanted.sum()), thresholds + 1, columns)
+        bins = torch.zeros(shape, dtype=torch.int32, device=place.device)
+        return Splitting(share, place, bins, torch.zeros_like(bins[:, 1:].contiguous()))
+
+    def part(self, rows: Any) -> Splitting:
+        """Some of the queries; what is counted there is counted here."""
+        return replace(self, place=self.place[rows])
+
+    def items(self, start: int, stop: int) -> Splitting:
+        """The same for a range of items."""
+        return replace(self, share=self.share[start:stop])
+
+    @property
+    def rows(self) -> Any:
+        """The queries that want it."""
+        return torch.nonzero(self.place >= 0).flatten()
+
+    def forget(self) -> None:
+        """Begin anew."""
+        mine = self.place[self.rows].long()
+        self.bins[mine] = 0
+        self.equal[mine] = 0
+
+    def take_out(self, query: Any, item: Any, distance: Any, edges: Any) -> None:
+        """Excluded pairs have been counted like any other; take them out again."""
+        query, item, distance = self._wanted(query, item, distance)
+        step = max(1, COMPARISONS // edges.shape[1])
+        for start in range(0, len(query), step):
+            some = slice(start, start + step)
+            mine, among = self.place[query[some]].long(), edges[query[some]]
+            at = torch.searchsorted(among, distance[some, None]).flatten()
+            same = (distance[some, None] == among).any(1)
+            for way in self.share.T:
+                column = way[item[some]].long()
+                _add(self.bins, (mine, at + same, column), -1)
+                _add(self.equal, (mine[same], at[same], column[same]), -1)
+
+    def counts(
+        self, query: Any, item: Any, grade: Any, at: Any, edges: Any, grades: int, shares: Shares
+    ) -> npt.NDArray[Any]:
+        """truerank.engine.counts.Split's table, once the whole gallery has been seen.
+
+        Relevant pairs lie at thresholds `at`.
+        """
+        query, item, grade, at = self._wanted(query, item, grade, at)
+        mine = self.place[query].long()
+        between = self.bins[:, :-1].clone()
+        between[:, 1:] -= self.equal[:, :-1]
+        relevant = torch.zeros((grades, *self.equal.shape), dtype=torch.int32, device=edges.device)
+        for way in self.share.T:
+            _add(relevant, (grade - 1, mine, at, way[item].long()), 1)
+        held = edges[self.rows] > -torch.inf
+        table = torch.stack([between, self.equal, *relevant])[:, held]
+        if shares.dtype is np.uint16:
+            table = table.to(torch.int16)
+        return fetched(table).view(shares.dtype)
+
+    def _wanted(self, query: Any, *others: Any) -> tuple[Any, ...]:
+        mine = self.place[query] >= 0
+        return (query[mine], *(other[mine] for other in others))
 
 
-def _edges(counts: Counts) -> np.ndarray:
-    """The thresholds as a matrix, a row for each query, right-aligned."""
-    sizes = np.diff(counts.offsets)
-    owner = np.repeat(np.arange(len(sizes)), sizes)
-    place = np.arange(len(counts.distance)) - counts.offsets[owner]
-    width = int(sizes.max())
-    edges = np.full((len(sizes), width), NOTHING)
-    edges[owner, width - sizes[owner] + place] = counts.distance
-    return edges
+def _add(table: Any, at: tuple[Any, ...], step: int) -> None:
+    """Add to entries, which may come more than once."""
+    steps = torch.full_like(at[0], step, dtype=table.dtype)
+    table.index_put_(at, steps, accumulate=True)

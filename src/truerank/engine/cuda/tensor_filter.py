@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-__all__ = ["Halves", "halves", "holds", "probe_rows", "thresholds"]
+__all__ = ["Extremes", "Halves", "halves", "holds", "probe_rows", "thresholds"]
 
 SHIFT = 17
 """X 2^-17 is below 2^8 + 1 for unit vectors on the 2^-25 grid, and small integers stay exact."""
@@ -29,8 +29,6 @@ _ROWS, _COLUMNS = 256, 64
 """Rows and dimensions are padded to multiples of these."""
 _FARTHEST = 2.0**17
 """More than any product of two rows in half precision."""
-_LEAST = 2.0**-36
-"""Thresholds nearer to 0 are rounded up to it: numbers around them lie too close together."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +42,15 @@ class Halves:
     """2^17 |H|, rounded up."""
     residual: Any
     """|X - 2^17 H|, rounded up."""
+
+    def part(self, start: int, stop: int) -> Halves:
+        """The rows start to stop; behind them may be others, or zeros."""
+        end = start + -(-(stop - start) // _ROWS) * _ROWS
+        rows = self.rows[start:end]
+        if end > len(self.rows):
+            rows = torch.nn.functional.pad(rows, (0, 0, 0, end - len(self.rows)))
+        some = slice(start, stop)
+        return Halves(rows, self.length[some], self.half_length[some], self.residual[some])
 
     def take(self, index: Any) -> Halves:
         """Some of the rows, padded again."""
@@ -77,37 +84,49 @@ def halves(integers: Any) -> Halves:
     return Halves(padded, *lengths)
 
 
-def thresholds(
-    edges: Any, norm: Any, queries: Halves, items: Halves, item_norm: Any
-) -> tuple[Any, Any]:
+@dataclass(frozen=True)
+class Extremes:
+    """The worst that any of some items adds to the error; numbers that stay on the device."""
+
+    shortest: Any
+    """|Y|^2, of items with a direction."""
+    longest: Any
+    aimed: Any
+    """Whether all have one."""
+    half_length: Any
+    residual: Any
+
+    @staticmethod
+    def of(items: Halves, norm: Any) -> Extremes:
+        """`norm` is |Y|^2, negative for items without a direction."""
+        aimed = norm >= 0
+        shortest = torch.where(aimed, norm, 2.0**52).min()
+        longest = torch.maximum(torch.where(aimed, norm, 0.0).max(), shortest)
+        return Extremes(
+            shortest, longest, aimed.all(), items.half_length.max(), items.residual.max()
+        )
+
+
+def thresholds(edges: Any, norm: Any, queries: Halves, items: Extremes) -> tuple[Any, Any]:
     """For each query and threshold u_j: products above the first are nearer, below the second not.
 
-    `norm` and `item_norm` are |X|^2, negative for rows without a direction.
+    `norm` is |X|^2, negative for queries without a direction.
     """
     dimension = queries.rows.shape[1]
-    lengths = item_norm[item_norm >= 0]
-    if len(lengths):
-        shortest, longest = float(lengths.min()), float(lengths.max())
-    else:
-        shortest = longest = 2.0**50
-    middle = (shortest + longest) / 2
-    widest = float(items.half_length.max())
-    bound = queries.length * float(items.residual.max())
-    bound += queries.residual * widest
-    bound += dimension * 2.0**-LOST_BITS * queries.half_length * widest
-    bound += (longest - shortest) / 4 + 4
-    if len(lengths) < len(item_norm):  # their distance is 2 to everything, not |x|^2 + 0
-        bound += (norm + middle - 2.0**51).abs() / 2
+    middle = (items.shortest + items.longest) / 2
+    bound = queries.length * items.residual
+    bound += queries.residual * items.half_length
+    bound += dimension * 2.0**-LOST_BITS * queries.half_length * items.half_length
+    bound += (items.longest - items.shortest) / 4 + 4
+    # the distance of an item without a direction is 2 to everything, not |x|^2 + 0
+    bound += torch.where(items.aimed, 0.0, (norm + middle - 2.0**51).abs() / 2)
     bound *= _CAUTION
     at = (norm[:, None] + middle - edges) / 2
     scale = 2.0 ** (-2 * SHIFT)
-    sure = torch.nextafter(
-        ((at + bound[:, None]) * scale).float(), torch.tensor(torch.inf, device=edges.device)
-    )
-    lost = torch.nextafter(
-        ((at - bound[:, None]) * scale).float(), torch.tensor(-torch.inf, device=edges.device)
-    )
-    sure = torch.where(sure.abs() < _LEAST, _LEAST, sure)
+    sure = ((at + bound[:, None]) * scale).float()
+    sure = torch.nextafter(sure, torch.full_like(sure, torch.inf))
+    lost = ((at - bound[:, None]) * scale).float()
+    lost = torch.nextafter(lost, torch.full_like(lost, -torch.inf))
     aimless = (norm < 0)[:, None] & torch.isfinite(edges)
     sure = torch.where(aimless, _FARTHEST, sure)
     lost = torch.where(aimless, -_FARTHEST, lost)  # everything is open

@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 
+from truerank.engine.cuda.splitting import Splitting
+
 __all__ = [
     "FUSED",
     "count_on_grid",
@@ -17,6 +19,7 @@ __all__ = [
     "elementwise_tile",
     "fill_distances",
     "pair_products",
+    "split_tile",
 ]
 
 FUSED = False
@@ -65,6 +68,23 @@ def count_tile(
     same = counts & (found == d)
     bins.scatter_add_(1, torch.where(counts, place + same, last + 1), counts.to(bins.dtype))
     equal.scatter_add_(1, place.clamp(max=last), same.to(equal.dtype))
+
+
+def split_tile(tile: Any, a: Any, b: Any, mode: str, edges: Any, split: Splitting) -> None:
+    """The same by share, for the queries that want it."""
+    rows = split.rows
+    d = distances(tile[rows], a[rows, None], b[None, :], mode)
+    last = edges.shape[1] - 1
+    at = torch.searchsorted(edges[rows], d)
+    query, item = torch.nonzero(at <= last, as_tuple=True)
+    at = at[query, item]
+    same = edges[rows[query], at] == d[query, item]
+    place = split.place[rows[query]].long()
+    for way in split.share.T:
+        column = way[item].long()
+        one = torch.ones_like(column, dtype=torch.int32)
+        split.bins.index_put_((place, at + same, column), one, accumulate=True)
+        split.equal.index_put_((place, at, column), same.to(torch.int32), accumulate=True)
 
 
 def count_on_grid(distances: Any, grid: Any, low: float, scale: float | None) -> Any:

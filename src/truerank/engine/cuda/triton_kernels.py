@@ -10,7 +10,6 @@ the order in which programs run cannot show.
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import torch
@@ -18,6 +17,7 @@ import triton
 import triton.language as tl
 
 from truerank.engine.cuda import torch_kernels
+from truerank.engine.cuda.splitting import Splitting
 
 __all__ = [
     "FUSED",
@@ -25,44 +25,43 @@ __all__ = [
     "count_tile",
     "elementwise_tile",
     "fill_distances",
-    "filter_products",
-    "filter_tile",
+    "half_products",
+    "list_near",
     "pair_products",
     "refine",
+    "room_for_products",
+    "settle",
+    "split_tile",
 ]
 
 FUSED = True
 """Whether the low-precision filter exists here."""
 
-LINEAR = 64
-"""Up to this many thresholds a query, the filter compares each with every item; beyond, items are
-looked up by bisection."""
-LINEAR_EXACT = 16
-"""The same for exact tiles."""
+LINEAR = 16
+"""Up to this many thresholds a query, exact tiles compare each with every item; beyond, items are
+looked up."""
 
 _AS_IS = tl.constexpr(0)
 _SQUARED = tl.constexpr(1)
 _EUCLIDEAN = tl.constexpr(2)
 _ZERO = tl.constexpr(2.0**51)
-_NOWHERE = tl.constexpr(-(2.0**19))
-"""Scaled products stay below 2^17 in size: this one belongs to no item."""
-_OPEN = tl.constexpr(-(2.0**20))
-"""And this one to an item that the filter cannot decide."""
-
-_FARTHEST = tl.constexpr(2.0**18)
-_WIDER = tl.constexpr(1.0 + 2.0**-20)
-_ASSEMBLY = tl.constexpr(os.environ.get("TRITON_INTERPRET") != "1")
-"""Triton's interpreter, good for looking at these kernels without a GPU, knows none."""
-
 MODES = {"as is": 0, "squared": 1, "euclidean": 2}
-_SHAPE = (128, 128, 4, 3)
-"""Rows and items of the filter's tiles, warps and stages: the fastest of those tried on an H200."""
-_LOOKED_UP_SHAPE = (64, 64, 4, 3)
 _EXACT = {"enable_fp_fusion": True}
 """Where sums are exact, fusing a product into them changes nothing."""
+_TILE: dict[str, Any] = {
+    "ROWS": 128,
+    "ITEMS": 128,
+    "DEPTH": 64,
+    "GROUP": 16,
+    "num_warps": 4,
+    "num_stages": 3,
+    **_EXACT,
+}
+"""The filter's tiles: the fastest of those tried on an H200."""
 _ROUNDED = {"enable_fp_fusion": False}
 _COLUMNS, _WARPS = 2048, 4
 _ON_GRID = 1024
+_LISTED, _PARTS = 2048, 4
 _LOOKED_UP = 2048
 
 
@@ -183,6 +182,20 @@ def _count_linear(
         u = tl.load(edges + at + tl.maximum(j, 0))
 
 
+@triton.jit
+def _look_up(edges, d, counts, m, steps, SIZE: tl.constexpr):
+    """The first threshold that is not nearer than each distance, and whether it is as near."""
+    low = tl.zeros([SIZE], tl.int32)
+    high = low + (m - 1)
+    for _ in range(steps):
+        middle = (low + high) >> 1
+        u = tl.load(edges + middle, mask=counts, other=0.0)
+        beyond = (u < d) & (low < high)
+        low = tl.where(beyond, middle + 1, low)
+        high = tl.where(beyond, high, middle)
+    return low, counts & (tl.load(edges + low, mask=counts, other=0.0) == d)
+
+
 @triton.jit(do_not_specialize=["width", "stride", "m", "steps"])
 def _count_looked_up(
     tile,
@@ -207,15 +220,7 @@ def _count_looked_up(
     d = tl.where(held, d, float("inf"))
     counts = d <= tl.load(edges + at + m - 1)
     if tl.max(counts.to(tl.int32), 0) > 0:
-        low = tl.zeros([COLUMNS], tl.int32)
-        high = low + (m - 1)
-        for _ in range(steps):
-            middle = (low + high) >> 1
-            u = tl.load(edges + at + middle, mask=counts, other=0.0)
-            beyond = (u < d) & (low < high)
-            low = tl.where(beyond, middle + 1, low)
-            high = tl.where(beyond, high, middle)
-        same = counts & (tl.load(edges + at + low, mask=counts, other=0.0) == d)
+        low, same = _look_up(edges + at, d, counts, m, steps, COLUMNS)
         tl.atomic_add(bins + row * (m + 1) + low + same.to(tl.int32), 1, mask=counts)
         tl.atomic_add(equal + at + low, 1, mask=same)
 
@@ -226,7 +231,7 @@ def count_tile(
     """Add a (queries, items) tile of exact products; a and b are the norms of rows and items."""
     rows, width = tile.shape
     m = edges.shape[1]
-    if m <= LINEAR_EXACT:
+    if m <= LINEAR:
         _count_linear[(rows, triton.cdiv(width, _COLUMNS))](
             tile,
             a,
@@ -256,6 +261,76 @@ def count_tile(
             m.bit_length(),
             MODE=MODES[mode],
             COLUMNS=_LOOKED_UP,
+            num_warps=8,
+            **_ROUNDED,
+        )
+
+
+@triton.jit
+def _by_share(share, table, row, column_of, columns, item, counts, WAYS: tl.constexpr):
+    """Add counted items to their shares' columns of a table's row."""
+    for way in tl.static_range(WAYS):
+        column = tl.load(share + item * WAYS + way, mask=counts, other=0).to(tl.int32)
+        at = (row + column_of) * columns + column
+        tl.atomic_add(table + at, 1, mask=counts, sem="relaxed")
+
+
+@triton.jit(do_not_specialize=["width", "stride", "m", "steps", "columns"])
+def _split_tile(
+    tile,
+    a,
+    b,
+    edges,
+    rows,
+    share,
+    place,
+    bins,
+    equal,
+    width,
+    stride,
+    m,
+    steps,
+    columns,
+    MODE: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    WAYS: tl.constexpr,
+):
+    row = tl.load(rows + tl.program_id(0))
+    mine = tl.load(place + row).to(tl.int64)
+    item = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    held = item < width
+    product = tl.load(tile + row * stride + item, mask=held, other=0.0)
+    d = _distance(product, tl.load(a + row), tl.load(b + item, mask=held, other=0.0), MODE)
+    d = tl.where(held, d, float("inf"))
+    counts = d <= tl.load(edges + row * m + m - 1)
+    if tl.max(counts.to(tl.int32), 0) > 0:
+        low, same = _look_up(edges + row * m, d, counts, m, steps, COLUMNS)
+        _by_share(share, bins, mine * (m + 1), low + same.to(tl.int32), columns, item, counts, WAYS)
+        _by_share(share, equal, mine * m, low, columns, item, same, WAYS)
+
+
+def split_tile(tile: Any, a: Any, b: Any, mode: str, edges: Any, split: Splitting) -> None:
+    """The same by share, for the queries that want it."""
+    rows, width, m = split.rows, tile.shape[1], edges.shape[1]
+    if len(rows):
+        _split_tile[(len(rows), triton.cdiv(width, _LOOKED_UP))](
+            tile,
+            a,
+            b,
+            edges,
+            rows,
+            split.share,
+            split.place,
+            split.bins,
+            split.equal,
+            width,
+            tile.stride(0),
+            m,
+            m.bit_length(),
+            split.bins.shape[2],
+            MODE=MODES[mode],
+            COLUMNS=_LOOKED_UP,
+            WAYS=split.share.shape[1],
             num_warps=8,
             **_ROUNDED,
         )
@@ -379,96 +454,6 @@ def _product(
 
 
 @triton.jit
-def _append(found, entries, q, g, open_, room, ITEMS: tl.constexpr):
-    """Write down the open items of each query, 32 of them a word, and count the words.
-
-    An entry is the number of the word and its bits; beyond `room` only the count goes on.
-    """
-    row = q.to(tl.int64)
-    for word in tl.static_range(ITEMS // 32):
-        local = g % ITEMS
-        bit = tl.where(open_ & (local // 32 == word)[None, :], (1 << (local % 32))[None, :], 0)
-        bits = tl.sum(bit, 1)
-        some = bits != 0
-        slot = tl.atomic_add(found + row, 1, mask=some, sem="relaxed")
-        number = (tl.min(g, 0) // 32 + word).to(tl.int64)
-        entry = (number << 32) | (bits.to(tl.int64) & 0xFFFFFFFF)
-        tl.store(entries + row * room + slot, entry, mask=some & (slot < room))
-
-
-@triton.jit
-def _above(product, high):
-    """1.0 where product > high, else 0.0, in one multiply-add that saturates to [0, 1].
-
-    |high| is at least 2^-36 and infinite at most, so a product above it is so by 2^-60 or more.
-    """
-    if _ASSEMBLY:
-        return tl.inline_asm_elementwise(
-            "fma.rn.sat.f32 $0, $1, 0f5D800000, $2;",  # times 2^60
-            "=f,f,f",
-            [product, high * -(2.0**60)],
-            dtype=tl.float32,
-            is_pure=True,
-            pack=1,
-        )
-    return (product > high).to(tl.float32)
-
-
-@triton.jit(do_not_specialize=["queries", "items", "m", "room"])
-def _filter_linear(
-    left,
-    right,
-    sure,
-    lost,
-    less,
-    found,
-    entries,
-    queries,
-    items,
-    m,
-    room,
-    DIMENSION: tl.constexpr,
-    ROWS: tl.constexpr,
-    ITEMS: tl.constexpr,
-    DEPTH: tl.constexpr,
-    GROUP: tl.constexpr,
-):
-    """A product above sure[q, j] is nearer than u_j, one below lost[q, j] is farther.
-
-    Thresholds are visited from the farthest mate inwards, until no item of the tile reaches them:
-    once to find the open items, and once to count the others.
-    """
-    q, g = _place(queries, items, ROWS, ITEMS, GROUP)
-    product = _product(left, right, DIMENSION, ROWS, ITEMS, DEPTH, q, g)
-    product = tl.where((g < items)[None, :], product, _NOWHERE)
-    best = tl.max(product, 1)
-    real = q < queries
-    at = q.to(tl.int64) * m
-    j = m - 1
-    low = tl.load(lost + at + j, mask=real, other=float("inf"))
-    reached = tl.max((best >= low).to(tl.int32), 0)
-    while (reached > 0) & (j >= 0):
-        low = tl.load(lost + at + j, mask=real, other=float("inf"))
-        high = tl.load(sure + at + j, mask=real, other=float("inf"))
-        # One comparison instead of two: around the middle, and a little wider for its rounding.
-        middle = 0.5 * (low + high)
-        reach = tl.maximum(high - middle, middle - low) * _WIDER
-        reach = tl.where(high < _FARTHEST, reach, -1.0)  # no such threshold
-        beside = tl.abs(product - middle[:, None])
-        product = tl.where(beside <= reach[:, None], _OPEN, product)
-        j -= 1
-        low = tl.load(lost + at + tl.maximum(j, 0), mask=real, other=float("inf"))
-        reached = tl.max((best >= low).to(tl.int32), 0)
-    for threshold in range(j + 1, m):
-        high = tl.load(sure + at + threshold, mask=real, other=float("inf"))
-        count = tl.sum(_above(product, high[:, None]), 1).to(tl.int32)
-        tl.atomic_add(less + at + threshold, count, mask=count > 0, sem="relaxed")
-    open_ = product < _NOWHERE
-    if tl.max(tl.max(open_.to(tl.int32), 1), 0) > 0:
-        _append(found, entries, q, g, open_, room, ITEMS)
-
-
-@triton.jit
 def _place(queries, items, ROWS: tl.constexpr, ITEMS: tl.constexpr, GROUP: tl.constexpr):
     """This program's rows and items; neighbouring programs share items, which stay in the cache."""
     tall = tl.cdiv(queries, ROWS)
@@ -482,156 +467,193 @@ def _place(queries, items, ROWS: tl.constexpr, ITEMS: tl.constexpr, GROUP: tl.co
     return q, g
 
 
-@triton.jit(do_not_specialize=["queries", "items", "m", "room", "steps"])
-def _filter_looked_up(
+@triton.jit(do_not_specialize=["queries", "items"])
+def _half_products(
     left,
     right,
-    sure,
-    lost,
-    bins,
-    found,
-    entries,
+    out,
     queries,
     items,
-    m,
-    room,
-    steps,
+    stride,
     DIMENSION: tl.constexpr,
     ROWS: tl.constexpr,
     ITEMS: tl.constexpr,
     DEPTH: tl.constexpr,
     GROUP: tl.constexpr,
 ):
-    """The same by bisection among the thresholds, which fall with j as products."""
     q, g = _place(queries, items, ROWS, ITEMS, GROUP)
     product = _product(left, right, DIMENSION, ROWS, ITEMS, DEPTH, q, g)
-    product = tl.where((g < items)[None, :], product, _NOWHERE)
-    real = q < queries
-    at = q.to(tl.int64)[:, None] * m
-    last = tl.load(lost + q.to(tl.int64) * m + m - 1, mask=real, other=float("inf"))
-    counts = product >= last[:, None]
-    if tl.max(tl.max(counts.to(tl.int32), 1), 0) > 0:
-        low = tl.zeros([ROWS, ITEMS], tl.int32)
+    tl.store(out + q.to(tl.int64)[:, None] * stride + g[None, :], product)
+
+
+def room_for_products(queries: int, items: int, device: Any) -> Any:
+    """A matrix for half_products, padded to whole tiles."""
+    tall = triton.cdiv(queries, _TILE["ROWS"]) * _TILE["ROWS"]
+    wide = triton.cdiv(items, _LISTED) * _LISTED
+    return torch.empty((tall, wide), dtype=torch.float32, device=device)
+
+
+def half_products(left: Any, right: Any, queries: int, items: int, out: Any) -> None:
+    """Products of half-precision rows.
+
+    Rows of `left` and `right` are padded to multiples of 256, and their dimension to one of 64.
+    """
+    tiles = triton.cdiv(queries, _TILE["ROWS"]) * triton.cdiv(items, _TILE["ITEMS"])
+    _half_products[(tiles,)](
+        left, right, out, queries, items, out.stride(0), DIMENSION=left.shape[1], **_TILE
+    )
+
+
+@triton.jit(do_not_specialize=["items", "m", "room"])
+def _list_near(
+    products,
+    lost,
+    found,
+    near,
+    items,
+    stride,
+    m,
+    room,
+    COLUMNS: tl.constexpr,
+    PARTS: tl.constexpr,
+):
+    row = tl.program_id(0).to(tl.int64)
+    last = tl.load(lost + row * m + m - 1)
+    for part in range(PARTS):
+        item = (tl.program_id(1) * PARTS + part) * COLUMNS + tl.arange(0, COLUMNS)
+        product = tl.load(products + row * stride + item)  # without a mask: in whole words
+        is_near = (product >= last) & (item < items)
+        one = is_near.to(tl.int32)
+        number = tl.sum(one, 0)
+        if number > 0:
+            slot = tl.atomic_add(found + row, number, sem="relaxed") + tl.cumsum(one, 0) - 1
+            bits = product.to(tl.int32, bitcast=True).to(tl.int64) & 0xFFFFFFFF
+            tl.store(near + row * room + slot, (item.to(tl.int64) << 32) | bits, mask=is_near)
+
+
+def list_near(products: Any, queries: int, items: int, lost: Any, found: Any, near: Any) -> None:
+    """Write down the items that may lie within each query's farthest mate.
+
+    An entry is the number of the item and the bits of its product; there is room for all items.
+    """
+    _list_near[(queries, triton.cdiv(items, _LISTED))](
+        products,
+        lost,
+        found,
+        near,
+        items,
+        products.stride(0),
+        lost.shape[1],
+        near.stride(0),
+        COLUMNS=_LISTED // _PARTS,
+        PARTS=_PARTS,
+        num_warps=1,
+    )
+
+
+@triton.jit(do_not_specialize=["m", "near_room", "room", "steps", "columns"])
+def _settle(
+    sure,
+    lost,
+    near_found,
+    near,
+    bins,
+    found,
+    entries,
+    share,
+    place,
+    split_bins,
+    split_equal,
+    m,
+    near_room,
+    room,
+    steps,
+    columns,
+    PART: tl.constexpr,
+    WAYS: tl.constexpr,
+):
+    row = tl.program_id(0).to(tl.int64)
+    number = tl.load(near_found + row)
+    at = row * m
+    for start in range(tl.program_id(1) * PART, number, PART * tl.num_programs(1)):
+        p = start + tl.arange(0, PART)
+        held = p < number
+        entry = tl.load(near + row * near_room + p, mask=held, other=0)
+        product = (entry & 0xFFFFFFFF).to(tl.int32).to(tl.float32, bitcast=True)
+        low = tl.zeros([PART], tl.int32)
         high = low + m
         for _ in range(steps):
             middle = (low + high) >> 1
-            some = counts & (low < high)
-            h = tl.load(sure + at + middle, mask=some, other=0.0)
-            above = some & (h >= product)
+            some = held & (low < high)
+            above = some & (tl.load(sure + at + middle, mask=some, other=0.0) >= product)
             low = tl.where(above, middle + 1, low)
             high = tl.where(above, high, middle)
-        before = tl.load(lost + at + low - 1, mask=counts & (low > 0), other=float("inf"))
-        open_ = counts & (product >= before)
-        tl.atomic_add(
-            bins + q.to(tl.int64)[:, None] * (m + 1) + low,
-            1,
-            mask=counts & (low < m) & (product < before),
-            sem="relaxed",
-        )
-        if tl.max(tl.max(open_.to(tl.int32), 1), 0) > 0:
-            _append(found, entries, q, g, open_, room, ITEMS)
+        before = tl.load(lost + at + low - 1, mask=held & (low > 0), other=float("inf"))
+        open_ = held & (product >= before)
+        counts = held & (low < m) & (product < before)
+        tl.atomic_add(bins + row * (m + 1) + low, 1, mask=counts, sem="relaxed")
+        if WAYS > 0:
+            mine = tl.load(place + row).to(tl.int64)
+            if mine >= 0:
+                item = entry >> 32
+                _by_share(share, split_bins, mine * (m + 1), low, columns, item, counts, WAYS)
+        one = open_.to(tl.int32)
+        slot = tl.atomic_add(found + row, tl.sum(one, 0), sem="relaxed") + tl.cumsum(one, 0) - 1
+        tl.store(entries + row * room + slot, entry >> 32, mask=open_ & (slot < room))
 
 
-def filter_tile(
-    left: Any,
-    right: Any,
-    queries: int,
-    items: int,
+def settle(
     sure: Any,
     lost: Any,
-    less: Any,
+    near_found: Any,
+    near: Any,
     bins: Any,
     found: Any,
     entries: Any,
+    split: Splitting | None,
 ) -> None:
-    """Count what half-precision products decide; words of open items go to `entries`.
+    """Count the listed items that half precision decides; the open ones go to `entries`.
 
-    Rows of `left` and `right` are padded with zero rows to multiples of 256 and their dimension to
-    one of 64.
+    A product above sure[q, j] is nearer than u_j, one below lost[q, j] is farther. Both fall with
+    j, so that an item's place is found by bisection.
     """
     m = sure.shape[1]
-    shape = {"DIMENSION": left.shape[1], "DEPTH": 64, "GROUP": 16, **_EXACT}
-    if m <= LINEAR:
-        rows, columns, warps, stages = _SHAPE
-        grid = (triton.cdiv(queries, rows) * triton.cdiv(items, columns),)
-        _filter_linear[grid](
-            left,
-            right,
-            sure,
-            lost,
-            less,
-            found,
-            entries,
-            queries,
-            items,
-            m,
-            entries.shape[1],
-            ROWS=rows,
-            ITEMS=columns,
-            num_warps=warps,
-            num_stages=stages,
-            **shape,
-        )
-    else:
-        rows, columns, warps, stages = _LOOKED_UP_SHAPE
-        grid = (triton.cdiv(queries, rows) * triton.cdiv(items, columns),)
-        _filter_looked_up[grid](
-            left,
-            right,
-            sure,
-            lost,
-            bins,
-            found,
-            entries,
-            queries,
-            items,
-            m,
-            entries.shape[1],
-            m.bit_length(),
-            ROWS=rows,
-            ITEMS=columns,
-            num_warps=warps,
-            num_stages=stages,
-            **shape,
-        )
-
-
-@triton.jit
-def _filter_products(
-    left,
-    right,
-    out,
-    DIMENSION: tl.constexpr,
-    ROWS: tl.constexpr,
-    ITEMS: tl.constexpr,
-    DEPTH: tl.constexpr,
-):
-    q = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    g = tl.program_id(1) * ITEMS + tl.arange(0, ITEMS)
-    product = _product(left, right, DIMENSION, ROWS, ITEMS, DEPTH, q, g)
-    wide = tl.num_programs(1) * ITEMS
-    tl.store(out + q[:, None] * wide + g[None, :], product)
-
-
-def filter_products(left: Any, right: Any) -> Any:
-    """The products that the filter sees, for the probe of this device's accumulation."""
-    out = torch.empty((len(left), len(right)), dtype=torch.float32, device=left.device)
-    _filter_products[(len(left) // 128, len(right) // 128)](
-        left,
-        right,
-        out,
-        DIMENSION=left.shape[1],
-        ROWS=128,
-        ITEMS=128,
-        DEPTH=64,
+    _settle[(len(sure), 2)](
+        sure,
+        lost,
+        near_found,
+        near,
+        bins,
+        found,
+        entries,
+        *_tables(split),
+        m,
+        near.shape[1],
+        entries.shape[1],
+        m.bit_length(),
+        _columns(split),
+        PART=256,
+        WAYS=_ways(split),
         num_warps=4,
-        num_stages=3,
         **_EXACT,
     )
-    return out
 
 
-@triton.jit(do_not_specialize=["m", "room", "steps"])
+def _tables(split: Splitting | None) -> tuple[Any, Any, Any, Any]:
+    if split is None:
+        return None, None, None, None
+    return split.share, split.place, split.bins, split.equal
+
+
+def _columns(split: Splitting | None) -> int:
+    return 0 if split is None else int(split.bins.shape[2])
+
+
+def _ways(split: Splitting | None) -> int:
+    return 0 if split is None else int(split.share.shape[1])
+
+
+@triton.jit(do_not_specialize=["m", "room", "steps", "columns"])
 def _refine(
     left,
     right,
@@ -642,12 +664,18 @@ def _refine(
     entries,
     bins,
     equal,
+    share,
+    place,
+    split_bins,
+    split_equal,
     m,
     room,
     dimension,
     steps,
+    columns,
     PAIRS: tl.constexpr,
     PART: tl.constexpr,
+    WAYS: tl.constexpr,
 ):
     row = tl.program_id(0).to(tl.int64)
     number = tl.load(found + row)
@@ -656,38 +684,29 @@ def _refine(
     at = row * m
     for start in range(tl.program_id(1) * PAIRS, number, PAIRS * tl.num_programs(1)):
         p = start + tl.arange(0, PAIRS)
-        entry = tl.load(entries + row * room + p, mask=p < number, other=0)
-        bits = entry & 0xFFFFFFFF
-        while tl.max(bits, 0) > 0:
-            held = bits > 0
-            lowest = bits & (-bits)
-            bits -= lowest
-            # The logarithm of a power of two; a half keeps its last bit from mattering.
-            place = (tl.log2(tl.maximum(lowest, 1).to(tl.float32)) + 0.5).to(tl.int64)
-            g = tl.where(held, (entry >> 32) * 32 + place, 0)
-            total = tl.zeros([PAIRS, PART], tl.float64)
-            for part in range(0, dimension, PART):
-                c = part + tl.arange(0, PART)
-                x = tl.load(left + row * dimension + c, mask=c < dimension, other=0)
-                y = tl.load(
-                    right + g[:, None] * dimension + c[None, :],
-                    mask=held[:, None] & (c < dimension)[None, :],
-                    other=0,
-                )
-                total += x.to(tl.float64)[None, :] * y.to(tl.float64)
-            d = _distance(tl.sum(total, 1), own, tl.load(b + g), _SQUARED)
-            counts = held & (d <= tl.load(edges + at + m - 1))
-            low = tl.zeros([PAIRS], tl.int32)
-            high = low + (m - 1)
-            for _ in range(steps):
-                middle = (low + high) >> 1
-                u = tl.load(edges + at + middle, mask=counts, other=0.0)
-                beyond = (u < d) & (low < high)
-                low = tl.where(beyond, middle + 1, low)
-                high = tl.where(beyond, high, middle)
-            same = counts & (tl.load(edges + at + low, mask=counts, other=0.0) == d)
-            tl.atomic_add(bins + row * (m + 1) + low + same.to(tl.int32), 1, mask=counts)
-            tl.atomic_add(equal + at + low, 1, mask=same)
+        held = p < number
+        g = tl.load(entries + row * room + p, mask=held, other=0).to(tl.int64)
+        total = tl.zeros([PAIRS, PART], tl.float64)
+        for part in range(0, dimension, PART):
+            c = part + tl.arange(0, PART)
+            x = tl.load(left + row * dimension + c, mask=c < dimension, other=0)
+            y = tl.load(
+                right + g[:, None] * dimension + c[None, :],
+                mask=held[:, None] & (c < dimension)[None, :],
+                other=0,
+            )
+            total += x.to(tl.float64)[None, :] * y.to(tl.float64)
+        d = _distance(tl.sum(total, 1), own, tl.load(b + g), _SQUARED)
+        counts = held & (d <= tl.load(edges + at + m - 1))
+        low, same = _look_up(edges + at, d, counts, m, steps, PAIRS)
+        tl.atomic_add(bins + row * (m + 1) + low + same.to(tl.int32), 1, mask=counts)
+        tl.atomic_add(equal + at + low, 1, mask=same)
+        if WAYS > 0:
+            mine = tl.load(place + row).to(tl.int64)
+            if mine >= 0:
+                after = low + same.to(tl.int32)
+                _by_share(share, split_bins, mine * (m + 1), after, columns, g, counts, WAYS)
+                _by_share(share, split_equal, mine * m, low, columns, g, same, WAYS)
 
 
 def refine(
@@ -700,6 +719,7 @@ def refine(
     entries: Any,
     bins: Any,
     equal: Any,
+    split: Splitting | None,
 ) -> None:
     """Decide the open pairs by exact products of integer rows.
 
@@ -707,7 +727,7 @@ def refine(
     """
     dimension = left.shape[1]
     m = edges.shape[1]
-    _refine[(len(left), 4)](
+    _refine[(len(left), 2)](
         left,
         right,
         a,
@@ -717,11 +737,14 @@ def refine(
         entries,
         bins,
         equal,
+        *_tables(split),
         m,
         entries.shape[1],
         dimension,
         m.bit_length(),
+        _columns(split),
         PAIRS=16,
         PART=min(128, triton.next_power_of_2(dimension)),
+        WAYS=_ways(split),
         **_EXACT,
     )

@@ -21,6 +21,7 @@ __all__ = [
     "hierarchical_precision",
     "precision_sum",
     "set_intersection",
+    "survey",
 ]
 
 _LANES = 32
@@ -131,6 +132,38 @@ def common_grades(query: Any, item: Any, lowest: int) -> Any:
         ITEMS=512,
         enable_fp_fusion=False,
     )
+    return out
+
+
+@triton.jit(do_not_specialize=["width"])
+def _survey(grades, out, width, COLUMNS: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    grade = tl.program_id(1) + 1
+    number = tl.zeros([COLUMNS], tl.int32)
+    first = number + width
+    last = number - 1
+    for start in range(0, width, COLUMNS):
+        rank = start + tl.arange(0, COLUMNS)
+        found = tl.load(grades + row * width + rank, mask=rank < width, other=0).to(tl.int32)
+        same = found == grade
+        number += same.to(tl.int32)
+        first = tl.minimum(first, tl.where(same, rank, width))
+        last = tl.maximum(last, tl.where(same, rank, -1))
+    at = out + 3 * (row * tl.num_programs(1) + grade - 1)
+    tl.store(at, tl.sum(number, 0))
+    tl.store(at + 1, tl.min(first, 0))
+    tl.store(at + 2, tl.max(last, 0))
+
+
+def survey(grades: Any, count: int) -> Any:
+    """(queries, grades, 3): the items of each grade, the ranks of the first and the last of them.
+
+    Where there is none, these are the number of items and -1.
+    """
+    queries, width = grades.shape
+    out = torch.empty((queries, count, 3), dtype=torch.int32, device=grades.device)
+    if queries:
+        _survey[(queries, count)](grades, out, width, COLUMNS=2048, num_warps=4)
     return out
 
 

@@ -8,7 +8,7 @@ are tried first: where too many pairs stay open, the whole block takes the exact
 
 from __future__ import annotations
 
-import copy
+from dataclasses import replace
 from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -17,18 +17,19 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from truerank.engine.counts import TieGroups
+from truerank.engine.counts import Shares, Split, TieGroups
 from truerank.engine.cuda import tensor_filter
 from truerank.engine.cuda.counting import Frame, Tally
 from truerank.engine.cuda.pairs import DevicePairs
 from truerank.engine.cuda.rows import DeviceSpace, InnerProducts, free_bytes, place
 from truerank.engine.cuda.sight import DeviceSight
+from truerank.engine.cuda.splitting import Splitting
 from truerank.engine.cuda.transfer import fetched, sent
 from truerank.engine.sight import Apart
 from truerank.engine.watch import Audience, Rest
 from truerank.errors import ExactnessError
 from truerank.relevance import View
-from truerank.space.base import Distances, Rows, Space
+from truerank.space.base import Rows, Space
 from truerank.space.inner import Cosine
 from truerank.space.probe import probe
 
@@ -36,10 +37,7 @@ if TYPE_CHECKING:
     from truerank.engine import Settings
     from truerank.engine.cuda.ranked import Ranked
 
-__all__ = ["Span", "Worker", "accumulates_well"]
-
-Span = tuple[int, int]
-"""A range of gallery items."""
+__all__ = ["Worker", "accumulates_well"]
 
 INEXACT = (
     "a distance differs from integer arithmetic: the matrix product of this GPU is not exact in "
@@ -47,10 +45,10 @@ INEXACT = (
 )
 WIDER = 8
 """A GPU's tiles are this many times as tall and as wide as the CPU's."""
-_STRIP = 1 << 20
-"""Most items between two refinements."""
-_WORDS = 1 << 29
-"""Most words of open items in flight, where there is room."""
+_STRIP = 1 << 14
+"""Most items between two refinements: their integer rows stay in the device's cache."""
+_PRODUCTS = 1 << 29
+"""Most products in half precision at a time, where there is room."""
 _SORTED = 1 << 27
 """Most distances in rows that are sorted at a time, and the columns of the tiles they come in."""
 _SORTED_TILE = 1 << 14
@@ -69,54 +67,67 @@ class Worker:
         self._pairs = DevicePairs(view, device)
         self._space = place(space, device, kernels)
         self._can_filter = kernels.FUSED and isinstance(space, Cosine) and accumulates_well(device)
-        self._items: tensor_filter.Halves | None = None
-        # Refining a pair costs as much as making some forty by a float64 product of full rate.
+        self._shares: tuple[Shares, Any] | None = None
+        self._items: tuple[tensor_filter.Halves, tensor_filter.Extremes] | None = None
+        # Refining a pair costs as much as making some twenty by a float64 product of full rate.
         slow = device.type == "cuda" and (
             torch.cuda.get_device_capability(device) not in _FULL_RATE
         )
-        self._room = 8 if slow else 32
+        self._room = 4 if slow else 16
         share = free_bytes(device) // 64
-        self._most_words, self._most_sorted = min(_WORDS, share), min(_SORTED, share)
+        self._most_products, self._most_sorted = min(_PRODUCTS, share), min(_SORTED, share)
         probe(space, lambda some: self._place(some, space).tiles)
 
     def _place(self, some: Space, own: Space) -> DeviceSpace:
         """The probe looks at the space itself and at two others."""
         return self._space if some is own else place(some, self.device, self._kernels)
 
-    def count(self, rows: Rows, limits: Settings, *, distances: bool = False) -> TieGroups:
-        """Tie groups of a block of queries with few relevant items."""
+    def count(
+        self,
+        rows: Rows,
+        limits: Settings,
+        *,
+        distances: bool = False,
+        shares: Shares | None = None,
+    ) -> TieGroups:
+        """Tie groups of a block of queries with few relevant items, split where they are wanted."""
         lists = self._pairs.block(rows)
         mates = self._space.pairs(rows, lists.query, lists.item)
         frame = Frame.of(lists.query, mates, lists.grade, len(rows), self._grades)
-        tally = self.tally(rows, frame.edges, limits, (0, self._gallery))
+        wanted = np.flatnonzero(shares.queries[rows]) if shares is not None else rows[:0]
+        split = None
+        if shares is not None and len(wanted):
+            chosen = sent(shares.queries[rows], self.device)
+            split = Splitting.of(self._shared(shares), shares.columns, chosen, frame.edges.shape[1])
+        tally = self.tally(rows, frame.edges, limits, split)
         excluded = self._space.pairs(rows, lists.excluded_query, lists.excluded_item)
         tally.take_out(lists.excluded_query, excluded)
         gone = torch.bincount(lists.excluded_query, minlength=len(rows))
-        return tally.tie_groups(frame.graded, self._gallery - gone, distances=distances)
+        groups = tally.tie_groups(frame.graded, self._gallery - gone, distances=distances)
+        if shares is None or split is None:
+            return groups
+        split.take_out(lists.excluded_query, lists.excluded_item, excluded, frame.edges)
+        relevant = (lists.query, lists.item, lists.grade, frame.places(lists.query))
+        counts = split.counts(*relevant, frame.edges, self._grades, shares)
+        some = replace(groups.some(wanted), split=Split(counts, np.ones(len(wanted), bool)))
+        return some if len(wanted) == len(rows) else replace(groups, counted=(wanted, some))
+
+    def _shared(self, shares: Shares) -> Any:
+        """The columns of every item's shares, kept for the next block."""
+        if self._shares is None or self._shares[0] is not shares:
+            self._shares = (shares, sent(shares.item, self.device))
+        return self._shares[1]
 
     def tally(
-        self, rows: Rows, edges: Any, limits: Settings, items: Span, filtered: bool | None = None
+        self, rows: Rows, edges: Any, limits: Settings, split: Splitting | None = None
     ) -> Tally:
-        """Some of the gallery counted at these thresholds, by the path that suits the block."""
-        tally = Tally.of(edges)
-        if self.filter_pays(rows, edges, limits) if filtered is None else filtered:
-            self._filter(rows, tally, limits, items)
+        """The gallery counted at these thresholds, by the path that suits the block."""
+        tally = Tally.of(edges, split)
+        if self._filter_pays(rows, edges, limits):
+            self._filter(rows, tally, limits)
         else:
-            self._exact(rows, tally, limits, items)
+            self._exact(rows, tally, limits)
         return tally
-
-    def pairs(self, query: Rows, item: Rows) -> Distances:
-        """Distances of single pairs, by integer arithmetic."""
-        numbers = torch.arange(len(query), device=self.device)
-        return fetched(self._space.pairs(query, numbers, sent(item, self.device)))
-
-    def reordered(self, order: Rows) -> Worker:
-        """The same device with the gallery in another order; for inner products only."""
-        other = copy.copy(self)
-        assert isinstance(self._space, InnerProducts)
-        other._space = self._space.reordered(order)
-        other._items = None
-        return other
 
     def show(self, rows: Rows, audience: Audience, groups: TieGroups | None) -> list[Rest]:
         """Whole rows of distances, for watchers; what they leave to do."""
@@ -187,91 +198,80 @@ class Worker:
         if not torch.equal(self._space.pairs(rows, query, item), distances[query, item]):
             raise ExactnessError(INEXACT)
 
-    def _exact(self, rows: Rows, tally: Tally, limits: Settings, items: Span) -> None:
+    def _exact(self, rows: Rows, tally: Tally, limits: Settings) -> None:
         tall, wide = WIDER * limits.query_rows, WIDER * limits.gallery_rows
         for first in range(0, len(rows), tall):
             some = slice(first, first + tall)
             part = tally.part(some)
             norm, tile = self._space.block(rows[some])
-            for start in range(*items, wide):
-                products, item_norm = tile(start, min(start + wide, items[1]))
-                self._kernels.count_tile(
-                    products,
-                    norm,
-                    item_norm,
-                    self._space.mode,
-                    part.edges,
-                    part.less,
-                    part.bins,
-                    part.equal,
-                )
+            for start in range(0, self._gallery, wide):
+                stop = min(start + wide, self._gallery)
+                products, item_norm = tile(start, stop)
+                scores = (products, norm, item_norm, self._space.mode, part.edges)
+                self._kernels.count_tile(*scores, part.less, part.bins, part.equal)
+                if part.split is not None:
+                    self._kernels.split_tile(*scores, part.split.items(start, stop))
 
-    def filter_pays(self, rows: Rows, edges: Any, limits: Settings) -> bool:
+    def _filter_pays(self, rows: Rows, edges: Any, limits: Settings) -> bool:
         """Whether half precision leaves few enough pairs of the block open."""
         if not self._can_filter or limits.method == "float64":
             return False
         if limits.method != "auto":
             return True
         step = -(-len(rows) // _TRIED)
-        some = edges[::step].contiguous()
-        found = self._filter_part(rows[::step], Tally.of(some), limits, (0, self._gallery))
-        return float(found.double().mean()) * 2 * self._room < self._gallery
+        found = self._filter_part(rows[::step], Tally.of(edges[::step].contiguous()), limits)
+        return float(found.double().mean()) * 2 * self._room < self._strip(limits)
 
-    def _filter(self, rows: Rows, tally: Tally, limits: Settings, items: Span) -> None:
-        # A tile costs as many comparisons as its hardest query: put equally hard ones together.
-        order = torch.argsort(tally.edges[:, tally.edges.shape[1] // 2])
-        host_order = order.cpu().numpy()
-        room = self._places(limits, items)
-        tall = max(1, self._most_words // room)
-        for first in range(0, len(rows), tall):
-            some = order[first : first + tall]
-            chosen = rows[host_order[first : first + tall]]
-            part = Tally.of(tally.edges[some])
-            found = self._filter_part(chosen, part, limits, items)
-            again = torch.nonzero(found > room).flatten()
-            if len(again):
-                exact = Tally.of(part.edges[again])
-                self._exact(chosen[again.cpu().numpy()], exact, limits, items)
-                part.replace(again, exact)
-            tally.replace(some, part)
+    def _filter(self, rows: Rows, tally: Tally, limits: Settings) -> None:
+        strip = self._strip(limits)
+        tall = max(1, self._most_products // strip)
+        parts = [slice(first, first + tall) for first in range(0, len(rows), tall)]
+        found = [self._filter_part(rows[some], tally.part(some), limits) for some in parts]
+        again = torch.nonzero(torch.cat(found) > self._places(strip)).flatten()
+        if len(again):
+            exact = tally.again(again)
+            self._exact(rows[fetched(again)], exact, limits)
+            tally.replace(again, exact)
 
-    def _strip(self, limits: Settings, items: Span) -> int:
-        return min(_STRIP, 1024 * limits.gallery_rows, items[1] - items[0])
+    def _strip(self, limits: Settings) -> int:
+        """Items between two refinements: equal parts of the gallery."""
+        parts = -(-self._gallery // min(_STRIP, 1024 * limits.gallery_rows))
+        return -(-self._gallery // parts)
 
-    def _places(self, limits: Settings, items: Span) -> int:
-        """Words of open items that each query has room for, in each strip of the gallery."""
-        return max(256, self._strip(limits, items) // self._room)
+    def _places(self, strip: int) -> int:
+        """Open items that each query has room for, in each strip of the gallery."""
+        return max(256, strip // self._room)
 
-    def _filter_part(self, rows: Rows, tally: Tally, limits: Settings, span: Span) -> Any:
-        """Filter and refine; the most words that any strip left open, for each query."""
+    def _filter_part(self, rows: Rows, tally: Tally, limits: Settings) -> Any:
+        """Filter and refine; the most items that any strip left open, for each query."""
         space = self._space
         assert isinstance(space, InnerProducts)
         integers, norm = space.query_rows(rows), space.query_norm(rows)
-        strip = self._strip(limits, span)
-        shape = (len(rows), self._places(limits, span))
-        entries = torch.empty(shape, dtype=torch.int64, device=self.device)
+        strip = self._strip(limits)
+        products = self._kernels.room_for_products(len(rows), strip, self.device)
+        near = torch.empty((len(rows), strip), dtype=torch.int64, device=self.device)
+        shape = (len(rows), self._places(strip))
+        entries = torch.empty(shape, dtype=torch.int32, device=self.device)
         most = torch.zeros(len(rows), dtype=torch.int32, device=self.device)
-        queries = None
-        for start in range(*span, strip):
-            stop = min(start + strip, span[1])
+        self._keep_items(space)
+        queries = self._half_queries(rows, integers)
+        if self._items is not None:
+            sure, lost = tensor_filter.thresholds(tally.edges, norm, queries, self._items[1])
+        for start in range(0, self._gallery, strip):
+            stop = min(start + strip, self._gallery)
             gallery, item_norm = space.gallery_rows(start, stop)
-            items = self._half_items(gallery, start, stop)
-            if queries is None:
-                queries = self._half_queries(rows, integers, items)
-            sure, lost = tensor_filter.thresholds(tally.edges, norm, queries, items, item_norm)
-            found = torch.zeros_like(most)
-            self._kernels.filter_tile(
-                queries.rows,
-                items.rows,
-                len(rows),
-                stop - start,
-                sure,
-                lost,
-                tally.less,
-                tally.bins,
-                found,
-                entries,
-            )
+            if self._items is not None:
+                items = self._items[0].part(start, stop)
+            else:
+                items = tensor_filter.halves(gallery)
+                extremes = tensor_filter.Extremes.of(items, item_norm)
+                sure, lost = tensor_filter.thresholds(tally.edges, norm, queries, extremes)
+            listed, found = torch.zeros((2, len(rows)), dtype=torch.int32, device=self.device)
+            size = (len(rows), stop - start)
+            self._kernels.half_products(queries.rows, items.rows, *size, products)
+            self._kernels.list_near(products, *size, lost, listed, near)
+            split = None if tally.split is None else tally.split.items(start, stop)
+            self._kernels.settle(sure, lost, listed, near, tally.bins, found, entries, split)
             self._kernels.refine(
                 integers,
                 gallery,
@@ -282,26 +282,23 @@ class Worker:
                 entries,
                 tally.bins,
                 tally.equal,
+                split,
             )
             most = torch.maximum(most, found)
         return most
 
-    def _half_items(self, gallery: Any, start: int, stop: int) -> tensor_filter.Halves:
-        """Items in half precision, kept where one strip holds the whole gallery."""
-        whole = stop - start == self._gallery
-        if whole and self._items is not None:
-            return self._items
-        items = tensor_filter.halves(gallery)
-        if whole:
-            self._items = items
-        return items
+    def _keep_items(self, space: InnerProducts) -> None:
+        """The gallery in half precision, where there is room."""
+        size = 2 * self._gallery * space.dimension
+        if self._items is None and space.resident and size <= free_bytes(self.device) // 4:
+            gallery, norm = space.gallery_rows(0, self._gallery)
+            items = tensor_filter.halves(gallery)
+            self._items = (items, tensor_filter.Extremes.of(items, norm))
 
-    def _half_queries(
-        self, rows: Rows, integers: Any, items: tensor_filter.Halves
-    ) -> tensor_filter.Halves:
+    def _half_queries(self, rows: Rows, integers: Any) -> tensor_filter.Halves:
         assert isinstance(self._space, InnerProducts)
-        if items is self._items and self._space.one_side:
-            return items.take(torch.from_numpy(rows).to(self.device))
+        if self._items is not None and self._space.one_side:
+            return self._items[0].take(sent(rows, self.device))
         return tensor_filter.halves(integers)
 
 
@@ -312,6 +309,9 @@ def accumulates_well(device: Any) -> bool:
 
     for dimension in (64, 512, 2048):
         rows = tensor_filter.halves(tensor_filter.probe_rows(dimension, device))
-        if not tensor_filter.holds(triton_kernels.filter_products(rows.rows, rows.rows), rows):
+        count = len(rows.rows)
+        products = triton_kernels.room_for_products(count, count, device)
+        triton_kernels.half_products(rows.rows, rows.rows, count, count, products)
+        if not tensor_filter.holds(products[:, :count], rows):
             return False
     return True
