@@ -13,6 +13,7 @@ import pytest
 
 import truerank
 from truerank import engine, evaluation
+from truerank.chapters import chapters
 from truerank.checkpoint import Checkpoint
 from truerank.engine.crew import Crew
 
@@ -209,6 +210,131 @@ def test_the_reference_engine(tmp_path: Path) -> None:
         found = truerank.evaluate(ROWS, FINE, checkpoint=tmp_path / "c", progress=again, **options)
     assert bits(found) == bits(truerank.evaluate(ROWS, FINE, **options))
     assert len(again.heard) < 3
+
+
+# --- with metrics over thresholds -----------------------------------------------------------------
+
+NEAR = ROWS + 3 * RNG.integers(-2, 3, size=(21, 5)).astype(np.float32)[FINE]
+OPEN = np.where(np.arange(120) % 17 == 0, 100 + np.arange(120), FINE)  # some have no mate
+WATCHED: dict[str, tuple[Any, dict[str, Any]]] = {
+    "everything": (
+        OPEN,
+        {
+            "metrics": [
+                *("map@r", "auc", "eer", "tar@far=0.01", "fnmr@tau=0.3", "dir@far=0.1"),
+                *("ttr@far=0.1", "mrep", "mrep@tau=0.4", "mrep_max", "tau_nz", "mfr@b=5", "opis"),
+            ],
+            "no_mate": "report",
+        },
+    ),
+    "by class": (OPEN, {"metrics": ["opis", "auc", "mrep", "dir@far=0.1"], "average": "class"}),
+    "tree": (TREE, {"metrics": ["h_ap", "map@level=1", "auc", "mrep"]}),
+    "thresholds alone": (FINE, {"metrics": ["opis@far=0.01:0.2", "threshold@far=0.05"]}),
+    "a gallery of its own": (
+        OPEN[:60],
+        {
+            "gallery": NEAR[::-1] + 1,
+            "gallery_labels": OPEN[::-1],
+            "metrics": ["map", "auc", "mrep", "opis", "dir@far=0.1"],
+        },
+    ),
+}
+
+
+@pytest.fixture
+def short_chapters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 25 queries."""
+    monkeypatch.setattr("truerank.chapters.FIRST", 25 * 120)
+    monkeypatch.setattr("truerank.chapters.GROWTH", 1)
+
+
+@pytest.mark.parametrize("name", WATCHED)
+@pytest.mark.parametrize("device", ["cpu", "symmetric", "reference"])
+@pytest.mark.usefixtures("short_chapters")
+def test_a_watched_pass_goes_on_between_chapters(name: str, device: str, tmp_path: Path) -> None:
+    if device == "symmetric":  # all at once each pair would be computed once, in parts it is not
+        with engine.settings(method="symmetric", side=50):
+            check_chapters(name, "cpu", tmp_path / "counts")
+    else:
+        check_chapters(name, device, tmp_path / "counts")
+
+
+def check_chapters(name: str, device: str, path: Path) -> None:
+    labels, options = WATCHED[name]
+    rows = NEAR[: len(labels)]
+    options = options | {"device": device, "threads": 2}
+    gallery = len(options.get("gallery", rows))
+    expected = bits(truerank.evaluate(rows, labels, **options))
+    whole = stopping_after(0)
+    assert bits(truerank.evaluate(rows, labels, checkpoint=path, progress=whole, **options)) == (
+        expected
+    )
+    assert whole.heard == sorted(whole.heard)
+    assert whole.heard[-1][0] == whole.heard[-1][1]
+    for calls in range(1, len(whole.heard) + 1):
+        with pytest.raises(Stop):
+            truerank.evaluate(
+                rows, labels, checkpoint=path, progress=stopping_after(calls), **options
+            )
+        again = stopping_after(0)
+        result = truerank.evaluate(rows, labels, checkpoint=path, progress=again, **options)
+        assert bits(result) == expected
+        assert not path.exists()
+        before = whole.heard[calls - 2][0] if calls > 1 else 0
+        assert again.heard[0][0] == before // (25 * gallery) * 25 * gallery  # what was complete
+
+
+@pytest.mark.usefixtures("short_chapters")
+def test_stopped_after_the_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a further look that a metric takes: the pass itself is not made again."""
+    path, metrics = tmp_path / "counts", ["mrep_max", "map"]
+    expected = bits(truerank.evaluate(NEAR, OPEN, metrics=metrics))
+
+    def stop(*_: Any, **__: Any) -> None:
+        raise Stop
+
+    with monkeypatch.context() as patch:
+        patch.setattr(engine, "sweep", stop)
+        with pytest.raises(Stop):
+            truerank.evaluate(NEAR, OPEN, metrics=metrics, checkpoint=path)
+    again = stopping_after(0)
+    assert bits(
+        truerank.evaluate(NEAR, OPEN, metrics=metrics, checkpoint=path, progress=again)
+    ) == (expected)
+    assert again.heard == []
+
+
+@pytest.mark.usefixtures("short_chapters")
+@pytest.mark.parametrize("what", ["shown", "@first", "@0-integral", "@0-curves", "@1-counts"])
+@pytest.mark.parametrize("damage", ["gone", "shorter", "of another kind"])
+def test_damaged_evidence_is_refused(what: str, damage: str, tmp_path: Path) -> None:
+    path, metrics = tmp_path / "counts", ["auc", "mrep"]
+    with pytest.raises(Stop):
+        truerank.evaluate(
+            NEAR, OPEN, metrics=metrics, checkpoint=path, progress=stopping_after(4), threads=1
+        )
+    with np.load(path) as stored:
+        arrays = dict(stored)
+    kept = arrays.pop(f"pass-0/{what}")
+    if damage != "gone":
+        arrays[f"pass-0/{what}"] = kept[..., :-1] if damage == "shorter" else kept.astype("U4")
+    with path.open("wb") as file:
+        np.savez(file, **arrays)
+    assert "damaged checkpoint" in refusal(path, NEAR, OPEN, metrics=metrics)
+
+
+def test_chapters_take_as_long_as_they_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    monkeypatch.setattr("truerank.chapters.FIRST", 1000)
+    lengths = []
+    for rows in chapters(np.arange(3000), 10, 60.0):
+        lengths.append(len(rows))
+        now[0] += len(rows) / 20  # 20 queries a second
+    assert lengths == [100, 1200, 1200, 500]
+    assert [len(rows) for rows in chapters(np.arange(3000), 10, None)] == [3000]
+    assert [len(rows) for rows in chapters(np.arange(130), 10, 60.0)] == [130]
+    assert list(chapters(np.arange(0), 10, None)) == []
 
 
 # --- whose checkpoint it is -----------------------------------------------------------------------

@@ -53,6 +53,20 @@ class Checkpoint:
             if self._path.exists():
                 self._stored = self._read(self._path)
 
+    @property
+    def is_kept(self) -> bool:
+        """Whether there is a file."""
+        return self._path is not None
+
+    def take(self, key: str) -> dict[str, Array]:
+        """All that the file held under this key."""
+        names = [name for name in self._stored if name.startswith(f"{key}/")]
+        return {name[len(key) + 1 :]: self._stored.pop(name) for name in names}
+
+    def damaged(self) -> InputError:
+        """What to raise where its arrays are not what they should be."""
+        return InputError(f"{self._path} is a damaged checkpoint: delete it to start anew.")
+
     def restore(self, key: str, arrays: dict[str, Array]) -> None:
         """Fill these arrays with what the file held under this key."""
         for name, array in arrays.items():
@@ -60,7 +74,7 @@ class Checkpoint:
             if stored is None:
                 continue
             if stored.shape != array.shape or stored.dtype != array.dtype:
-                raise InputError(f"{self._path} is a damaged checkpoint: delete it to start anew.")
+                raise self.damaged()
             array[...] = stored
 
     def hold(self, key: str, arrays: dict[str, Array]) -> None:

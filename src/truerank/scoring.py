@@ -17,9 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank import engine
+from truerank.chapters import chapters
 from truerank.checkpoint import Checkpoint
 from truerank.curves import Curve, FirstMates, from_evidence
 from truerank.engine.counts import TieGroups
+from truerank.engine.watch import fill
 from truerank.errors import InputError
 from truerank.evidence import Evidence
 from truerank.metrics import hierarchy, registry
@@ -95,6 +97,8 @@ class Pass:
         queries = self.view.queries
         self.seen = np.zeros(queries, bool)
         """Queries whose row of every column and of the arrays below is filled."""
+        self.shown = np.zeros(queries, bool)
+        """Queries that watchers have seen, with a mate or without."""
         self.ties = np.zeros(queries, np.int64)
         self.nearest = np.zeros(queries, np.int64)
         self.monotone = np.ones(queries, bool)
@@ -107,9 +111,14 @@ class Pass:
         """The grade of an item with the query's own label."""
         return self.view.grades if isinstance(self.view, TreeView) else 1
 
+    @property
+    def whole(self) -> bool:
+        """Whether it sees all levels of a tree."""
+        return isinstance(self.view, TreeView) and self.view.grades > 1
+
     def state(self) -> dict[str, npt.NDArray[Any]]:
         """Everything that fills up in the pass, by name."""
-        names = ("seen", "ties", "nearest", "monotone", "findable", "first")
+        names = ("seen", "shown", "ties", "nearest", "monotone", "findable", "first")
         state = {name: getattr(self, name) for name in names}
         for number, column in enumerate(self.columns):
             for name in ("values", "totals", "candidates"):
@@ -152,45 +161,63 @@ def score(
     if evidence is not None:  # its watchers see every query
         work[0] = task.queries * space.gallery
     for number, current in enumerate(passes):
-        if evidence is None or number > 0:  # what watchers have seen is not kept: they start anew
-            checkpoint.restore(f"pass-{number}", current.state())
-            checkpoint.hold(f"pass-{number}", current.state())
+        _restore(number, current, evidence, checkpoint)
     try:
         with ThreadPoolExecutor(threads) as pool:
             for number, current in enumerate(passes):
-                before = sum(work[:number])
-                tick = None
-                if progress is not None:
-                    tick = _shifted(progress, before, sum(work))
                 watching = evidence if number == 0 else None
                 plan = None
                 if estimation is not None:
                     plan = estimation.plan(current.view, current.columns)
-                blocks = engine.tie_groups(
-                    current.view,
-                    space,
-                    device=device,
-                    threads=threads,
-                    progress=tick,
-                    keep=False,
-                    checkpoint=checkpoint,
-                    seen=current.seen,
-                    watchers=() if watching is None else watching.watchers,
-                    grade=current.finest,
-                    rankings=True,
-                    shares=None if plan is None else plan.shares,
-                    apart=None if plan is None else (plan.apart, plan.counted),
-                )
-                with closing(blocks):
-                    seen: Iterator[tuple[Integers, Any]] = blocks
-                    if watching is not None:
-                        seen = _taken(blocks, watching, current.finest)
-                    _fill(task, current, seen, findings, pool, threads, checkpoint, plan)
+                for seen in _parts_of(current, watching, checkpoint, space.gallery):
+                    tick = None
+                    if progress is not None:
+                        behind = sum(work[: number + 1])
+                        if watching is not None:
+                            behind = int(np.count_nonzero(current.shown | ~seen)) * space.gallery
+                        tick = _shifted(progress, behind, sum(work))
+                    blocks = engine.tie_groups(
+                        current.view,
+                        space,
+                        device=device,
+                        threads=threads,
+                        progress=tick,
+                        keep=False,
+                        checkpoint=checkpoint,
+                        seen=seen,
+                        watchers=() if watching is None else watching.watchers,
+                        grade=current.finest,
+                        rankings=True,
+                        shares=None if plan is None else plan.shares,
+                        apart=None if plan is None else (plan.apart, plan.counted),
+                    )
+                    with closing(blocks):
+                        looked: Iterator[tuple[Integers, Any]] = blocks
+                        written = checkpoint
+                        if watching is not None:  # which is kept between two runs
+                            looked = _taken(blocks, watching, current.finest)
+                            written = Checkpoint()
+                        _fill(current, looked, pool, threads, written, plan)
+                _find(task, current, findings)
                 if plan is not None:
                     plan.finish(device, threads)
+        return _scores(task, metrics, passes, average, threads, evidence, estimation, findings)
     except BaseException:
         checkpoint.abandon()
         raise
+
+
+def _scores(
+    task: Task,
+    metrics: list[Metric],
+    passes: list[Pass],
+    average: str,
+    threads: int,
+    evidence: Evidence | None,
+    estimation: Estimation | None,
+    findings: Findings,
+) -> tuple[dict[str, Score], Findings]:
+    """What the passes amount to; metrics over thresholds may look once more."""
     if passes:
         findings.first_mates = FirstMates(*passes[0].first[:, passes[0].first[-1] > 0])
         findings.ties = {
@@ -223,6 +250,52 @@ def score(
     return scores, findings
 
 
+def _restore(
+    number: int, current: Pass, evidence: Evidence | None, checkpoint: Checkpoint
+) -> None:
+    """Go on from what an earlier run left of a pass."""
+    key = f"pass-{number}"
+    if evidence is None or number > 0:
+        checkpoint.restore(key, current.state())
+        checkpoint.hold(key, current.state())
+        return
+    kept = checkpoint.take(key)
+    if not kept:
+        return
+    try:
+        for name, array in current.state().items():
+            fill(array, kept[name])
+        evidence.restore({n[1:]: array for n, array in kept.items() if n.startswith("@")})
+    except (KeyError, ValueError):
+        raise checkpoint.damaged() from None
+    checkpoint.hold(key, kept)
+
+
+def _parts_of(
+    current: Pass, evidence: Evidence | None, checkpoint: Checkpoint, gallery: int
+) -> Iterator[npt.NDArray[np.bool_]]:
+    """The queries to leave out, of each run of the engine that it takes to complete a pass.
+
+    What watchers see is complete between two runs, and kept then.
+    """
+    if evidence is None:
+        yield current.seen
+        return
+    order = np.argsort(current.view.mates, kind="stable")
+    seconds = Checkpoint.INTERVAL if checkpoint.is_kept else None
+    for rows in chapters(order[~current.shown[order]], gallery, seconds):
+        others = np.ones(len(order), bool)
+        others[rows] = False
+        yield others
+        current.shown[rows] = True
+        if checkpoint.is_kept:
+            state = {name: array.copy() for name, array in current.state().items()}
+            state |= {f"@{name}": array for name, array in evidence.state().items()}
+            checkpoint.hold("pass-0", state)
+            if checkpoint.due():
+                checkpoint.save()
+
+
 def _taken(
     blocks: Iterator[tuple[Integers, TieGroups]], evidence: Evidence, grade: int
 ) -> Iterator[tuple[Integers, TieGroups]]:
@@ -234,9 +307,10 @@ def _taken(
 
 
 def _shifted(
-    progress: Callable[[int, int], None], before: int, total: int
+    progress: Callable[[int, int], None], behind: int, total: int
 ) -> Callable[[int, int], None]:
-    return lambda done, _: progress(before + done, total)
+    """From what is left of a run to what has been done in all; `behind` is done once it ends."""
+    return lambda done, whole: progress(behind - (whole - done), total)
 
 
 # -- what is asked for ------------------------------------------------------------------------
@@ -319,18 +393,13 @@ def _try(passes: list[Pass]) -> None:
 
 
 def _fill(
-    task: Task,
     current: Pass,
     blocks: Iterator[tuple[Integers, Any]],
-    findings: Findings,
     pool: ThreadPoolExecutor,
     threads: int,
     checkpoint: Checkpoint,
     plan: Plan | None,
 ) -> None:
-    depth = _depth(task)
-    whole = current.view.grades == depth > 1 and not current.scale.judged
-
     def look(block: Integers, groups: Any) -> None:
         """Everything that is wanted of these queries; other threads have other queries."""
         parts: dict[int, tuple[Integers, Any]] = {0: (np.arange(len(groups)), groups)}
@@ -351,7 +420,7 @@ def _fill(
             if plan is not None and isinstance(groups, TieGroups):
                 plan.take(column, block, groups)
         current.ties[block] = groups.mixed
-        if whole:
+        if current.whole:
             current.nearest[block] = groups.nearest_level()
             current.monotone[block] = hierarchy.monotone(groups.totals)
             current.findable[block] = groups.totals[:, -1] > 0
@@ -373,7 +442,11 @@ def _fill(
         current.seen[block] = True
         if checkpoint.due():
             checkpoint.save()
-    if whole and task.levels is not None and getattr(current.view, "lowest", 1) == 1:
+
+
+def _find(task: Task, current: Pass, findings: Findings) -> None:
+    """What a pass over a whole tree tells besides."""
+    if current.whole and task.levels is not None and getattr(current.view, "lowest", 1) == 1:
         counted = current.view.mates > 0
         falling = float(np.mean(~current.monotone[counted])) if counted.any() else 0.0
         findings.hierarchy = {"levels": task.levels.names, "non_monotone_share": falling}
@@ -395,8 +468,9 @@ def _score(column: Column, task: Task, average: str) -> Score:
         chance[has_mates] = known
     best = np.full(task.queries, np.nan)
     best[has_mates] = attainable_per_query(column.metric, column.scale, column.totals[has_mates])
+    every = column.values
     if task.no_mate == "zero":
-        column.values[:, ~has_mates] = 0.0
+        every = np.where(has_mates, every, 0.0)
         chance[~has_mates] = best[~has_mates] = 0.0
 
     def averaged(values: Reals) -> float:
@@ -404,7 +478,7 @@ def _score(column: Column, task: Task, average: str) -> Score:
             return class_mean(values[counts], task.query_codes[counts])
         return mean(values[counts])
 
-    lower, expected, upper = (averaged(values) for values in column.values)
+    lower, expected, upper = (averaged(values) for values in every)
     defined = bool(counts.any())
     return Score(
         str(column.metric),
@@ -416,7 +490,7 @@ def _score(column: Column, task: Task, average: str) -> Score:
         attainable=averaged(best) if defined else None,
         n=int(counts.sum()),
         reason=None if defined else "not defined: no query has a mate in the gallery",
-        per_query=PerQuery(*column.values),
+        per_query=PerQuery(*every),
     )
 
 

@@ -178,6 +178,9 @@ def tie_groups(
     if audience is not None:
         alone = np.arange(view.queries) if only is None else np.sort(only)
         alone = alone[view.mates[alone] == 0]
+        if seen is not None:
+            alone = alone[~seen[alone]]
+    everybody = len(rows) + len(alone) == view.queries
     total += len(alone) * space.gallery
     done = total - (len(rows) + len(alone)) * space.gallery
 
@@ -263,7 +266,7 @@ def tie_groups(
             tall = _height(space.gallery, limits.watched_numbers)
             first = chain(*(_blocks(view.mates, r, tall) for r in (alone, rows[few])))
             blocks = chain(((block, watch) for block in first), blocks)
-        elif audience is not None and method == "symmetric" and few.all():
+        elif audience is not None and method == "symmetric" and few.all() and everybody:
             ways = symmetric.BothWays.of(space, view, limits.side, limits.symmetric_mates)
             watched = None if ways is None else (ways, audience)
         if (way is not None and method == "symmetric") or watched is not None:

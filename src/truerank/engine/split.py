@@ -6,12 +6,14 @@ column of every way.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
 from truerank.engine.cuts import Cuts
 from truerank.engine.sight import Columns, Sight
-from truerank.engine.watch import PerThread, Tables, Watcher
+from truerank.engine.watch import PerThread, Tables, Witness, fill
 from truerank.space import Distances
 
 __all__ = ["NearestByShare", "TallyByShare"]
@@ -19,7 +21,7 @@ __all__ = ["NearestByShare", "TallyByShare"]
 Integers = npt.NDArray[np.int64]
 
 
-class TallyByShare(Watcher):
+class TallyByShare(Witness):
     """Distances up to cuts, for each owner of one side and each share of the other side.
 
     With `turned` the items have owners and the queries shares; owners below zero are nobody. What
@@ -47,13 +49,21 @@ class TallyByShare(Watcher):
         take = self._counts.take
         sight.tally_by_share(self._cuts, owner, share, self._shape[1], take, turned=self._turned)
 
+    def state(self) -> dict[str, npt.NDArray[Any]]:
+        """See Witness."""
+        return {"counts": self._counts.total()}
+
+    def restore(self, state: dict[str, npt.NDArray[Any]]) -> None:
+        """See Witness."""
+        self._counts.put(state["counts"])
+
     @property
     def counts(self) -> Integers:
         """(owners, columns, cuts): distances up to each cut and above the one before."""
         return self._counts.total()
 
 
-class NearestByShare(Watcher):
+class NearestByShare(Witness):
     """Of every query and share: the nearest item, and the items no farther than a given limit."""
 
     def __init__(self, limit: Distances, share: Columns, columns: int) -> None:
@@ -64,6 +74,16 @@ class NearestByShare(Watcher):
     def see(self, sight: Sight) -> None:
         """See Watcher."""
         sight.nearest_by_share(self._limit, self._share[sight.items], *self._found.mine())
+
+    def state(self) -> dict[str, npt.NDArray[Any]]:
+        """See Witness."""
+        return {"least": self.least, "within": self.within}
+
+    def restore(self, state: dict[str, npt.NDArray[Any]]) -> None:
+        """See Witness."""
+        for name, array in self.state().items():
+            fill(array, state[name])
+        self._found.put((state["least"].copy(), state["within"].astype(np.int32)))
 
     @property
     def least(self) -> Distances:

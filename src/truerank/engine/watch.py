@@ -32,9 +32,12 @@ __all__ = [
     "Tables",
     "Tally",
     "Watcher",
+    "Witness",
+    "fill",
     "total",
 ]
 
+Array = npt.NDArray[Any]
 Integers = npt.NDArray[np.int64]
 Rest = Callable[[], None]
 SORTED = 1 << 22
@@ -57,6 +60,25 @@ class Watcher(ABC):
         """Take in a block, with nothing left to do."""
         for rest in self.see(sight) or ():
             rest()
+
+
+class Witness(Watcher):
+    """A watcher whose sights can be kept, and given back to another one that was made alike."""
+
+    @abstractmethod
+    def state(self) -> dict[str, Array]:
+        """What it has seen so far, by name, in arrays of their own; while nothing is shown."""
+
+    @abstractmethod
+    def restore(self, state: dict[str, Array]) -> None:
+        """Go on from there; a KeyError or a ValueError says that it is no state of this watcher."""
+
+
+def fill(array: Array, kept: Array) -> None:
+    """Take over an array of the same kind."""
+    if array.shape != kept.shape or array.dtype != kept.dtype:
+        raise ValueError("an array of another kind was kept")
+    array[...] = kept
 
 
 class Audience:
@@ -115,6 +137,10 @@ class PerThread(Generic[Kept]):
         """Everybody's; the first is made if nobody has asked yet."""
         return list(self._held.values()) or [self._make()]
 
+    def put(self, kept: Kept) -> None:
+        """In place of everybody's."""
+        self._held = {0: kept}
+
 
 class Tables:
     """Tables of counts that are added up in the end, as many as were written to at a time."""
@@ -141,6 +167,13 @@ class Tables:
         """Their sum, in 64 bits."""
         return _sum(self.all or [self._make()])
 
+    def put(self, total: Integers) -> None:
+        """One table that holds this, in place of all."""
+        table = self._make()
+        fill(np.empty(table.shape, np.int64), total)
+        table[...] = total
+        self.all, self._free = [table], deque([table])
+
 
 def total(arrays: PerThread[Any]) -> Integers:
     """The sum over all threads, in 64 bits."""
@@ -155,7 +188,7 @@ def _sum(arrays: Sequence[npt.NDArray[np.integer]]) -> Integers:
     return found
 
 
-class Tally(Watcher):
+class Tally(Witness):
     """Distances counted between cuts, for each owner: everything, each class, each query.
 
     `owner` numbers the owner of each query, `item_owner` that of each gallery item; with both, each
@@ -184,6 +217,14 @@ class Tally(Watcher):
             owner = self._item_owner[sight.items]
             sight.tally(self.cuts, owner, self._counts.take, turned=True)
 
+    def state(self) -> dict[str, Array]:
+        """See Witness."""
+        return {"counts": self._counts.total()}
+
+    def restore(self, state: dict[str, Array]) -> None:
+        """See Witness."""
+        self._counts.put(state["counts"])
+
     @property
     def counts(self) -> Integers:
         """(owners, cuts + 1): distances up to each cut and above the one before."""
@@ -203,7 +244,7 @@ class Tally(Watcher):
         return np.cumsum(self.counts, axis=1)[:, :-1]
 
 
-class Nearest(Watcher):
+class Nearest(Witness):
     """The distance of every query's nearest candidate, relevant or not; infinite if it has none."""
 
     def __init__(self, queries: int) -> None:
@@ -213,6 +254,15 @@ class Nearest(Watcher):
         """See Watcher."""
         mine = self._least.mine()
         mine[sight.rows] = np.minimum(mine[sight.rows], sight.least())
+
+    def state(self) -> dict[str, Array]:
+        """See Witness."""
+        return {"distance": self.distance}
+
+    def restore(self, state: dict[str, Array]) -> None:
+        """See Witness."""
+        fill(self.distance, state["distance"])
+        self._least.put(state["distance"].copy())
 
     @property
     def distance(self) -> Distances:
@@ -241,7 +291,7 @@ class Extent(Watcher):
         return min(part[0] for part in parts), max(part[1] for part in parts)
 
 
-class Collector(Watcher):
+class Collector(Witness):
     """Every distance in one of the ranges (low, high]."""
 
     def __init__(self, ranges: list[Range]) -> None:
@@ -256,6 +306,20 @@ class Collector(Watcher):
         for part, distances in zip(self._parts.mine(), found, strict=True):
             part.append(distances)
 
+    def state(self) -> dict[str, Array]:
+        """See Witness."""
+        return {str(number): self._together(number) for number in range(len(self.ranges))}
+
+    def restore(self, state: dict[str, Array]) -> None:
+        """See Witness."""
+        for kept in state.values():
+            fill(np.empty(len(kept)), kept)
+        self._parts.put([[state[str(number)]] for number in range(len(self.ranges))])
+
+    def _together(self, number: int) -> Distances:
+        parts = [part for thread in self._parts.all() for part in thread[number]]
+        return np.concatenate([*parts, np.empty(0)])
+
     def distances(self, number: int, low: float, high: float) -> Distances:
         """The distances of one range that lie in (low, high], ascending."""
         if number not in self._sorted:
@@ -263,7 +327,7 @@ class Collector(Watcher):
             if sum(map(len, parts)) > SORTED:  # of so many, few are asked for
                 parts = [part[(part > low) & (part <= high)] for part in parts]
                 return np.sort(np.concatenate(parts))
-            self._sorted[number] = np.sort(np.concatenate([*parts, np.empty(0)]))
+            self._sorted[number] = np.sort(self._together(number))
         every = self._sorted[number]
         first, last = np.searchsorted(every, [low, high], side="right")
         return every[first:last]

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from contextlib import closing
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ import numpy.typing as npt
 from truerank import engine
 from truerank.engine.counts import TieGroups
 from truerank.engine.cuts import largest_float
-from truerank.engine.watch import Extent, Nearest, Watcher
+from truerank.engine.watch import Extent, Nearest, Watcher, Witness, fill
 from truerank.evidence.axis import Axis
 from truerank.evidence.classes import ClassTally, cells
 from truerank.evidence.consistency import Formula, Utilities, measure, measure_sampled
@@ -71,7 +71,7 @@ class Evidence:
         self.metrics = list(metrics)
         families = {registry.definition(metric).family for metric in self.metrics}
         self._nearest = Nearest(task.queries)
-        self.watchers: list[Watcher] = []
+        self.watchers: list[Witness] = []
         if "openset" in families or any(metric.name == "tau_nz" for metric in self.metrics):
             self.watchers.append(self._nearest)
         self.first = np.full(task.queries, np.inf)
@@ -102,6 +102,25 @@ class Evidence:
         assert hit is not None
         for rank, table in self.hits.items():
             table[:, rows] = hit(groups, Metric("hit", rank), registry.Scale(np.ones(1)))
+
+    def state(self) -> dict[str, npt.NDArray[Any]]:
+        """What was seen so far, by name, while no pass is under way."""
+        state = {name: array.copy() for name, array in self._of_groups().items()}
+        for number, watcher in enumerate(self.watchers):
+            state |= {f"{number}-{name}": array for name, array in watcher.state().items()}
+        return state
+
+    def restore(self, state: dict[str, npt.NDArray[Any]]) -> None:
+        """Go on from there; a KeyError or a ValueError says that it is no state of this task."""
+        for name, array in self._of_groups().items():
+            fill(array, state[name])
+        for number, watcher in enumerate(self.watchers):
+            head = f"{number}-"
+            mine = {n[len(head) :]: array for n, array in state.items() if n.startswith(head)}
+            watcher.restore(mine)
+
+    def _of_groups(self) -> dict[str, Reals]:
+        return {"first": self.first} | {f"hits-{rank}": table for rank, table in self.hits.items()}
 
     # -- GOM ----------------------------------------------------------------------------------
 

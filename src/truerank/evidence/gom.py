@@ -9,17 +9,18 @@ item of a sorted row, which makes it exact.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from truerank.engine.counts import TieGroups
 from truerank.engine.sight import Sight
-from truerank.engine.watch import PerThread, Rest, Watcher, total
+from truerank.engine.watch import PerThread, Rest, Witness, fill, total
 from truerank.evidence import gom_kernels
 from truerank.evidence.axis import STEPS, Axis
 from truerank.metrics import kernels, registry
@@ -96,7 +97,22 @@ class Profiles:
         )
 
 
-class Gom(Watcher):
+    @staticmethod
+    def joined(parts: list[Profiles]) -> Profiles:
+        """One block after the other."""
+        if not parts:
+            nothing = TieGroups.none(np.empty(0, np.int64), 1)
+            return Profiles.of(nothing, Axis(0.0, 1.0))
+        behind = np.cumsum([0, *(part.offsets[-1] for part in parts)])
+        offsets = [part.offsets[:-1] + start for part, start in zip(parts, behind, strict=False)]
+        others = [f.name for f in fields(Profiles) if f.name != "offsets"]
+        return Profiles(
+            np.concatenate([*offsets, behind[-1:]]),
+            *(np.concatenate([getattr(p, name) for p in parts], axis=-1) for name in others),
+        )
+
+
+class Gom(Witness):
     """Everything asked of GOM on one axis."""
 
     whole_rows = True
@@ -253,6 +269,59 @@ class Gom(Watcher):
             coarse = at[:, :: POINTS // 100]
             whole = 2 * coarse.sum(axis=1) - coarse[:, 0] - coarse[:, -1]
             self.false_trapezoid[limit][rows] = whole / (200 * limit)
+
+    # -- what is kept -------------------------------------------------------------------------
+
+    def state(self) -> dict[str, npt.NDArray[Any]]:
+        """See Witness."""
+        state = {name: array.copy() for name, array in self._by_query().items()}
+        state |= {name: total(sums) for name, sums in self._sums().items()}
+        if self._peaks:
+            state["kept"] = np.concatenate([*(rows for rows, _ in self.kept), np.empty(0, int)])
+            steps = Profiles.joined([steps for _, steps in self.kept])
+            state |= {f"kept-{f.name}": getattr(steps, f.name) for f in fields(Profiles)}
+        return state
+
+    def restore(self, state: dict[str, npt.NDArray[Any]]) -> None:
+        """See Witness."""
+        for name, array in self._by_query().items():
+            fill(array, state[name])
+        for name, sums in self._sums().items():
+            fill(total(sums), state[name])
+            sums.put(state[name].copy())
+        if self._peaks:
+            steps = Profiles(*(state[f"kept-{f.name}"] for f in fields(Profiles)))
+            self._kept.put([(state["kept"], steps)])
+
+    def _by_query(self) -> dict[str, npt.NDArray[Any]]:
+        """Arrays that are filled query by query."""
+        tables: dict[str, dict[Any, npt.NDArray[Any]]] = {
+            "false_rates": self.false_rates,
+            "false_trapezoid": self.false_trapezoid,
+            "at": self.at,
+            "sums_at": self.sums_at,
+            "accepted_at": self.accepted_at,
+        }
+        named = {
+            f"{name}-{number}": array
+            for name, table in tables.items()
+            for number, array in enumerate(table.values())
+        }
+        return {
+            "integral": self.integral,
+            "trapezoid": self.trapezoid,
+            "last": self.last,
+            **named,
+        }
+
+    def _sums(self) -> dict[str, PerThread[npt.NDArray[np.int64]]]:
+        """Sums over queries."""
+        return {
+            "curves": self._curves,
+            "parts": self._parts,
+            "false_curves": self._false_curves,
+            "bounds": self._bounds,
+        }
 
     # -- what came of it ----------------------------------------------------------------------
 

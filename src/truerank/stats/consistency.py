@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from truerank.engine.cuts import Cuts
 from truerank.engine.split import TallyByShare
-from truerank.engine.watch import Tally, Watcher
+from truerank.engine.watch import Tally, Witness
 from truerank.metrics.consistency import combine
 from truerank.metrics.registry import Metric, entry
 from truerank.stats.pairs import at_places
@@ -83,7 +83,7 @@ class ConsistencyShares:
         self._rows = Tally(self._cuts, task.query_codes, self._count) if turned else None
 
     @property
-    def watchers(self) -> list[Watcher]:
+    def watchers(self) -> list[Witness]:
         """Who must see all pairs."""
         return [self._split] if self._rows is None else [self._split, self._rows]
 

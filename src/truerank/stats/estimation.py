@@ -94,10 +94,12 @@ class Estimation:
         """Once all passes are done: how far each column's score moves."""
         if self.jackknife:
             return
-        sums = [
-            ClassSums.of(headline(c.metric, c.values), self.units, self.by_class).in_order()
-            for c in columns
-        ]
+        sums = []
+        for column in columns:
+            values = headline(column.metric, column.values)
+            if self.task.no_mate == "zero":
+                values = np.where(np.isnan(values), 0.0, values)
+            sums.append(ClassSums.of(values, self.units, self.by_class).in_order())
         errors = standard_errors(sums, self.request.seed)
         for column, some, error in zip(columns, sums, errors, strict=True):
             self._errors[column.metric] = (error, len(some))

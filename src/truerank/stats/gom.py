@@ -16,7 +16,7 @@ import numpy.typing as npt
 from truerank.engine import kernels
 from truerank.engine.counts import TieGroups
 from truerank.engine.sight import Sight
-from truerank.engine.watch import Watcher
+from truerank.engine.watch import Watcher, Witness
 from truerank.evidence.gom import Gom
 from truerank.metrics import gom as metrics
 from truerank.metrics.registry import Metric, definition
@@ -53,7 +53,7 @@ class GomShares:
             self._gom.keep_shares(dealing.query, 2 * dealing.shares)
 
     @property
-    def watchers(self) -> list[Watcher]:
+    def watchers(self) -> list[Witness]:
         """Who must see all pairs: nobody, the sample is looked at afterwards."""
         return []
 

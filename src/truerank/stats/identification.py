@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank.engine.split import NearestByShare
-from truerank.engine.watch import Watcher
+from truerank.engine.watch import Witness
 from truerank.metrics.registry import Metric
 from truerank.metrics.thresholds import allowed, limit_at, rate
 from truerank.space import Distances
@@ -49,7 +49,7 @@ class IdentificationShares:
             self._split = NearestByShare(first, dealing.items, 2 * dealing.shares)
 
     @property
-    def watchers(self) -> list[Watcher]:
+    def watchers(self) -> list[Witness]:
         """Who must see all pairs."""
         return [] if self._split is None else [self._split]
 

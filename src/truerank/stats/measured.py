@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from truerank.engine.watch import Watcher
+from truerank.engine.watch import Witness
 from truerank.metrics import registry
 from truerank.metrics.registry import Metric
 from truerank.stats import intervals
@@ -56,7 +56,7 @@ def is_steep(metric: Metric) -> bool:
 
 class _Family(Protocol):
     @property
-    def watchers(self) -> list[Watcher]: ...
+    def watchers(self) -> list[Witness]: ...
 
     def moves(
         self, metric: Metric, score: Score
@@ -85,7 +85,7 @@ class Measured:
         }
 
     @property
-    def watchers(self) -> list[Watcher]:
+    def watchers(self) -> list[Witness]:
         """Who must see all pairs of the first pass."""
         return [watcher for family in self._families.values() for watcher in family.watchers]
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from truerank.engine.cuts import Cuts
 from truerank.engine.sight import LARGEST
-from truerank.engine.watch import Tally, Watcher
+from truerank.engine.watch import Tally, Witness
 from truerank.metrics.registry import Metric, definition, entry
 from truerank.metrics.thresholds import allowed, rate
 from truerank.space import Distances
@@ -74,7 +74,7 @@ class PairShares:
         self._tally = Tally(self.cuts, self._owner, dealing.shares**2)
 
     @property
-    def watchers(self) -> list[Watcher]:
+    def watchers(self) -> list[Witness]:
         """Who must see all pairs."""
         return [self._tally]
 
