@@ -163,9 +163,9 @@ class Tables:
         finally:
             self._free.append(table)
 
-    def total(self) -> Integers:
-        """Their sum, in 64 bits."""
-        return _sum(self.all or [self._make()])
+    def total(self, rows: slice = slice(None)) -> Integers:
+        """Their sum, in 64 bits; of some rows, if asked for."""
+        return _sum([table[rows] for table in self.all or [self._make()]])
 
     def put(self, total: Integers) -> None:
         """One table that holds this, in place of all."""
@@ -229,6 +229,10 @@ class Tally(Witness):
     def counts(self) -> Integers:
         """(owners, cuts + 1): distances up to each cut and above the one before."""
         return self._counts.total()
+
+    def counts_of(self, owners: slice) -> Integers:
+        """The same for some of the owners."""
+        return self._counts.total(owners)
 
     @property
     def pooled(self) -> Integers:

@@ -20,7 +20,7 @@ from truerank.engine.counts import TieGroups
 from truerank.engine.cuts import largest_float
 from truerank.engine.watch import Extent, Nearest, Watcher, Witness, fill
 from truerank.evidence.axis import Axis
-from truerank.evidence.classes import ClassTally, cells
+from truerank.evidence.classes import ClassTable, ClassTally, cells
 from truerank.evidence.consistency import Formula, Utilities, measure, measure_sampled
 from truerank.evidence.gom import Gom
 from truerank.evidence.peaks import Peak, peaks
@@ -188,6 +188,11 @@ class Evidence:
             self.pooled.count_with(tally.tally, tally.times)
         return tally
 
+    @property
+    def _class_table(self) -> ClassTable | None:
+        tally = self._class_tally
+        return None if tally is None else tally.table(threads=self.threads)
+
     @cached_property
     def _calibration(self) -> list[Fraction] | None:
         """The FAR targets of the first OPIS whose range they set, if classes can be counted."""
@@ -243,8 +248,9 @@ class Evidence:
                 high,
                 formula,
                 exact=exact,
-                seen=None if self._class_tally is None else self._class_tally.table(),
+                seen=self._class_table,
                 sweep=self.sweep,
+                threads=self.threads,
             )
         return self._utilities[key]
 

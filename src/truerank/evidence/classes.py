@@ -7,6 +7,7 @@ brackets every class's utility), or kept as events where there are few enough.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +28,8 @@ Integers = npt.NDArray[np.int64]
 CELLS = 2048
 MOST_NUMBERS = 1 << 23
 """Most counters of classes x cells."""
+TOGETHER = 256
+"""Classes whose counts a thread adds up at a time."""
 
 
 @dataclass(frozen=True)
@@ -67,16 +70,24 @@ class ClassTally:
         self.times = 1 if items is None else 2
         """How often a pair is counted."""
 
-    def table(self, *, alone: bool = False) -> ClassTable:
+    def table(self, *, alone: bool = False, threads: int = 1) -> ClassTable:
         """The counts, once the pass is over; `alone` for classes without positives as well."""
-        counts = self.tally.counts[: self._count]
         cuts = self.tally.cuts.at
+        counts = np.empty((self._count, len(cuts) + 1), np.int64)
         code = self._task.query_codes[self._positives.query]
         place = np.searchsorted(cuts, self._positives.distance, side="left")
         true = np.bincount(code * counts.shape[1] + place, minlength=counts.size)
         true = true.reshape(counts.shape)
         times = 1 if self._task.leave_one_out else 2  # met from the query's and the item's side
-        _accumulate(counts, true, times)
+
+        def add_up(start: int) -> None:
+            some = slice(start, min(start + TOGETHER, self._count))
+            counts[some] = self.tally.counts_of(some)
+            _accumulate(counts[some], true[some], times)
+
+        with ThreadPoolExecutor(threads) as pool:
+            for _ in pool.map(add_up, range(0, self._count, TOGETHER)):
+                pass
         genuine, impostors = true[:, -1], counts[:, -1]
         kept = np.flatnonzero(((genuine > 0) | alone) & (impostors > 0))
         if len(kept) < self._count:

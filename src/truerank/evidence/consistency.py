@@ -69,6 +69,7 @@ def measure(
     exact: bool,
     seen: ClassTable | None,
     sweep: Callable[[list[Watcher]], None],
+    threads: int,
 ) -> Utilities | None:
     """Between the distances low and high; None if no class has positives and negatives.
 
@@ -86,7 +87,7 @@ def measure(
             events = ClassEvents(task, low, high)
             watchers.append(events)
         sweep(watchers)
-        seen = tally.table()
+        seen = tally.table(threads=threads)
     assert seen is not None
     if not len(seen.classes):
         return None
