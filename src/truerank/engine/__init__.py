@@ -155,10 +155,10 @@ def tie_groups(
     already `seen` are left out; a checkpoint holds the counts of those in flight. Watchers see
     every query, also those without a relevant item, and as relevant what has at least this grade.
     With `rankings`, a GPU may give truerank.engine.cuda.ranked.Ranked in place of tie groups.
-    With `shares` the groups of rows counted on the CPU are split by share. Where rows are sorted
-    instead, the groups in the view `apart` are, for the queries that go with it (they must have few
-    mates in it). `only` names the queries to look at; without watchers or shares, they are all
-    counted on the CPU.
+    With `shares` the groups of counted rows are split by share (a GPU puts the split ones into
+    `counted`). Where rows are sorted instead, the groups in the view `apart` are, for the queries
+    that go with it (they must have few mates in it). `only` names the queries to look at; without
+    watchers or shares, they are all counted on the CPU.
     """
     device = resolve_device(device)
     threads = threads or available_cores()

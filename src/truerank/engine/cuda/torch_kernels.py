@@ -70,9 +70,10 @@ def count_tile(
     equal.scatter_add_(1, place.clamp(max=last), same.to(equal.dtype))
 
 
-def split_tile(tile: Any, a: Any, b: Any, mode: str, edges: Any, split: Splitting) -> None:
+def split_tile(
+    tile: Any, a: Any, b: Any, mode: str, edges: Any, rows: Any, split: Splitting
+) -> None:
     """The same by share, for the queries that want it."""
-    rows = split.rows
     d = distances(tile[rows], a[rows, None], b[None, :], mode)
     last = edges.shape[1] - 1
     at = torch.searchsorted(edges[rows], d)

@@ -309,31 +309,32 @@ def _split_tile(
         _by_share(share, equal, mine * m, low, columns, item, same, WAYS)
 
 
-def split_tile(tile: Any, a: Any, b: Any, mode: str, edges: Any, split: Splitting) -> None:
+def split_tile(
+    tile: Any, a: Any, b: Any, mode: str, edges: Any, rows: Any, split: Splitting
+) -> None:
     """The same by share, for the queries that want it."""
-    rows, width, m = split.rows, tile.shape[1], edges.shape[1]
-    if len(rows):
-        _split_tile[(len(rows), triton.cdiv(width, _LOOKED_UP))](
-            tile,
-            a,
-            b,
-            edges,
-            rows,
-            split.share,
-            split.place,
-            split.bins,
-            split.equal,
-            width,
-            tile.stride(0),
-            m,
-            m.bit_length(),
-            split.bins.shape[2],
-            MODE=MODES[mode],
-            COLUMNS=_LOOKED_UP,
-            WAYS=split.share.shape[1],
-            num_warps=8,
-            **_ROUNDED,
-        )
+    width, m = tile.shape[1], edges.shape[1]
+    _split_tile[(len(rows), triton.cdiv(width, _LOOKED_UP))](
+        tile,
+        a,
+        b,
+        edges,
+        rows,
+        split.share,
+        split.place,
+        split.bins,
+        split.equal,
+        width,
+        tile.stride(0),
+        m,
+        m.bit_length(),
+        split.bins.shape[2],
+        MODE=MODES[mode],
+        COLUMNS=_LOOKED_UP,
+        WAYS=split.share.shape[1],
+        num_warps=8,
+        **_ROUNDED,
+    )
 
 
 @triton.jit(do_not_specialize=["items"])

@@ -203,14 +203,15 @@ class Worker:
         for first in range(0, len(rows), tall):
             some = slice(first, first + tall)
             part = tally.part(some)
+            wanted = () if part.split is None else part.split.rows
             norm, tile = self._space.block(rows[some])
             for start in range(0, self._gallery, wide):
                 stop = min(start + wide, self._gallery)
                 products, item_norm = tile(start, stop)
                 scores = (products, norm, item_norm, self._space.mode, part.edges)
                 self._kernels.count_tile(*scores, part.less, part.bins, part.equal)
-                if part.split is not None:
-                    self._kernels.split_tile(*scores, part.split.items(start, stop))
+                if part.split is not None and len(wanted):
+                    self._kernels.split_tile(*scores, wanted, part.split.items(start, stop))
 
     def _filter_pays(self, rows: Rows, edges: Any, limits: Settings) -> bool:
         """Whether half precision leaves few enough pairs of the block open."""
