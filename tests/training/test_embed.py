@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -91,6 +92,21 @@ def test_the_command_writes_what_evaluate_reads(folder: Path, images: Path, tmp_
     labels.write_text("label\n" + "\n".join(name.split("/")[0] for name in ids) + "\n")
     evaluated = truerank_command("evaluate", tmp_path / "emb.npz", "--labels", labels)
     assert evaluated.status == 0, evaluated
+    by_folder = truerank_command("evaluate", tmp_path / "emb.npz")
+    assert by_folder.out == evaluated.out
+
+
+def test_images_that_lie_in_no_folder_have_no_label(
+    folder: Path, images: Path, tmp_path: Path
+) -> None:
+    mixed = tmp_path / "mixed"
+    shutil.copytree(images, mixed)
+    first = next(mixed.rglob("*.png"))
+    first.rename(mixed / first.name)
+    target = tmp_path / "emb.npz"
+    assert truerank_command("embed", folder / "best.pt", mixed, "-o", target).status == 0
+    with np.load(target) as arrays:
+        assert set(arrays) == {"embeddings", "id"}
 
 
 def test_the_train_command(tmp_path: Path, images: Path) -> None:

@@ -63,7 +63,7 @@ def train(
     "--output",
     required=True,
     type=click.Path(path_type=Path),
-    help=".npy for the embeddings alone, .npz with the images' paths as ids.",
+    help=".npy for the embeddings alone; .npz with ids (paths) and labels (their folders).",
 )
 @click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, ...")
 @click.option("--batch", default=256, show_default=True, help="Images at a time.")
@@ -73,7 +73,8 @@ def embed(
 ) -> None:
     """Embed IMAGES (a folder, an image, or a .npy of bytes) with the model of CHECKPOINT.
 
-    Images of a folder come in the order of their sorted paths.
+    Images of a folder come in the order of their sorted paths. Where each lies in a folder of its
+    own below, a .npz has that folder's name as its label, for truerank evaluate.
     """
     from truerank import training
     from truerank.cli import progress_bar
@@ -84,5 +85,7 @@ def embed(
             checkpoint, images, device=device, batch=batch, workers=workers, progress=progress
         )
     ids = training.list_images(images) if images.is_dir() else None
-    training.write_embeddings(output, embeddings, ids=ids)
+    folders = [Path(name).parent.name for name in ids or []]
+    columns = {"label": folders} if folders and all(folders) else {}
+    training.write_embeddings(output, embeddings, ids=ids, **columns)
     click.echo(f"truerank: {output}: {embeddings.shape[0]} x {embeddings.shape[1]}.", err=True)
