@@ -262,6 +262,7 @@ def compare(form: str, output: Path | None, **options: Any) -> None:
 @commands.command()
 @click.argument("embeddings", type=click.Path(path_type=Path))
 @click.argument("labels", required=False, type=click.Path(path_type=Path))
+@click.option("--labels", "named", type=click.Path(path_type=Path), help="LABELS, by name.")
 @_label_options
 @click.option("--train", type=click.Path(path_type=Path), help="Embeddings of the training rows.")
 @click.option("--distance", default="cosine", show_default=True, help="cosine or euclidean.")
@@ -269,7 +270,9 @@ def compare(form: str, output: Path | None, **options: Any) -> None:
 @click.option("--seed", type=int, default=0, show_default=True, help="Of what is sampled.")
 @click.option("--format", "form", default="table", type=click.Choice(("table", "json")))
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the JSON as well.")
-def audit(form: str, output: Path | None, **options: Any) -> None:
+def audit(
+    form: str, output: Path | None, labels: Path | None, named: Path | None, **options: Any
+) -> None:
     """Look for what could make a score of EMBEDDINGS lie: duplicates, leaks, collapse, ties.
 
     LABELS is a file as for evaluate; without it the embeddings file may hold them. Classes are
@@ -277,9 +280,12 @@ def audit(form: str, output: Path | None, **options: Any) -> None:
     """
     from truerank import commandline
 
-    commandline.check_targets(output, None, (options["embeddings"], options["labels"]))
+    if labels is not None and named is not None:
+        raise InputError("labels are given twice: as an argument and by --labels.")
+    labels = labels or named
+    commandline.check_targets(output, None, (options["embeddings"], labels))
     with progress_bar("looking") as progress:
-        found = commandline.audit_files(progress=progress, **options)
+        found = commandline.audit_files(progress=progress, labels=labels, **options)
     if output is not None:
         found.to_json(output)
     click.echo(found.to_json() if form == "json" else f"{found}\n", nl=False)

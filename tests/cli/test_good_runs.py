@@ -261,6 +261,10 @@ def test_a_threshold_with_a_taxonomy(data: Path, tmp_path: Path) -> None:
     assert [line for line in lines if "label levels" not in line] == str(wanted).splitlines()
     audited = run("audit", *command[1:2], data / "labels.csv", "--taxonomy", taxonomy)
     assert "level of the classes, the finest: 2" in audited.out.splitlines()
+    named = ("--labels", data / "labels.csv")
+    assert run("audit", *command[1:2], *named, "--taxonomy", taxonomy).out == audited.out
+    twice = run("audit", *command[1:2], data / "labels.csv", *named).complaint()
+    assert twice == "labels are given twice: as an argument and by --labels."
     refused = run("audit", *command[1:2], "--taxonomy", taxonomy).complaint()
     assert refused.endswith("holds no labels for --taxonomy; pass LABELS.")
 
