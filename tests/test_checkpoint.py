@@ -249,17 +249,10 @@ def short_chapters(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", WATCHED)
-@pytest.mark.parametrize("device", ["cpu", "symmetric", "reference"])
+@pytest.mark.parametrize("device", ["cpu", "reference"])
 @pytest.mark.usefixtures("short_chapters")
 def test_a_watched_pass_goes_on_between_chapters(name: str, device: str, tmp_path: Path) -> None:
-    if device == "symmetric":  # all at once each pair would be computed once, in parts it is not
-        with engine.settings(method="symmetric", side=50):
-            check_chapters(name, "cpu", tmp_path / "counts")
-    else:
-        check_chapters(name, device, tmp_path / "counts")
-
-
-def check_chapters(name: str, device: str, path: Path) -> None:
+    path = tmp_path / "counts"
     labels, options = WATCHED[name]
     rows = NEAR[: len(labels)]
     options = options | {"device": device, "threads": 2}
@@ -282,6 +275,49 @@ def check_chapters(name: str, device: str, path: Path) -> None:
         assert not path.exists()
         before = whole.heard[calls - 2][0] if calls > 1 else 0
         assert again.heard[0][0] == before // (25 * gallery) * 25 * gallery  # what was complete
+
+
+TILED: dict[str, tuple[Any, list[str]]] = {
+    "verification": (OPEN, ["map@r", "auc", "tar@far=0.01", "fmr@tau=0.3"]),
+    "consistency": (FINE, ["opis@far=0.01:0.2"]),
+    "identification": (OPEN, ["dir@far=0.1", "ttr@far=0.1"]),
+}
+
+
+@pytest.mark.parametrize("name", TILED)
+@pytest.mark.usefixtures("short_chapters", "one_by_one")
+def test_a_watched_pass_goes_on_between_tiles(name: str, tmp_path: Path) -> None:
+    """Where each pair is computed once there are no chapters, and no tile is shown twice."""
+    path = tmp_path / "counts"
+    labels, metrics = TILED[name]
+    options: dict[str, Any] = {"metrics": metrics, "threads": 1}
+    expected = bits(truerank.evaluate(NEAR, labels, **options))
+    with engine.settings(method="symmetric", side=50, sort_share=1.0):
+        whole = stopping_after(0)
+        truerank.evaluate(NEAR, labels, checkpoint=path, progress=whole, **options)
+        assert len(whole.heard) == 6  # of 3 strips, tiles on and above the diagonal
+        for calls in range(1, 6):
+            stop = stopping_after(calls)
+            with pytest.raises(Stop):
+                truerank.evaluate(NEAR, labels, checkpoint=path, progress=stop, **options)
+            again = stopping_after(0)
+            result = truerank.evaluate(NEAR, labels, checkpoint=path, progress=again, **options)
+            assert bits(result) == expected
+            assert again.heard[0] == stop.heard[-1]
+            assert len(again.heard) == 7 - calls
+
+
+@pytest.mark.usefixtures("short_chapters", "one_by_one")
+def test_tiles_first_and_chapters_later(tmp_path: Path) -> None:
+    """What tiles have shown is of no use to chapters, and does no harm; nor the other way round."""
+    path, ways = tmp_path / "counts", ("symmetric", "float64")
+    options: dict[str, Any] = {"metrics": ["auc", "opis@far=0.01:0.2"], "threads": 1}
+    expected = bits(truerank.evaluate(NEAR, FINE, **options))
+    for first, second in (ways, ways[::-1]):
+        with engine.settings(method=first, side=50, sort_share=1.0), pytest.raises(Stop):
+            truerank.evaluate(NEAR, FINE, checkpoint=path, progress=stopping_after(4), **options)
+        with engine.settings(method=second, side=50, sort_share=1.0):
+            assert bits(truerank.evaluate(NEAR, FINE, checkpoint=path, **options)) == expected
 
 
 @pytest.mark.usefixtures("short_chapters")

@@ -22,7 +22,7 @@ GROWTH = 16
 
 
 def chapters(queries: Integers, gallery: int, seconds: float | None) -> Iterator[Integers]:
-    """These queries in parts that take some seconds; all of them where nothing is to be kept."""
+    """These queries in parts that take some seconds each; all at once without a limit."""
     count = len(queries) if seconds is None else max(1, FIRST // gallery)
     least = count
     while len(queries):

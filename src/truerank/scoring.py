@@ -169,7 +169,10 @@ def score(
                 plan = None
                 if estimation is not None:
                     plan = estimation.plan(current.view, current.columns)
-                for seen in _parts_of(current, watching, checkpoint, space.gallery):
+                kept = None
+                if watching is not None and checkpoint.is_kept:
+                    kept = _seconds(current, space, watching, device, split=plan is not None)
+                for seen in _parts_of(current, watching, checkpoint, space.gallery, kept):
                     tick = None
                     if progress is not None:
                         behind = sum(work[: number + 1])
@@ -271,18 +274,32 @@ def _restore(
     checkpoint.hold(key, kept)
 
 
+def _seconds(
+    current: Pass, space: Space, evidence: Evidence, device: str, *, split: bool
+) -> float | None:
+    """How long a chapter of a watched pass is; None if the engine keeps what it has shown."""
+    if not current.shown.any() and engine.keeps_watched(
+        current.view, space, evidence.watchers, device=device, split=split
+    ):
+        return None
+    return Checkpoint.INTERVAL
+
+
 def _parts_of(
-    current: Pass, evidence: Evidence | None, checkpoint: Checkpoint, gallery: int
+    current: Pass,
+    evidence: Evidence | None,
+    checkpoint: Checkpoint,
+    gallery: int,
+    seconds: float | None,
 ) -> Iterator[npt.NDArray[np.bool_]]:
     """The queries to leave out, of each run of the engine that it takes to complete a pass.
 
-    What watchers see is complete between two runs, and kept then.
+    What watchers see is complete between two runs of some seconds, and kept then.
     """
     if evidence is None:
         yield current.seen
         return
     order = np.argsort(current.view.mates, kind="stable")
-    seconds = Checkpoint.INTERVAL if checkpoint.is_kept else None
     for rows in chapters(order[~current.shown[order]], gallery, seconds):
         others = np.ones(len(order), bool)
         others[rows] = False

@@ -40,6 +40,7 @@ __all__ = [
     "Split",
     "TieGroups",
     "available_cores",
+    "keeps_watched",
     "resolve_device",
     "settings",
     "sweep",
@@ -247,8 +248,8 @@ def tie_groups(
                 view.mates, rows[~few], height, most=most if splitting else limits.mates
             )
         )
-        # What watchers have seen is not kept, so that they must see every tile; and in float64:
-        # their cuts are about as close as the error bound of a float32 product.
+        # Watchers see float64: their cuts are about as close as the error bound of a float32
+        # product. What they have seen belongs to whole queries, or to the tiles of both ways.
         crew = Crew(pool, threads, tick, checkpoint if audience is None else Checkpoint())
         held = PerThread(cpu.Workspace)
 
@@ -266,9 +267,11 @@ def tie_groups(
             tall = _height(space.gallery, limits.watched_numbers)
             first = chain(*(_blocks(view.mates, r, tall) for r in (alone, rows[few])))
             blocks = chain(((block, watch) for block in first), blocks)
-        elif audience is not None and method == "symmetric" and few.all() and everybody:
-            ways = symmetric.BothWays.of(space, view, limits.side, limits.symmetric_mates)
-            watched = None if ways is None else (ways, audience)
+        elif audience is not None and device == "cpu" and everybody:
+            ways = _both_ways(view, space, audience, shares is not None)
+            if ways is not None:
+                watched = (ways, audience)
+                crew = replace(crew, checkpoint=checkpoint, audience=audience)
         if (way is not None and method == "symmetric") or watched is not None:
             ascending = _blocks(view.mates, np.sort(rows[few]), limits.query_rows)
             yield from symmetric.count_all(
@@ -307,6 +310,28 @@ def tie_groups(
         finally:
             for _, _, work in ahead:  # on an interrupt, what has not begun is not begun
                 work.cancel()
+
+
+def keeps_watched(
+    view: View, space: Space, watchers: Sequence[Watcher], *, device: str, split: bool
+) -> bool:
+    """Whether a checkpoint holds what these watchers have seen of a pass that is under way."""
+    if resolve_device(device) != "cpu":
+        return False
+    return _both_ways(view, space, Audience(watchers), split) is not None
+
+
+def _both_ways(
+    view: View, space: Space, audience: Audience, split: bool
+) -> symmetric.BothWays | None:
+    """Each pair computed once for watchers of all queries, where it can be and pays."""
+    limits = _settings.get()
+    mates = view.mates[view.mates > 0]
+    if audience.whole_rows or (mates > limits.sort_share * space.gallery).any():
+        return None
+    if _method(space, mates, split, watched=True) != "symmetric":
+        return None
+    return symmetric.BothWays.of(space, view, limits.side, limits.symmetric_mates)
 
 
 def _shown(

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank.checkpoint import Checkpoint
+from truerank.engine.watch import Audience, fill
 
 __all__ = ["Crew", "Take", "Tile"]
 
@@ -35,6 +36,8 @@ class Crew:
     tick: Callable[[int], None]
     """Called in the calling thread."""
     checkpoint: Checkpoint
+    audience: Audience | None = None
+    """Who watches: what they have seen is kept with the counts."""
 
     def complete(
         self,
@@ -52,7 +55,7 @@ class Crew:
         """
         is_open = np.ones(len(tiles), bool)
         state = state | {"open": is_open}
-        self.checkpoint.restore(key, state)
+        self._restore(key, state)
         ahead = deque(tile for tile, left in zip(tiles, is_open, strict=True) if left)
         already = sum(map(pairs, tiles)) - sum(map(pairs, ahead))
         if already:
@@ -64,12 +67,33 @@ class Crew:
                 merge(outcome)
             left_over = set(ahead)
             is_open[:] = [tile in left_over for tile in tiles]
-            self.checkpoint.hold(key, state)
+            if ahead or stopped is not None:
+                self.checkpoint.hold(key, state | self._seen())
             if stopped is not None:
                 raise stopped
             if self.checkpoint.due():
                 self.checkpoint.save()
         self.checkpoint.release(key)
+
+    def _restore(self, key: str, state: dict[str, npt.NDArray[Any]]) -> None:
+        """Go on from what an earlier run left: the counts, and what watchers saw of the same."""
+        if self.audience is None:
+            self.checkpoint.restore(key, state)
+            return
+        kept = self.checkpoint.take(key)
+        if not kept:
+            return
+        try:
+            for name, array in state.items():
+                fill(array, kept[name])
+            self.audience.restore({n[1:]: array for n, array in kept.items() if n[0] == "@"})
+        except (KeyError, ValueError):
+            raise self.checkpoint.damaged() from None
+
+    def _seen(self) -> dict[str, npt.NDArray[Any]]:
+        if self.audience is None or not self.checkpoint.is_kept:
+            return {}
+        return {f"@{name}": array for name, array in self.audience.state().items()}
 
     def _share(
         self,

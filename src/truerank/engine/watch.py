@@ -34,6 +34,8 @@ __all__ = [
     "Watcher",
     "Witness",
     "fill",
+    "restore",
+    "states",
     "total",
 ]
 
@@ -81,10 +83,29 @@ def fill(array: Array, kept: Array) -> None:
     array[...] = kept
 
 
+def states(watchers: Sequence[Watcher]) -> dict[str, Array]:
+    """What all of them have seen; they must be witnesses."""
+    found: dict[str, Array] = {}
+    for number, watcher in enumerate(watchers):
+        assert isinstance(watcher, Witness)
+        found |= {f"{number}-{name}": array for name, array in watcher.state().items()}
+    return found
+
+
+def restore(watchers: Sequence[Watcher], state: dict[str, Array]) -> None:
+    """The other way."""
+    for number, watcher in enumerate(watchers):
+        assert isinstance(watcher, Witness)
+        head = f"{number}-"
+        mine = {name[len(head) :]: state[name] for name in state if name.startswith(head)}
+        watcher.restore(mine)
+
+
 class Audience:
     """All watchers of a pass. What has at least `grade` counts as relevant for them."""
 
     def __init__(self, watchers: Sequence[Watcher], *, grade: int = 1) -> None:
+        self._everyone = watchers
         self._matrix = [watcher for watcher in watchers if watcher.whole_matrix]
         self._ranked = [watcher for watcher in watchers if not watcher.whole_matrix]
         self._grade = grade
@@ -107,6 +128,14 @@ class Audience:
         sight.groups = None if groups is None else groups().binary(self._grade)
         left += [watcher.see(sight) for watcher in self._ranked]
         return [rest for part in left for rest in part or ()]
+
+    def state(self) -> dict[str, Array]:
+        """What its witnesses have seen, while nothing is shown."""
+        return states(self._everyone)
+
+    def restore(self, state: dict[str, Array]) -> None:
+        """Let them go on from there."""
+        restore(self._everyone, state)
 
     def look(
         self, sight: Sight, excluded: Apart, groups: Callable[[], TieGroups] | None = None

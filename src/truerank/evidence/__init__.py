@@ -18,7 +18,7 @@ import numpy.typing as npt
 from truerank import engine
 from truerank.engine.counts import TieGroups
 from truerank.engine.cuts import largest_float
-from truerank.engine.watch import Extent, Nearest, Watcher, Witness, fill
+from truerank.engine.watch import Extent, Nearest, Watcher, Witness, fill, restore, states
 from truerank.evidence.axis import Axis
 from truerank.evidence.classes import ClassTable, ClassTally, cells
 from truerank.evidence.consistency import Formula, Utilities, measure, measure_sampled
@@ -106,18 +106,13 @@ class Evidence:
     def state(self) -> dict[str, npt.NDArray[Any]]:
         """What was seen so far, by name, while no pass is under way."""
         state = {name: array.copy() for name, array in self._of_groups().items()}
-        for number, watcher in enumerate(self.watchers):
-            state |= {f"{number}-{name}": array for name, array in watcher.state().items()}
-        return state
+        return state | states(self.watchers)
 
     def restore(self, state: dict[str, npt.NDArray[Any]]) -> None:
         """Go on from there; a KeyError or a ValueError says that it is no state of this task."""
         for name, array in self._of_groups().items():
             fill(array, state[name])
-        for number, watcher in enumerate(self.watchers):
-            head = f"{number}-"
-            mine = {n[len(head) :]: array for n, array in state.items() if n.startswith(head)}
-            watcher.restore(mine)
+        restore(self.watchers, state)
 
     def _of_groups(self) -> dict[str, Reals]:
         return {"first": self.first} | {f"hits-{rank}": table for rank, table in self.hits.items()}
