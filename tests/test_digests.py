@@ -61,3 +61,10 @@ def test_the_order_of_rows_does_not_show() -> None:
     found = row_digests(np.random.default_rng(2).integers(3, size=(50, 4), dtype=np.int32))
     assert sorted_bytes(found) == sorted_bytes(found[::-1])
     assert sorted_bytes(found) != sorted_bytes(found[1:])
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2))))
+def test_digests_that_share_a_half_are_sorted_by_the_other(pairs: list[tuple[int, int]]) -> None:
+    table = np.array(pairs, np.uint64).reshape(-1, 2)
+    wanted = sorted(pairs, key=lambda pair: pair[::-1])
+    assert sorted_bytes(table) == np.array(wanted, "<u8").reshape(-1, 2).tobytes()

@@ -30,6 +30,4 @@ def task_digest(task: Task) -> str:
 
 
 def _update(total: Any, records: Iterable[str]) -> None:
-    for record in sorted(records):
-        total.update(record.encode())
-        total.update(b"\n")
+    total.update("".join(f"{record}\n" for record in sorted(records)).encode())

@@ -58,8 +58,20 @@ def _digest(rows: Any, first: Any, out: Any) -> None:
 
 def sorted_bytes(digests: Digests) -> bytes:
     """All of them in an order of their own, so that the order of rows does not show."""
-    ordered = digests[np.lexsort(digests.T)]
+    ordered = digests[_order(digests)]
     return ordered.astype("<u8").tobytes()
+
+
+def _order(digests: Digests) -> npt.NDArray[np.int64]:
+    """By the second half, and where two have the same, by the first: far quicker than by both."""
+    order = np.argsort(digests[:, 1])
+    half = digests[order, 1]
+    same = np.zeros(len(order), bool)
+    same[1:] = half[1:] == half[:-1]
+    same[:-1] |= same[1:]
+    tied = order[same]
+    order[same] = tied[np.lexsort(digests[tied].T)]
+    return order
 
 
 def as_keys(digests: Digests) -> list[bytes]:
@@ -70,7 +82,7 @@ def as_keys(digests: Digests) -> list[bytes]:
 
 def classes_of_equals(digests: Digests) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """A number for each row that equal rows share, and how many rows have each number."""
-    order = np.lexsort(digests.T)
+    order = _order(digests)
     ordered = digests[order]
     fresh = np.ones(len(order), bool)
     fresh[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
