@@ -10,6 +10,8 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +21,18 @@ import numpy.typing as npt
 from truerank.errors import InputError
 from truerank.files import atomic_path, check_readable, check_writable, read_archive
 
-__all__ = ["Checkpoint"]
+__all__ = ["Checkpoint", "fill"]
 
 Array = npt.NDArray[Any]
 FORMAT = "truerank-checkpoint"
+_SEEN = "@"
+
+
+def fill(array: Array, kept: Array) -> None:
+    """Take over an array of the same kind."""
+    if array.shape != kept.shape or array.dtype != kept.dtype:
+        raise ValueError("an array of another kind was kept")
+    array[...] = kept
 
 
 class Checkpoint:
@@ -58,24 +68,40 @@ class Checkpoint:
         """Whether there is a file."""
         return self._path is not None
 
-    def take(self, key: str) -> dict[str, Array]:
-        """All that the file held under this key."""
-        names = [name for name in self._stored if name.startswith(f"{key}/")]
-        return {name[len(key) + 1 :]: self._stored.pop(name) for name in names}
-
-    def damaged(self) -> InputError:
-        """What to raise where its arrays are not what they should be."""
-        return InputError(f"{self._path} is a damaged checkpoint: delete it to start anew.")
-
     def restore(self, key: str, arrays: dict[str, Array]) -> None:
         """Fill these arrays with what the file held under this key."""
         for name, array in arrays.items():
             stored = self._stored.pop(f"{key}/{name}", None)
-            if stored is None:
-                continue
-            if stored.shape != array.shape or stored.dtype != array.dtype:
-                raise self.damaged()
-            array[...] = stored
+            if stored is not None:
+                with self._whole():
+                    fill(array, stored)
+
+    def restore_seen(
+        self, key: str, arrays: dict[str, Array], give: Callable[[dict[str, Array]], None]
+    ) -> dict[str, Array]:
+        """The same, and what watchers have seen is given back to them; all of it, or nothing."""
+        names = [name for name in self._stored if name.startswith(f"{key}/")]
+        stored = {name[len(key) + 1 :]: self._stored.pop(name) for name in names}
+        if stored:
+            with self._whole():
+                for name, array in arrays.items():
+                    fill(array, stored[name])
+                give({name[1:]: stored[name] for name in stored if name.startswith(_SEEN)})
+        return stored
+
+    @staticmethod
+    def with_seen(arrays: dict[str, Array], seen: dict[str, Array]) -> dict[str, Array]:
+        """Arrays to hold, with what watchers have seen of the same queries."""
+        return arrays | {f"{_SEEN}{name}": array for name, array in seen.items()}
+
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        """Say so where arrays are missing or are not what they should be."""
+        try:
+            yield
+        except (KeyError, ValueError):
+            message = f"{self._path} is a damaged checkpoint: delete it to start anew."
+            raise InputError(message) from None
 
     def hold(self, key: str, arrays: dict[str, Array]) -> None:
         """From now on these arrays belong together and may be written at any time."""

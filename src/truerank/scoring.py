@@ -21,7 +21,6 @@ from truerank.chapters import chapters
 from truerank.checkpoint import Checkpoint
 from truerank.curves import Curve, FirstMates, from_evidence
 from truerank.engine.counts import TieGroups
-from truerank.engine.watch import fill
 from truerank.errors import InputError
 from truerank.evidence import Evidence
 from truerank.metrics import hierarchy, registry
@@ -262,16 +261,9 @@ def _restore(
         checkpoint.restore(key, current.state())
         checkpoint.hold(key, current.state())
         return
-    kept = checkpoint.take(key)
-    if not kept:
-        return
-    try:
-        for name, array in current.state().items():
-            fill(array, kept[name])
-        evidence.restore({n[1:]: array for n, array in kept.items() if n.startswith("@")})
-    except (KeyError, ValueError):
-        raise checkpoint.damaged() from None
-    checkpoint.hold(key, kept)
+    kept = checkpoint.restore_seen(key, current.state(), evidence.restore)
+    if kept:
+        checkpoint.hold(key, kept)
 
 
 def _seconds(
@@ -307,8 +299,7 @@ def _parts_of(
         current.shown[rows] = True
         if checkpoint.is_kept:
             state = {name: array.copy() for name, array in current.state().items()}
-            state |= {f"@{name}": array for name, array in evidence.state().items()}
-            checkpoint.hold("pass-0", state)
+            checkpoint.hold("pass-0", checkpoint.with_seen(state, evidence.state()))
             if checkpoint.due():
                 checkpoint.save()
 

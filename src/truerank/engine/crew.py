@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank.checkpoint import Checkpoint
-from truerank.engine.watch import Audience, fill
+from truerank.engine.watch import Audience
 
 __all__ = ["Crew", "Take", "Tile"]
 
@@ -68,7 +68,7 @@ class Crew:
             left_over = set(ahead)
             is_open[:] = [tile in left_over for tile in tiles]
             if ahead or stopped is not None:
-                self.checkpoint.hold(key, state | self._seen())
+                self.checkpoint.hold(key, self._with_seen(state))
             if stopped is not None:
                 raise stopped
             if self.checkpoint.due():
@@ -79,21 +79,13 @@ class Crew:
         """Go on from what an earlier run left: the counts, and what watchers saw of the same."""
         if self.audience is None:
             self.checkpoint.restore(key, state)
-            return
-        kept = self.checkpoint.take(key)
-        if not kept:
-            return
-        try:
-            for name, array in state.items():
-                fill(array, kept[name])
-            self.audience.restore({n[1:]: array for n, array in kept.items() if n[0] == "@"})
-        except (KeyError, ValueError):
-            raise self.checkpoint.damaged() from None
+        else:
+            self.checkpoint.restore_seen(key, state, self.audience.restore)
 
-    def _seen(self) -> dict[str, npt.NDArray[Any]]:
+    def _with_seen(self, state: dict[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
         if self.audience is None or not self.checkpoint.is_kept:
-            return {}
-        return {f"@{name}": array for name, array in self.audience.state().items()}
+            return state
+        return self.checkpoint.with_seen(state, self.audience.state())
 
     def _share(
         self,

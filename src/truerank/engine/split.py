@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from truerank.checkpoint import fill
 from truerank.engine.cuts import Cuts
 from truerank.engine.sight import Columns, Sight
-from truerank.engine.watch import PerThread, Tables, Witness, fill
+from truerank.engine.watch import PerThread, Tables, Witness
 from truerank.space import Distances
 
 __all__ = ["NearestByShare", "TallyByShare"]

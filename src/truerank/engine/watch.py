@@ -16,6 +16,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from truerank.checkpoint import fill
 from truerank.engine.counts import TieGroups
 from truerank.engine.cuts import Cuts
 from truerank.engine.sight import Apart, Range, Sight
@@ -33,7 +34,6 @@ __all__ = [
     "Tally",
     "Watcher",
     "Witness",
-    "fill",
     "restore",
     "states",
     "total",
@@ -74,13 +74,6 @@ class Witness(Watcher):
     @abstractmethod
     def restore(self, state: dict[str, Array]) -> None:
         """Go on from there; a KeyError or a ValueError says that it is no state of this watcher."""
-
-
-def fill(array: Array, kept: Array) -> None:
-    """Take over an array of the same kind."""
-    if array.shape != kept.shape or array.dtype != kept.dtype:
-        raise ValueError("an array of another kind was kept")
-    array[...] = kept
 
 
 def states(watchers: Sequence[Watcher]) -> dict[str, Array]:

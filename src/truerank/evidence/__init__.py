@@ -16,9 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank import engine
+from truerank.checkpoint import fill
 from truerank.engine.counts import TieGroups
 from truerank.engine.cuts import largest_float
-from truerank.engine.watch import Extent, Nearest, Watcher, Witness, fill, restore, states
+from truerank.engine.watch import Extent, Nearest, Watcher, Witness, restore, states
 from truerank.evidence.axis import Axis
 from truerank.evidence.classes import ClassTable, ClassTally, cells
 from truerank.evidence.consistency import Formula, Utilities, measure, measure_sampled

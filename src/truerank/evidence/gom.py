@@ -18,9 +18,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from truerank.checkpoint import fill
 from truerank.engine.counts import TieGroups
 from truerank.engine.sight import Sight
-from truerank.engine.watch import PerThread, Rest, Witness, fill, total
+from truerank.engine.watch import PerThread, Rest, Witness, total
 from truerank.evidence import gom_kernels
 from truerank.evidence.axis import STEPS, Axis
 from truerank.metrics import kernels, registry
