@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ import pytest
 
 import truerank
 from truerank import engine, evidence
+from truerank.checkpoint import Checkpoint
 from truerank.engine import cuda
 from truerank.errors import ExactnessError, InputError
 from truerank.evidence import pooled
@@ -214,6 +216,38 @@ def test_watchers_of_a_tree_whose_rows_are_sorted(a_device: None) -> None:
     rows = clustered(rng, labels, 8)
     with engine.settings(sort_share=0.07):
         assert differing([*MEASURED, "h_ap"], embeddings=rows, labels=tree) == []
+
+
+@pytest.mark.parametrize("gallery", [False, True])
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_watchers_go_on_from_another_devices_checkpoint(
+    a_device: None, gallery: bool, device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Interrupted on this device after some chapters, completed on the other one."""
+    monkeypatch.setattr("truerank.chapters.FIRST", 20 * 90)
+    monkeypatch.setattr("truerank.chapters.GROWTH", 1)
+    monkeypatch.setattr(Checkpoint, "WORTH", 0.0)
+    task = open_set("cosine", "clustered")
+    if not gallery:
+        task = {"embeddings": task["gallery"], "labels": task["gallery_labels"]}
+    task["metrics"], path = ["map", *MEASURED], tmp_path / "counts"
+    expected = truerank.evaluate(**task, device="cpu")
+
+    def stop(done: int, total: int) -> None:
+        if 2 * done > total:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        truerank.evaluate(**task, device=device, checkpoint=path, progress=stop)
+    heard: list[int] = []
+    other = "cuda" if device == "cpu" else "cpu"
+    found = truerank.evaluate(
+        **task, device=other, checkpoint=path, progress=lambda done, total: heard.append(done)
+    )
+    assert heard[0] > 0  # what the first one had seen
+    assert {m: repr(found[m]) for m in task["metrics"]} == {
+        m: repr(expected[m]) for m in task["metrics"]
+    }
 
 
 @pytest.mark.parametrize("distance", DISTANCES)
