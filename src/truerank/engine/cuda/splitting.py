@@ -40,6 +40,16 @@ class Splitting:
         bins = torch.zeros(shape, dtype=torch.int32, device=place.device)
         return Splitting(share, place, bins, torch.zeros_like(bins[:, 1:].contiguous()))
 
+    @property
+    def columns(self) -> int:
+        """Of all ways together."""
+        return int(self.bins.shape[2])
+
+    @property
+    def ways(self) -> int:
+        """To cut the gallery into shares."""
+        return int(self.share.shape[1])
+
     def part(self, rows: Any) -> Splitting:
         """Some of the queries; what is counted there is counted here."""
         return replace(self, place=self.place[rows])

@@ -1,4 +1,4 @@
-"""Triton kernels: tiles of distances, or of approximate products, into counts at each threshold.
+"""Triton kernels: tiles of exact distances into counts at each threshold.
 
 A query's thresholds are its distinct mate distances u_0 < u_1 < ..., right-aligned in a row of
 `edges` (unused places in front hold -inf). Kernels add to `less` (items nearer than u_j), `equal`
@@ -20,17 +20,17 @@ from truerank.engine.cuda import torch_kernels
 from truerank.engine.cuda.splitting import Splitting
 
 __all__ = [
+    "EXACT",
     "FUSED",
+    "SQUARED",
+    "by_share",
     "count_on_grid",
     "count_tile",
+    "distance",
     "elementwise_tile",
     "fill_distances",
-    "half_products",
-    "list_near",
+    "look_up",
     "pair_products",
-    "refine",
-    "room_for_products",
-    "settle",
     "split_tile",
 ]
 
@@ -42,33 +42,22 @@ LINEAR = 16
 looked up."""
 
 _AS_IS = tl.constexpr(0)
-_SQUARED = tl.constexpr(1)
+SQUARED = tl.constexpr(1)
 _EUCLIDEAN = tl.constexpr(2)
 _ZERO = tl.constexpr(2.0**51)
 MODES = {"as is": 0, "squared": 1, "euclidean": 2}
-_EXACT = {"enable_fp_fusion": True}
+EXACT = {"enable_fp_fusion": True}
 """Where sums are exact, fusing a product into them changes nothing."""
-_TILE: dict[str, Any] = {
-    "ROWS": 128,
-    "ITEMS": 128,
-    "DEPTH": 64,
-    "GROUP": 16,
-    "num_warps": 4,
-    "num_stages": 3,
-    **_EXACT,
-}
-"""The filter's tiles: the fastest of those tried on an H200."""
 _ROUNDED = {"enable_fp_fusion": False}
 _COLUMNS, _WARPS = 2048, 4
 _ON_GRID = 1024
-_LISTED, _PARTS = 2048, 4
 _LOOKED_UP = 2048
 
 
 @triton.jit
-def _distance(product, a, b, MODE: tl.constexpr):
+def distance(product, a, b, MODE: tl.constexpr):
     """The distance from a product and two norms; see truerank.space.inner for why it is exact."""
-    if MODE == _SQUARED:
+    if MODE == SQUARED:
         d = (a + b) - 2.0 * product
         d = tl.where(tl.minimum(a, b) < 0, _ZERO, d)  # a row without a direction
     elif MODE == _EUCLIDEAN:
@@ -89,7 +78,7 @@ def _fill_distances(
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     held = column < width
     product = tl.load(tile + row * stride + column, mask=held, other=0.0)
-    d = _distance(product, tl.load(a + row), tl.load(b + column, mask=held, other=0.0), MODE)
+    d = distance(product, tl.load(a + row), tl.load(b + column, mask=held, other=0.0), MODE)
     tl.store(out + row * out_stride + column, d, mask=held)
 
 
@@ -145,7 +134,7 @@ def pair_products(left: Any, right: Any, query: Any, item: Any) -> Any:
         part = min(128, triton.next_power_of_2(dimension))
         grid = (triton.cdiv(len(query), 16),)
         _pair_products[grid](
-            left, right, query, item, out, len(query), dimension, PAIRS=16, PART=part, **_EXACT
+            left, right, query, item, out, len(query), dimension, PAIRS=16, PART=part, **EXACT
         )
     return out
 
@@ -168,7 +157,7 @@ def _count_linear(
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     held = column < width
     product = tl.load(tile + row * stride + column, mask=held, other=0.0)
-    d = _distance(product, tl.load(a + row), tl.load(b + column, mask=held, other=0.0), MODE)
+    d = distance(product, tl.load(a + row), tl.load(b + column, mask=held, other=0.0), MODE)
     d = tl.where(held, d, float("inf"))
     nearest = tl.min(d, 0)
     at = row * m
@@ -183,7 +172,7 @@ def _count_linear(
 
 
 @triton.jit
-def _look_up(edges, d, counts, m, steps, SIZE: tl.constexpr):
+def look_up(edges, d, counts, m, steps, SIZE: tl.constexpr):
     """The first threshold that is not nearer than each distance, and whether it is as near."""
     low = tl.zeros([SIZE], tl.int32)
     high = low + (m - 1)
@@ -215,12 +204,12 @@ def _count_looked_up(
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     held = column < width
     product = tl.load(tile + row * stride + column, mask=held, other=0.0)
-    d = _distance(product, tl.load(a + row), tl.load(b + column, mask=held, other=0.0), MODE)
+    d = distance(product, tl.load(a + row), tl.load(b + column, mask=held, other=0.0), MODE)
     at = row * m
     d = tl.where(held, d, float("inf"))
     counts = d <= tl.load(edges + at + m - 1)
     if tl.max(counts.to(tl.int32), 0) > 0:
-        low, same = _look_up(edges + at, d, counts, m, steps, COLUMNS)
+        low, same = look_up(edges + at, d, counts, m, steps, COLUMNS)
         tl.atomic_add(bins + row * (m + 1) + low + same.to(tl.int32), 1, mask=counts)
         tl.atomic_add(equal + at + low, 1, mask=same)
 
@@ -267,7 +256,7 @@ def count_tile(
 
 
 @triton.jit
-def _by_share(share, table, row, column_of, columns, item, counts, WAYS: tl.constexpr):
+def by_share(share, table, row, column_of, columns, item, counts, WAYS: tl.constexpr):
     """Add counted items to their shares' columns of a table's row."""
     for way in tl.static_range(WAYS):
         column = tl.load(share + item * WAYS + way, mask=counts, other=0).to(tl.int32)
@@ -300,13 +289,13 @@ def _split_tile(
     item = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     held = item < width
     product = tl.load(tile + row * stride + item, mask=held, other=0.0)
-    d = _distance(product, tl.load(a + row), tl.load(b + item, mask=held, other=0.0), MODE)
+    d = distance(product, tl.load(a + row), tl.load(b + item, mask=held, other=0.0), MODE)
     d = tl.where(held, d, float("inf"))
     counts = d <= tl.load(edges + row * m + m - 1)
     if tl.max(counts.to(tl.int32), 0) > 0:
-        low, same = _look_up(edges + row * m, d, counts, m, steps, COLUMNS)
-        _by_share(share, bins, mine * (m + 1), low + same.to(tl.int32), columns, item, counts, WAYS)
-        _by_share(share, equal, mine * m, low, columns, item, same, WAYS)
+        low, same = look_up(edges + row * m, d, counts, m, steps, COLUMNS)
+        by_share(share, bins, mine * (m + 1), low + same.to(tl.int32), columns, item, counts, WAYS)
+        by_share(share, equal, mine * m, low, columns, item, same, WAYS)
 
 
 def split_tile(
@@ -328,10 +317,10 @@ def split_tile(
         tile.stride(0),
         m,
         m.bit_length(),
-        split.bins.shape[2],
+        split.columns,
         MODE=MODES[mode],
         COLUMNS=_LOOKED_UP,
-        WAYS=split.share.shape[1],
+        WAYS=split.ways,
         num_warps=8,
         **_ROUNDED,
     )
@@ -426,326 +415,6 @@ def elementwise_tile(left: Any, right: Any, centre: int, *, unequal: bool) -> An
         CENTRE=centre,
         UNEQUAL=unequal,
         SIDE=side,
-        **_EXACT,
+        **EXACT,
     )
     return out
-
-
-@triton.jit
-def _product(
-    left,
-    right,
-    DIMENSION: tl.constexpr,
-    ROWS: tl.constexpr,
-    ITEMS: tl.constexpr,
-    DEPTH: tl.constexpr,
-    q,
-    g,
-):
-    """Products of half-precision rows in the tensor cores, accumulated in float32."""
-    c = tl.arange(0, DEPTH)
-    x_at = left + q.to(tl.int64)[:, None] * DIMENSION + c[None, :]
-    y_at = right + g.to(tl.int64)[None, :] * DIMENSION + c[:, None]
-    total = tl.zeros([ROWS, ITEMS], tl.float32)
-    for _ in range(0, DIMENSION, DEPTH):
-        total = tl.dot(tl.load(x_at), tl.load(y_at), total)
-        x_at += DEPTH
-        y_at += DEPTH
-    return total
-
-
-@triton.jit
-def _place(queries, items, ROWS: tl.constexpr, ITEMS: tl.constexpr, GROUP: tl.constexpr):
-    """This program's rows and items; neighbouring programs share items, which stay in the cache."""
-    tall = tl.cdiv(queries, ROWS)
-    wide = tl.cdiv(items, ITEMS)
-    program = tl.program_id(0)
-    group = program // (GROUP * wide)
-    height = tl.minimum(tall - group * GROUP, GROUP)
-    inside = program % (GROUP * wide)
-    q = (group * GROUP + inside % height) * ROWS + tl.arange(0, ROWS)
-    g = (inside // height) * ITEMS + tl.arange(0, ITEMS)
-    return q, g
-
-
-@triton.jit(do_not_specialize=["queries", "items"])
-def _half_products(
-    left,
-    right,
-    out,
-    queries,
-    items,
-    stride,
-    DIMENSION: tl.constexpr,
-    ROWS: tl.constexpr,
-    ITEMS: tl.constexpr,
-    DEPTH: tl.constexpr,
-    GROUP: tl.constexpr,
-):
-    q, g = _place(queries, items, ROWS, ITEMS, GROUP)
-    product = _product(left, right, DIMENSION, ROWS, ITEMS, DEPTH, q, g)
-    tl.store(out + q.to(tl.int64)[:, None] * stride + g[None, :], product)
-
-
-def room_for_products(queries: int, items: int, device: Any) -> Any:
-    """A matrix for half_products, padded to whole tiles."""
-    tall = triton.cdiv(queries, _TILE["ROWS"]) * _TILE["ROWS"]
-    wide = triton.cdiv(items, _LISTED) * _LISTED
-    return torch.empty((tall, wide), dtype=torch.float32, device=device)
-
-
-def half_products(left: Any, right: Any, queries: int, items: int, out: Any) -> None:
-    """Products of half-precision rows.
-
-    Rows of `left` and `right` are padded to multiples of 256, and their dimension to one of 64.
-    """
-    tiles = triton.cdiv(queries, _TILE["ROWS"]) * triton.cdiv(items, _TILE["ITEMS"])
-    _half_products[(tiles,)](
-        left, right, out, queries, items, out.stride(0), DIMENSION=left.shape[1], **_TILE
-    )
-
-
-@triton.jit(do_not_specialize=["items", "m", "room"])
-def _list_near(
-    products,
-    lost,
-    found,
-    near,
-    items,
-    stride,
-    m,
-    room,
-    COLUMNS: tl.constexpr,
-    PARTS: tl.constexpr,
-):
-    row = tl.program_id(0).to(tl.int64)
-    last = tl.load(lost + row * m + m - 1)
-    for part in range(PARTS):
-        item = (tl.program_id(1) * PARTS + part) * COLUMNS + tl.arange(0, COLUMNS)
-        product = tl.load(products + row * stride + item)  # without a mask: in whole words
-        is_near = (product >= last) & (item < items)
-        one = is_near.to(tl.int32)
-        number = tl.sum(one, 0)
-        if number > 0:
-            slot = tl.atomic_add(found + row, number, sem="relaxed") + tl.cumsum(one, 0) - 1
-            bits = product.to(tl.int32, bitcast=True).to(tl.int64) & 0xFFFFFFFF
-            tl.store(near + row * room + slot, (item.to(tl.int64) << 32) | bits, mask=is_near)
-
-
-def list_near(products: Any, queries: int, items: int, lost: Any, found: Any, near: Any) -> None:
-    """Write down the items that may lie within each query's farthest mate.
-
-    An entry is the number of the item and the bits of its product; there is room for all items.
-    """
-    _list_near[(queries, triton.cdiv(items, _LISTED))](
-        products,
-        lost,
-        found,
-        near,
-        items,
-        products.stride(0),
-        lost.shape[1],
-        near.stride(0),
-        COLUMNS=_LISTED // _PARTS,
-        PARTS=_PARTS,
-        num_warps=1,
-    )
-
-
-@triton.jit(do_not_specialize=["m", "near_room", "room", "steps", "columns"])
-def _settle(
-    sure,
-    lost,
-    near_found,
-    near,
-    bins,
-    found,
-    entries,
-    share,
-    place,
-    split_bins,
-    split_equal,
-    m,
-    near_room,
-    room,
-    steps,
-    columns,
-    PART: tl.constexpr,
-    WAYS: tl.constexpr,
-):
-    row = tl.program_id(0).to(tl.int64)
-    number = tl.load(near_found + row)
-    at = row * m
-    for start in range(tl.program_id(1) * PART, number, PART * tl.num_programs(1)):
-        p = start + tl.arange(0, PART)
-        held = p < number
-        entry = tl.load(near + row * near_room + p, mask=held, other=0)
-        product = (entry & 0xFFFFFFFF).to(tl.int32).to(tl.float32, bitcast=True)
-        low = tl.zeros([PART], tl.int32)
-        high = low + m
-        for _ in range(steps):
-            middle = (low + high) >> 1
-            some = held & (low < high)
-            above = some & (tl.load(sure + at + middle, mask=some, other=0.0) >= product)
-            low = tl.where(above, middle + 1, low)
-            high = tl.where(above, high, middle)
-        before = tl.load(lost + at + low - 1, mask=held & (low > 0), other=float("inf"))
-        open_ = held & (product >= before)
-        counts = held & (low < m) & (product < before)
-        tl.atomic_add(bins + row * (m + 1) + low, 1, mask=counts, sem="relaxed")
-        if WAYS > 0:
-            mine = tl.load(place + row).to(tl.int64)
-            if mine >= 0:
-                item = entry >> 32
-                _by_share(share, split_bins, mine * (m + 1), low, columns, item, counts, WAYS)
-        one = open_.to(tl.int32)
-        slot = tl.atomic_add(found + row, tl.sum(one, 0), sem="relaxed") + tl.cumsum(one, 0) - 1
-        tl.store(entries + row * room + slot, entry >> 32, mask=open_ & (slot < room))
-
-
-def settle(
-    sure: Any,
-    lost: Any,
-    near_found: Any,
-    near: Any,
-    bins: Any,
-    found: Any,
-    entries: Any,
-    split: Splitting | None,
-) -> None:
-    """Count the listed items that half precision decides; the open ones go to `entries`.
-
-    A product above sure[q, j] is nearer than u_j, one below lost[q, j] is farther. Both fall with
-    j, so that an item's place is found by bisection.
-    """
-    m = sure.shape[1]
-    _settle[(len(sure), 2)](
-        sure,
-        lost,
-        near_found,
-        near,
-        bins,
-        found,
-        entries,
-        *_tables(split),
-        m,
-        near.shape[1],
-        entries.shape[1],
-        m.bit_length(),
-        _columns(split),
-        PART=256,
-        WAYS=_ways(split),
-        num_warps=4,
-        **_EXACT,
-    )
-
-
-def _tables(split: Splitting | None) -> tuple[Any, Any, Any, Any]:
-    if split is None:
-        return None, None, None, None
-    return split.share, split.place, split.bins, split.equal
-
-
-def _columns(split: Splitting | None) -> int:
-    return 0 if split is None else int(split.bins.shape[2])
-
-
-def _ways(split: Splitting | None) -> int:
-    return 0 if split is None else int(split.share.shape[1])
-
-
-@triton.jit(do_not_specialize=["m", "room", "steps", "columns"])
-def _refine(
-    left,
-    right,
-    a,
-    b,
-    edges,
-    found,
-    entries,
-    bins,
-    equal,
-    share,
-    place,
-    split_bins,
-    split_equal,
-    m,
-    room,
-    dimension,
-    steps,
-    columns,
-    PAIRS: tl.constexpr,
-    PART: tl.constexpr,
-    WAYS: tl.constexpr,
-):
-    row = tl.program_id(0).to(tl.int64)
-    number = tl.load(found + row)
-    number = tl.where(number > room, 0, number)  # too many: the whole row is counted exactly
-    own = tl.load(a + row)
-    at = row * m
-    for start in range(tl.program_id(1) * PAIRS, number, PAIRS * tl.num_programs(1)):
-        p = start + tl.arange(0, PAIRS)
-        held = p < number
-        g = tl.load(entries + row * room + p, mask=held, other=0).to(tl.int64)
-        total = tl.zeros([PAIRS, PART], tl.float64)
-        for part in range(0, dimension, PART):
-            c = part + tl.arange(0, PART)
-            x = tl.load(left + row * dimension + c, mask=c < dimension, other=0)
-            y = tl.load(
-                right + g[:, None] * dimension + c[None, :],
-                mask=held[:, None] & (c < dimension)[None, :],
-                other=0,
-            )
-            total += x.to(tl.float64)[None, :] * y.to(tl.float64)
-        d = _distance(tl.sum(total, 1), own, tl.load(b + g), _SQUARED)
-        counts = held & (d <= tl.load(edges + at + m - 1))
-        low, same = _look_up(edges + at, d, counts, m, steps, PAIRS)
-        tl.atomic_add(bins + row * (m + 1) + low + same.to(tl.int32), 1, mask=counts)
-        tl.atomic_add(equal + at + low, 1, mask=same)
-        if WAYS > 0:
-            mine = tl.load(place + row).to(tl.int64)
-            if mine >= 0:
-                after = low + same.to(tl.int32)
-                _by_share(share, split_bins, mine * (m + 1), after, columns, g, counts, WAYS)
-                _by_share(share, split_equal, mine * m, low, columns, g, same, WAYS)
-
-
-def refine(
-    left: Any,
-    right: Any,
-    a: Any,
-    b: Any,
-    edges: Any,
-    found: Any,
-    entries: Any,
-    bins: Any,
-    equal: Any,
-    split: Splitting | None,
-) -> None:
-    """Decide the open pairs by exact products of integer rows.
-
-    Rows with more open pairs than there was room for are left alone.
-    """
-    dimension = left.shape[1]
-    m = edges.shape[1]
-    _refine[(len(left), 2)](
-        left,
-        right,
-        a,
-        b,
-        edges,
-        found,
-        entries,
-        bins,
-        equal,
-        *_tables(split),
-        m,
-        entries.shape[1],
-        dimension,
-        m.bit_length(),
-        _columns(split),
-        PAIRS=16,
-        PART=min(128, triton.next_power_of_2(dimension)),
-        WAYS=_ways(split),
-        **_EXACT,
-    )

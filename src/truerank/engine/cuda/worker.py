@@ -245,11 +245,13 @@ class Worker:
 
     def _filter_part(self, rows: Rows, tally: Tally, limits: Settings) -> Any:
         """Filter and refine; the most items that any strip left open, for each query."""
+        from truerank.engine.cuda import filter_kernels
+
         space = self._space
         assert isinstance(space, InnerProducts)
         integers, norm = space.query_rows(rows), space.query_norm(rows)
         strip = self._strip(limits)
-        products = self._kernels.room_for_products(len(rows), strip, self.device)
+        products = filter_kernels.room_for_products(len(rows), strip, self.device)
         near = torch.empty((len(rows), strip), dtype=torch.int64, device=self.device)
         shape = (len(rows), self._places(strip))
         entries = torch.empty(shape, dtype=torch.int32, device=self.device)
@@ -269,11 +271,11 @@ class Worker:
                 sure, lost = tensor_filter.thresholds(tally.edges, norm, queries, extremes)
             listed, found = torch.zeros((2, len(rows)), dtype=torch.int32, device=self.device)
             size = (len(rows), stop - start)
-            self._kernels.half_products(queries.rows, items.rows, *size, products)
-            self._kernels.list_near(products, *size, lost, listed, near)
+            filter_kernels.half_products(queries.rows, items.rows, *size, products)
+            filter_kernels.list_near(products, *size, lost, listed, near)
             split = None if tally.split is None else tally.split.items(start, stop)
-            self._kernels.settle(sure, lost, listed, near, tally.bins, found, entries, split)
-            self._kernels.refine(
+            filter_kernels.settle(sure, lost, listed, near, tally.bins, found, entries, split)
+            filter_kernels.refine(
                 integers,
                 gallery,
                 norm,
@@ -306,13 +308,13 @@ class Worker:
 @cache
 def accumulates_well(device: Any) -> bool:
     """Whether the tensor cores of this device keep the accumulation bound on adversarial rows."""
-    from truerank.engine.cuda import triton_kernels
+    from truerank.engine.cuda import filter_kernels
 
     for dimension in (64, 512, 2048):
         rows = tensor_filter.halves(tensor_filter.probe_rows(dimension, device))
         count = len(rows.rows)
-        products = triton_kernels.room_for_products(count, count, device)
-        triton_kernels.half_products(rows.rows, rows.rows, count, count, products)
+        products = filter_kernels.room_for_products(count, count, device)
+        filter_kernels.half_products(rows.rows, rows.rows, count, count, products)
         if not tensor_filter.holds(products[:, :count], rows):
             return False
     return True
