@@ -125,6 +125,27 @@ class Pass:
         return state
 
 
+@dataclass(frozen=True)
+class Means:
+    """What passes are made with."""
+
+    space: Space
+    device: str
+    threads: int
+    pool: ThreadPoolExecutor
+    checkpoint: Checkpoint
+    progress: Callable[[int, int], None] | None
+    pairs: int
+    """Of all passes."""
+
+    def tick(self, behind: int) -> Callable[[int, int], None] | None:
+        """From what is left of one run to what has been done in all: `behind`, once it ends."""
+        progress = self.progress
+        if progress is None:
+            return None
+        return lambda done, whole: progress(behind - (whole - done), self.pairs)
+
+
 def score(
     task: Task,
     space: Space,
@@ -163,43 +184,13 @@ def score(
         _restore(number, current, evidence, checkpoint)
     try:
         with ThreadPoolExecutor(threads) as pool:
+            means = Means(space, device, threads, pool, checkpoint, progress, sum(work))
             for number, current in enumerate(passes):
-                watching = evidence if number == 0 else None
                 plan = None
                 if estimation is not None:
                     plan = estimation.plan(current.view, current.columns)
-                kept = None
-                if watching is not None and checkpoint.is_kept:
-                    kept = _seconds(current, space, watching, device, split=plan is not None)
-                for seen in _parts_of(current, watching, checkpoint, space.gallery, kept):
-                    tick = None
-                    if progress is not None:
-                        behind = sum(work[: number + 1])
-                        if watching is not None:
-                            behind = int(np.count_nonzero(current.shown | ~seen)) * space.gallery
-                        tick = _shifted(progress, behind, sum(work))
-                    blocks = engine.tie_groups(
-                        current.view,
-                        space,
-                        device=device,
-                        threads=threads,
-                        progress=tick,
-                        keep=False,
-                        checkpoint=checkpoint,
-                        seen=seen,
-                        watchers=() if watching is None else watching.watchers,
-                        grade=current.finest,
-                        rankings=True,
-                        shares=None if plan is None else plan.shares,
-                        apart=None if plan is None else (plan.apart, plan.counted),
-                    )
-                    with closing(blocks):
-                        looked: Iterator[tuple[Integers, Any]] = blocks
-                        written = checkpoint
-                        if watching is not None:  # which is kept between two runs
-                            looked = _taken(blocks, watching, current.finest)
-                            written = Checkpoint()
-                        _fill(current, looked, pool, threads, written, plan)
+                watching = evidence if number == 0 else None
+                _complete(current, watching, plan, means, behind=sum(work[: number + 1]))
                 _find(task, current, findings)
                 if plan is not None:
                     plan.finish(device, threads)
@@ -266,33 +257,60 @@ def _restore(
         checkpoint.hold(key, kept)
 
 
-def _seconds(
-    current: Pass, space: Space, evidence: Evidence, device: str, *, split: bool
-) -> float | None:
-    """How long a chapter of a watched pass is; None if the engine keeps what it has shown."""
-    if not current.shown.any() and engine.keeps_watched(
-        current.view, space, evidence.watchers, device=device, split=split
-    ):
-        return None
-    return Checkpoint.INTERVAL
+def _complete(
+    current: Pass, watching: Evidence | None, plan: Plan | None, means: Means, *, behind: int
+) -> None:
+    """See all queries of a pass; `behind` pairs are done then."""
+    checkpoint, space = means.checkpoint, means.space
+    for seen in _runs(current, watching, plan, means):
+        if watching is not None:
+            behind = int(np.count_nonzero(current.shown | ~seen)) * space.gallery
+        blocks: Any = engine.tie_groups(
+            current.view,
+            space,
+            device=means.device,
+            threads=means.threads,
+            progress=means.tick(behind),
+            keep=False,
+            checkpoint=checkpoint,
+            seen=seen,
+            watchers=() if watching is None else watching.watchers,
+            grade=current.finest,
+            rankings=True,
+            shares=None if plan is None else plan.shares,
+            apart=None if plan is None else (plan.apart, plan.counted),
+        )
+        with closing(blocks):
+            if watching is None:
+                _fill(current, blocks, means, checkpoint, plan)
+            else:  # it is written between two runs
+                looked = _taken(blocks, watching, current.finest)
+                _fill(current, looked, means, Checkpoint(), plan)
 
 
-def _parts_of(
-    current: Pass,
-    evidence: Evidence | None,
-    checkpoint: Checkpoint,
-    gallery: int,
-    seconds: float | None,
+def _runs(
+    current: Pass, evidence: Evidence | None, plan: Plan | None, means: Means
 ) -> Iterator[npt.NDArray[np.bool_]]:
     """The queries to leave out, of each run of the engine that it takes to complete a pass.
 
-    What watchers see is complete between two runs of some seconds, and kept then.
+    What watchers see is complete between two runs, and kept then; unless the engine keeps it while
+    it is at it, these are chapters of some seconds.
     """
     if evidence is None:
         yield current.seen
         return
-    order = np.argsort(current.view.mates, kind="stable")
-    for rows in chapters(order[~current.shown[order]], gallery, seconds):
+    view, space, checkpoint = current.view, means.space, means.checkpoint
+    split = plan is not None
+    seconds = None
+    if checkpoint.is_kept and (
+        current.shown.any()
+        or not engine.keeps_watched(
+            view, space, evidence.watchers, device=means.device, split=split
+        )
+    ):
+        seconds = Checkpoint.INTERVAL
+    order = np.argsort(view.mates, kind="stable")
+    for rows in chapters(order[~current.shown[order]], space.gallery, seconds):
         others = np.ones(len(order), bool)
         others[rows] = False
         yield others
@@ -312,13 +330,6 @@ def _taken(
         chosen, finest = groups.at_least(grade)
         evidence.take(rows[chosen], finest)
         yield rows, groups
-
-
-def _shifted(
-    progress: Callable[[int, int], None], behind: int, total: int
-) -> Callable[[int, int], None]:
-    """From what is left of a run to what has been done in all; `behind` is done once it ends."""
-    return lambda done, whole: progress(behind - (whole - done), total)
 
 
 # -- what is asked for ------------------------------------------------------------------------
@@ -403,8 +414,7 @@ def _try(passes: list[Pass]) -> None:
 def _fill(
     current: Pass,
     blocks: Iterator[tuple[Integers, Any]],
-    pool: ThreadPoolExecutor,
-    threads: int,
+    means: Means,
     checkpoint: Checkpoint,
     plan: Plan | None,
 ) -> None:
@@ -438,11 +448,11 @@ def _fill(
             look(block, groups)
             current.seen[block] = True
             continue
-        count = min(threads, -(-len(groups.size) // _PARALLEL_GROUPS))
+        count = min(means.threads, -(-len(groups.size) // _PARALLEL_GROUPS))
         share = np.linspace(0, len(groups.size), count + 1)
         cuts = np.unique(np.searchsorted(groups.offsets, share)).tolist()
         work = [
-            pool.submit(look, block[start:stop], groups.part(start, stop))
+            means.pool.submit(look, block[start:stop], groups.part(start, stop))
             for start, stop in pairwise(cuts)
         ]
         for part in work:
