@@ -73,16 +73,18 @@ def test_leave_one_out(labels: np.ndarray, options: dict[str, Any]) -> None:
 @pytest.mark.parametrize("labels", [UNEVEN, SINGLETONS], ids=["uneven", "singles"])
 def test_against_a_reference(labels: np.ndarray, options: dict[str, Any]) -> None:
     """The queries are elsewhere; some labels are on one side only."""
-    compare(ROWS, labels, MORE, MORE_LABELS, options=options)
+    found = compare(ROWS, labels, MORE, MORE_LABELS, options=options)
+    assert set(found) == set(METRICS)
 
 
 @pytest.mark.parametrize("options", SHAPES)
 def test_against_a_reference_that_begins_with_the_queries(options: dict[str, Any]) -> None:
     reference = np.concatenate([ROWS, MORE])
     labels = np.concatenate([SINGLETONS, MORE_LABELS])
-    compare(ROWS, SINGLETONS, reference, labels, ref_includes_query=True, options=options)
-    compare(ROWS, SINGLETONS, reference, labels, True, options=options)
-    compare(ROWS, LABELS, ROWS, LABELS, ref_includes_query=True, options=options)
+    named = compare(ROWS, SINGLETONS, reference, labels, ref_includes_query=True, options=options)
+    placed = compare(ROWS, SINGLETONS, reference, labels, True, options=options)
+    alone = compare(ROWS, LABELS, ROWS, LABELS, ref_includes_query=True, options=options)
+    assert set(named) == set(placed) == set(alone) == set(METRICS)
 
 
 def test_a_reference_that_includes_the_queries_unannounced() -> None:
@@ -96,9 +98,9 @@ def test_a_reference_that_includes_the_queries_unannounced() -> None:
 @pytest.mark.parametrize("options", SHAPES)
 @pytest.mark.parametrize("k", [None, "max_bin_count", 59, 30])
 def test_any_depth_that_holds_all_mates(k: Any, options: dict[str, Any]) -> None:
-    compare(ROWS, UNEVEN, options=options | {"k": k})
-    compare(ROWS, SINGLETONS, options=options | {"k": k})
-    compare(ROWS, UNEVEN, MORE, MORE_LABELS, options=options | {"k": k})
+    for rows in ((ROWS, UNEVEN), (ROWS, SINGLETONS), (ROWS, UNEVEN, MORE, MORE_LABELS)):
+        found = compare(*rows, options=options | {"k": k})
+        assert set(found) == set(METRICS)
 
 
 @pytest.mark.parametrize("options", SHAPES)

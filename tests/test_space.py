@@ -455,7 +455,8 @@ def test_cosine_is_silent_about_float64() -> None:
     """Its grid is finer than what a direction in float32 carries, and merged rows are reported."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        truerank.evaluate(np.random.default_rng(9).random((4, 3)), [0, 0, 1, 1])
+        result = truerank.evaluate(np.random.default_rng(9).random((4, 3)), [0, 0, 1, 1])
+    assert result.provenance["distance"]["notes"] == []
 
 
 # --- trust nothing --------------------------------------------------------------------------------

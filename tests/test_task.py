@@ -434,8 +434,11 @@ def evaluate_in_this_file(labels: Any) -> truerank.Result:
 def test_distinct_paths_do_not_warn() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        Task(PATHS)
-        Task([("a", "x", "1"), ("a", "x", "2"), ("b", "y", "3"), ("a", "z", "4")])
+        tasks = [
+            Task(PATHS),
+            Task([("a", "x", "1"), ("a", "x", "2"), ("b", "y", "3"), ("a", "z", "4")]),
+        ]
+    assert all(task.levels is not None and task.levels.is_tree for task in tasks)
 
 
 # --- ids and groups -------------------------------------------------------------------------------
@@ -539,11 +542,14 @@ def test_queries_repeated_in_the_gallery() -> None:
 
 def test_queries_that_only_resemble_gallery_rows() -> None:
     """Another label, or one query that is not there: no self-match is meant."""
-    evaluate(ROWS, LABELS, gallery=ROWS, gallery_labels=[1, 1, 2, 2, 0, 0])
     rows = ROWS.copy()
     rows[0, 0] += 1e-3
-    evaluate(ROWS, LABELS, gallery=rows, gallery_labels=LABELS)
-    evaluate(ROWS[[0, 0]], [0, 0], gallery=ROWS, gallery_labels=LABELS)  # found once, asked twice
+    results = [
+        evaluate(ROWS, LABELS, gallery=ROWS, gallery_labels=[1, 1, 2, 2, 0, 0]),
+        evaluate(ROWS, LABELS, gallery=rows, gallery_labels=LABELS),
+        evaluate(ROWS[[0, 0]], [0, 0], gallery=ROWS, gallery_labels=LABELS),  # once there
+    ]
+    assert [result["map"].n for result in results] == [6, 6, 2]
 
 
 # --- masks ----------------------------------------------------------------------------------------

@@ -66,7 +66,8 @@ def test_a_traceback_can_be_asked_for(
 
 def test_bad_input_has_no_traceback_even_then(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRUERANK_TRACEBACK", "1")
-    run("evaluate", "nowhere.npy", "--labels", "nowhere.csv").complaint()
+    complaint = run("evaluate", "nowhere.npy", "--labels", "nowhere.csv").complaint()
+    assert complaint.startswith("cannot read nowhere.npy")
 
 
 def test_inexact_arithmetic_is_no_bug_of_ours(
