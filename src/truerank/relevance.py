@@ -148,13 +148,16 @@ class View(ABC):
         excluded = self.exclusions.pairs(rows, self.items)
         return BlockPairs(pairs.where(kept), grade[kept], excluded)
 
+    def relevant(self, rows: Rows) -> PairList:
+        """The relevant items of these queries alone."""
+        pairs = self.candidates(rows)
+        return pairs.where(~self.exclusions.covers(rows, pairs, self.items))
+
     def _count_mates(self) -> Codes:
         counts = np.zeros(self.queries, np.int64)
         for start in range(0, self.queries, _CHUNK):
             rows = np.arange(start, min(start + _CHUNK, self.queries))
-            pairs = self.candidates(rows)
-            kept = pairs.where(~self.exclusions.covers(rows, pairs, self.items))
-            counts[rows] = np.bincount(kept.query, minlength=len(rows))
+            counts[rows] = np.bincount(self.relevant(rows).query, minlength=len(rows))
         return counts
 
 

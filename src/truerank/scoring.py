@@ -243,9 +243,7 @@ def _scores(
     return scores, findings
 
 
-def _restore(
-    number: int, current: Pass, evidence: Evidence | None, checkpoint: Checkpoint
-) -> None:
+def _restore(number: int, current: Pass, evidence: Evidence | None, checkpoint: Checkpoint) -> None:
     """Go on from what an earlier run left of a pass."""
     key = f"pass-{number}"
     if evidence is None or number > 0:

@@ -111,9 +111,7 @@ class OperatingPoint:
         ]
         if self.threshold_interval is not None:
             low, high = self.threshold_interval
-            lines.append(
-                f"Other classes to choose it on might have given {low:.6g} to {high:.6g}."
-            )
+            lines.append(f"Other classes to choose it on might have given {low:.6g} to {high:.6g}.")
         for name, value in self.values.items():
             interval = self.intervals.get(name)
             more = (

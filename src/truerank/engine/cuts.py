@@ -10,6 +10,7 @@ import math
 import sys
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,11 @@ class Cuts:
 
     def __len__(self) -> int:
         return len(self.at)
+
+    @cached_property
+    def most(self) -> int:
+        """Cuts in the fullest cell."""
+        return int(np.diff(self.start).max())
 
     def where(self, threshold: float) -> int:
         """The position of a threshold that is one of the cuts."""

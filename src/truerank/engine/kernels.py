@@ -23,6 +23,7 @@ __all__ = [
     "walk",
 ]
 
+
 @kernel
 def find(relevant_distance: Any, low: int, high: int, d: float) -> int:
     """The first of the groups low to high that is not nearer than d; high lies at or beyond d."""

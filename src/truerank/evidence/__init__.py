@@ -26,7 +26,7 @@ from truerank.evidence.consistency import Formula, Utilities, measure, measure_s
 from truerank.evidence.gom import Gom
 from truerank.evidence.peaks import Peak, peaks
 from truerank.evidence.pooled import Pooled, quantile_range
-from truerank.evidence.positives import Positives
+from truerank.evidence.positives import Positives, distances
 from truerank.evidence.sampled import SampledNegatives, draw
 from truerank.metrics import registry
 from truerank.metrics.average import class_mean, mean
@@ -382,7 +382,7 @@ class Evidence:
         for part in (block.relevant, block.excluded):
             never[part.query, part.item] = True
         row, column = np.nonzero(~never[:, item])
-        return np.sort(self.space.pairs(query[row], item[column]))
+        return np.sort(distances(self.space, query[row], item[column], self.threads))
 
 
 def _choose(prints: npt.NDArray[np.int64], rows: int) -> npt.NDArray[np.int64] | None:

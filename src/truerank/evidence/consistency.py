@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +21,8 @@ __all__ = ["Formula", "Utilities", "measure", "measure_sampled"]
 
 Reals = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
+CELLS = 32
+"""Cells that a thread walks through at a time; how many threads there are cannot be seen."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +103,8 @@ def measure(
         nearer = number[task.query_codes[positives.query[positives.distance <= low]]]
         true = np.bincount(nearer[nearer >= 0], minlength=len(seen.classes))
         kept = code >= 0
-        return _bracketed(seen, space, low, high, code[kept], distance[kept], true, formula)
+        steps = (code[kept], distance[kept], true)
+        return _bracketed(seen, space, low, high, *steps, formula, threads)
     other, apart = events.events()
     codes = np.concatenate([code, number[other]])
     distances = np.concatenate([distance, apart])
@@ -179,38 +183,55 @@ def _bracketed(
     distance: Distances,
     true: Integers,
     formula: Formula,
+    threads: int,
 ) -> Utilities:
     count = len(table.classes)
     first = int(np.searchsorted(table.cuts, low, side="right")) - 1
     last = int(np.searchsorted(table.cuts, high, side="left"))
     raw = np.concatenate([[low], table.cuts[first + 1 : last], [high]])
-    at_start = true.copy()
     order = np.lexsort((code, distance))
-    at, border = space.linear(distance[order]), space.linear(raw)
-    size = len(at) + len(border)
-    spreads, errors, borders = np.zeros(size), np.zeros(size), np.zeros(size + 1)
-    areas, best, best_at = np.zeros((2, count)), np.zeros(count), np.zeros(count)
-    negatives = utility.turned(table.negatives, first, last + 1)
-    pieces = utility.bracketed(
-        border, at, code[order], true, negatives, table.genuine, table.impostors, formula.square,
-        formula.precise, formula.pooled, _one(count), spreads, errors, borders, areas, best,
-        best_at,
-    )  # fmt: skip
-    borders[pieces] = border[-1]
+    code, at, border = code[order], space.linear(distance[order]), space.linear(raw)
+
+    def some(start: int) -> tuple[list[Reals], list[Reals]]:
+        """A run of cells: its pieces, and what becomes of each class there."""
+        stop = min(start + CELLS, len(border) - 1)
+        before, after = np.searchsorted(at, border[[start, stop]])
+        inside = slice(before, after)
+        now = true + np.bincount(code[:before], minlength=count)
+        size = after - before + stop - start
+        pieces = [np.zeros(size), np.zeros(size), np.zeros(size)]
+        classes = [np.zeros((2, count)), np.zeros(count), np.zeros(count)]
+        held = utility.bracketed(
+            border[start : stop + 1], at[inside], code[inside], now,
+            utility.turned(table.negatives, first + start, first + stop + 1), table.genuine,
+            table.impostors, formula.square, formula.precise, formula.pooled, _one(count),
+            *pieces, *classes,
+        )  # fmt: skip
+        return [part[:held] for part in pieces], classes
+
+    with ThreadPoolExecutor(threads) as pool:
+        runs = list(pool.map(some, range(0, len(border) - 1, CELLS)))
+    each = zip(*(pieces for pieces, _ in runs), strict=True)
+    spreads, errors, borders = (np.concatenate(parts) for parts in each)
+    areas, best, best_at = runs[0][1]
+    for _, (more, highest, where) in runs[1:]:
+        areas += more
+        best_at = np.where(highest > best, where, best_at)
+        best = np.maximum(best, highest)
     places = np.concatenate([border, at])
     raws = np.concatenate([raw, distance[order]])
     sorting = np.argsort(places, kind="stable")
     return Utilities(
-        borders[: pieces + 1],
-        spreads[:pieces],
-        errors[:pieces],
+        np.append(borders, border[-1]),
+        spreads,
+        errors,
         areas / (border[-1] - border[0]),
         best,
         _back(best_at, places[sorting], raws[sorting]),
         table,
         border,
         (first, last),
-        (at_start, negatives[0]),
+        (true, table.negatives[:, first]),
     )
 
 

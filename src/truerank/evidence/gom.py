@@ -34,7 +34,7 @@ __all__ = ["POINTS", "Gom", "Profiles"]
 Integers = npt.NDArray[np.int64]
 Counters = npt.NDArray[np.int32]
 Reals = npt.NDArray[np.float64]
-TOGETHER = 512
+TOGETHER = 256
 """Queries whose curves are drawn by one thread after the other."""
 POINTS = 1000
 """Curves have one more point than this."""
@@ -97,6 +97,20 @@ class Profiles:
             last,
         )
 
+    def part(self, start: int, stop: int) -> Profiles:
+        """The queries start to stop."""
+        first, last = self.offsets[start], self.offsets[stop]
+        groups = slice(first, last)
+        return Profiles(
+            self.offsets[start : stop + 1] - first,
+            self.tau[groups],
+            self.distance[groups],
+            np.ascontiguousarray(self.sums[:, groups]),
+            self.found[groups],
+            self.nearer[groups],
+            self.false[groups],
+            np.ascontiguousarray(self.last[:, start:stop]),
+        )
 
     @staticmethod
     def joined(parts: list[Profiles]) -> Profiles:
@@ -186,6 +200,7 @@ class Gom(Witness):
         """See Watcher."""
         groups, rows = sight.groups, sight.rows
         assert groups is not None
+        steps = Profiles.of(groups, self.axis)
         accepted = sight.accepted(self._grid, self.axis.low, self.axis.width)
         for tau in self.taus:
             self.accepted_at[tau][rows] = sight.within(self.axis.cut(tau))
@@ -195,26 +210,24 @@ class Gom(Witness):
         if not len(groups.size):
             return None
         if self.is_exact:
-            self._integrate(sight, groups)
+            self._integrate(sight, steps, groups.candidates)
         return [
-            partial(self._with_mate, rows[a:b], groups.part(a, b), accepted[a:b])
+            partial(self._with_mate, rows[a:b], steps.part(a, b), accepted[a:b])
             for a, b in pairwise([*range(0, len(rows), TOGETHER), len(rows)])
         ]
 
-    def _integrate(self, sight: Sight, groups: TieGroups) -> None:
+    def _integrate(self, sight: Sight, steps: Profiles, candidates: Integers) -> None:
         """Exactly, from rows in order."""
-        steps = Profiles.of(groups, self.axis)
         out = np.zeros((2, 2, 3, len(sight.rows)))
         for start, ranked in sight.ranked():
             gom_kernels.exact(
                 start, steps.offsets, steps.tau, steps.sums, steps.found, steps.nearer,
-                steps.false, steps.last, groups.candidates, ranked, self.axis.low,
+                steps.false, steps.last, candidates, ranked, self.axis.low,
                 self.axis.width, self._roots, out,
             )  # fmt: skip
         self.integral[1][:, :, :, sight.rows] = out
 
-    def _with_mate(self, rows: Rows, groups: TieGroups, accepted: Counters) -> None:
-        steps = Profiles.of(groups, self.axis)
+    def _with_mate(self, rows: Rows, steps: Profiles, accepted: Counters) -> None:
         if self.is_bracketed:
             out = np.zeros((2, 2, 3, len(rows)))
             gom_kernels.bracketed(

@@ -86,9 +86,9 @@ def bracketed(
                 cell += 1
                 border = cell / steps
                 after = limit
-                if border < end:
+                if before < limit and border < end:
                     after = max(before, min(accepted[q, cell] - found[g], limit))
-                else:
+                else:  # nothing more is to come
                     border = end
                 if border > here:
                     most += roots[mates + before] * (border - here)

@@ -12,9 +12,10 @@ import numpy.typing as npt
 from truerank.relevance import View
 from truerank.space import Distances, Rows, Space
 
-__all__ = ["Positives"]
+__all__ = ["Positives", "distances"]
 
-_CHUNK = 1024
+_LISTED, _PAIRS = 1 << 22, 1 << 13
+"""Pairs that are listed, and whose distances are taken, at a time."""
 
 
 @dataclass(frozen=True)
@@ -28,14 +29,13 @@ class Positives:
     def of(view: View, space: Space, threads: int = 1) -> Positives:
         """By integer arithmetic, pair by pair."""
 
-        def some(start: int) -> tuple[Rows, Distances]:
-            rows = np.arange(start, min(start + _CHUNK, view.queries))
-            pairs = view.block(rows).relevant
+        parts = []
+        step = max(1, _LISTED // max(1, int(view.mates.max(initial=0))))
+        for start in range(0, view.queries, step):
+            rows = np.arange(start, min(start + step, view.queries))
+            pairs = view.relevant(rows)
             query = rows[pairs.query]
-            return query, space.pairs(query, pairs.item)
-
-        with ThreadPoolExecutor(threads) as pool:
-            parts = list(pool.map(some, range(0, view.queries, _CHUNK)))
+            parts.append((query, distances(space, query, pairs.item, threads)))
         query, distance = (np.concatenate(part) for part in zip(*parts, strict=True))
         return Positives(query, distance)
 
@@ -50,3 +50,14 @@ class Positives:
     def up_to(self, thresholds: Distances) -> npt.NDArray[np.int64]:
         """Relevant pairs accepted at each threshold."""
         return np.searchsorted(self.ascending, thresholds, side="right")
+
+
+def distances(space: Space, query: Rows, item: Rows, threads: int) -> Distances:
+    """The distances of single pairs, by several threads."""
+
+    def some(start: int) -> Distances:
+        part = slice(start, start + _PAIRS)
+        return space.pairs(query[part], item[part])
+
+    with ThreadPoolExecutor(threads) as pool:
+        return np.concatenate([*pool.map(some, range(0, len(query), _PAIRS)), np.empty(0)])

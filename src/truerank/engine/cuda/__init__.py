@@ -40,7 +40,7 @@ Found = TypeVar("Found")
 TALLER, SPLIT_TALLER = 32, 4
 """A GPU's blocks hold this many times as many queries, and mates, as the CPU's; fewer mates where
 groups are split, which takes main memory."""
-SHOWING, WATCHED, BYTES = 2, 1 << 27, 80
+SHOWING, WATCHED, BYTES = 3, 1 << 27, 80
 """Threads for each GPU that show rows to watchers; most distances that each of them holds, and the
 bytes that one may take."""
 DRIVERS = ("nvidiactl", "nvidia0", "dxg", "nvhost-gpu", "nvgpu", "kfd")

@@ -130,22 +130,22 @@ class Tally:
     def tie_groups(self, graded: Any, candidates: Any, *, distances: bool = False) -> TieGroups:
         """Once the whole gallery has been seen; with their distances if these are asked for."""
         held = self.edges != NOTHING
+        place = torch.nonzero(held.flatten()).flatten()
         nearer = self.less + torch.cumsum(self.bins, 1, dtype=torch.int32)[:, :-1]
-        before, size = nearer[held], self.equal[held]
+        before, size = nearer.flatten()[place], self.equal.flatten()[place]
         if bool(((size < graded.sum(1)) | (before < 0)).any()):
             raise ExactnessError(
                 "a relevant item was not met at its own exact distance: the matrix product of this "
                 "GPU is not exact in float64; use device='cpu'."
             )
-        columns = [before[:, None], size[:, None], graded.to(torch.int32)]
-        groups = fetched(torch.cat(columns, 1))
         offsets = np.zeros(len(held) + 1, np.int64)
-        np.cumsum(held.sum(1).cpu().numpy(), out=offsets[1:])
+        offsets[1:] = fetched(torch.cumsum(held.sum(1), 0))
+        before, size = fetched(torch.stack([before, size]).long())
         return TieGroups(
             offsets,
-            groups[:, 0].astype(np.int64),
-            groups[:, 1].astype(np.int64),
-            np.ascontiguousarray(groups[:, 2:]),
-            candidates.cpu().numpy(),
-            fetched(self.edges[held]) if distances else None,
+            before,
+            size,
+            fetched(graded.to(torch.int32)),
+            fetched(candidates),
+            fetched(self.edges.flatten()[place]) if distances else None,
         )

@@ -29,7 +29,7 @@ _TILE: dict[str, Any] = {
     **EXACT,
 }
 """The filter's tiles: the fastest of those tried on an H200."""
-_LISTED, _PARTS = 2048, 4
+_LISTED, _PARTS = 2048, 8
 
 
 @triton.jit

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from truerank.engine.cuda.transfer import sent
+from truerank.engine.cuda.transfer import Queries, sent
 from truerank.relevance import LabelView, TreeView, View
-from truerank.space.base import Rows
 
 __all__ = ["DevicePairs", "Lists"]
 
@@ -53,40 +52,40 @@ class DevicePairs:
         """A numpy array on the device."""
         return sent(array, self._device)
 
-    def block(self, rows: Rows) -> Lists:
+    def block(self, queries: Queries) -> Lists:
         """The pairs of these queries, which are numbered from 0."""
         if not self._by_code:
-            pairs = self._view.block(rows)
+            pairs = self._view.block(queries.rows)
             parts = (pairs.relevant.query, pairs.relevant.item, pairs.grade)
             excluded = (pairs.excluded.query, pairs.excluded.item)
             return Lists(*(self.send(part) for part in (*parts, *excluded)))
-        chosen = self.send(rows)
+        chosen = queries.there
         query, item = self._relevant.pairs(chosen)
         for rule in self._rules:
-            kept = ~rule.holds(chosen[query], item)
+            kept = torch.nonzero(~rule.holds(chosen[query], item)).flatten()
             query, item = query[kept], item[kept]
         grade = torch.full_like(query, self._lowest)
         for of_query, of_item in self._deeper:
             grade += of_query[chosen[query]] == of_item[item]
         return Lists(query, item, grade, *self._excluded(chosen))
 
-    def grade_rows(self, rows: Rows) -> Any:
+    def grade_rows(self, queries: Queries) -> Any:
         """The grade of every item for these queries, uint8; excluded ones have theirs."""
         if not self._by_code:
-            return self.send(self._view.grade_rows(rows).astype(np.uint8))
+            return self.send(self._view.grade_rows(queries.rows).astype(np.uint8))
         from truerank.engine.cuda.walk_kernels import common_grades
 
-        chosen = self.send(rows)
+        chosen = queries.there
         levels = [(self._relevant.query, self._relevant.item), *self._deeper]
         query = torch.stack([of_query[chosen].to(torch.int32) for of_query, _ in levels])
         item = torch.stack([of_item.to(torch.int32) for _, of_item in levels])
         return common_grades(query, item, self._lowest)
 
-    def excluded(self, rows: Rows) -> tuple[Any, Any]:
+    def excluded(self, queries: Queries) -> tuple[Any, Any]:
         """The excluded pairs of these queries."""
         if self._by_code:
-            return self._excluded(self.send(rows))
-        pairs = self._view.exclusions.pairs(rows, self._view.items)
+            return self._excluded(queries.there)
+        pairs = self._view.exclusions.pairs(queries.rows, self._view.items)
         return self.send(pairs.query), self.send(pairs.item)
 
     def _excluded(self, chosen: Any) -> tuple[Any, Any]:
@@ -95,7 +94,7 @@ class DevicePairs:
         for number, rule in enumerate(self._rules):
             query, item = rule.pairs(chosen)
             for earlier in self._rules[:number]:
-                fresh = ~earlier.holds(chosen[query], item)
+                fresh = torch.nonzero(~earlier.holds(chosen[query], item)).flatten()
                 query, item = query[fresh], item[fresh]
             queries.append(query)
             items.append(item)

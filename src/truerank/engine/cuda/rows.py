@@ -6,6 +6,7 @@ Rows that fit stay on the device; larger ones are sent there a tile at a time.
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import Lock
 from types import ModuleType
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy.typing as npt
 import torch
 
 from truerank.engine.cuda import torch_kernels
-from truerank.engine.cuda.transfer import sent
+from truerank.engine.cuda.transfer import Queries, sent, settled
 from truerank.space.base import Distances, Rows, Space
 from truerank.space.elementwise import Cityblock, Hamming
 from truerank.space.grid import SCALED_BITS
@@ -35,18 +36,35 @@ class DeviceSpace:
         self.space, self.device, self.kernels = space, device, kernels
         self._nothing = torch.zeros(max(space.queries, space.gallery), device=device).double()
 
-    def block(self, rows: Rows) -> tuple[Any, Tile]:
+    widest = 1 << 14
+    """Most items of a tile of whole rows."""
+
+    def block(self, queries: Queries) -> tuple[Any, Tile]:
         """The norms of these queries, and a function that gives their tiles."""
-        tile = self.space.block(rows)
+        tile = self.space.block(queries.rows)
 
         def give(start: int, stop: int) -> tuple[Any, Any]:
             return self._send(tile(start, stop)), self._nothing[: stop - start]
 
-        return self._nothing[: len(rows)], give
+        return self._nothing[: len(queries)], give
 
-    def pairs(self, rows: Rows, query: Any, item: Any) -> Any:
-        """The distances of single pairs; `query` numbers the rows."""
-        numbers = rows[query.cpu().numpy()]
+    def whole_rows(self, queries: Queries) -> Any:
+        """Distances of these queries to the whole gallery."""
+        norm, tile = self.block(queries)
+        gallery = self.space.gallery
+        shape = (len(queries), gallery)
+        distances = torch.empty(shape, dtype=torch.float64, device=self.device)
+        for start in range(0, gallery, self.widest):
+            stop = min(start + self.widest, gallery)
+            products, item_norm = tile(start, stop)
+            self.kernels.fill_distances(
+                distances[:, start:stop], products, norm, item_norm, self.mode
+            )
+        return distances
+
+    def pairs(self, queries: Queries, query: Any, item: Any) -> Any:
+        """The distances of single pairs; `query` numbers the queries."""
+        numbers = queries.rows[query.cpu().numpy()]
         return self._send(self.space.pairs(numbers, item.cpu().numpy()))
 
     def distances(self, products: Any, norm: Any, item_norm: Any) -> Any:
@@ -55,7 +73,7 @@ class DeviceSpace:
 
     def tiles(self, rows: Rows) -> Callable[[int, int], Distances]:
         """The tiles of these queries as a space gives them, in main memory."""
-        norm, tile = self.block(rows)
+        norm, tile = self.block(Queries.of(rows, self.device))
 
         def give(start: int, stop: int) -> Distances:
             products, item_norm = tile(start, stop)
@@ -79,16 +97,16 @@ class Elementwise(DeviceSpace):
         self._unequal = isinstance(space, Hamming)
         self._centre = int(space.centre)
 
-    def block(self, rows: Rows) -> tuple[Any, Tile]:
+    def block(self, queries: Queries) -> tuple[Any, Tile]:
         """See DeviceSpace."""
-        left = self._send(self._left[rows])
+        left = self._send(self._left[queries.rows])
 
         def give(start: int, stop: int) -> tuple[Any, Any]:
             right = self._send(self._right[start:stop])
             tile = self.kernels.elementwise_tile(left, right, self._centre, unequal=self._unequal)
             return tile, self._nothing[: stop - start]
 
-        return self._nothing[: len(rows)], give
+        return self._nothing[: len(queries)], give
 
 
 class InnerProducts(DeviceSpace):
@@ -114,42 +132,60 @@ class InnerProducts(DeviceSpace):
         if not self.one_side:
             self._right = _Side(self, right, norms[1], 1.0, self.resident)
         self.dimension = self._right.dimension
-        self._kept: Any = None
+        self._lock, self._kept = Lock(), None
         """The whole gallery in float64, from the first tile on, if there is room."""
 
-    def block(self, rows: Rows) -> tuple[Any, Tile]:
+    def block(self, queries: Queries) -> tuple[Any, Tile]:
         """See DeviceSpace."""
-        left = self._left.widened(rows)
+        self._keep()
+        if self._kept is not None and self.one_side:
+            left = self._kept[queries.there]
+        else:
+            left = self._left.widened(queries)
 
         def give(start: int, stop: int) -> tuple[Any, Any]:
             items = slice(start, stop)
-            return left @ self._right_rows(items).T, self._right.norm[items]
+            right = self._right.widened(items) if self._kept is None else self._kept[items]
+            return left @ right.T, self._right.norm[items]
 
-        return self._left.norm[self._send(rows)], give
+        return self._left.norm[queries.there], give
 
-    def _right_rows(self, items: slice) -> Any:
+    def whole_rows(self, queries: Queries) -> Any:
+        """See DeviceSpace; in one product where the gallery is kept."""
+        self._keep()
+        if self._kept is None:
+            return super().whole_rows(queries)
+        norm, tile = self.block(queries)
+        distances, item_norm = tile(0, self.space.gallery)
+        self.kernels.fill_distances(distances, distances, norm, item_norm, self.mode)
+        return distances
+
+    def _keep(self) -> None:
+        """The gallery in float64, if there is room."""
         size = 8 * self.space.gallery * self.dimension
-        if self._kept is None and self.resident and size <= free_bytes(self.device) // 4:
-            self._kept = self._right.widened(slice(0, self.space.gallery))
-        return self._right.widened(items) if self._kept is None else self._kept[items]
+        with self._lock:
+            if self._kept is None and self.resident and size <= free_bytes(self.device) // 4:
+                kept = self._right.widened(slice(0, self.space.gallery))
+                settled(self.device)
+                self._kept = kept
 
-    def pairs(self, rows: Rows, query: Any, item: Any) -> Any:
+    def pairs(self, queries: Queries, query: Any, item: Any) -> Any:
         """See DeviceSpace."""
         if not self.resident:
-            return super().pairs(rows, query, item)
-        query = self._send(rows)[query]
+            return super().pairs(queries, query, item)
+        query = queries.there[query]
         product = self.kernels.pair_products(self._left.integers, self._right.integers, query, item)
         if self._left.scale is not None and self._right.scale is not None:
             product = (product * self._left.scale[query]) * self._right.scale[item]
         return self.distances(product, self._left.norm[query], self._right.norm[item])
 
-    def query_rows(self, rows: Rows) -> Any:
+    def query_rows(self, queries: Queries) -> Any:
         """Integer rows of these queries."""
-        return self._left.rows(rows)
+        return self._left.rows(queries)
 
-    def query_norm(self, rows: Rows) -> Any:
+    def query_norm(self, queries: Queries) -> Any:
         """Their norms."""
-        return self._left.norm[self._send(rows)]
+        return self._left.norm[queries.there]
 
     def gallery_rows(self, start: int, stop: int) -> tuple[Any, Any]:
         """Integer rows of these items, and their norms."""
@@ -176,15 +212,16 @@ class _Side:
         if owner.mode != "squared":
             self.scale = owner._send(np.ldexp(factor, grid.exponent - SCALED_BITS))
 
-    def rows(self, index: Rows | slice) -> Any:
+    def rows(self, index: Queries | slice) -> Any:
         if self.integers is None:
-            return self._owner._send(self._host[index])
-        return self.integers[index if isinstance(index, slice) else self._owner._send(index)]
+            chosen = index if isinstance(index, slice) else index.rows
+            return self._owner._send(self._host[chosen])
+        return self.integers[index if isinstance(index, slice) else index.there]
 
-    def widened(self, index: Rows | slice) -> Any:
+    def widened(self, index: Queries | slice) -> Any:
         rows = self.rows(index).double()
         if self.scale is not None:
-            chosen = index if isinstance(index, slice) else self._owner._send(index)
+            chosen = index if isinstance(index, slice) else index.there
             rows *= self.scale[chosen][:, None]  # a power of two: exact
         return rows
 

@@ -6,6 +6,7 @@ Every answer is the one of truerank.engine.sight; what is not answered here is f
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from types import ModuleType
 from typing import Any
@@ -14,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from truerank.engine.cuda.transfer import fetched, sent
+from truerank.engine.cuda.transfer import Shelf, fetched, sent
 from truerank.engine.cuts import Cuts
 from truerank.engine.sight import (
     LARGEST,
@@ -31,18 +32,30 @@ from truerank.engine.sight import (
 from truerank.engine.workspace import Workspace
 from truerank.space import Distances, Rows
 
-__all__ = ["DeviceSight"]
+__all__ = ["DeviceCuts", "DeviceSight"]
 
 _SORTED = 1 << 24
 """Most distances in rows that are sorted at a time."""
 
 
+@dataclass(frozen=True)
+class DeviceCuts:
+    """truerank.engine.cuts.Cuts on a device."""
+
+    at: Any
+    start: Any
+    axis: Any
+    """Where the table of cells begins, and cells for a unit of distance."""
+    steps: int
+    """It takes to find a place among the cuts of any one cell."""
+
+
 class DeviceSight(Sight):
     """A block of queries against the whole gallery."""
 
-    def __init__(self, rows: Rows, distances: Any, kernels: ModuleType) -> None:
+    def __init__(self, rows: Rows, distances: Any, kernels: ModuleType, shelf: Shelf) -> None:
         super().__init__(rows, distances, compiled=True)
-        self._tensor, self._kernels = distances, kernels
+        self._tensor, self._kernels, self._shelf = distances, kernels, shelf
 
     @property
     def distances(self) -> Distances:
@@ -84,31 +97,29 @@ class DeviceSight(Sight):
     def accepted(self, grid: Distances, low: float, width: float) -> Counters:
         """See Sight."""
         scale = underestimated(grid, width) if width > TINY else None
-        counts = self._kernels.count_on_grid(self._tensor, self._send(grid), low, scale)
+        counts = self._kernels.count_on_grid(self._tensor, self._shelf(grid), low, scale)
         return fetched(counts)[:, :-1]
 
     def between(self, ranges: Sequence[Range], places: Workspace) -> list[Distances]:
         """See Sight."""
-        flat = self._tensor.flatten()
         ends = [(low, min(high, LARGEST)) for low, high in ranges]
-        return [fetched(flat[(flat > low) & (flat <= high)]) for low, high in ends]
+        return [fetched(part) for part in self._kernels.between(self._tensor, ends)]
 
     def tally(self, cuts: Cuts, owner: Integers, take: Take, *, turned: bool = False) -> None:
         """See Sight."""
         owners, number = np.unique(owner, return_inverse=True)
-        who = self._send(number)
-        cells = len(cuts) + 1
-        place, mine = self._near(cuts)
-        side = 0 if turned else 1
-        beyond = (self._tensor < torch.inf).sum(side)
-        beyond -= (self._tensor <= float(cuts.at[-1])).sum(side)
-        if len(owners) > 1:
-            mine += who[self._item(place) if turned else self._query(place)] * cells
-        found = torch.bincount(mine, minlength=len(owners) * cells)
-        found.index_add_(0, who * cells + len(cuts), beyond)
-        home = fetched(found.view(-1, cells))
+        there = (self._on_device(cuts), self._send(number), len(owners))
+        home = fetched(self._kernels.tally(self._tensor, *there, turned=turned))
         with take() as counts:
             counts[owners] += home.astype(counts.dtype)
+
+    def _on_device(self, cuts: Cuts) -> DeviceCuts:
+        return DeviceCuts(
+            self._shelf(cuts.at),
+            self._shelf(cuts.start),
+            self._send(np.array([cuts.low, cuts.scale])),
+            cuts.most.bit_length(),
+        )
 
     def tally_by_share(
         self,
@@ -140,7 +151,7 @@ class DeviceSight(Sight):
         """The pairs up to the last cut, by their places in the flat matrix, and their cells."""
         flat = self._tensor.flatten()
         place = torch.nonzero(flat <= float(cuts.at[-1])).flatten()
-        return place, torch.searchsorted(self._send(cuts.at), flat[place])
+        return place, torch.searchsorted(self._shelf(cuts.at), flat[place])
 
     def _query(self, place: Any) -> Any:
         return place // self._tensor.shape[1]

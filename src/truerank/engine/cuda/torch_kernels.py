@@ -5,21 +5,29 @@ The contract (edges, less, bins, equal) is that of truerank.engine.cuda.triton_k
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from truerank.engine.cuda.splitting import Splitting
 
+if TYPE_CHECKING:
+    from truerank.engine.cuda.sight import DeviceCuts
+    from truerank.engine.sight import Range
+
 __all__ = [
     "FUSED",
+    "between",
     "count_on_grid",
     "count_tile",
     "distances",
     "elementwise_tile",
     "fill_distances",
+    "nearer",
     "pair_products",
     "split_tile",
+    "tally",
 ]
 
 FUSED = False
@@ -86,6 +94,27 @@ def split_tile(
         one = torch.ones_like(column, dtype=torch.int32)
         split.bins.index_put_((place, at + same, column), one, accumulate=True)
         split.equal.index_put_((place, at, column), same.to(torch.int32), accumulate=True)
+
+
+def nearer(distances: Any, limit: Any) -> Any:
+    """How many items of each row are nearer than its limit."""
+    return (distances < limit[:, None]).sum(1)
+
+
+def tally(distances: Any, cuts: DeviceCuts, who: Any, owners: int, *, turned: bool) -> Any:
+    """(owners, cuts + 1): finite distances up to each cut and above the one before, by the owner of
+    their row, or of their column if turned."""
+    cells = len(cuts.at) + 1
+    place = torch.searchsorted(cuts.at, distances)
+    place += cells * (who[None, :] if turned else who[:, None])
+    found = torch.bincount(place[distances < torch.inf], minlength=owners * cells)
+    return found.view(owners, cells)
+
+
+def between(distances: Any, ranges: Sequence[Range]) -> list[Any]:
+    """The distances in each range (low, high], in no order; ends must be finite above."""
+    flat = distances.flatten()
+    return [flat[(flat > low) & (flat <= high)] for low, high in ranges]
 
 
 def count_on_grid(distances: Any, grid: Any, low: float, scale: float | None) -> Any:

@@ -16,13 +16,14 @@ import torch
 import triton
 import triton.language as tl
 
-from truerank.engine.cuda import torch_kernels
+from truerank.engine.cuda.sight_kernels import between, count_on_grid, nearer, tally
 from truerank.engine.cuda.splitting import Splitting
 
 __all__ = [
     "EXACT",
     "FUSED",
     "SQUARED",
+    "between",
     "by_share",
     "count_on_grid",
     "count_tile",
@@ -30,8 +31,10 @@ __all__ = [
     "elementwise_tile",
     "fill_distances",
     "look_up",
+    "nearer",
     "pair_products",
     "split_tile",
+    "tally",
 ]
 
 FUSED = True
@@ -50,7 +53,6 @@ EXACT = {"enable_fp_fusion": True}
 """Where sums are exact, fusing a product into them changes nothing."""
 _ROUNDED = {"enable_fp_fusion": False}
 _COLUMNS, _WARPS = 2048, 4
-_ON_GRID = 1024
 _LOOKED_UP = 2048
 
 
@@ -324,54 +326,6 @@ def split_tile(
         num_warps=8,
         **_ROUNDED,
     )
-
-
-@triton.jit(do_not_specialize=["items"])
-def _count_on_grid(
-    distances,
-    grid,
-    axis,
-    counts,
-    items,
-    LAST: tl.constexpr,
-    COLUMNS: tl.constexpr,
-    STRIP: tl.constexpr,
-):
-    q = tl.program_id(0).to(tl.int64)
-    start = tl.program_id(1) * STRIP
-    low = tl.load(axis)
-    scale = tl.load(axis + 1)
-    for first in range(start, min(start + STRIP, items), COLUMNS):
-        item = first + tl.arange(0, COLUMNS)
-        inside = item < items
-        d = tl.load(distances + q * items + item, mask=inside, other=0.0)
-        place = tl.maximum(tl.minimum((d - low) * scale, LAST - 1.0), 0.0).to(tl.int32) + 1
-        place += (d > tl.load(grid + place, mask=inside, other=0.0)).to(tl.int32)
-        place = tl.where(d <= tl.load(grid), 0, place)
-        tl.atomic_add(counts + q * (LAST + 2) + place, 1, mask=inside, sem="relaxed")
-
-
-def count_on_grid(distances: Any, grid: Any, low: float, scale: float | None) -> Any:
-    """(rows, cuts + 1): distances that each cut accepts, and all of them."""
-    if scale is None:
-        return torch_kernels.count_on_grid(distances, grid, low, scale)
-    rows, items = distances.shape
-    counts = torch.zeros((rows, len(grid) + 1), dtype=torch.int32, device=grid.device)
-    axis = torch.tensor([low, scale], dtype=torch.float64, device=grid.device)  # not as arguments,
-    strip = 16 * _ON_GRID  # which would be float32
-    _count_on_grid[(rows, triton.cdiv(items, strip))](
-        distances,
-        grid,
-        axis,
-        counts,
-        items,
-        LAST=len(grid) - 1,
-        COLUMNS=_ON_GRID,
-        STRIP=strip,
-        num_warps=4,
-        **_ROUNDED,
-    )
-    return torch.cumsum(counts, 1, dtype=torch.int32)
 
 
 @triton.jit(do_not_specialize=["rows", "items"])

@@ -8,6 +8,8 @@ are tried first: where too many pairs stay open, the whole block takes the exact
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from types import ModuleType
@@ -24,9 +26,9 @@ from truerank.engine.cuda.pairs import DevicePairs
 from truerank.engine.cuda.rows import DeviceSpace, InnerProducts, free_bytes, place
 from truerank.engine.cuda.sight import DeviceSight
 from truerank.engine.cuda.splitting import Splitting
-from truerank.engine.cuda.transfer import fetched, sent
+from truerank.engine.cuda.transfer import Queries, Shelf, fetched, sent
 from truerank.engine.sight import Apart
-from truerank.engine.watch import Audience, Rest
+from truerank.engine.watch import Audience, PerThread, Rest
 from truerank.errors import ExactnessError
 from truerank.relevance import View
 from truerank.space.base import Rows, Space
@@ -50,8 +52,7 @@ _STRIP = 1 << 14
 _PRODUCTS = 1 << 29
 """Most products in half precision at a time, where there is room."""
 _SORTED = 1 << 27
-"""Most distances in rows that are sorted at a time, and the columns of the tiles they come in."""
-_SORTED_TILE = 1 << 14
+"""Most distances in rows that are sorted at a time."""
 _TRIED = 512
 """Queries of a block that are filtered first, to see whether it pays."""
 _FULL_RATE = {(6, 0), (7, 0), (8, 0), (9, 0), (10, 0)}
@@ -64,10 +65,11 @@ class Worker:
     def __init__(self, view: View, space: Space, device: Any, kernels: ModuleType) -> None:
         self._grades, self._gallery = view.grades, space.gallery
         self.device, self._kernels = device, kernels
-        self._pairs = DevicePairs(view, device)
+        self._pairs, self._shelf = DevicePairs(view, device), Shelf(device)
         self._space = place(space, device, kernels)
         self._can_filter = kernels.FUSED and isinstance(space, Cosine) and accumulates_well(device)
         self._shares: tuple[Shares, Any] | None = None
+        self._streams = PerThread(lambda: torch.cuda.Stream(device))
         self._items: tuple[tensor_filter.Halves, tensor_filter.Extremes] | None = None
         # Refining a pair costs as much as making some twenty by a float64 product of full rate.
         slow = device.type == "cuda" and (
@@ -91,16 +93,17 @@ class Worker:
         shares: Shares | None = None,
     ) -> TieGroups:
         """Tie groups of a block of queries with few relevant items, split where they are wanted."""
-        lists = self._pairs.block(rows)
-        mates = self._space.pairs(rows, lists.query, lists.item)
+        queries = Queries.of(rows, self.device)
+        lists = self._pairs.block(queries)
+        mates = self._space.pairs(queries, lists.query, lists.item)
         frame = Frame.of(lists.query, mates, lists.grade, len(rows), self._grades)
         wanted = np.flatnonzero(shares.queries[rows]) if shares is not None else rows[:0]
         split = None
         if shares is not None and len(wanted):
             chosen = sent(shares.queries[rows], self.device)
             split = Splitting.of(self._shared(shares), shares.columns, chosen, frame.edges.shape[1])
-        tally = self.tally(rows, frame.edges, limits, split)
-        excluded = self._space.pairs(rows, lists.excluded_query, lists.excluded_item)
+        tally = self._tally(queries, frame.edges, limits, split)
+        excluded = self._space.pairs(queries, lists.excluded_query, lists.excluded_item)
         tally.take_out(lists.excluded_query, excluded)
         gone = torch.bincount(lists.excluded_query, minlength=len(rows))
         groups = tally.tie_groups(frame.graded, self._gallery - gone, distances=distances)
@@ -118,21 +121,37 @@ class Worker:
             self._shares = (shares, sent(shares.item, self.device))
         return self._shares[1]
 
-    def tally(
-        self, rows: Rows, edges: Any, limits: Settings, split: Splitting | None = None
+    def _tally(
+        self, queries: Queries, edges: Any, limits: Settings, split: Splitting | None
     ) -> Tally:
         """The gallery counted at these thresholds, by the path that suits the block."""
         tally = Tally.of(edges, split)
-        if self._filter_pays(rows, edges, limits):
-            self._filter(rows, tally, limits)
+        if self._filter_pays(queries, edges, limits):
+            self._filter(queries, tally, limits)
         else:
-            self._exact(rows, tally, limits)
+            self._exact(queries, tally, limits)
         return tally
 
     def show(self, rows: Rows, audience: Audience, groups: TieGroups | None) -> list[Rest]:
         """Whole rows of distances, for watchers; what they leave to do."""
-        distances = self._whole_rows(rows)
-        apart = Apart(*self._pairs.excluded(rows))
+        with self._own_stream():
+            return self._show(Queries.of(rows, self.device), audience, groups)
+
+    @contextmanager
+    def _own_stream(self) -> Iterator[None]:
+        """What one thread fetches comes home while the kernels of another run."""
+        if self.device.type != "cuda":
+            yield
+            return
+        stream = self._streams.mine()
+        stream.wait_stream(torch.cuda.default_stream(self.device))
+        with torch.cuda.stream(stream):
+            yield
+
+    def _show(self, queries: Queries, audience: Audience, groups: TieGroups | None) -> list[Rest]:
+        apart = Apart(*self._pairs.excluded(queries))
+        distances = self._space.whole_rows(queries)
+        counted: list[tuple[Any, Rows]] = []
 
         def known() -> TieGroups:
             """They must be what these rows tell, too: as many items before each nearest mate."""
@@ -140,20 +159,24 @@ class Worker:
             assert groups.distance is not None
             held = np.flatnonzero(np.diff(groups.offsets))
             first = groups.offsets[held]
-            some = distances if len(held) == len(rows) else distances[sent(held, self.device)]
-            nearest = sent(groups.distance[first], self.device)
-            before = sent(groups.before[first], self.device)
-            if not torch.equal((some < nearest[:, None]).sum(1), before):
-                raise ExactnessError(INEXACT)
+            nearest, before = np.full(len(queries), -np.inf), np.zeros(len(queries), np.int64)
+            nearest[held], before[held] = groups.distance[first], groups.before[first]
+            found = self._kernels.nearer(distances, sent(nearest, self.device))
+            counted.append((found, before))
             return groups
 
-        sight = DeviceSight(rows, distances, self._kernels)
-        return audience.see(sight, apart, None if groups is None else known)
+        sight = DeviceSight(queries.rows, distances, self._kernels, self._shelf)
+        left = audience.see(sight, apart, None if groups is None else known)
+        for found, before in counted:  # the device had enough to do until now
+            if not np.array_equal(fetched(found), before):
+                raise ExactnessError(INEXACT)
+        return left
 
     def rank(self, rows: Rows) -> tuple[Ranked, npt.NDArray[np.bool_]]:
         """Many relevant items: whole rows sorted. Which queries have ties is said, not resolved."""
         from truerank.engine.cuda.ranked import Ranked
 
+        queries = Queries.of(rows, self.device)
         shape = (len(rows), self._gallery)
         grades = torch.empty(shape, dtype=torch.uint8, device=self.device)
         tied = torch.empty(len(rows), dtype=torch.bool, device=self.device)
@@ -161,11 +184,12 @@ class Worker:
         step = max(1, self._most_sorted // self._gallery)
         for first in range(0, len(rows), step):
             some = slice(first, first + step)
-            distances = self._whole_rows(rows[some])
-            grade = self._pairs.grade_rows(rows[some])
-            query, item = self._pairs.excluded(rows[some])
+            part = queries.part(some)
+            distances = self._space.whole_rows(part)
+            grade = self._pairs.grade_rows(part)
+            query, item = self._pairs.excluded(part)
             grade[query, item] = 0
-            self._check(rows[some], distances, grade)
+            self._check(part, distances, grade)
             distances[query, item] = torch.inf  # behind everything, and not ranked
             distances, order = torch.sort(distances, dim=1)
             grade = torch.gather(grade, 1, order)
@@ -179,32 +203,20 @@ class Worker:
         kept = grades if len(free) == len(rows) else grades[free]
         return Ranked(kept, candidates, self._grades), tied.cpu().numpy()
 
-    def _whole_rows(self, rows: Rows) -> Any:
-        norm, tile = self._space.block(rows)
-        shape = (len(rows), self._gallery)
-        distances = torch.empty(shape, dtype=torch.float64, device=self.device)
-        for start in range(0, self._gallery, _SORTED_TILE):
-            stop = min(start + _SORTED_TILE, self._gallery)
-            products, item_norm = tile(start, stop)
-            self._kernels.fill_distances(
-                distances[:, start:stop], products, norm, item_norm, self._space.mode
-            )
-        return distances
-
-    def _check(self, rows: Rows, distances: Any, grade: Any) -> None:
+    def _check(self, queries: Queries, distances: Any, grade: Any) -> None:
         """One mate of each query again, as a single pair of integer rows."""
-        query = torch.arange(len(rows), device=self.device)
+        query = torch.arange(len(queries), device=self.device)
         item = torch.argmax((grade > 0).to(torch.uint8), 1)
-        if not torch.equal(self._space.pairs(rows, query, item), distances[query, item]):
+        if not torch.equal(self._space.pairs(queries, query, item), distances[query, item]):
             raise ExactnessError(INEXACT)
 
-    def _exact(self, rows: Rows, tally: Tally, limits: Settings) -> None:
+    def _exact(self, queries: Queries, tally: Tally, limits: Settings) -> None:
         tall, wide = WIDER * limits.query_rows, WIDER * limits.gallery_rows
-        for first in range(0, len(rows), tall):
+        for first in range(0, len(queries), tall):
             some = slice(first, first + tall)
             part = tally.part(some)
             wanted = () if part.split is None else part.split.rows
-            norm, tile = self._space.block(rows[some])
+            norm, tile = self._space.block(queries.part(some))
             for start in range(0, self._gallery, wide):
                 stop = min(start + wide, self._gallery)
                 products, item_norm = tile(start, stop)
@@ -213,25 +225,26 @@ class Worker:
                 if part.split is not None and len(wanted):
                     self._kernels.split_tile(*scores, wanted, part.split.items(start, stop))
 
-    def _filter_pays(self, rows: Rows, edges: Any, limits: Settings) -> bool:
+    def _filter_pays(self, queries: Queries, edges: Any, limits: Settings) -> bool:
         """Whether half precision leaves few enough pairs of the block open."""
         if not self._can_filter or limits.method == "float64":
             return False
         if limits.method != "auto":
             return True
-        step = -(-len(rows) // _TRIED)
-        found = self._filter_part(rows[::step], Tally.of(edges[::step].contiguous()), limits)
+        some = slice(None, None, -(-len(queries) // _TRIED))
+        tried = Tally.of(edges[some].contiguous())
+        found = self._filter_part(queries.part(some), tried, limits)
         return float(found.double().mean()) * 2 * self._room < self._strip(limits)
 
-    def _filter(self, rows: Rows, tally: Tally, limits: Settings) -> None:
+    def _filter(self, queries: Queries, tally: Tally, limits: Settings) -> None:
         strip = self._strip(limits)
         tall = max(1, self._most_products // strip)
-        parts = [slice(first, first + tall) for first in range(0, len(rows), tall)]
-        found = [self._filter_part(rows[some], tally.part(some), limits) for some in parts]
+        parts = [slice(first, first + tall) for first in range(0, len(queries), tall)]
+        found = [self._filter_part(queries.part(some), tally.part(some), limits) for some in parts]
         again = torch.nonzero(torch.cat(found) > self._places(strip)).flatten()
         if len(again):
             exact = tally.again(again)
-            self._exact(rows[fetched(again)], exact, limits)
+            self._exact(Queries(queries.rows[fetched(again)], queries.there[again]), exact, limits)
             tally.replace(again, exact)
 
     def _strip(self, limits: Settings) -> int:
@@ -243,23 +256,23 @@ class Worker:
         """Open items that each query has room for, in each strip of the gallery."""
         return max(256, strip // self._room)
 
-    def _filter_part(self, rows: Rows, tally: Tally, limits: Settings) -> Any:
+    def _filter_part(self, queries: Queries, tally: Tally, limits: Settings) -> Any:
         """Filter and refine; the most items that any strip left open, for each query."""
         from truerank.engine.cuda import filter_kernels
 
         space = self._space
         assert isinstance(space, InnerProducts)
-        integers, norm = space.query_rows(rows), space.query_norm(rows)
+        integers, norm = space.query_rows(queries), space.query_norm(queries)
         strip = self._strip(limits)
-        products = filter_kernels.room_for_products(len(rows), strip, self.device)
-        near = torch.empty((len(rows), strip), dtype=torch.int64, device=self.device)
-        shape = (len(rows), self._places(strip))
+        products = filter_kernels.room_for_products(len(queries), strip, self.device)
+        near = torch.empty((len(queries), strip), dtype=torch.int64, device=self.device)
+        shape = (len(queries), self._places(strip))
         entries = torch.empty(shape, dtype=torch.int32, device=self.device)
-        most = torch.zeros(len(rows), dtype=torch.int32, device=self.device)
+        most = torch.zeros(len(queries), dtype=torch.int32, device=self.device)
         self._keep_items(space)
-        queries = self._half_queries(rows, integers)
+        halves = self._half_queries(queries, integers)
         if self._items is not None:
-            sure, lost = tensor_filter.thresholds(tally.edges, norm, queries, self._items[1])
+            sure, lost = tensor_filter.thresholds(tally.edges, norm, halves, self._items[1])
         for start in range(0, self._gallery, strip):
             stop = min(start + strip, self._gallery)
             gallery, item_norm = space.gallery_rows(start, stop)
@@ -268,10 +281,10 @@ class Worker:
             else:
                 items = tensor_filter.halves(gallery)
                 extremes = tensor_filter.Extremes.of(items, item_norm)
-                sure, lost = tensor_filter.thresholds(tally.edges, norm, queries, extremes)
-            listed, found = torch.zeros((2, len(rows)), dtype=torch.int32, device=self.device)
-            size = (len(rows), stop - start)
-            filter_kernels.half_products(queries.rows, items.rows, *size, products)
+                sure, lost = tensor_filter.thresholds(tally.edges, norm, halves, extremes)
+            listed, found = torch.zeros((2, len(queries)), dtype=torch.int32, device=self.device)
+            size = (len(queries), stop - start)
+            filter_kernels.half_products(halves.rows, items.rows, *size, products)
             filter_kernels.list_near(products, *size, lost, listed, near)
             split = None if tally.split is None else tally.split.items(start, stop)
             filter_kernels.settle(sure, lost, listed, near, tally.bins, found, entries, split)
@@ -298,10 +311,10 @@ class Worker:
             items = tensor_filter.halves(gallery)
             self._items = (items, tensor_filter.Extremes.of(items, norm))
 
-    def _half_queries(self, rows: Rows, integers: Any) -> tensor_filter.Halves:
+    def _half_queries(self, queries: Queries, integers: Any) -> tensor_filter.Halves:
         assert isinstance(self._space, InnerProducts)
         if self._items is not None and self._space.one_side:
-            return self._items[0].take(sent(rows, self.device))
+            return self._items[0].take(queries.there)
         return tensor_filter.halves(integers)
 
 
