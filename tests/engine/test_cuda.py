@@ -6,10 +6,12 @@ of the half-precision filter's bound is tested against integers; with one, so ar
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,9 @@ import truerank
 from truerank import engine, evidence
 from truerank.checkpoint import Checkpoint
 from truerank.engine import cuda
+from truerank.engine.cuts import Cuts
+from truerank.engine.sight import Sight
+from truerank.engine.workspace import Workspace
 from truerank.errors import ExactnessError, InputError
 from truerank.evidence import pooled
 from truerank.metrics import registry
@@ -31,6 +36,8 @@ torch = pytest.importorskip("torch")
 
 from truerank.engine.cuda import rows as device_rows  # noqa: E402
 from truerank.engine.cuda import tensor_filter, torch_kernels, worker  # noqa: E402
+from truerank.engine.cuda.sight import DeviceSight  # noqa: E402
+from truerank.engine.cuda.transfer import Queries, Shelf  # noqa: E402
 
 needs_gpu = pytest.mark.skipif(cuda.unavailable() is not None, reason="no CUDA device")
 DISTANCES = ("cosine", "euclidean", "dot", "cityblock", "hamming", "precomputed", "similarity")
@@ -250,6 +257,30 @@ def test_watchers_go_on_from_another_devices_checkpoint(
     }
 
 
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+@pytest.mark.parametrize("metrics", [["map@r"], ["map@r", "mrep", "opis", "auc", "dir@far=0.1"]])
+def test_rows_are_held_no_longer_than_needed(
+    a_device: None, device: str, metrics: list[str]
+) -> None:
+    """Nor do they wait for the garbage collector: a device may need its memory for training."""
+    rng = np.random.default_rng(5)
+    labels = rng.integers(30, size=200)
+    rows = clustered(rng, labels, 12)
+
+    def held() -> int:
+        kinds = (Space, device_rows.DeviceSpace)
+        return sum(issubclass(type(one), kinds) for one in gc.get_objects())
+
+    gc.collect()
+    before = held()
+    gc.disable()
+    try:
+        truerank.evaluate(rows, labels, metrics=metrics, device=device)
+        assert held() == before
+    finally:
+        gc.enable()
+
+
 @pytest.mark.parametrize("distance", DISTANCES)
 @pytest.mark.parametrize("kind", ["tied", "clustered"])
 def test_every_distance(distance: str, kind: str) -> None:
@@ -337,6 +368,27 @@ def test_lent_tiles_are_the_tiles(distance: str) -> None:
     rows = np.array([5, 0, 44, 89])
     tile = cuda.Lent(space, "cpu", torch_kernels).block(rows)
     np.testing.assert_array_equal(tile(3, 61), space.block(rows)(3, 61))
+
+
+def whole_rows(space: Space, rows: np.ndarray, device: str, kernels: Any) -> np.ndarray:
+    placed = device_rows.place(space, torch.device(device), kernels)
+    found: np.ndarray = placed.whole_rows(Queries.of(rows, placed.device)).cpu().numpy()
+    return found
+
+
+@pytest.mark.parametrize("distance", DISTANCES)
+@pytest.mark.parametrize("kind", ["tied", "clustered"])
+@pytest.mark.parametrize("resident", [True, False])
+def test_whole_rows_are_the_tiles(
+    distance: str, kind: str, resident: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With and without rows that have no direction, in one product and in several."""
+    if not resident:
+        monkeypatch.setattr(device_rows, "free_bytes", lambda device: 0)
+    monkeypatch.setattr(device_rows.DeviceSpace, "widest", 40)
+    space, rows = space_of(distance, kind=kind), np.array([5, 0, 44, 89])
+    found = whole_rows(space, rows, "cpu", torch_kernels)
+    np.testing.assert_array_equal(found, space.block(rows)(0, 90))
 
 
 def test_an_inexact_product_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -464,6 +516,54 @@ def test_halves_know_what_they_lost() -> None:
 @pytest.fixture
 def triton_kernels() -> Any:
     return pytest.importorskip("truerank.engine.cuda.triton_kernels")
+
+
+@needs_gpu
+@pytest.mark.parametrize("distance", DISTANCES)
+@pytest.mark.parametrize("kind", ["tied", "clustered"])
+def test_whole_rows_on_the_gpu(triton_kernels: Any, distance: str, kind: str) -> None:
+    space, rows = space_of(distance, 300, kind), np.array([5, 0, 44, 299])
+    found = whole_rows(space, rows, "cuda:0", triton_kernels)
+    np.testing.assert_array_equal(found, space.block(rows)(0, 300))
+
+
+@needs_gpu
+@pytest.mark.parametrize("digits", [2, 15])
+@pytest.mark.parametrize("cuts", [1, 50, 5000])
+def test_what_watchers_ask_of_rows(triton_kernels: Any, digits: int, cuts: int) -> None:
+    """More items than a program looks at, some of them infinitely far; cuts crowd in one place."""
+    rng = np.random.default_rng(cuts)
+    distances = np.round(rng.normal(size=(30, 40_000)), digits)
+    distances[rng.random(distances.shape) < 0.05] = np.inf
+    at = rng.normal(size=cuts) * np.where(rng.random(cuts) < 0.5, 1.0, 1e-3)
+    thresholds = Cuts.of(np.round(at, digits))
+    there = torch.from_numpy(distances).cuda()
+    on_gpu = DeviceSight(np.arange(30), there, triton_kernels, Shelf(there.device))
+    on_cpu = Sight(np.arange(30), distances, compiled=True)
+    limit = np.where(rng.random(30) < 0.3, -np.inf, rng.normal(size=30))
+    nearer = triton_kernels.nearer(there, torch.from_numpy(limit).cuda()).cpu().numpy()
+    np.testing.assert_array_equal(nearer, (distances < limit[:, None]).sum(axis=1))
+    grid = np.linspace(-3.0, 3.0, 301)
+    found = [sight.accepted(grid, -3.0, 6.0) for sight in (on_gpu, on_cpu)]
+    np.testing.assert_array_equal(*found)
+    ranges = [(-0.1, 0.2), (-np.inf, 1.5), (1.0, np.inf)]
+    pairs = zip(*(sight.between(ranges, Workspace()) for sight in (on_gpu, on_cpu)), strict=True)
+    for some, same in pairs:
+        np.testing.assert_array_equal(np.sort(some), np.sort(same))
+    for turned in (False, True):
+        sides = (40_000, 30) if turned else (30, 40_000)
+        owner = rng.integers(-1, 4, size=sides[0])
+        share = rng.integers(5, size=(sides[1], 2)).astype(np.uint8)
+        tables = np.zeros((2, 5, len(thresholds) + 1), np.int64)
+        splits = np.zeros((2, 4, 5, len(thresholds)), np.int64)
+        for sight, table, split in zip((on_gpu, on_cpu), tables, splits, strict=True):
+            known = np.where(owner < 0, 4, owner)
+            sight.tally(thresholds, known, partial(nullcontext, table), turned=turned)
+            given = (owner, share, 5, partial(nullcontext, split))
+            sight.tally_by_share(thresholds, *given, turned=turned)
+        np.testing.assert_array_equal(*tables)
+        np.testing.assert_array_equal(*splits)
+        assert splits[0].any()
 
 
 @needs_gpu

@@ -11,6 +11,7 @@ from contextlib import closing
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
+from weakref import proxy
 
 import numpy as np
 import numpy.typing as npt
@@ -328,6 +329,7 @@ class Evidence:
                 pass
 
     def _pool(self) -> Pooled:
+        mine = proxy(self)  # no cycle: what is held here goes with its last user
         targets = {
             Fraction(part)
             for metric in self.metrics
@@ -350,7 +352,7 @@ class Evidence:
             ],
             whole_curve=not len(self.sample)
             or any(registry.definition(m).family == "verification" for m in self.metrics),
-            sweep=self._sweep_for_pool,
+            sweep=lambda watchers: mine._sweep_for_pool(watchers),
         )
 
     @cached_property

@@ -167,7 +167,7 @@ class Gom(Witness):
         self.accepted_at = {tau: np.zeros(queries, np.int64) for tau in self.taus}
         self.last = np.zeros((3, queries))
         """R over the rank of the last relevant item."""
-        self._curves = PerThread(lambda: np.zeros((4, 3, POINTS + 1), np.int64))
+        self._curves = PerThread(lambda: np.zeros((POINTS + 1, 4, 4), np.int64))
         self.keep_shares(np.zeros((queries, 0), np.int64), 0)
         self._false_curves = PerThread(
             lambda: np.zeros((max(1, len(self.limits)), POINTS + 1), np.int64)
@@ -341,11 +341,16 @@ class Gom(Witness):
 
     def curve(self, number: int, queries: int) -> Reals:
         """(3, points): the mean over queries of RP, VP, ReP or frozen ReP, by number."""
-        return np.asarray(total(self._curves)[number] / (self.one * queries), np.float64)
+        return np.asarray(self._sums_at_points()[number] / (self.one * queries), np.float64)
 
     def totals(self) -> Integers:
         """(2, points): VP and the lower ReP, summed over queries in integers."""
-        return total(self._curves)[1:3, 0]
+        return self._sums_at_points()[1:3, 0]
+
+    def _sums_at_points(self) -> Integers:
+        """[curve, tie bound, point]; what all bounds share is added to each."""
+        found = total(self._curves)
+        return (found[:, :3] + found[:, 3:]).transpose(2, 1, 0)
 
     def totals_by_share(self) -> Integers:
         """(columns, 2, points): the same of the queries of each share."""

@@ -166,11 +166,15 @@ def curves(
     shares: Any,
     parts: Any,
 ) -> None:
-    """Add RP, VP, ReP and frozen ReP of every query at each point; ReP's trapezoid besides.
+    """Add RP, VP, ReP and frozen ReP of every query to totals[point, tie bound, curve].
 
-    VP and the lower ReP are added up for each of a query's shares as well.
+    Where the three bounds agree they are added once, as the fourth. VP and the lower ReP are added
+    up for each of a query's shares as well; ReP's trapezoid is taken besides.
     """
-    points = totals.shape[2]
+    points = totals.shape[0]
+    combined, frozen = np.zeros((2, 3))
+    values = np.zeros((3, 4), np.int64)
+    same = True
     for q in range(offsets.size - 1):
         first = offsets[q]
         stop = offsets[q + 1]
@@ -178,40 +182,43 @@ def curves(
             continue
         mates = found[stop - 1]
         g = first - 1
+        group = near = -1  # for which the values were taken
         for point in range(points):
             cut = grid[point * stride]
             while g + 1 < stop and distance[g + 1] <= cut:
                 g += 1
             if g < first:
                 continue
-            true = found[g]
-            share = true / (mates + accepted[q, point * stride] - true)
-            verification = int(np.rint(share * one))
-            combined = frozen = 0.0
-            retrieval = both = both_frozen = 0
-            for bound in range(3):
-                if bound == 0 or sums[bound, g] != sums[0, g] or last[bound, q] != last[0, q]:
+            if g != group or accepted[q, point * stride] != near:
+                group = g
+                near = accepted[q, point * stride]
+                true = found[g]
+                share = true / (mates + near - true)
+                same = sums[0, g] == sums[2, g] and last[0, q] == last[2, q]
+                for bound in range(1 if same else 3):
                     precision = sums[bound, g] / true
-                    combined = frozen = np.sqrt(precision * share)
+                    combined[bound] = frozen[bound] = np.sqrt(precision * share)
                     if true == mates:
-                        frozen = np.sqrt(precision * last[bound, q])
-                    retrieval = int(np.rint(precision * one))
-                    both = int(np.rint(combined * one))
-                    both_frozen = int(np.rint(frozen * one))
-                totals[0, bound, point] += retrieval
-                totals[1, bound, point] += verification
-                totals[2, bound, point] += both
-                totals[3, bound, point] += both_frozen
-                if bound == 0:
-                    for column in shares[q]:
-                        parts[column, 0, point] += verification
-                        parts[column, 1, point] += both
-                if point % coarse == 0:
-                    weight = 1.0
-                    if point == 0 or point == points - 1:
-                        weight = 0.5
-                    trapezoid[0, bound, q] += weight * combined
-                    trapezoid[1, bound, q] += weight * frozen
+                        frozen[bound] = np.sqrt(precision * last[bound, q])
+                    values[bound, 0] = int(np.rint(precision * one))
+                    values[bound, 1] = int(np.rint(share * one))
+                    values[bound, 2] = int(np.rint(combined[bound] * one))
+                    values[bound, 3] = int(np.rint(frozen[bound] * one))
+            for bound in range(1 if same else 3):
+                place = 3 if same else bound
+                for curve in range(4):
+                    totals[point, place, curve] += values[bound, curve]
+            for column in shares[q]:
+                parts[column, 0, point] += values[0, 1]
+                parts[column, 1, point] += values[0, 2]
+            if point % coarse == 0:
+                weight = 1.0
+                if point == 0 or point == points - 1:
+                    weight = 0.5
+                for bound in range(3):
+                    mine = 0 if same else bound
+                    trapezoid[0, bound, q] += weight * combined[mine]
+                    trapezoid[1, bound, q] += weight * frozen[mine]
         for bound in range(3):
             trapezoid[0, bound, q] /= 100
             trapezoid[1, bound, q] /= 100

@@ -8,6 +8,7 @@ borders, between which the spread of utilities is taken to be a straight line.
 from __future__ import annotations
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -98,7 +99,9 @@ class ConsistencyShares:
             )
         every = self._value(metric, -1)
         columns = range(2 * self._dealing.shares)
-        return np.array([self._value(metric, column) for column in columns]) - every
+        with ThreadPoolExecutor(self._evidence.threads) as pool:
+            without = list(pool.map(lambda column: self._value(metric, column), columns))
+        return np.array(without) - every
 
     @cached_property
     def _tables(self) -> tuple[Integers, Integers, Integers, Integers]:
@@ -170,7 +173,7 @@ def _met(
     met = np.outer(size, np.bincount(share.ravel(), minlength=columns))
     for start in range(0, view.queries, CHUNK):
         rows = np.arange(start, min(start + CHUNK, view.queries))
-        apart = view.block(rows).excluded
+        apart = view.exclusions.pairs(rows, view.items)
         query, item = rows[apart.query], apart.item
         ours, others = (item, query) if turned else (query, item)
         code = owner[ours]

@@ -7,7 +7,7 @@ same way; their peaks are looked for again.
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy.typing as npt
 from truerank.engine import kernels
 from truerank.engine.counts import TieGroups
 from truerank.engine.sight import Sight
-from truerank.engine.watch import Watcher, Witness
+from truerank.engine.watch import Rest, Watcher, Witness
 from truerank.evidence.gom import Gom
 from truerank.metrics import gom as metrics
 from truerank.metrics.registry import Metric, definition
@@ -153,31 +153,35 @@ class _Again(Watcher):
         self._dealing, self._place = dealing, np.full(len(mates), -1)
         self._place[self.sample] = np.arange(len(self.sample))
         columns = 2 * dealing.shares
-        self._items = [
-            np.flatnonzero((dealing.items == column).any(axis=1)) for column in range(columns)
-        ]
+        ways = np.repeat(dealing.items.T, dealing.shares, axis=0)
+        self._items = [np.flatnonzero(way == column) for column, way in enumerate(ways)]
         curved = any(m.name in PEAKS or "integral" in dict(m.options) for m in evidence.metrics)
         self.all = gom.alike(len(self.sample), curved=curved)
         self.all.keep_shares(dealing.query[self.sample], columns)
         self.without = [gom.alike(len(self.sample), curved=curved) for _ in range(columns)]
 
-    def see(self, sight: Sight) -> None:
+    def see(self, sight: Sight) -> list[Rest]:
         """See Watcher."""
         groups, rows = sight.groups, sight.rows
         assert groups is not None
         axis, everybody = self.all.axis, np.arange(len(rows))
         counts = sight.accepted(axis.grid(), axis.low, axis.width)
         here = sight.some(everybody)
-        self.all.look(_Left(here, everybody, everybody[:0], counts, self._place[rows], groups))
-        for column, (items, gom) in enumerate(zip(self._items, self.without, strict=True)):
+
+        def look(column: int) -> None:
+            items = self._items[column]
             kept = np.flatnonzero((self._dealing.query[rows] != column).all(axis=1))
             if not len(kept):
-                continue
+                return
             gone = here.distances[np.ix_(kept, items)]
             lost = Sight(rows[kept], gone, sight.compiled)
             left = counts[kept] - lost.accepted(axis.grid(), axis.low, axis.width)
             fewer = _without(_chosen(groups, kept), gone)
-            gom.look(_Left(here, kept, items, left, self._place[rows[kept]], fewer))
+            place = self._place[rows[kept]]
+            self.without[column].look(_Left(here, kept, items, left, place, fewer))
+
+        self.all.look(_Left(here, everybody, everybody[:0], counts, self._place[rows], groups))
+        return [partial(look, column) for column in range(len(self.without))]
 
     def moved(self, curve: int, counts: npt.NDArray[np.bool_]) -> Reals:
         """(columns, points): by how much the mean curve moves because a share is not met."""

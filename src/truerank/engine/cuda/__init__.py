@@ -37,10 +37,10 @@ __all__ = ["SPLIT_TALLER", "TALLER", "Engine", "Lent", "check", "likely", "unava
 
 Found = TypeVar("Found")
 
-TALLER, SPLIT_TALLER = 32, 4
+TALLER, SPLIT_TALLER, SHOWN_TALLER = 32, 4, 2
 """A GPU's blocks hold this many times as many queries, and mates, as the CPU's; fewer mates where
-groups are split, which takes main memory."""
-SHOWING, WATCHED, BYTES = 3, 1 << 27, 80
+groups are split, which takes main memory, and fewer queries where whole rows are shown."""
+SHOWING, WATCHED, BYTES = 3, 1 << 28, 80
 """Threads for each GPU that show rows to watchers; most distances that each of them holds, and the
 bytes that one may take."""
 DRIVERS = ("nvidiactl", "nvidia0", "dxg", "nvhost-gpu", "nvgpu", "kfd")
@@ -141,7 +141,7 @@ class Engine:
 
         free = min(free_bytes(device) for device in self._devices)
         numbers = min(WATCHED, free // (BYTES * SHOWING))
-        return max(1, min(self._limits.query_rows, numbers // self._space.gallery))
+        return max(1, min(SHOWN_TALLER * self._limits.query_rows, numbers // self._space.gallery))
 
     @property
     def showing(self) -> int:

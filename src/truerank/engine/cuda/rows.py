@@ -23,6 +23,8 @@ from truerank.space.inner import Cosine, Dot, Euclidean, GridRows, SquaredDistan
 
 __all__ = ["DeviceSpace", "InnerProducts", "free_bytes", "place"]
 
+_PADDED = 16
+"""Rows in float64 are as wide as the tiles in which they are multiplied."""
 Tile = Callable[[int, int], tuple[Any, Any]]
 """From (start, stop) to a tile of products and the norms of its items."""
 
@@ -31,13 +33,12 @@ class DeviceSpace:
     """Tiles made by the space itself and sent to the device (given matrices)."""
 
     mode = "as is"
+    widest = 1 << 14
+    """Most items of a tile of whole rows."""
 
     def __init__(self, space: Space, device: Any, kernels: ModuleType) -> None:
         self.space, self.device, self.kernels = space, device, kernels
         self._nothing = torch.zeros(max(space.queries, space.gallery), device=device).double()
-
-    widest = 1 << 14
-    """Most items of a tile of whole rows."""
 
     def block(self, queries: Queries) -> tuple[Any, Tile]:
         """The norms of these queries, and a function that gives their tiles."""
@@ -127,25 +128,27 @@ class InnerProducts(DeviceSpace):
         self.one_side = left is right and factor == 1.0
         numbers = left.integers.size + (0 if self.one_side else right.integers.size)
         self.resident = 4 * numbers <= free_bytes(device) // 2
-        self._left = _Side(self, left, norms[0], factor, self.resident)
+        scaled = self.mode != "squared"
+        self._left = _Side(left, norms[0], factor if scaled else None, device, self.resident)
         self._right = self._left
         if not self.one_side:
-            self._right = _Side(self, right, norms[1], 1.0, self.resident)
+            self._right = _Side(right, norms[1], 1.0 if scaled else None, device, self.resident)
         self.dimension = self._right.dimension
-        self._lock, self._kept = Lock(), None
-        """The whole gallery in float64, from the first tile on, if there is room."""
+        self._aimless = self.mode == "squared" and bool(left.zero.any() or right.zero.any())
+        self._lock = Lock()
+        self._kept: Any = None
+        """The whole gallery in float64, from the first tile on, if there is room; behind the rows y
+        of squared distances are 1 and |y|^2."""
 
     def block(self, queries: Queries) -> tuple[Any, Tile]:
         """See DeviceSpace."""
         self._keep()
-        if self._kept is not None and self.one_side:
-            left = self._kept[queries.there]
-        else:
-            left = self._left.widened(queries)
+        kept = None if self._kept is None else self._kept[:, : self.dimension]
+        left = self._left.widened(queries)
 
         def give(start: int, stop: int) -> tuple[Any, Any]:
             items = slice(start, stop)
-            right = self._right.widened(items) if self._kept is None else self._kept[items]
+            right = self._right.widened(items) if kept is None else kept[items]
             return left @ right.T, self._right.norm[items]
 
         return self._left.norm[queries.there], give
@@ -155,19 +158,33 @@ class InnerProducts(DeviceSpace):
         self._keep()
         if self._kept is None:
             return super().whole_rows(queries)
-        norm, tile = self.block(queries)
-        distances, item_norm = tile(0, self.space.gallery)
-        self.kernels.fill_distances(distances, distances, norm, item_norm, self.mode)
-        return distances
+        if self.mode != "squared" or self._aimless:
+            norm, tile = self.block(queries)
+            distances, item_norm = tile(0, self.space.gallery)
+            self.kernels.fill_distances(distances, distances, norm, item_norm, self.mode)
+            return distances
+        left = self._kept.new_zeros((len(queries), self._kept.shape[1]))
+        left[:, : self.dimension] = self._left.widened(queries).mul_(-2.0)
+        left[:, self.dimension] = self.query_norm(queries)
+        left[:, self.dimension + 1] = 1.0
+        return left @ self._kept.T  # |x|^2 + |y|^2 - 2 x.y: every partial sum is below 2^53
 
     def _keep(self) -> None:
         """The gallery in float64, if there is room."""
-        size = 8 * self.space.gallery * self.dimension
+        gallery, dimension = self.space.gallery, self.dimension
+        width = dimension if self.mode != "squared" else -(-(dimension + 2) // _PADDED) * _PADDED
         with self._lock:
-            if self._kept is None and self.resident and size <= free_bytes(self.device) // 4:
-                kept = self._right.widened(slice(0, self.space.gallery))
-                settled(self.device)
-                self._kept = kept
+            if self._kept is not None or not self.resident:
+                return
+            if 8 * gallery * width > free_bytes(self.device) // 4:
+                return
+            kept = torch.zeros((gallery, width), dtype=torch.float64, device=self.device)
+            kept[:, :dimension] = self._right.widened(slice(0, gallery))
+            if self.mode == "squared":
+                kept[:, dimension] = 1.0
+                kept[:, dimension + 1] = self._right.norm
+            settled(self.device)
+            self._kept = kept
 
     def pairs(self, queries: Queries, query: Any, item: Any) -> Any:
         """See DeviceSpace."""
@@ -198,24 +215,25 @@ class _Side:
 
     def __init__(
         self,
-        owner: InnerProducts,
         grid: GridRows,
         norm: npt.NDArray[Any],
-        factor: float,
+        factor: float | None,
+        device: Any,
         resident: bool,
     ) -> None:
-        self._owner, self._host = owner, grid.integers
+        """Rows are scaled by their own power of two and a factor, if there is one."""
+        self._host, self._device = grid.integers, device
         self.dimension = grid.integers.shape[1]
-        self.integers = owner._send(grid.integers) if resident else None
-        self.norm = owner._send(norm.astype(np.float64))
+        self.integers = sent(grid.integers, device) if resident else None
+        self.norm = sent(norm.astype(np.float64), device)
         self.scale = None
-        if owner.mode != "squared":
-            self.scale = owner._send(np.ldexp(factor, grid.exponent - SCALED_BITS))
+        if factor is not None:
+            self.scale = sent(np.ldexp(factor, grid.exponent - SCALED_BITS), device)
 
     def rows(self, index: Queries | slice) -> Any:
         if self.integers is None:
             chosen = index if isinstance(index, slice) else index.rows
-            return self._owner._send(self._host[chosen])
+            return sent(self._host[chosen], self._device)
         return self.integers[index if isinstance(index, slice) else index.there]
 
     def widened(self, index: Queries | slice) -> Any:

@@ -133,31 +133,11 @@ class DeviceSight(Sight):
     ) -> None:
         """See Sight."""
         owners, number = np.unique(owner, return_inverse=True)
-        size = len(owners) * columns * len(cuts)
-        place, cell = self._near(cuts)
-        query, item = self._query(place), self._item(place)
-        mine, other = (item, query) if turned else (query, item)
-        cell += self._send(number * columns * len(cuts))[mine]
-        found = torch.zeros(size, dtype=torch.int64, device=self._tensor.device)
-        for way in share.T:
-            column = self._send(way.astype(np.int64) * len(cuts))[other]
-            found += torch.bincount(cell + column, minlength=size)
+        there = (self._on_device(cuts), self._send(number), len(owners), self._send(share), columns)
+        home = fetched(self._kernels.tally_by_share(self._tensor, *there, turned=turned))
         known = owners >= 0
-        home = fetched(found.view(len(owners), columns, len(cuts)))
         with take() as counts:
             counts[owners[known]] += home[known].astype(counts.dtype)
-
-    def _near(self, cuts: Cuts) -> tuple[Any, Any]:
-        """The pairs up to the last cut, by their places in the flat matrix, and their cells."""
-        flat = self._tensor.flatten()
-        place = torch.nonzero(flat <= float(cuts.at[-1])).flatten()
-        return place, torch.searchsorted(self._shelf(cuts.at), flat[place])
-
-    def _query(self, place: Any) -> Any:
-        return place // self._tensor.shape[1]
-
-    def _item(self, place: Any) -> Any:
-        return place % self._tensor.shape[1]
 
     def nearest_by_share(
         self, limit: Distances, share: Columns, least: Distances, within: Counters

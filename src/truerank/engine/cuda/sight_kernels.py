@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from truerank.engine.cuda.sight import DeviceCuts
     from truerank.engine.sight import Range
 
-__all__ = ["between", "count_on_grid", "nearer", "tally"]
+__all__ = ["between", "count_on_grid", "nearer", "tally", "tally_by_share"]
 
 _ROUNDED = {"enable_fp_fusion": False}
 _COLUMNS = 1024
@@ -100,6 +100,23 @@ def count_on_grid(distances: Any, grid: Any, low: float, scale: float | None) ->
     return torch.cumsum(counts, 1, dtype=torch.int32)
 
 
+@triton.jit
+def _place(d, is_near, at, start, low, scale, cells, steps):
+    """The first cut that each near distance does not exceed; see truerank.engine.cuts.place."""
+    d = tl.where(is_near, d, low)
+    cell = tl.maximum((d - low) * scale, 0.0)
+    cell = tl.minimum(cell, cells.to(tl.float64)).to(tl.int64)
+    place = tl.load(start + cell, mask=is_near, other=0)
+    after = tl.load(start + cell + 1, mask=is_near, other=0)
+    for _ in range(steps):
+        middle = (place + after) >> 1
+        some = is_near & (place < after)
+        above = some & (tl.load(at + middle, mask=some, other=0.0) < d)
+        place = tl.where(above, middle + 1, place)
+        after = tl.where(above, after, middle)
+    return place
+
+
 @triton.jit(do_not_specialize=["items", "cuts", "cells", "steps", "copies", "size"])
 def _tally(
     distances,
@@ -140,17 +157,7 @@ def _tally(
         else:
             beyond += is_beyond.to(tl.int32)
         if tl.max(is_near.to(tl.int32), 0) > 0:
-            d = tl.where(is_near, d, low)
-            cell = tl.maximum((d - low) * scale, 0.0)
-            cell = tl.minimum(cell, cells.to(tl.float64)).to(tl.int64)
-            place = tl.load(start + cell, mask=is_near, other=0)
-            after = tl.load(start + cell + 1, mask=is_near, other=0)
-            for _ in range(steps):
-                middle = (place + after) >> 1
-                some = is_near & (place < after)
-                above = some & (tl.load(at + middle, mask=some, other=0.0) < d)
-                place = tl.where(above, middle + 1, place)
-                after = tl.where(above, after, middle)
+            place = _place(d, is_near, at, start, low, scale, cells, steps)
             tl.atomic_add(mine + row + place, 1, mask=is_near, sem="relaxed")
     if not TURNED:
         tl.atomic_add(mine + cuts, tl.sum(beyond, 0), sem="relaxed")
@@ -185,6 +192,84 @@ def tally(distances: Any, cuts: DeviceCuts, who: Any, owners: int, *, turned: bo
     return found.sum(0).view(owners, -1)
 
 
+@triton.jit(do_not_specialize=["items", "cuts", "cells", "steps", "columns"])
+def _tally_by_share(
+    distances,
+    at,
+    start,
+    axis,
+    who,
+    share,
+    found,
+    items,
+    cuts,
+    cells,
+    steps,
+    columns,
+    TURNED: tl.constexpr,
+    WAYS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    STRIP: tl.constexpr,
+):
+    q = tl.program_id(0).to(tl.int64)
+    begin = tl.program_id(1) * STRIP
+    low = tl.load(axis)
+    scale = tl.load(axis + 1)
+    last = tl.load(at + cuts - 1)
+    for first in range(begin, min(begin + STRIP, items), COLUMNS):
+        item = first + tl.arange(0, COLUMNS)
+        d = tl.load(distances + q * items + item, mask=item < items, other=float("inf"))
+        is_near = d <= last
+        if tl.max(is_near.to(tl.int32), 0) > 0:
+            place = _place(d, is_near, at, start, low, scale, cells, steps)
+            one, other = q, item
+            if TURNED:
+                one, other = item, q
+            owner = tl.load(who + one + 0 * item, mask=is_near, other=0)
+            for way in tl.static_range(WAYS):
+                column = tl.load(share + (other + 0 * item) * WAYS + way, mask=is_near, other=0)
+                table = (owner * columns + column) * cuts
+                tl.atomic_add(found + table + place, 1, mask=is_near, sem="relaxed")
+
+
+def tally_by_share(
+    distances: Any,
+    cuts: DeviceCuts,
+    who: Any,
+    owners: int,
+    share: Any,
+    columns: int,
+    *,
+    turned: bool,
+) -> Any:
+    """(owners, columns, cuts): distances up to each cut and above the one before, by the owner of
+    their row and the shares of their column, or the other way round if turned."""
+    rows, items = distances.shape
+    shape = (owners, columns, len(cuts.at))
+    found = torch.zeros(shape, dtype=torch.int32, device=distances.device)
+    _tally_by_share[(rows, triton.cdiv(items, _STRIP))](
+        distances,
+        cuts.at,
+        cuts.start,
+        cuts.axis,
+        who,
+        share,
+        found,
+        items,
+        len(cuts.at),
+        len(cuts.start) - 2,
+        cuts.steps,
+        columns,
+        TURNED=turned,
+        WAYS=share.shape[1],
+        COLUMNS=_COLUMNS,
+        STRIP=_STRIP,
+        num_warps=4,
+        **_ROUNDED,
+    )
+    return found
+
+
 @triton.jit(do_not_specialize=["count", "room"])
 def _between(distances, ends, found, out, count, room, RANGES: tl.constexpr, PART: tl.constexpr):
     place = tl.program_id(0).to(tl.int64) * PART + tl.arange(0, PART)
@@ -214,7 +299,8 @@ def between(distances: Any, ranges: Sequence[Range]) -> list[Any]:
     _between[(triton.cdiv(count, _COLLECTED),)](
         distances, ends, found, out, count, room, RANGES=len(ranges), PART=_COLLECTED, num_warps=8
     )
+    held = zip(out, found.tolist(), ranges, strict=True)
     return [
-        out[number, :held] if held <= room else torch_kernels.between(distances, [ends])[0]
-        for number, (held, ends) in enumerate(zip(found.tolist(), ranges, strict=True))
+        part[:number] if number <= room else torch_kernels.between(distances, [one])[0]
+        for part, number, one in held
     ]

@@ -28,6 +28,7 @@ __all__ = [
     "pair_products",
     "split_tile",
     "tally",
+    "tally_by_share",
 ]
 
 FUSED = False
@@ -109,6 +110,28 @@ def tally(distances: Any, cuts: DeviceCuts, who: Any, owners: int, *, turned: bo
     place += cells * (who[None, :] if turned else who[:, None])
     found = torch.bincount(place[distances < torch.inf], minlength=owners * cells)
     return found.view(owners, cells)
+
+
+def tally_by_share(
+    distances: Any,
+    cuts: DeviceCuts,
+    who: Any,
+    owners: int,
+    share: Any,
+    columns: int,
+    *,
+    turned: bool,
+) -> Any:
+    """(owners, columns, cuts): distances up to each cut and above the one before, by the owner of
+    their row and the shares of their column, or the other way round if turned."""
+    cells = len(cuts.at)
+    query, item = torch.nonzero(distances <= cuts.at[-1], as_tuple=True)
+    mine, other = (item, query) if turned else (query, item)
+    place = torch.searchsorted(cuts.at, distances[query, item]) + who[mine] * (columns * cells)
+    found = torch.zeros(owners * columns * cells, dtype=torch.int64, device=distances.device)
+    for way in share.T:
+        found += torch.bincount(place + cells * way[other].long(), minlength=len(found))
+    return found.view(owners, columns, cells)
 
 
 def between(distances: Any, ranges: Sequence[Range]) -> list[Any]:

@@ -16,7 +16,13 @@ import torch
 import triton
 import triton.language as tl
 
-from truerank.engine.cuda.sight_kernels import between, count_on_grid, nearer, tally
+from truerank.engine.cuda.sight_kernels import (
+    between,
+    count_on_grid,
+    nearer,
+    tally,
+    tally_by_share,
+)
 from truerank.engine.cuda.splitting import Splitting
 
 __all__ = [
@@ -35,6 +41,7 @@ __all__ = [
     "pair_products",
     "split_tile",
     "tally",
+    "tally_by_share",
 ]
 
 FUSED = True
