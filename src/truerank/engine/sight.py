@@ -94,9 +94,10 @@ class Sight:
 
     def separate(self, apart: Apart) -> None:
         """Make these pairs infinitely far apart."""
-        start, stop = np.searchsorted(apart.item, [self.items.start, self.items.stop])
-        few = slice(start, stop)
-        self.distances[apart.query[few], apart.item[few] - self.first] = np.inf
+        start, stop = apart.item.searchsorted((self.items.start, self.items.stop))
+        if start < stop:
+            few = slice(start, stop)
+            self.distances[apart.query[few], apart.item[few] - self.first] = np.inf
 
     def some(self, chosen: Rows) -> Sight:
         """Some of the queries, by their places here, in main memory; without groups."""
