@@ -68,7 +68,6 @@ class Worker:
         self._pairs, self._shelf = DevicePairs(view, device), Shelf(device)
         self._space = place(space, device, kernels)
         self._can_filter = kernels.FUSED and isinstance(space, Cosine) and accumulates_well(device)
-        self._shares: tuple[Shares, Any] | None = None
         self._streams = PerThread(lambda: torch.cuda.Stream(device))
         self._items: tuple[tensor_filter.Halves, tensor_filter.Extremes] | None = None
         # Refining a pair costs as much as making some twenty by a float64 product of full rate.
@@ -101,7 +100,8 @@ class Worker:
         split = None
         if shares is not None and len(wanted):
             chosen = sent(shares.queries[rows], self.device)
-            split = Splitting.of(self._shared(shares), shares.columns, chosen, frame.edges.shape[1])
+            share, thresholds = self._shelf(shares.item), frame.edges.shape[1]
+            split = Splitting.of(share, shares.columns, chosen, thresholds)
         tally = self._tally(queries, frame.edges, limits, split)
         excluded = self._space.pairs(queries, lists.excluded_query, lists.excluded_item)
         tally.take_out(lists.excluded_query, excluded)
@@ -114,12 +114,6 @@ class Worker:
         counts = split.counts(*relevant, frame.edges, self._grades, shares)
         some = replace(groups.some(wanted), split=Split(counts, np.ones(len(wanted), bool)))
         return some if len(wanted) == len(rows) else replace(groups, counted=(wanted, some))
-
-    def _shared(self, shares: Shares) -> Any:
-        """The columns of every item's shares, kept for the next block."""
-        if self._shares is None or self._shares[0] is not shares:
-            self._shares = (shares, sent(shares.item, self.device))
-        return self._shares[1]
 
     def _tally(
         self, queries: Queries, edges: Any, limits: Settings, split: Splitting | None
