@@ -301,6 +301,12 @@ def test_blocks_and_tiles_of_any_size_on_several_devices(sizes: tuple[int, int])
     assert found == on_the_cpu(view, space)
 
 
+@pytest.fixture(params=["rows stay on the device", "rows are sent in tiles"])
+def room(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "rows are sent in tiles":
+        monkeypatch.setattr(device_rows, "free_bytes", lambda device: 100)
+
+
 @pytest.mark.parametrize("distance", ["cosine", "euclidean", "dot"])
 def test_rows_larger_than_the_device_are_sent_in_tiles(
     distance: str, monkeypatch: pytest.MonkeyPatch
@@ -313,12 +319,7 @@ def test_rows_larger_than_the_device_are_sent_in_tiles(
 
 @pytest.mark.parametrize("distance", ["cosine", "euclidean", "dot"])
 @pytest.mark.parametrize("name", ["labels", "cameras and crops", "junk", "tree"])
-@pytest.mark.parametrize("resident", [True, False])
-def test_split_by_share(
-    distance: str, name: str, resident: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if not resident:
-        monkeypatch.setattr(device_rows, "free_bytes", lambda device: 100)
+def test_split_by_share(distance: str, name: str, room: None) -> None:
     found, wanted = split_twice(views()[name], space_of(distance), "cpu", torch_kernels)
     assert found == wanted
 
@@ -378,13 +379,10 @@ def whole_rows(space: Space, rows: np.ndarray, device: str, kernels: Any) -> np.
 
 @pytest.mark.parametrize("distance", DISTANCES)
 @pytest.mark.parametrize("kind", ["tied", "clustered"])
-@pytest.mark.parametrize("resident", [True, False])
 def test_whole_rows_are_the_tiles(
-    distance: str, kind: str, resident: bool, monkeypatch: pytest.MonkeyPatch
+    distance: str, kind: str, room: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With and without rows that have no direction, in one product and in several."""
-    if not resident:
-        monkeypatch.setattr(device_rows, "free_bytes", lambda device: 0)
     monkeypatch.setattr(device_rows.DeviceSpace, "widest", 40)
     space, rows = space_of(distance, kind=kind), np.array([5, 0, 44, 89])
     found = whole_rows(space, rows, "cpu", torch_kernels)
@@ -406,6 +404,20 @@ def test_an_inexact_product_is_found_out(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(device_rows.InnerProducts, "block", single)
     with pytest.raises(ExactnessError, match="not exact"):
         on_devices(views()["labels"], space_of("cosine", kind="clustered"), "cpu")
+
+
+def test_inexact_rows_are_found_out(a_device: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = device_rows.InnerProducts.whole_rows
+
+    def single(self: Any, queries: Queries) -> Any:
+        return whole(self, queries).float().double()
+
+    monkeypatch.setattr(device_rows.InnerProducts, "whole_rows", single)
+    rng = np.random.default_rng(2)
+    labels = rng.integers(30, size=200)
+    rows = clustered(rng, labels, 12)
+    with pytest.raises(ExactnessError, match="not exact"):
+        truerank.evaluate(rows, labels, metrics=["map@r", "mrep"], device="cuda")
 
 
 def test_an_interrupt_leaves_no_thread() -> None:

@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from truerank.engine.cuda.sight import DeviceCuts
     from truerank.engine.sight import Range
 
-__all__ = ["between", "count_on_grid", "nearer", "tally", "tally_by_share"]
+__all__ = ["ROUNDED", "between", "count_on_grid", "nearer", "tally", "tally_by_share"]
 
-_ROUNDED = {"enable_fp_fusion": False}
+ROUNDED = {"enable_fp_fusion": False}
+"""Every operation is rounded, as on the CPU."""
 _COLUMNS = 1024
 _STRIP = 16 * _COLUMNS
 """Items that a program looks at, and how many at a time."""
@@ -95,7 +96,7 @@ def count_on_grid(distances: Any, grid: Any, low: float, scale: float | None) ->
         COLUMNS=_COLUMNS,
         STRIP=_STRIP,
         num_warps=4,
-        **_ROUNDED,
+        **ROUNDED,
     )
     return torch.cumsum(counts, 1, dtype=torch.int32)
 
@@ -187,7 +188,7 @@ def tally(distances: Any, cuts: DeviceCuts, who: Any, owners: int, *, turned: bo
         COLUMNS=_COLUMNS,
         STRIP=_STRIP,
         num_warps=4,
-        **_ROUNDED,
+        **ROUNDED,
     )
     return found.sum(0).view(owners, -1)
 
@@ -265,7 +266,7 @@ def tally_by_share(
         COLUMNS=_COLUMNS,
         STRIP=_STRIP,
         num_warps=4,
-        **_ROUNDED,
+        **ROUNDED,
     )
     return found
 

@@ -17,6 +17,7 @@ import triton
 import triton.language as tl
 
 from truerank.engine.cuda.sight_kernels import (
+    ROUNDED,
     between,
     count_on_grid,
     nearer,
@@ -58,7 +59,6 @@ _ZERO = tl.constexpr(2.0**51)
 MODES = {"as is": 0, "squared": 1, "euclidean": 2}
 EXACT = {"enable_fp_fusion": True}
 """Where sums are exact, fusing a product into them changes nothing."""
-_ROUNDED = {"enable_fp_fusion": False}
 _COLUMNS, _WARPS = 2048, 4
 _LOOKED_UP = 2048
 
@@ -105,7 +105,7 @@ def fill_distances(out: Any, tile: Any, a: Any, b: Any, mode: str) -> None:
         MODE=MODES[mode],
         COLUMNS=_COLUMNS,
         num_warps=_WARPS,
-        **_ROUNDED,
+        **ROUNDED,
     )
 
 
@@ -243,7 +243,7 @@ def count_tile(
             MODE=MODES[mode],
             COLUMNS=_COLUMNS,
             num_warps=_WARPS,
-            **_ROUNDED,
+            **ROUNDED,
         )
     else:
         _count_looked_up[(rows, triton.cdiv(width, _LOOKED_UP))](
@@ -260,7 +260,7 @@ def count_tile(
             MODE=MODES[mode],
             COLUMNS=_LOOKED_UP,
             num_warps=8,
-            **_ROUNDED,
+            **ROUNDED,
         )
 
 
@@ -331,7 +331,7 @@ def split_tile(
         COLUMNS=_LOOKED_UP,
         WAYS=split.ways,
         num_warps=8,
-        **_ROUNDED,
+        **ROUNDED,
     )
 
 
