@@ -1,0 +1,1 @@
+"""What earlier versions computed and wrote: digests of results, and files that must still load."""

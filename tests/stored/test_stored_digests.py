@@ -1,0 +1,83 @@
+"""Results of today are those that were stored: scores, per-query values and curves; intervals.
+
+A difference is a changed result. If it is meant to change, `python -m tests.stored.record` stores
+it anew, in a commit that names the metric and the reason.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.stored.digest import digest
+from tests.stored.evaluations import EVALUATIONS, evaluation, run
+from tests.stored.record import computed, stored
+from truerank.metrics import registry
+
+STORED = stored()
+
+
+@pytest.mark.parametrize("name", EVALUATIONS)
+def test_the_result_is_the_stored_one(name: str) -> None:
+    assert computed(name) == STORED[name]
+
+
+def test_nothing_is_stored_in_vain() -> None:
+    assert STORED.keys() == EVALUATIONS.keys()
+    assert len(STORED) >= 200
+
+
+def test_every_metric_is_stored_with_a_value_and_an_interval() -> None:
+    """Somewhere in the catalogue, but for what has no interval at all."""
+    valued, spread = set(), set()
+    some = ("many classes: cosine", "strangers: cosine", "tree: cosine", "gallery: cosine")
+    for name in (*some, "strangers: open set metrics"):
+        scores, intervals = run(EVALUATIONS[name])
+        names = [key for key in intervals if key != "provenance"]
+        valued |= {registry.parse(key).name for key in names if scores[key]["reason"] is None}
+        spread |= {registry.parse(key).name for key in names if intervals[key]["interval"]}
+    assert valued == set(registry.names())
+    assert set(registry.names()) - spread <= {"tau_max", "tau_nz"}
+
+
+def test_one_changed_bit_changes_the_digest() -> None:
+    metrics = ["map@r", "auc", "mrep"]
+    scores, intervals = run(lambda: evaluation("strangers", "cosine", {"metrics": metrics}))
+    before = digest((scores, intervals))
+    bands, replicates = intervals["auc"], intervals["auc"]["replicates"]
+    arrays = [scores["map@r"]["per_query"].upper, scores["curve roc"]["tar"]]
+    for array in arrays:
+        kept = array[1]
+        array[1] = np.nextafter(kept, np.inf)
+        assert digest((scores, intervals)) != before
+        array[1] = kept
+    for held, name, other in (
+        (scores["mrep"], "chance", 0.0),
+        (scores["auc"], "value", np.nextafter(scores["auc"]["value"], 1)),
+        (bands, "interval", (bands["interval"][0], np.nextafter(bands["interval"][1], 1))),
+        (bands, "replicates", replace(replicates, noise=np.nextafter(replicates.noise, 1))),
+        (bands, "replicates", replace(replicates, values=replicates.values[::-1])),
+    ):
+        kept, held[name] = held[name], other
+        assert digest((scores, intervals)) != before
+        held[name] = kept
+    assert digest((scores, intervals)) == before
+
+
+def test_kinds_are_told_apart() -> None:
+    alike = [None, "None", 1, 1.0, True, "1", [1], [[1]], {"a": 1}, ["a", 1], np.array([1]), ""]
+    assert len({digest(value) for value in alike}) == len(alike)
+    assert digest(float("nan")) == digest(-float("nan"))
+    with pytest.raises(TypeError, match="no digest of set"):
+        digest({1})
+
+
+def test_device_and_time_are_no_part_of_a_result() -> None:
+    options = {"metrics": ["map@r", "mrep"]}
+    there, here = (
+        run(lambda device=device: evaluation("strangers", "cosine", {**options, "device": device}))
+        for device in ("reference", "cpu")
+    )
+    assert digest(there) == digest(here)

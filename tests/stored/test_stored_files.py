@@ -1,0 +1,60 @@
+"""Files of earlier versions: results and tasks are read, checkpoints go on or are refused."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+import truerank
+from tests.stored.digest import digest
+from tests.stored.evaluations import evaluated, found, run
+from tests.stored.files import CHECKPOINTS, FOLDER, RESULTS, TASKS, checkpointed, in_words, task_of
+
+VERSIONS = sorted(path.name for path in FOLDER.iterdir())
+
+
+def numbers(result: truerank.Result) -> str:
+    """All that a file keeps."""
+    scores, intervals = found(truerank.Result.from_dict(result.to_dict()))
+    del scores["provenance"], intervals["provenance"]
+    return digest((scores, intervals))
+
+
+def test_a_version_is_kept() -> None:
+    assert VERSIONS
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("shape", RESULTS)
+def test_results_are_read(version: str, shape: str) -> None:
+    path = FOLDER / version / f"result-{in_words(shape)}.json"
+    result = truerank.Result.from_json(path)
+    assert str(result)
+    now = run(lambda: evaluated(shape, "cosine", {"metrics": None}))
+    assert numbers(result) == numbers(now)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("shape", TASKS)
+def test_tasks_are_read(version: str, shape: str) -> None:
+    task = run(lambda: truerank.Task.load(FOLDER / version / f"task-{in_words(shape)}.npz"))
+    assert task.digest == run(lambda: task_of(shape)).digest
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("name", CHECKPOINTS)
+def test_checkpoints_go_on_or_are_refused(version: str, name: str, tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint"
+    shutil.copy(FOLDER / version / f"checkpoint-{name}", path)
+    shape, options = CHECKPOINTS[name]
+    heard: list[tuple[int, int]] = []
+    if version != truerank.__version__:
+        with pytest.raises(truerank.InputError, match="another version of truerank"):
+            checkpointed(name, path)
+        return
+    result = checkpointed(name, path, lambda *at: heard.append(at))
+    assert heard[0][0] > 0  # it did not start anew
+    expected = run(lambda: evaluated(shape, "cosine", options))
+    assert digest(found(result)) == digest(found(expected))
