@@ -10,7 +10,11 @@ import pytest
 import truerank
 from truerank.metrics import registry
 
-METRICS = [text for text in registry.examples() if registry.entry(text.partition("@")[0]).per_query]
+METRICS = [
+    text
+    for text in registry.examples()
+    if isinstance(registry.definition(registry.parse(text)), registry.RankingDefinition)
+]
 
 
 @pytest.mark.parametrize("separate", [False, True])

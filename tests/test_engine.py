@@ -193,7 +193,7 @@ def test_settings_bound_the_blocks_and_change_nothing(limits: dict[str, Any]) ->
     view, space = truerank.Task(LABELS).view, build("cosine", ROWS)
     for device in ("cpu", "reference"):
         with engine.settings(**limits) as current:
-            blocks = [rows for rows, _ in engine.tie_groups(view, space, device=device)]
+            blocks = [block.rows for block in engine.tie_groups(view, space, device=device)]
             assert fingerprint(device=device) == fingerprint()
         assert sorted(np.concatenate(blocks).tolist()) == list(range(90))
         for rows in blocks:

@@ -487,8 +487,8 @@ def test_blocks_of_a_symmetric_pass_are_bounded() -> None:
     view, space = truerank.Task(labels).view, build("cosine", data)
     with engine.settings(method="symmetric", query_rows=40, mates=200, sort_share=1.0):
         blocks = list(engine.tie_groups(view, space))
-    assert sorted(np.concatenate([rows for rows, _ in blocks]).tolist()) == list(range(150))
-    for rows, groups in blocks:
+    assert sorted(np.concatenate([block.rows for block in blocks]).tolist()) == list(range(150))
+    for rows, groups in ((block.rows, block.groups) for block in blocks):
         assert len(rows) <= 40
         assert len(rows) == 1 or len(rows) * view.mates[rows].max() <= 200
         assert groups.mates.tolist() == view.mates[rows].tolist()

@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 
 import truerank
+from truerank.engine import TieGroups
 from truerank.errors import InputError
 from truerank.metrics import registry
+from truerank.metrics.reduced import LeftOut
+from truerank.metrics.registry import Metric, Scale
 from truerank.stats.bootstrap import FEWEST_DRAWN, ClassSums, standard_errors
 from truerank.stats.intervals import ends
 from truerank.stats.jackknife import Replicates
@@ -20,7 +23,7 @@ from truerank.stats.student import central, quantile
 RANKING = [
     name
     for name in registry.examples()
-    if registry.entry(name.split("@")[0]).reduced and name != "recall@1"
+    if getattr(registry.entry(name.split("@")[0]), "reduced", None) and name != "recall@1"
 ]
 GRADED = ["h_ap", "asi", "ndcg", "sum_wap", "map@level=1", "hit@1,level=2"]
 
@@ -78,6 +81,47 @@ def test_replicates_of_trees() -> None:
         for name in GRADED:
             found = result[name].replicates.values[k]
             assert found == pytest.approx(part[name].value, abs=1e-9), (name, k)
+
+
+def _fall_out(groups: TieGroups, metric: Metric, scale: Scale) -> np.ndarray:
+    """Others before the first mate, of all others that a query can rank."""
+    first = groups.offsets[:-1]
+    others = np.maximum(groups.candidates - groups.mates, 1)
+    return np.stack([1 - groups.before[first] / others] * 3)
+
+
+def _fall_out_without(left: LeftOut, metric: Metric) -> np.ndarray:
+    """The same from what is left of a query's candidates, where no mate leaves."""
+    missing = left.between.astype(int)[left.offsets[:-1]]
+    before = left.before[left.offsets[:-1]][:, None] - missing
+    return 1 - before / np.maximum(left.candidates - left.mates, 1)
+
+
+@pytest.mark.parametrize("reduced", [None, _fall_out_without])
+@pytest.mark.parametrize("device", ["cpu", "reference"])
+@pytest.mark.parametrize("sort_share", [0.0, 1.0])
+def test_a_metric_that_looks_at_the_candidates(
+    device: str, sort_share: float, reduced: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a share there are fewer of them, by its items but for those excluded anyway."""
+    new = registry.RankingDefinition(
+        "fall_out", "fall-out", "as above", "nobody", per_query=_fall_out, reduced=reduced
+    )
+    monkeypatch.setitem(registry._DEFINITIONS, "fall_out", new)
+    x, y = clusters(5, classes=24, size=6)
+    groups = np.random.default_rng(0).integers(9, size=len(y))
+    with truerank.engine.settings(sort_share=sort_share):
+        result = truerank.evaluate(
+            x, y, metrics=["fall_out", "mrr"], query_groups=groups, device=device
+        )
+    share = paired_shares(y)
+    for k in (0, 7, 19):
+        left = share != k
+        part = truerank.evaluate(
+            x[left], y[left], query_groups=groups[left], metrics=["fall_out"], confidence=None
+        )
+        found = result["fall_out"].replicates.values[k]
+        assert found == pytest.approx(part["fall_out"].value, abs=1e-11), k
 
 
 def test_the_interval_from_the_replicates_by_hand() -> None:

@@ -486,11 +486,10 @@ def _ties(found: _Findings, task: Task, rows: Array, distance: str, threads: int
     gaps = {name: score.upper - score.lower for name, score in result.items()}
     worst = max(gaps, key=lambda name: gaps[name], default=None)
     found.facts["largest gap left open by ties"] = 0.0 if worst is None else gaps[worst]
-    if worst is None or gaps[worst] == 0:
+    tied = None if worst is None else result[worst].per_query
+    if worst is None or gaps[worst] == 0 or tied is None:
         return
     score = result[worst]
-    tied = score.per_query
-    assert tied is not None
     open_rows = np.flatnonzero(tied.lower < tied.upper)
     found.add(
         "ties",

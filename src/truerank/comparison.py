@@ -381,12 +381,12 @@ def _error(metric: str, first: Model, second: Model, request: Request) -> tuple[
         a, b = (Replicates.mean(replicates) for replicates in kept)
         apart = a.minus(b)
         return apart.standard_error(), apart.freedom
-    sums = [[_class_sums(run, metric) for run in model] for model in (first, second)]
-    if any(some is None for model in sums for some in model):
+    found = [[_class_sums(run, metric) for run in model] for model in (first, second)]
+    sums = [[some for some in model if some is not None] for model in found]
+    if any(len(held) < len(model) for held, model in zip(sums, found, strict=True)):
         return "a result was written without its per-query values"
-    totals = [np.mean([some.total for some in model if some is not None], axis=0) for model in sums]
+    totals = [np.mean([some.total for some in model], axis=0) for model in sums]
     counted = sums[0][0]
-    assert counted is not None
     if len(counted) < FEWEST_DRAWN:
         return f"{count(len(counted), 'class')}: a test needs at least {FEWEST_DRAWN}"
     paired = ClassSums(np.rint(totals[0] - totals[1]), counted.count)

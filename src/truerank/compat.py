@@ -180,9 +180,8 @@ class AccuracyCalculator:
         self, score: Score, name: str, depth: Any, classes: npt.NDArray[np.int64]
     ) -> float | list[float]:
         limited = name == "mean_reciprocal_rank" and depth is not None
-        if not limited and not self.return_per_class:
+        if score.per_query is None or not (limited or self.return_per_class):
             return score.value
-        assert score.per_query is not None
         values = score.per_query.lower
         if limited:  # a first mate beyond rank k is not found
             values = np.where(

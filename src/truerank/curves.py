@@ -77,8 +77,7 @@ class FirstMates:
             self.relevant.astype(np.int32)[:, None],
             self.before + self.size,
         )
-        hit = registry.entry("hit").per_query
-        assert hit is not None
+        hit = registry.ranking(Metric("hit", 1)).per_query
         one = Scale(np.ones(1))
         triples = [hit(groups, Metric("hit", rank), one) for rank in range(1, ranks + 1)]
         values = np.array([[mean(end) for end in triple] for triple in triples]).T
@@ -109,9 +108,10 @@ def from_evidence(evidence: Evidence) -> dict[str, Curve]:
         for rank in evidence.hits:
             name = "dir" if rank == 1 else f"dir@rank={rank}"
             found[name] = Curve(name, _dir_over_far(evidence, rank))
-    pool = evidence.pooled
-    if pool is not None and pool.whole_curve and pool.genuine and pool.impostors:
-        found |= of_pairs(pool, evidence.space)
+    if evidence.has_pool:
+        pool = evidence.pool
+        if pool.whole_curve and pool.genuine and pool.impostors:
+            found |= of_pairs(pool, evidence.space)
     return found
 
 

@@ -20,13 +20,13 @@ from truerank import engine
 from truerank.chapters import chapters
 from truerank.checkpoint import Checkpoint
 from truerank.curves import Curve, FirstMates, from_evidence
-from truerank.engine.counts import TieGroups
+from truerank.engine.counts import Block, SplitGroups, TieGroups
 from truerank.errors import InputError
 from truerank.evidence import Evidence
 from truerank.metrics import hierarchy, registry
 from truerank.metrics.average import class_mean, mean
 from truerank.metrics.consistency import Consistency
-from truerank.metrics.registry import Metric, Scale
+from truerank.metrics.registry import Metric, Scale, ThresholdDefinition
 from truerank.relevance import GradeView, TreeView, View
 from truerank.result import PerQuery, Score
 from truerank.severity import Severity
@@ -159,7 +159,7 @@ def score(
     request: Request | None = None,
 ) -> tuple[dict[str, Score], Findings]:
     """Every metric's score, by its string."""
-    measured = [metric for metric in metrics if registry.definition(metric).measure is not None]
+    measured = [m for m in metrics if isinstance(registry.definition(m), ThresholdDefinition)]
     wanted = list(
         dict.fromkeys(
             part for metric in metrics if metric not in measured for part in _parts(task, metric)
@@ -223,12 +223,11 @@ def _scores(
         scored = {column.metric: one for column, one in zip(columns, found, strict=True)}
     scores = {}
     for metric in metrics:
-        measure = registry.definition(metric).measure
-        if measure is None:
-            scores[str(metric)] = _combine(task, metric, scored)
+        known = registry.definition(metric)
+        if isinstance(known, ThresholdDefinition) and evidence is not None:
+            scores[str(metric)] = known.measure(evidence, metric)
         else:
-            assert evidence is not None
-            scores[str(metric)] = measure(evidence, metric)
+            scores[str(metric)] = _combine(task, metric, scored)
     if evidence is not None:
         findings.curves = from_evidence(evidence)
         findings.consistency = evidence.consistency
@@ -320,14 +319,12 @@ def _runs(
                 checkpoint.save()
 
 
-def _taken(
-    blocks: Iterator[tuple[Integers, TieGroups]], evidence: Evidence, grade: int
-) -> Iterator[tuple[Integers, TieGroups]]:
+def _taken(blocks: Iterator[Block], evidence: Evidence, grade: int) -> Iterator[Block]:
     """The same blocks, once the evidence has taken what it needs of them."""
-    for rows, groups in blocks:
-        chosen, finest = groups.at_least(grade)
-        evidence.take(rows[chosen], finest)
-        yield rows, groups
+    for block in blocks:
+        chosen, finest = block.groups.at_least(grade)
+        evidence.take(block.rows[chosen], finest)
+        yield block
 
 
 # -- what is asked for ------------------------------------------------------------------------
@@ -363,17 +360,17 @@ def _plan(task: Task, metrics: list[Metric]) -> list[Pass]:
     levels = {metric: _level(task, metric) for metric in metrics}
     graded = [m for m in metrics if registry.definition(m).graded and m.option("level") is None]
     queries = task.queries
-    if task.levels is None:
-        view = task.view
-        assert isinstance(view, GradeView)
+    view = task.view
+    if isinstance(view, GradeView):
         scale = Scale(view.values.astype(np.float64), judged=True)
         columns = [Column.of(metric, 1, scale, queries) for metric in metrics]
         return [Pass(view, scale, columns)]
-    depth = len(task.levels)
+    named = task.named_levels
+    depth = len(named)
     plain = [metric for metric in metrics if metric not in graded]
     scale = Scale(np.arange(1.0, depth + 1))
     lowest = 1 if graded else min(levels.values())
-    if lowest < depth and task.levels.is_tree:
+    if lowest < depth and named.is_tree:
         columns = [Column.of(metric, levels[metric], scale, queries) for metric in metrics]
         return [Pass(task.tree_view(lowest), scale, columns)]
     passes: dict[int, Pass] = {}
@@ -401,9 +398,7 @@ def _try(passes: list[Pass]) -> None:
         groups = TieGroups(np.array([0, 1]), 0 * one, one, graded, one)
         for column in current.columns:
             some = groups.at_least(column.grade)[1] if column.grade else groups
-            per_query = registry.definition(column.metric).per_query
-            assert per_query is not None
-            some.values(column.metric, column.scale, per_query)
+            some.values(column.metric, column.scale, registry.ranking(column.metric).per_query)
 
 
 # -- what is seen -----------------------------------------------------------------------------
@@ -411,12 +406,12 @@ def _try(passes: list[Pass]) -> None:
 
 def _fill(
     current: Pass,
-    blocks: Iterator[tuple[Integers, Any]],
+    blocks: Iterator[Block],
     means: Means,
     checkpoint: Checkpoint,
     plan: Plan | None,
 ) -> None:
-    def look(block: Integers, groups: Any) -> None:
+    def look(block: Integers, groups: Any, split: SplitGroups) -> None:
         """Everything that is wanted of these queries; other threads have other queries."""
         parts: dict[int, tuple[Integers, Any]] = {0: (np.arange(len(groups)), groups)}
         for grade in {current.finest, *(column.grade for column in current.columns)} - {0}:
@@ -428,29 +423,31 @@ def _fill(
             if not len(some):
                 continue
             rows = block[chosen]
-            per_query = registry.definition(column.metric).per_query
-            assert per_query is not None
+            per_query = registry.ranking(column.metric).per_query
             column.values[:, rows] = some.values(column.metric, column.scale, per_query)
             column.totals[rows] = some.totals
             column.candidates[rows] = some.candidates
-            if plan is not None and isinstance(groups, TieGroups):
-                plan.take(column, block, groups)
+        if plan is not None:
+            plan.take(block, split)
         current.ties[block] = groups.mixed
         if current.whole:
             current.nearest[block] = groups.nearest_level()
             current.monotone[block] = hierarchy.monotone(groups.totals)
             current.findable[block] = groups.totals[:, -1] > 0
 
-    for block, groups in blocks:
+    for found in blocks:
+        block, groups, split = found.rows, found.groups, found.split
         if not isinstance(groups, TieGroups):
-            look(block, groups)
+            look(block, groups, split)
             current.seen[block] = True
             continue
         count = min(means.threads, -(-len(groups.size) // _PARALLEL_GROUPS))
         share = np.linspace(0, len(groups.size), count + 1)
         cuts = np.unique(np.searchsorted(groups.offsets, share)).tolist()
         work = [
-            means.pool.submit(look, block[start:stop], groups.part(start, stop))
+            means.pool.submit(
+                look, block[start:stop], groups.part(start, stop), split.part(start, stop)
+            )
             for start, stop in pairwise(cuts)
         ]
         for part in work:

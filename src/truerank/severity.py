@@ -33,16 +33,16 @@ class Severity:
     @staticmethod
     def of(task: Task, nearest: Integers, findable: npt.NDArray[np.bool_]) -> Severity:
         """Count the errors among the queries that have a mate of the finest level to find."""
-        assert task.levels is not None
-        depth = len(task.levels)
-        names = [NONE, *task.levels.names[:-1]]
+        levels = task.named_levels
+        depth = len(levels)
+        names = [NONE, *levels.names[:-1]]
         wrong = (nearest < depth) & findable
 
         def tally(which: npt.NDArray[np.bool_]) -> dict[str, int]:
             found = np.bincount(nearest[which], minlength=depth).tolist()
             return {name: number for name, number in zip(names, found, strict=True) if number}
 
-        values = task.levels.finest.values
+        values = levels.finest.values
         by_class = {
             values[code]: tally(wrong & (task.query_codes == code))
             for code in np.unique(task.query_codes[wrong]).tolist()

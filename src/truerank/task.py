@@ -92,19 +92,19 @@ class Task:
         _one_of("unlabelled", unlabelled, ("error", "distractor"))
         self.no_mate = no_mate
         self.unlabelled = unlabelled
-        self._relevance = Mask.of(relevance, "relevance")
-        if labels is None and self._relevance is None:
+        judged = self._relevance = Mask.of(relevance, "relevance")
+        if labels is None and judged is None:
             raise InputError("labels are missing: pass one label for each row, or relevance=.")
-        if labels is not None and self._relevance is not None:
+        if labels is not None and judged is not None:
             raise InputError("labels and relevance both say who is relevant; pass one of the two.")
         if labels is None and gallery_labels is not None:
             raise InputError("relevance says who is relevant; leave gallery_labels out.")
         if leave_one_out is None:
-            leave_one_out = gallery_labels is None and self._relevance is None
+            leave_one_out = gallery_labels is None and judged is None
         self.leave_one_out = leave_one_out
-        if labels is None:
+        if judged is not None:
             self.levels: Levels | None = None
-            self._set_sizes_from_relevance()
+            self._set_sizes(judged)
         else:
             self._set_labels(labels, gallery_labels, unlabelled)
         self._set_ids(ids, gallery_ids)
@@ -149,13 +149,12 @@ class Task:
         self._query_codes, self._all_gallery_codes = finest.codes[0], finest.codes[-1]
         self.queries, self.gallery_size = len(finest.codes[0]), len(finest.codes[-1])
 
-    def _set_sizes_from_relevance(self) -> None:
-        assert self._relevance is not None
-        self.queries, self.gallery_size = self._relevance.shape
+    def _set_sizes(self, relevance: Mask) -> None:
+        self.queries, self.gallery_size = relevance.shape
         if self.leave_one_out and self.queries != self.gallery_size:
             raise InputError(
                 "relevance must be square where the queries are their own gallery. "
-                f"Got {self._relevance.shape} instead."
+                f"Got {relevance.shape} instead."
             )
         self._query_codes = np.full(self.queries, MISSING, np.int64)
         self._all_gallery_codes = np.full(self.gallery_size, MISSING, np.int64)
@@ -323,20 +322,26 @@ class Task:
             return GradeView(self._relevance, self.columns, self._exclusions, self.items)
         return LabelView(self._query_codes, self._gallery_codes, self._exclusions)
 
+    @property
+    def named_levels(self) -> Levels:
+        """The levels of the labels; refused where judgements stand in their place."""
+        if self.levels is None:
+            raise InputError("relevance= names no classes; pass labels.")
+        return self.levels
+
     def level_view(self, level: int) -> View:
         """Relevance by the label of one level, 1 the coarsest."""
-        assert self.levels is not None
-        if level == len(self.levels):
+        if level == len(self.named_levels):
             return self.view
-        codes = self.levels.columns[level - 1].codes
+        codes = self.named_levels.columns[level - 1].codes
         query, item = codes[0], codes[-1]
         return LabelView(query, item[self._keep], self._exclusions)
 
     def tree_view(self, lowest: int = 1) -> View:
         """Relevance by the length of the common path, if it is at least `lowest`."""
-        assert self.levels is not None
-        query = [path.codes[0] for path in self.levels.paths]
-        item = [path.codes[-1][self._keep] for path in self.levels.paths]
+        paths = self.named_levels.paths
+        query = [path.codes[0] for path in paths]
+        item = [path.codes[-1][self._keep] for path in paths]
         return TreeView(query, item, lowest, self._exclusions)
 
     # -- no-mate queries ----------------------------------------------------------------------

@@ -265,7 +265,7 @@ def _judge(
     metrics = {"far": f"fmr@tau={tau}", "frr": f"fnmr@tau={tau}", "dir": f"dir@tau={tau}",
                "open_set_far": f"far@tau={tau}"}  # fmt: skip
     if space.unit_scale is not None:
-        on_axis = _on_axis(space, tau)
+        on_axis = _on_axis(space, space.unit_scale, tau)
         metrics |= {"vp": f"mvp@tau={on_axis}", "rep": f"mrep@tau={on_axis}"}
     result = evaluate(rows, labels, metrics=list(metrics.values()), **options)
     values, intervals = {}, {}
@@ -292,10 +292,9 @@ def _decimal(space: Space, threshold: float) -> str:
     return registry.parse(f"far@tau={text}").option("tau") or "0"
 
 
-def _on_axis(space: Space, tau: str) -> str:
+def _on_axis(space: Space, scale: float, tau: str) -> str:
     """The same threshold on the axis of GOM."""
-    assert space.unit_scale is not None
-    exact = Fraction(space.raw(Fraction(tau))) * Fraction(space.unit_scale)
+    exact = Fraction(space.raw(Fraction(tau))) * Fraction(scale)
     step = Decimal(1).scaleb(-18)
     text = (Decimal(exact.numerator) / Decimal(exact.denominator)).quantize(step, ROUND_CEILING)
     return registry.parse(f"mvp@tau={min(text, Decimal(1)):f}").option("tau") or "0"
@@ -310,8 +309,7 @@ def _classes(task: Task, space: Space, tau: str, options: Mapping[str, Any]) -> 
 
 
 def _rates(task: Task, table: ClassTable) -> list[ClassRates]:
-    assert task.levels is not None
-    names = task.levels.finest.values
+    names = task.named_levels.finest.values
     paired = table.genuine > 0
     classes = table.classes[paired]
     frr = 1 - table.positives[paired, 0] / table.genuine[paired]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from types import SimpleNamespace
@@ -24,7 +24,8 @@ from truerank.evidence.positives import Positives
 from truerank.files.trials import Trials, read_trials
 from truerank.jit import compiled
 from truerank.metrics import registry
-from truerank.result import Result
+from truerank.metrics.registry import Metric, ThresholdDefinition
+from truerank.result import Result, Score
 from truerank.space import DISTANCES, Space, build, probe
 from truerank.version import __version__
 
@@ -77,11 +78,7 @@ def verify(
     started = time.perf_counter()
     trials = pairs if isinstance(pairs, Trials) else _trials(pairs, layout)
     chosen = registry.parse_all(DEFAULT if metrics is None else _all(metrics))
-    for metric in chosen:
-        if registry.definition(metric).family != "verification":
-            raise InputError(
-                f"a list of trials has no {metric}; ask for one of {', '.join(_names())}."
-            )
+    measures = {metric: _measure(metric) for metric in chosen}
     space, distances = _distances(scores_or_embeddings, trials, ids, distance)
     pool = Pooled(
         Positives(np.zeros(int(trials.same.sum()), np.int64), distances[trials.same]),
@@ -100,7 +97,7 @@ def verify(
     for watcher in pool.watchers:
         watcher.look(Sight(np.zeros(1, np.int64), distances[None, :], compiled))
     evidence: Any = SimpleNamespace(
-        pooled=pool,
+        pool=pool,
         both_orders=False,
         space=space,
         cut=lambda threshold: largest_float(space.raw(threshold)),
@@ -108,9 +105,7 @@ def verify(
     )
     scores = {}
     for metric in chosen:
-        measure = registry.definition(metric).measure
-        assert measure is not None
-        score = measure(evidence, metric)
+        score = measures[metric](evidence, metric)
         reason = "a list of trials names no classes" if score.reason is None else None
         scores[str(metric)] = replace(score, interval_reason=reason)
     if "auc" in scores and scores["auc"].value < 0.5:
@@ -127,7 +122,7 @@ def verify(
     provenance = {
         "version": __version__,
         "trials": {"positive": int(trials.same.sum()), "negative": int((~trials.same).sum())},
-        "folds": None if trials.folds is None else _folds(trials, distances),
+        "folds": None if trials.folds is None else _folds(trials.folds, trials, distances),
         "distance": space.facts.to_dict(),
         "seconds": round(time.perf_counter() - started, 3),
     }
@@ -137,6 +132,14 @@ def verify(
         provenance=provenance,
         curves=of_pairs(pool, space) if pool.genuine and pool.impostors else {},
     )
+
+
+def _measure(metric: Metric) -> Callable[[Any, Metric], Score]:
+    """How a metric over pairs is taken."""
+    definition = registry.definition(metric)
+    if isinstance(definition, ThresholdDefinition) and definition.family == "verification":
+        return definition.measure
+    raise InputError(f"a list of trials has no {metric}; ask for one of {', '.join(_names())}.")
 
 
 def _names() -> list[str]:
@@ -242,12 +245,13 @@ def _find(side: list[Any], place: dict[Any, int], by_row: bool) -> npt.NDArray[n
     return found
 
 
-def _folds(trials: Trials, distances: npt.NDArray[np.float64]) -> dict[str, Any]:
+def _folds(
+    folds: npt.NDArray[Any], trials: Trials, distances: npt.NDArray[np.float64]
+) -> dict[str, Any]:
     """Accuracy on each fold at the threshold that is best on the others: the protocol of LFW."""
-    assert trials.folds is not None
     accuracies = []
-    for fold in np.unique(trials.folds):
-        test = trials.folds == fold
+    for fold in np.unique(folds):
+        test = folds == fold
         order = np.argsort(distances[~test], kind="stable")
         near, same = distances[~test][order], trials.same[~test][order]
         right = np.concatenate([[0], np.cumsum(np.where(same, 1, -1))])

@@ -44,13 +44,13 @@ DISTANCES = ("cosine", "euclidean", "dot", "cityblock", "hamming", "precomputed"
 RANKING = [
     text
     for text in registry.examples()
-    if registry.definition(registry.parse_all([text])[0]).per_query is not None
+    if isinstance(registry.definition(registry.parse(text)), registry.RankingDefinition)
 ]
 
 MEASURED = [
     text
     for text in registry.examples()
-    if registry.definition(registry.parse_all([text])[0]).measure is not None
+    if isinstance(registry.definition(registry.parse(text)), registry.ThresholdDefinition)
 ]
 
 
@@ -105,18 +105,24 @@ def views(count: int = 90) -> dict[str, View]:
     }
 
 
-def collected(blocks: Iterator[tuple[np.ndarray, Any]]) -> dict[int, Any]:
+def collected(blocks: Iterator[engine.Block]) -> dict[int, Any]:
     """Every query's groups, in plain lists."""
     found = {}
-    for rows, groups in blocks:
-        for number, row in enumerate(rows.tolist()):
-            part = slice(groups.offsets[number], groups.offsets[number + 1])
-            found[row] = (
-                groups.before[part].tolist(),
-                groups.size[part].tolist(),
-                groups.graded[part].tolist(),
-                int(groups.candidates[number]),
-            )
+    for block in blocks:
+        found |= groups_of(block.rows, block.groups)
+    return found
+
+
+def groups_of(rows: np.ndarray, groups: engine.TieGroups) -> dict[int, Any]:
+    found = {}
+    for number, row in enumerate(rows.tolist()):
+        part = slice(groups.offsets[number], groups.offsets[number + 1])
+        found[row] = (
+            groups.before[part].tolist(),
+            groups.size[part].tolist(),
+            groups.graded[part].tolist(),
+            int(groups.candidates[number]),
+        )
     return found
 
 
@@ -340,26 +346,24 @@ def split_twice(
     with engine.settings(**sizes) as limits:
         gpus = cuda.Engine(view, space, limits, lambda pairs: None, [device], kernels)
         blocks = [only[:7], np.concatenate([others, only[7:]]), others[:3]]
-        for rows, groups in gpus.tie_groups(iter(blocks), shares=shares):
-            if groups.counted is not None:
-                some, groups = groups.counted
-                rows = rows[some]
-            if groups.split is not None:
-                found |= splits_of(rows, groups)
+        for block in gpus.tie_groups(iter(blocks), shares=shares):
+            found |= splits_of(block)
     wanted_splits = {}
-    for rows, groups in engine.tie_groups(view, space, device="cpu", shares=shares, only=only):
-        wanted_splits |= splits_of(rows, groups)
+    for block in engine.tie_groups(view, space, device="cpu", shares=shares, only=only):
+        wanted_splits |= splits_of(block)
     assert len(found) == len(only)
     return found, wanted_splits
 
 
-def splits_of(rows: np.ndarray, groups: Any) -> dict[int, Any]:
-    plain = collected(iter([(rows, groups)]))
+def splits_of(block: engine.Block) -> dict[int, Any]:
+    split = block.split
+    rows, groups = block.rows[split.queries], split.groups
+    assert split.wanted.all()
+    plain = groups_of(rows, groups)
+    found = zip(rows.tolist(), groups.offsets, groups.offsets[1:], split.candidates, strict=False)
     return {
-        row: (plain[row], groups.split.counts[:, start:stop].tolist())
-        for row, start, stop in zip(
-            rows.tolist(), groups.offsets[:-1], groups.offsets[1:], strict=True
-        )
+        row: (plain[row], split.counts[:, start:stop].tolist(), met.tolist())
+        for row, start, stop, met in found
     }
 
 

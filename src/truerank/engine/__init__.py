@@ -21,11 +21,11 @@ import numpy.typing as npt
 
 from truerank.checkpoint import Checkpoint
 from truerank.engine import cpu, cuda, reference, symmetric
-from truerank.engine.counts import Counts, Shares, Split, TieGroups
+from truerank.engine.counts import Block, Counts, LocatedGroups, Shares, SplitGroups, TieGroups
 from truerank.engine.crew import Crew
 from truerank.engine.filter import Filter
 from truerank.engine.sight import Apart, Sight
-from truerank.engine.watch import Audience, PerThread, Watcher
+from truerank.engine.watch import Audience, Observer, PerThread, Watcher
 from truerank.errors import InputError
 from truerank.jit import compiled
 from truerank.relevance import View
@@ -34,10 +34,11 @@ from truerank.space import Rows, Space
 __all__ = [
     "DEVICES",
     "METHODS",
+    "Block",
     "Counts",
     "Settings",
     "Shares",
-    "Split",
+    "SplitGroups",
     "TieGroups",
     "available_cores",
     "keeps_watched",
@@ -140,14 +141,14 @@ def tie_groups(
     keep: bool = True,
     checkpoint: Checkpoint | None = None,
     seen: npt.NDArray[np.bool_] | None = None,
-    watchers: Sequence[Watcher] = (),
+    watchers: Sequence[Observer] = (),
     grade: int = 1,
     rankings: bool = False,
     shares: Shares | None = None,
     apart: tuple[View, npt.NDArray[np.bool_]] | None = None,
     only: Rows | None = None,
-) -> Generator[tuple[Rows, Any], None, None]:
-    """Yield (query rows, their tie groups) until every query with a relevant item has been seen.
+) -> Generator[Block, None, None]:
+    """Yield blocks of queries with their tie groups until all that have a relevant item are seen.
 
     Whoever may stop early must close it (contextlib.closing): it holds threads, and left to the
     garbage collector it would wait for them at any moment, even while another thread begins.
@@ -156,9 +157,9 @@ def tie_groups(
     already `seen` are left out; a checkpoint holds the counts of those in flight. Watchers see
     every query, also those without a relevant item, and as relevant what has at least this grade.
     With `rankings`, a GPU may give truerank.engine.cuda.ranked.Ranked in place of tie groups.
-    With `shares` the groups of counted rows are split by share (a GPU puts the split ones into
-    `counted`). Where rows are sorted instead, the groups in the view `apart` are, for the queries
-    that go with it (they must have few mates in it). `only` names the queries to look at; without
+    With `shares` the groups of counted rows are split by share. Where rows are sorted instead, the
+    groups in the view `apart` are, for the queries that go with it (they must have few mates in
+    it). `only` names the queries to look at; without
     watchers or shares, they are all counted on the CPU.
     """
     device = resolve_device(device)
@@ -196,9 +197,9 @@ def tie_groups(
     if device == "reference":
         for block in chain(*(_blocks(view.mates, r, limits.query_rows) for r in (alone, rows))):
             pairs = view.block(block)
-            groups = reference.count_block(space, block, pairs, view.grades, audience, shares)
+            found = reference.count_block(space, block, pairs, view.grades, audience, shares)
             if view.mates[block[0]]:
-                yield block, groups
+                yield found
             tick(len(block) * space.gallery)
         return
     tiles = _tiles(space.gallery)
@@ -238,11 +239,11 @@ def tie_groups(
     most = limits.mates if shares is None else limits.split_mates
     with _single_threaded_blas(), ThreadPoolExecutor(threads) as pool:
         height = _height(space.gallery, limits.row_numbers)
-        whole: Callable[..., TieGroups] = cpu.sort_rows
+        whole: Callable[..., Block] = cpu.sort_rows
         if splitting:  # these are few: some for each thread
             whole = cpu.split_rows
             height = min(height, -(-len(rows) // threads))
-        blocks: Iterator[tuple[Rows, Callable[..., TieGroups]]] = (
+        blocks: Iterator[tuple[Rows, Callable[..., Block]]] = (
             (block, whole)
             for block in _blocks(
                 view.mates, rows[~few], height, most=most if splitting else limits.mates
@@ -255,14 +256,16 @@ def tie_groups(
 
         def watch(
             space: Space, block: Rows, view: View, tiles: Any, _: cpu.Workspace, *extra: Any
-        ) -> TieGroups:
+        ) -> Block:
             """Tie groups of watched rows do not lie in the workspace: a thread needs only one."""
             return cpu.count_rows(space, block, view, tiles, held.mine(), *extra)
 
         way = None
         if method != "float64" and space.single is not None and audience is None:
             way = Filter(space, space.single, shares)
-        watched = None
+        both: Filter | tuple[symmetric.BothWays, Audience] | None = None
+        if way is not None and method == "symmetric":
+            both = way
         if audience is not None and audience.whole_rows:
             tall = _height(space.gallery, limits.watched_numbers)
             first = chain(*(_blocks(view.mates, r, tall) for r in (alone, rows[few])))
@@ -270,25 +273,24 @@ def tie_groups(
         elif audience is not None and device == "cpu" and everybody:
             ways = _both_ways(view, space, audience, shares is not None)
             if ways is not None:
-                watched = (ways, audience)
-                crew = replace(crew, checkpoint=checkpoint, audience=audience)
-        if (way is not None and method == "symmetric") or watched is not None:
+                both = (ways, audience)
+                if audience.resumable:
+                    crew = replace(crew, checkpoint=checkpoint, audience=audience)
+        if both is not None:
             ascending = _blocks(view.mates, np.sort(rows[few]), limits.query_rows)
-            yield from symmetric.count_all(
-                space, ascending, view, limits.side, crew, way, shares, watched
-            )
+            yield from symmetric.count_all(space, ascending, view, limits.side, crew, both, shares)
         elif audience is None or not audience.whole_rows:
             height = limits.query_rows
             for block in chain(
                 *(_blocks(view.mates, some, height, most=most) for some in (alone, rows[few]))
             ):
-                groups = cpu.count_block(space, block, view, tiles, crew, way, audience, shares)
+                found = cpu.count_block(space, block, view, tiles, crew, way, audience, shares)
                 if view.mates[block[0]]:
-                    yield block, groups
-        ahead: deque[tuple[Rows, cpu.Workspace, Future[TieGroups]]] = deque()
+                    yield found
+        ahead: deque[tuple[Rows, cpu.Workspace, Future[Block]]] = deque()
         free: list[cpu.Workspace] = []
 
-        def begin(block: Rows, count: Callable[..., TieGroups]) -> None:
+        def begin(block: Rows, count: Callable[..., Block]) -> None:
             workspace = free.pop() if free else cpu.Workspace()
             extra = (audience, shares, apart)
             work = pool.submit(count, space, block, view, tiles, workspace, *extra)
@@ -299,11 +301,11 @@ def tie_groups(
                 begin(block, count)
             while ahead:
                 block, workspace, work = ahead.popleft()
-                groups = work.result()
+                found = work.result()
                 for more, count in islice(blocks, 1):
                     begin(more, count)
                 if view.mates[block[0]]:
-                    yield block, groups
+                    yield found
                 if not keep:
                     free.append(workspace)
                 tick(len(block) * space.gallery)
@@ -313,7 +315,7 @@ def tie_groups(
 
 
 def keeps_watched(
-    view: View, space: Space, watchers: Sequence[Watcher], *, device: str, split: bool
+    view: View, space: Space, watchers: Sequence[Observer], *, device: str, split: bool
 ) -> bool:
     """Whether a checkpoint holds what these watchers have seen of a pass that is under way."""
     if resolve_device(device) != "cpu":
@@ -337,12 +339,12 @@ def _both_ways(
 def _shown(
     gpus: cuda.Engine,
     view: View,
-    blocks: Iterator[tuple[Rows, TieGroups]],
+    blocks: Iterator[Block],
     alone: Rows,
     audience: Audience,
     threads: int,
     tick: Callable[[int], None],
-) -> Iterator[tuple[Rows, TieGroups]]:
+) -> Iterator[Block]:
     """The same blocks, while threads show their rows, and those of queries alone, to watchers."""
     height = gpus.watched_height()
     looks: deque[tuple[int, Future[list[Future[None]]]]] = deque()
@@ -356,18 +358,20 @@ def _shown(
 
     with ThreadPoolExecutor(threads) as pool, ThreadPoolExecutor(gpus.showing) as crowd:
 
-        def show(rows: Rows, groups: TieGroups) -> list[Future[None]]:
-            return [pool.submit(rest) for rest in gpus.show(rows, audience, groups)]
+        def show(rows: Rows, groups: LocatedGroups) -> list[Future[None]]:
+            return [pool.submit(rest) for rest in gpus.show_rows(rows, audience, groups)]
 
+        lonely = Block(alone, gpus.no_groups(alone), SplitGroups.none())
         try:
-            for rows, groups in chain([(alone, gpus.no_groups(alone))], blocks):
+            for block in chain([lonely], blocks):
                 finish()  # what is shown is kept no longer than that
+                rows, groups = block.rows, block.groups
                 for start in range(0, len(rows), height):
                     some = slice(start, min(start + height, len(rows)))
                     part = groups.part(some.start, some.stop)
                     looks.append((len(part) * view.items, crowd.submit(show, rows[some], part)))
                 if len(groups.size):
-                    yield rows, groups
+                    yield block
             finish()
         finally:
             for _, look in looks:  # on an interrupt, what has not begun is not begun

@@ -8,19 +8,20 @@ exactly at u_g. These are integers: tiles add up in any order and any grouping t
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
-from typing import Any
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from truerank.engine import kernels
 from truerank.errors import ExactnessError
+from truerank.pairs import PairList
 from truerank.relevance import BlockPairs
 
-__all__ = ["Counts", "Room", "Shares", "Split", "TieGroups"]
+__all__ = ["Block", "Counts", "LocatedGroups", "Room", "Shares", "SplitGroups", "TieGroups"]
 
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
@@ -37,29 +38,24 @@ class Shares:
     """Whose tie groups are to be split; those of other queries are left at zero."""
 
     @cached_property
+    def sizes(self) -> Integers:
+        """Items of each column."""
+        return np.bincount(self.item.ravel(), minlength=self.columns)
+
+    @property
     def dtype(self) -> type:
         """Half the memory where no share has more items than 16 bits can count."""
-        largest = np.bincount(self.item.ravel(), minlength=1).max()
-        return np.uint16 if largest < 1 << 16 else np.uint32
+        return np.uint16 if self.sizes.max() < 1 << 16 else np.uint32
+
+    def candidates(self, queries: int, excluded: PairList) -> Integers:
+        """(queries, columns): the items of each column that a query can rank."""
+        met = np.tile(self.sizes, (queries, 1))
+        for way in self.item[excluded.item].T:
+            np.subtract.at(met, (excluded.query, way), 1)
+        return met
 
 
-@dataclass(frozen=True)
-class Split:
-    """What each share of the gallery contributes to the tie groups.
-
-    counts[0, g] are the items strictly between group g and the one before it, counts[1, g] those
-    in it, counts[1 + i, g] those in it that are relevant with grade i: one column for each share.
-    """
-
-    counts: npt.NDArray[Any]
-    wanted: npt.NDArray[np.bool_]
-    """The queries for which it was counted."""
-    mates_left: dict[int, npt.NDArray[np.float64]] = field(default_factory=dict)
-    """R of each query without each share, by the lowest grade that counts, once it is known."""
-
-    def part(self, groups: slice, queries: slice) -> Split:
-        """Some of the queries and their groups."""
-        return Split(self.counts[:, groups], self.wanted[queries])
+Some = TypeVar("Some", bound="TieGroups")
 
 
 @dataclass(frozen=True)
@@ -76,24 +72,12 @@ class TieGroups:
     graded: npt.NDArray[np.int32]
     candidates: Integers
     """Per query: gallery items that can be ranked, relevant or not."""
-    distance: npt.NDArray[np.float64] | None = None
-    """Distance of each group, where the engine kept it."""
-    split: Split | None = None
-    """By share of the gallery, where that was asked for and the engine counts."""
-    counted: tuple[Integers, TieGroups] | None = None
-    """Some of the queries and their split tie groups: in another view where rows were sorted, and
-    where a GPU counts them."""
+
+    BY_GROUP: ClassVar[tuple[str, ...]] = ("before", "size", "graded")
+    """The fields with an entry for each group."""
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
-
-    @staticmethod
-    def none(candidates: Integers, grades: int) -> TieGroups:
-        """Of queries without a relevant item."""
-        nothing = np.empty(0, np.int64)
-        graded = np.empty((0, grades), np.int32)
-        offsets = np.zeros(len(candidates) + 1, np.int64)
-        return TieGroups(offsets, nothing, nothing, graded, candidates, np.empty(0))
 
     @cached_property
     def relevant(self) -> Integers:
@@ -153,7 +137,7 @@ class TieGroups:
         """(3, queries): lower, expected and upper of a metric."""
         return per_query(self, metric, scale)
 
-    def at_least(self, grade: int) -> tuple[Integers, TieGroups]:
+    def at_least(self: Some, grade: int) -> tuple[Integers, Some]:
         """With only this grade and above relevant: the queries that keep one, and their groups."""
         alike = grade == 1 and self.graded.shape[1] == 1
         if alike and self.graded.all() and np.diff(self.offsets).all():  # nothing falls away
@@ -164,17 +148,10 @@ class TieGroups:
         kernels.merge_grades(self.grade, self.graded, grade - 1, self.offsets, kept, merged, count)
         queries = np.flatnonzero(count)
         offsets = np.concatenate([[0], np.cumsum(count[queries])])
-        kept = kept[: offsets[-1]]
-        return queries, TieGroups(
-            offsets,
-            self.before[kept],
-            self.size[kept],
-            merged[: offsets[-1]],
-            self.candidates[queries],
-            None if self.distance is None else self.distance[kept],
-        )
+        few = self._chosen(offsets, kept[: offsets[-1]], self.candidates[queries])
+        return queries, replace(few, graded=merged[: offsets[-1]])
 
-    def binary(self, grade: int) -> TieGroups:
+    def binary(self: Some, grade: int) -> Some:
         """With only this grade and above relevant: all queries, some of them without groups."""
         if self.graded.shape[1] == 1 and grade == 1:
             return self
@@ -190,62 +167,23 @@ class TieGroups:
         relevant = self.graded[at].sum(axis=1, dtype=np.int64)
         return np.stack([self.before[at], self.size[at], relevant])
 
-    def part(self, start: int, stop: int) -> TieGroups:
+    def part(self: Some, start: int, stop: int) -> Some:
         """The queries start to stop."""
-        groups = slice(self.offsets[start], self.offsets[stop])
-        return TieGroups(
-            self.offsets[start : stop + 1] - self.offsets[start],
-            self.before[groups],
-            self.size[groups],
-            self.graded[groups],
-            self.candidates[start:stop],
-            None if self.distance is None else self.distance[groups],
-            None if self.split is None else self.split.part(groups, slice(start, stop)),
-            self._counted_part(start, stop),
-        )
+        first, last = self.offsets[[start, stop]]
+        offsets = self.offsets[start : stop + 1] - first
+        return self._chosen(offsets, slice(first, last), self.candidates[start:stop])
 
-    def some(self, queries: Integers) -> TieGroups:
-        """These queries."""
+    def some(self: Some, queries: Integers) -> Some:
+        """The tie groups of some queries."""
         sizes = np.diff(self.offsets)[queries]
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         groups = np.arange(offsets[-1]) + np.repeat(self.offsets[queries] - offsets[:-1], sizes)
-        return TieGroups(
-            offsets,
-            self.before[groups],
-            self.size[groups],
-            self.graded[groups],
-            self.candidates[queries],
-            None if self.distance is None else self.distance[groups],
-        )
+        return self._chosen(offsets, groups, self.candidates[queries])
 
-    def _counted_part(self, start: int, stop: int) -> tuple[Integers, TieGroups] | None:
-        if self.counted is None:
-            return None
-        queries, groups = self.counted
-        first, last = np.searchsorted(queries, [start, stop]).tolist()
-        return queries[first:last] - start, groups.part(first, last)
-
-    def without(self, column: int) -> tuple[Integers, TieGroups]:
-        """Without one share of the gallery: the queries that keep a mate, and their groups.
-
-        Their candidates are not known: what lies behind the last mate was never counted.
-        """
-        assert self.split is not None
-        between, equal, *relevant = self.split.counts[:, :, column].astype(np.int64)
-        gone = np.concatenate([[0], np.cumsum(between + equal)])
-        owner = np.repeat(np.arange(len(self)), np.diff(self.offsets))
-        before = self.before - (gone[:-1] - gone[self.offsets[:-1]][owner]) - between
-        graded = (self.graded - np.column_stack(relevant)).astype(np.int32)
-        kept = np.flatnonzero(graded.any(axis=1))
-        left = np.bincount(owner[kept], minlength=len(self))
-        queries = np.flatnonzero(left)
-        return queries, TieGroups(
-            np.concatenate([[0], np.cumsum(left[queries])]),
-            before[kept],
-            (self.size - equal)[kept],
-            graded[kept],
-            np.zeros(len(queries), np.int64),
-        )
+    def _chosen(self: Some, offsets: Integers, groups: Any, candidates: Integers) -> Some:
+        """Some of the groups, which belong to other queries."""
+        held = {name: getattr(self, name)[groups] for name in self.BY_GROUP}
+        return replace(self, offsets=offsets, candidates=candidates, **held)
 
     @staticmethod
     def single(graded: Integers, candidates: Integers) -> TieGroups:
@@ -255,6 +193,92 @@ class TieGroups:
         return TieGroups(
             np.arange(count + 1), np.zeros(count, np.int64), candidates, few, candidates
         )
+
+
+@dataclass(frozen=True)
+class LocatedGroups(TieGroups):
+    """Tie groups that know their distances: what threshold metrics need besides."""
+
+    distance: Reals
+
+    BY_GROUP = (*TieGroups.BY_GROUP, "distance")
+
+    @staticmethod
+    def none(candidates: Integers, grades: int) -> LocatedGroups:
+        """Of queries without a relevant item."""
+        nothing = np.empty(0, np.int64)
+        graded = np.empty((0, grades), np.int32)
+        offsets = np.zeros(len(candidates) + 1, np.int64)
+        return LocatedGroups(offsets, nothing, nothing, graded, candidates, np.empty(0))
+
+
+@dataclass(frozen=True)
+class SplitGroups:
+    """Tie groups of some queries, and what each share of the gallery contributes to them.
+
+    counts[0, g] are the items strictly between group g and the one before it, counts[1, g] those
+    in it, counts[1 + i, g] those in it that are relevant with grade i: one column for each share.
+    Where rows are sorted, the groups are those of another view than the block's.
+    """
+
+    queries: Integers
+    """Their places in the block, ascending."""
+    groups: TieGroups
+    counts: npt.NDArray[Any]
+    wanted: npt.NDArray[np.bool_]
+    """The queries for which it was counted; the counts of others are zero."""
+    candidates: Integers
+    """(queries, columns): the items of each share that a query can rank."""
+
+    @staticmethod
+    def none() -> SplitGroups:
+        """Of no query."""
+        nothing = np.empty(0, np.int64)
+        groups = TieGroups.single(np.empty((0, 1), np.int64), nothing)
+        counts, candidates = np.empty((3, 0, 0), np.uint16), np.empty((0, 0), np.int64)
+        return SplitGroups(nothing, groups, counts, np.empty(0, bool), candidates)
+
+    def part(self, start: int, stop: int) -> SplitGroups:
+        """Those of the block's queries start to stop."""
+        first, last = np.searchsorted(self.queries, [start, stop]).tolist()
+        groups = slice(*self.groups.offsets[[first, last]])
+        return SplitGroups(
+            self.queries[first:last] - start,
+            self.groups.part(first, last),
+            self.counts[:, groups],
+            self.wanted[first:last],
+            self.candidates[first:last],
+        )
+
+    def without(self, column: int) -> tuple[Integers, TieGroups]:
+        """Without one share of the gallery: the places of the queries that keep a mate, and their
+        groups."""
+        groups = self.groups
+        between, equal, *relevant = self.counts[:, :, column].astype(np.int64)
+        gone = np.concatenate([[0], np.cumsum(between + equal)])
+        owner = np.repeat(np.arange(len(groups)), np.diff(groups.offsets))
+        before = groups.before - (gone[:-1] - gone[groups.offsets[:-1]][owner]) - between
+        graded = (groups.graded - np.column_stack(relevant)).astype(np.int32)
+        kept = np.flatnonzero(graded.any(axis=1))
+        left = np.bincount(owner[kept], minlength=len(groups))
+        queries = np.flatnonzero(left)
+        return self.queries[queries], TieGroups(
+            np.concatenate([[0], np.cumsum(left[queries])]),
+            before[kept],
+            (groups.size - equal)[kept],
+            graded[kept],
+            (groups.candidates - self.candidates[:, column])[queries],
+        )
+
+
+@dataclass(frozen=True)
+class Block:
+    """What a pass yields: some queries, their tie groups, and split ones if any were asked for."""
+
+    rows: Integers
+    groups: Any
+    """TieGroups, or truerank.engine.cuda.ranked.Ranked."""
+    split: SplitGroups
 
 
 @dataclass
@@ -422,9 +446,7 @@ class Counts:
             self.split += other.split
         return self
 
-    def tie_groups(
-        self, candidates: Integers, wanted: npt.NDArray[np.bool_] | None = None
-    ) -> TieGroups:
+    def tie_groups(self, candidates: Integers) -> LocatedGroups:
         """Cumulated counts, once the whole gallery has been seen and exclusions are taken out."""
         if (self.equal < self.graded.sum(axis=1)).any() or (self.between < 0).any():
             raise ExactnessError(
@@ -437,7 +459,18 @@ class Counts:
         base = np.concatenate([[0], running])[self.offsets[:-1]]
         owner = np.repeat(np.arange(queries), np.diff(self.offsets))
         before = running - self.equal - base[owner]
-        split = None if self.split is None or wanted is None else Split(self.split, wanted)
-        return TieGroups(
-            self.offsets, before, self.equal, self.graded, candidates, self.distance, split
+        return LocatedGroups(
+            self.offsets, before, self.equal, self.graded, candidates, self.distance
         )
+
+    def block(
+        self, rows: Integers, candidates: Integers, excluded: PairList, shares: Shares | None
+    ) -> Block:
+        """The same as a pass yields it, split where that was asked for."""
+        groups = self.tie_groups(candidates)
+        if shares is None or self.split is None:
+            return Block(rows, groups, SplitGroups.none())
+        met = shares.candidates(len(rows), excluded)
+        everybody = np.arange(len(rows))
+        split = SplitGroups(everybody, groups, self.split, shares.queries[rows], met)
+        return Block(rows, groups, split)

@@ -18,9 +18,17 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank.engine import kernels
-from truerank.engine.counts import Counts, Room, Shares, TieGroups
+from truerank.engine.counts import (
+    Block,
+    Counts,
+    LocatedGroups,
+    Room,
+    Shares,
+    SplitGroups,
+    TieGroups,
+)
 from truerank.engine.crew import Crew, Take, Tile
-from truerank.engine.filter import Buffers, Filter, Thresholds
+from truerank.engine.filter import Filter, Thresholds
 from truerank.engine.sight import Apart, Sight
 from truerank.engine.watch import Audience
 from truerank.engine.workspace import Workspace
@@ -81,20 +89,21 @@ def count_block(
     way: Filter | None = None,
     audience: Audience | None = None,
     shares: Shares | None = None,
-) -> TieGroups:
+) -> Block:
     """Few relevant items, or none: their distances first, then every tile counted against them."""
     total, candidates = begin_counts(space, rows, view, shares)
+    excluded = view.exclusions.pairs(rows, view.items)
     if audience is not None:
-        apart = Apart.of(view.exclusions.pairs(rows, view.items))
-        add = _watched(space, rows, shares, audience, apart)
+        begin = _watched(space, rows, shares, audience, Apart.of(excluded))
+    elif way is None:
+        begin = _exactly(space, rows, shares)
     else:
-        add = _exactly(space, rows, shares) if way is None else _filtered(way, rows, total)
+        begin = _filtered(way, rows, total, tiles[0][1])
 
     def work(take: Take, finished: Callable[[Tile], None]) -> Counts:
-        counts = total.empty_copy()
-        buffers = None if way is None else way.buffers(FILTER_ROWS, tiles[0][1])
+        counts, add = total.empty_copy(), begin()
         while (tile := take()) is not None:
-            add(counts, tile, buffers)
+            add(counts, tile)
             finished(tile)
         return counts
 
@@ -106,51 +115,57 @@ def count_block(
         f"block-{tiles[0][1]}-{total.digest()}",
         total.state(),
     )
-    return total.tie_groups(candidates, None if shares is None else shares.queries[rows])
+    return total.block(rows, candidates, excluded, shares)
 
 
-Add = Callable[[Counts, Tile, Buffers | None], None]
+Add = Callable[[Counts, Tile], None]
+Begin = Callable[[], Add]
+"""What each thread calls once: what it adds tiles with is its own."""
 
 
-def _exactly(space: Space, rows: Rows, shares: Shares | None) -> Add:
+def _exactly(space: Space, rows: Rows, shares: Shares | None) -> Begin:
     distances = space.block(rows)
 
-    def add(counts: Counts, tile: Tile, buffers: Buffers | None) -> None:
+    def add(counts: Counts, tile: Tile) -> None:
         counts.add_tile(distances(*tile), rows, tile, shares)
 
-    return add
+    return lambda: add
 
 
 def _watched(
     space: Space, rows: Rows, shares: Shares | None, audience: Audience, apart: Apart
-) -> Add:
+) -> Begin:
     distances = space.block(rows)
 
-    def add(counts: Counts, tile: Tile, buffers: Buffers | None) -> None:
+    def add(counts: Counts, tile: Tile) -> None:
         near = distances(*tile)
         counts.add_tile(near, rows, tile, shares)
         audience.look(Sight(rows, near, True, tile[0]), apart)
 
-    return add
+    return lambda: add
 
 
-def _filtered(way: Filter, rows: Rows, frame: Counts) -> Add:
+def _filtered(way: Filter, rows: Rows, frame: Counts, width: int) -> Begin:
     thresholds = Thresholds(frame, rows, way.single, way.shares)
     left = way.single.queries(rows)
     guard: AbstractContextManager[None] = nullcontext()  # each thread has counts of its own
 
-    def add(counts: Counts, tile: Tile, buffers: Buffers | None) -> None:
-        assert buffers is not None
-        right = way.single.items(*tile, buffers.right)
-        for first in range(0, len(rows), FILTER_ROWS):
-            last = min(first + FILTER_ROWS, len(rows))
-            if way.pays:
-                scores = buffers.product(left[first:last], right)
-                way.add(scores, thresholds, counts, first, tile[0], buffers, guard)
-            else:
-                way.add_exact(rows, counts, first, last, *tile, guard)
+    def begin() -> Add:
+        buffers = way.buffers(FILTER_ROWS, width)
 
-    return add
+        def add(counts: Counts, tile: Tile) -> None:
+            right = way.single.items(*tile, buffers.right)
+            for first in range(0, len(rows), FILTER_ROWS):
+                last = min(first + FILTER_ROWS, len(rows))
+                if way.pays:
+                    scores = buffers.product(left[first:last], right)
+                    way.add(scores, thresholds, counts, first, tile[0], buffers, guard)
+                else:
+                    way.add_exact(rows, counts, first, last, *tile, guard)
+
+        return add
+
+    return begin
 
 
 def whole_rows(space: Space, rows: Rows, tiles: list[Tile], workspace: Workspace) -> Distances:
@@ -171,7 +186,7 @@ def count_rows(
     audience: Audience,
     shares: Shares | None = None,
     apart: tuple[View, npt.NDArray[np.bool_]] | None = None,
-) -> TieGroups:
+) -> Block:
     """Few relevant items, or none, and watchers that look at whole rows.
 
     With `shares` the groups are split; `apart` is for rows that are sorted.
@@ -184,17 +199,17 @@ def count_rows(
     _check_pairs(space, rows[held], relevant.item[one], mates[one])
     counts = Counts.frame(relevant.query, mates, pairs.grade, len(rows), view.grades)
     gone = np.bincount(excluded.query, minlength=len(rows))
-    wanted = None if shares is None else shares.queries[rows]
 
     @cache
-    def groups() -> TieGroups:
+    def counted() -> Block:
         if shares is not None:
             counts.split_by(shares, rows, pairs, mates)
         counts.add_tile(distances, rows, (0, space.gallery), shares)
-        return counts.tie_groups(space.gallery - gone, wanted)
+        return counts.block(rows, space.gallery - gone, excluded, shares)
 
-    audience.look(Sight(rows, distances, True), Apart.of(excluded), groups)
-    return groups()
+    sight = Sight(rows, distances, True)
+    audience.look_at_rows(sight, Apart.of(excluded), lambda: counted().groups)
+    return counted()
 
 
 def sort_rows(
@@ -206,7 +221,7 @@ def sort_rows(
     audience: Audience | None = None,
     shares: Shares | None = None,
     apart: tuple[View, npt.NDArray[np.bool_]] | None = None,
-) -> TieGroups:
+) -> Block:
     """Many relevant items: whole rows of distances, sorted once for all grades.
 
     The result lies in the workspace. With `shares`, the groups in the view `apart` are counted and
@@ -220,13 +235,14 @@ def sort_rows(
     last = grade.shape[1] - 1 - np.argmax(grade[:, ::-1] > 0, axis=1)
     _check_pairs(space, rows, last, distances[np.arange(len(rows)), last])
     distances[excluded.query, excluded.item] = np.inf  # behind everything, and not ranked
-    counted = None
+    split = SplitGroups.none()
     if shares is not None and apart is not None:
         some = np.flatnonzero(apart[1][rows] & (apart[0].mates[rows] > 0))
         whole = distances if len(some) == len(rows) else distances[some]
         if len(some):
             pairs = apart[0].block(rows[some])
-            counted = (some, _split(space, rows[some], whole, apart[0], pairs, shares))
+            few = _split(space, rows[some], whole, apart[0], pairs, shares).split
+            split = replace(few, queries=some)
     keys = workspace.take("keys", distances.shape, np.int64)
     if space.integral:
         kernels.pack(distances, grade, keys)
@@ -248,17 +264,17 @@ def sort_rows(
         owner = np.repeat(np.arange(len(rows)), count)
         kept = first[owner] + np.arange(offsets[-1]) - offsets[owner]
     before, size, graded = before[kept], size[kept], graded[kept]
-    ranked = TieGroups(offsets, before, size, graded, space.gallery - gone, counted=counted)
+    ranked = TieGroups(offsets, before, size, graded, space.gallery - gone)
     if audience is None:
-        return ranked
+        return Block(rows, ranked, split)
     owner = np.repeat(np.arange(len(rows)), count)
     if space.integral:
         distance = (keys[owner, before] >> kernels.GRADE_BITS).astype(np.float64)
     else:
         distance = np.sort(distances, axis=1)[owner, before]
-    ranked = replace(ranked, distance=distance)
-    audience.look(Sight(rows, distances, True), Apart.of(excluded), lambda: ranked)
-    return ranked
+    located = LocatedGroups(offsets, before, size, graded, space.gallery - gone, distance)
+    audience.look_at_rows(Sight(rows, distances, True), Apart.of(excluded), lambda: located)
+    return Block(rows, located, split)
 
 
 def split_rows(
@@ -270,7 +286,7 @@ def split_rows(
     audience: Audience | None,
     shares: Shares,
     apart: tuple[View, npt.NDArray[np.bool_]] | None = None,
-) -> TieGroups:
+) -> Block:
     """Many relevant items whose groups are split: whole rows, since a thread's own split counts of
     all queries would take far more memory than distances. Nobody watches, nothing is apart."""
     distances = whole_rows(space, rows, tiles, workspace)
@@ -289,14 +305,14 @@ def _split(
     view: View,
     pairs: BlockPairs,
     shares: Shares,
-) -> TieGroups:
+) -> Block:
     """Whole rows of distances, excluded items at infinity, counted by share in this view."""
     mates = distances[pairs.relevant.query, pairs.relevant.item]
     counts = Counts.frame(pairs.relevant.query, mates, pairs.grade, len(rows), view.grades)
     counts.split_by(shares, rows, pairs, mates)
     counts.add_tile(distances, rows, (0, space.gallery), shares)
     gone = np.bincount(pairs.excluded.query, minlength=len(rows))
-    return counts.tie_groups(space.gallery - gone, shares.queries[rows])
+    return counts.block(rows, space.gallery - gone, pairs.excluded, shares)
 
 
 def _check_pairs(space: Space, query: Rows, item: Rows, distances: Distances) -> None:

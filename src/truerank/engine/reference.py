@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from truerank.engine.counts import Shares, Split, TieGroups
+from truerank.engine.counts import Block, LocatedGroups, Shares, SplitGroups
 from truerank.engine.sight import Apart, Sight
 from truerank.engine.watch import Audience
 from truerank.relevance import BlockPairs
@@ -23,7 +23,7 @@ def count_block(
     grades: int,
     audience: Audience | None = None,
     shares: Shares | None = None,
-) -> TieGroups:
+) -> Block:
     """Tie groups of these queries from fully sorted rows of distances."""
     distances = space.block(rows)(0, space.gallery)
     excluded = np.zeros(distances.shape, bool)
@@ -54,18 +54,22 @@ def count_block(
             split.append(_by_share(row, worth, is_excluded, at, grades, shares))
         elif shares is not None:
             split.append(np.zeros((2 + grades, len(at), shares.columns), shares.dtype))
-    groups = TieGroups(
+    groups = LocatedGroups(
         np.array(offsets),
         np.concatenate(before),
         np.concatenate(size),
         np.concatenate(inside),
         (~excluded).sum(axis=1),
         np.concatenate(distance),
-        None if shares is None else Split(np.concatenate(split, axis=1), shares.queries[rows]),
     )
     if audience is not None:
-        audience.look(Sight(rows, distances, False), Apart.of(pairs.excluded), lambda: groups)
-    return groups
+        sight = Sight(rows, distances, False)
+        audience.look_at_rows(sight, Apart.of(pairs.excluded), lambda: groups)
+    if shares is None:
+        return Block(rows, groups, SplitGroups.none())
+    counts, met = np.concatenate(split, axis=1), shares.candidates(len(rows), pairs.excluded)
+    everybody = np.arange(len(rows))
+    return Block(rows, groups, SplitGroups(everybody, groups, counts, shares.queries[rows], met))
 
 
 def _by_share(

@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank.engine import sight_kernels
-from truerank.engine.counts import TieGroups
 from truerank.engine.cuts import Cuts, tally
 from truerank.engine.workspace import Workspace
 from truerank.pairs import PairList
@@ -66,20 +65,12 @@ class Apart:
 class Sight:
     """A block of queries against part of the gallery; valid only while it is looked at.
 
-    Distances are infinite where a pair never meets, once these have been set apart. `groups` are
-    for watchers of whole rows: tie groups by the finest label, none for queries without a mate.
+    Distances are infinite where a pair never meets, once these have been set apart.
     """
 
-    def __init__(
-        self,
-        rows: Rows,
-        distances: Distances,
-        compiled: bool,
-        first: int = 0,
-        groups: TieGroups | None = None,
-    ) -> None:
+    def __init__(self, rows: Rows, distances: Distances, compiled: bool, first: int = 0) -> None:
         """`first` is the number of the first item. The reference engine has numpy alone."""
-        self.rows, self.first, self.groups, self.compiled = rows, first, groups, compiled
+        self.rows, self.first, self.compiled = rows, first, compiled
         self._distances = distances
 
     @property
@@ -100,7 +91,7 @@ class Sight:
             self.distances[apart.query[few], apart.item[few] - self.first] = np.inf
 
     def some(self, chosen: Rows) -> Sight:
-        """Some of the queries, by their places here, in main memory; without groups."""
+        """Some of the queries, by their places here, in main memory."""
         return Sight(self.rows[chosen], self.distances[chosen], self.compiled, self.first)
 
     def least(self) -> Distances:

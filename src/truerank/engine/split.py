@@ -14,7 +14,7 @@ import numpy.typing as npt
 from truerank.checkpoint import fill
 from truerank.engine.cuts import Cuts
 from truerank.engine.sight import Columns, Sight
-from truerank.engine.watch import PerThread, Tables, Witness
+from truerank.engine.watch import PerThread, Tables, Watcher, Witness
 from truerank.space import Distances
 
 __all__ = ["NearestByShare", "TallyByShare"]
@@ -22,7 +22,7 @@ __all__ = ["NearestByShare", "TallyByShare"]
 Integers = npt.NDArray[np.int64]
 
 
-class TallyByShare(Witness):
+class TallyByShare(Watcher, Witness):
     """Distances up to cuts, for each owner of one side and each share of the other side.
 
     With `turned` the items have owners and the queries shares; owners below zero are nobody. What
@@ -64,7 +64,7 @@ class TallyByShare(Witness):
         return self._counts.total()
 
 
-class NearestByShare(Witness):
+class NearestByShare(Watcher, Witness):
     """Of every query and share: the nearest item, and the items no farther than a given limit."""
 
     def __init__(self, limit: Distances, share: Columns, columns: int) -> None:

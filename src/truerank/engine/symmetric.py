@@ -13,10 +13,10 @@ from threading import Lock
 
 import numpy as np
 
-from truerank.engine.counts import Counts, Room, Shares, TieGroups
+from truerank.engine.counts import Block, Counts, Room, Shares
 from truerank.engine.cpu import begin_counts
 from truerank.engine.crew import Crew, Take, Tile
-from truerank.engine.filter import Buffers, Filter, Thresholds
+from truerank.engine.filter import Filter, Thresholds
 from truerank.engine.sight import Apart, Sight
 from truerank.engine.watch import Audience
 from truerank.relevance import View
@@ -82,28 +82,25 @@ def count_all(
     view: View,
     side: int,
     crew: Crew,
-    way: Filter | None,
+    way: Filter | tuple[BothWays, Audience],
     shares: Shares | None = None,
-    watched: tuple[BothWays, Audience] | None = None,
-) -> Iterator[tuple[Rows, TieGroups]]:
+) -> Iterator[Block]:
     """The tie groups of every block; the blocks hold ascending rows.
 
-    By the filter, or `watched` in float64.
+    By the filter, or in float64 while an audience watches.
     """
     blocks = list(blocks)
     counts, candidates = _begin_all(space, blocks, view, shares)
     every = np.arange(space.gallery)
     strips = _strips(space.gallery, side)
-    held = (np.diff(counts.offsets) > 0) | (watched is not None)
+    held = (np.diff(counts.offsets) > 0) | (not isinstance(way, Filter))
     queries = [int(np.count_nonzero(held[start:stop])) for start, stop in strips]
     guards = [Lock() for _ in strips]
-    add: Callable[[Tile, Buffers | None], None]
-    if watched is None:
-        assert way is not None
+    if isinstance(way, Filter):
         thresholds = Thresholds(counts, every, way.single, shares)
-        add = _filtered(way, thresholds, counts, strips, queries, guards)
+        begin = _filtered(way, thresholds, counts, strips, queries, guards)
     else:
-        add = _shown(*watched, counts, shares, guards)
+        begin = _shown(*way, counts, shares, guards)
 
     def pairs(tile: Tile) -> int:
         """Pairs of a query and an item in a tile, both ways."""
@@ -113,9 +110,9 @@ def count_all(
         return one if i == j else one + other
 
     def work(take: Take, finished: Callable[[Tile], None]) -> None:
-        buffers = None if way is None else way.buffers(side, side)
+        add = begin()
         while (tile := take()) is not None:
-            add(tile, buffers)
+            add(tile)
             finished(tile)
 
     tiles = [tile for tile in _tiles(strips) if pairs(tile)]
@@ -128,8 +125,12 @@ def count_all(
         counts.state(),
     )
     for block in blocks:
-        wanted = None if shares is None else shares.queries[block]
-        yield block, _part(counts, block).tie_groups(candidates[block], wanted)
+        excluded = view.exclusions.pairs(block, view.items)
+        yield _part(counts, block).block(block, candidates[block], excluded, shares)
+
+
+Begin = Callable[[], Callable[[Tile], None]]
+"""What each thread calls once: what it adds tiles with is its own."""
 
 
 def _filtered(
@@ -139,27 +140,32 @@ def _filtered(
     strips: list[Tile],
     queries: list[int],
     guards: list[Lock],
-) -> Callable[[Tile, Buffers | None], None]:
+) -> Begin:
     single, every = way.single, thresholds.rows
+    side = max(stop - start for start, stop in strips)
 
-    def add(tile: Tile, buffers: Buffers | None) -> None:
-        assert buffers is not None
-        i, j = tile
-        rows, columns = strips[i], strips[j]
-        if way.pays:
-            left = single.items(*rows, buffers.left)
-            scores = buffers.product(left, single.items(*columns, buffers.right))
-            if queries[i]:
-                way.add(scores, thresholds, counts, rows[0], columns[0], buffers, guards[i])
-            if i != j and queries[j]:
-                turned = buffers.turned(scores)
-                way.add(turned, thresholds, counts, columns[0], rows[0], buffers, guards[j])
-        else:
-            way.add_exact(every, counts, *rows, *columns, guards[i])
-            if i != j:
-                way.add_exact(every, counts, *columns, *rows, guards[j])
+    def begin() -> Callable[[Tile], None]:
+        buffers = way.buffers(side, side)
 
-    return add
+        def add(tile: Tile) -> None:
+            i, j = tile
+            rows, columns = strips[i], strips[j]
+            if way.pays:
+                left = single.items(*rows, buffers.left)
+                scores = buffers.product(left, single.items(*columns, buffers.right))
+                if queries[i]:
+                    way.add(scores, thresholds, counts, rows[0], columns[0], buffers, guards[i])
+                if i != j and queries[j]:
+                    turned = buffers.turned(scores)
+                    way.add(turned, thresholds, counts, columns[0], rows[0], buffers, guards[j])
+            else:
+                way.add_exact(every, counts, *rows, *columns, guards[i])
+                if i != j:
+                    way.add_exact(every, counts, *columns, *rows, guards[j])
+
+        return add
+
+    return begin
 
 
 def _shown(
@@ -168,14 +174,14 @@ def _shown(
     counts: Counts,
     shares: Shares | None,
     guards: list[Lock],
-) -> Callable[[Tile, Buffers | None], None]:
-    def add(tile: Tile, buffers: Buffers | None) -> None:
+) -> Begin:
+    def add(tile: Tile) -> None:
         for number, rows, items, distances in ways.sides(tile):
             with guards[number]:
                 counts.add_tile_from(rows[0], distances, np.arange(*rows), items, shares)
             ways.show(audience, number, items, distances)
 
-    return add
+    return lambda: add
 
 
 def _turn(tile: Tile) -> tuple[int, int, int]:

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank.checkpoint import fill
-from truerank.engine.counts import TieGroups
+from truerank.engine.counts import LocatedGroups
 from truerank.engine.cuts import Cuts
 from truerank.engine.sight import Apart, Range, Sight
 from truerank.engine.workspace import Workspace
@@ -28,7 +28,9 @@ __all__ = [
     "Collector",
     "Extent",
     "Nearest",
+    "Observer",
     "PerThread",
+    "RankWatcher",
     "Rest",
     "Tables",
     "Tally",
@@ -46,13 +48,17 @@ SORTED = 1 << 22
 """Up to this many collected distances are sorted once for all."""
 
 
-class Watcher(ABC):
-    """Sees tiles of distances."""
+class Observer:
+    """Whoever is shown distances."""
 
     whole_rows = False
     """Whether it must see the whole gallery at once."""
     whole_matrix = False
     """Whether it must see pairs that never meet as well."""
+
+
+class Watcher(Observer, ABC):
+    """Sees tiles of distances."""
 
     @abstractmethod
     def see(self, sight: Sight) -> list[Rest] | None:
@@ -64,8 +70,23 @@ class Watcher(ABC):
             rest()
 
 
-class Witness(Watcher):
-    """A watcher whose sights can be kept, and given back to another one that was made alike."""
+class RankWatcher(Observer, ABC):
+    """Sees whole rows of distances with their tie groups by the finest label."""
+
+    whole_rows = True
+
+    @abstractmethod
+    def see(self, sight: Sight, groups: LocatedGroups) -> list[Rest] | None:
+        """Take in a block; queries without a mate have no groups."""
+
+    def look(self, sight: Sight, groups: LocatedGroups) -> None:
+        """Take in a block, with nothing left to do."""
+        for rest in self.see(sight, groups) or ():
+            rest()
+
+
+class Witness(Observer, ABC):
+    """One whose sights can be kept, and given back to another one that was made alike."""
 
     @abstractmethod
     def state(self) -> dict[str, Array]:
@@ -76,66 +97,77 @@ class Witness(Watcher):
         """Go on from there; a KeyError or a ValueError says that it is no state of this watcher."""
 
 
-def states(watchers: Sequence[Watcher]) -> dict[str, Array]:
-    """What all of them have seen; they must be witnesses."""
-    found: dict[str, Array] = {}
-    for number, watcher in enumerate(watchers):
-        assert isinstance(watcher, Witness)
-        found |= {f"{number}-{name}": array for name, array in watcher.state().items()}
-    return found
+def states(witnesses: Sequence[Witness]) -> dict[str, Array]:
+    """What all of them have seen."""
+    return {
+        f"{number}-{name}": array
+        for number, witness in enumerate(witnesses)
+        for name, array in witness.state().items()
+    }
 
 
-def restore(watchers: Sequence[Watcher], state: dict[str, Array]) -> None:
-    """The other way."""
-    for number, watcher in enumerate(watchers):
-        assert isinstance(watcher, Witness)
+def restore(witnesses: Sequence[Witness], state: dict[str, Array]) -> None:
+    """Give back what `states` said they had seen."""
+    for number, witness in enumerate(witnesses):
         head = f"{number}-"
         mine = {name[len(head) :]: state[name] for name in state if name.startswith(head)}
-        watcher.restore(mine)
+        witness.restore(mine)
 
 
 class Audience:
     """All watchers of a pass. What has at least `grade` counts as relevant for them."""
 
-    def __init__(self, watchers: Sequence[Watcher], *, grade: int = 1) -> None:
-        self._everyone = watchers
-        self._matrix = [watcher for watcher in watchers if watcher.whole_matrix]
-        self._ranked = [watcher for watcher in watchers if not watcher.whole_matrix]
+    def __init__(self, watchers: Sequence[Observer], *, grade: int = 1) -> None:
+        tiled = [watcher for watcher in watchers if isinstance(watcher, Watcher)]
+        self._matrix = [watcher for watcher in tiled if watcher.whole_matrix]
+        self._tiled = [watcher for watcher in tiled if not watcher.whole_matrix]
+        self._ranked = [watcher for watcher in watchers if isinstance(watcher, RankWatcher)]
+        self._witnesses = [watcher for watcher in watchers if isinstance(watcher, Witness)]
         self._grade = grade
-
-    @property
-    def whole_rows(self) -> bool:
+        self.whole_rows = any(watcher.whole_rows for watcher in watchers)
         """Whether anyone must see the whole gallery at once."""
-        return any(watcher.whole_rows for watcher in (*self._matrix, *self._ranked))
+        self.resumable = len(self._witnesses) == len(watchers)
+        """Whether all that they have seen can be kept."""
 
-    def see(
-        self, sight: Sight, excluded: Apart, groups: Callable[[], TieGroups] | None = None
-    ) -> list[Rest]:
-        """Show a tile, in which pairs that never meet become infinitely far apart.
+    def see(self, sight: Sight, excluded: Apart) -> list[Rest]:
+        """Show a tile, in which pairs that never meet become infinitely far apart; they stay so.
 
-        Tie groups are asked for once they have; they stay apart in the tile. What watchers leave to
-        do is handed back.
+        What watchers leave to do is handed back.
         """
         left = [watcher.see(sight) for watcher in self._matrix]
         sight.separate(excluded)
-        sight.groups = None if groups is None else groups().binary(self._grade)
-        left += [watcher.see(sight) for watcher in self._ranked]
+        left += [watcher.see(sight) for watcher in self._tiled]
         return [rest for part in left for rest in part or ()]
 
+    def see_rows(
+        self, sight: Sight, excluded: Apart, groups: Callable[[], LocatedGroups]
+    ) -> list[Rest]:
+        """Show whole rows; their tie groups are asked for once pairs are set apart."""
+        left = self.see(sight, excluded)
+        finest = groups().binary(self._grade)
+        for watcher in self._ranked:
+            left += watcher.see(sight, finest) or ()
+        return left
+
+    def look(self, sight: Sight, excluded: Apart) -> None:
+        """Show a tile, with nothing left to do."""
+        for rest in self.see(sight, excluded):
+            rest()
+
+    def look_at_rows(
+        self, sight: Sight, excluded: Apart, groups: Callable[[], LocatedGroups]
+    ) -> None:
+        """Show whole rows, with nothing left to do."""
+        for rest in self.see_rows(sight, excluded, groups):
+            rest()
+
     def state(self) -> dict[str, Array]:
-        """What its witnesses have seen, while nothing is shown."""
-        return states(self._everyone)
+        """What they have seen, while nothing is shown."""
+        return states(self._witnesses)
 
     def restore(self, state: dict[str, Array]) -> None:
         """Let them go on from there."""
-        restore(self._everyone, state)
-
-    def look(
-        self, sight: Sight, excluded: Apart, groups: Callable[[], TieGroups] | None = None
-    ) -> None:
-        """The same, with nothing left to do."""
-        for rest in self.see(sight, excluded, groups):
-            rest()
+        restore(self._witnesses, state)
 
 
 Kept = TypeVar("Kept")
@@ -210,7 +242,7 @@ def _sum(arrays: Sequence[npt.NDArray[np.integer]]) -> Integers:
     return found
 
 
-class Tally(Witness):
+class Tally(Watcher, Witness):
     """Distances counted between cuts, for each owner: everything, each class, each query.
 
     `owner` numbers the owner of each query, `item_owner` that of each gallery item; with both, each
@@ -270,7 +302,7 @@ class Tally(Witness):
         return np.cumsum(self.counts, axis=1)[:, :-1]
 
 
-class Nearest(Witness):
+class Nearest(Watcher, Witness):
     """The distance of every query's nearest candidate, relevant or not; infinite if it has none."""
 
     def __init__(self, queries: int) -> None:
@@ -317,7 +349,7 @@ class Extent(Watcher):
         return min(part[0] for part in parts), max(part[1] for part in parts)
 
 
-class Collector(Witness):
+class Collector(Watcher, Witness):
     """Every distance in one of the ranges (low, high]."""
 
     def __init__(self, ranges: list[Range]) -> None:

@@ -18,9 +18,17 @@ import numpy.typing as npt
 
 from truerank import engine
 from truerank.checkpoint import fill
-from truerank.engine.counts import TieGroups
+from truerank.engine.counts import LocatedGroups
 from truerank.engine.cuts import largest_float
-from truerank.engine.watch import Extent, Nearest, Watcher, Witness, restore, states
+from truerank.engine.watch import (
+    Extent,
+    Nearest,
+    RankWatcher,
+    Watcher,
+    Witness,
+    restore,
+    states,
+)
 from truerank.evidence.axis import Axis
 from truerank.evidence.classes import ClassTable, ClassTally, cells
 from truerank.evidence.consistency import Formula, Utilities, measure, measure_sampled
@@ -85,25 +93,24 @@ class Evidence:
         """By scale: what was seen of GOM, or why it is not defined."""
         self._peaks: dict[str, list[Peak]] = {}
         self._plan_gom()
-        self.pooled: Pooled | None = None
-        if families & {"verification", "consistency"}:
-            self.pooled = self._pool()
-        self._class_tally = self._plan_classes()
-        if self.pooled is not None:
-            self.watchers += self.pooled.watchers
+        self._class_tally: ClassTally | None = None
+        self.has_pool = bool(families & {"verification", "consistency"})
+        """Whether pairs are looked at as one pool."""
+        if self.has_pool:
+            self._class_tally = self._plan_classes()
+            self.watchers += self.pool.watchers
         self._utilities: dict[tuple[object, ...], Utilities | None] = {}
         self._sampled: dict[tuple[int, int], SampledNegatives] = {}
         self.consistency: Consistency | None = None
         """Where OPIS was taken first, and what stands beside it."""
 
-    def take(self, rows: npt.NDArray[np.int64], groups: TieGroups) -> None:
+    def take(self, rows: npt.NDArray[np.int64], groups: LocatedGroups) -> None:
         """The tie groups, by the finest label, of queries that have a mate."""
-        assert groups.distance is not None
         self.first[rows] = groups.distance[groups.offsets[:-1]]
-        hit = registry.entry("hit").per_query
-        assert hit is not None
         for rank, table in self.hits.items():
-            table[:, rows] = hit(groups, Metric("hit", rank), registry.Scale(np.ones(1)))
+            metric = Metric("hit", rank)
+            hit = registry.ranking(metric).per_query
+            table[:, rows] = hit(groups, metric, registry.Scale(np.ones(1)))
 
     def state(self) -> dict[str, npt.NDArray[Any]]:
         """What was seen so far, by name, while no pass is under way."""
@@ -150,11 +157,16 @@ class Evidence:
 
     def peaks(self, scale: str) -> list[Peak]:
         """Where mVP and mReP are highest."""
-        gom = self.gom[scale]
-        assert isinstance(gom, Gom)
         if scale not in self._peaks:
-            self._peaks[scale] = peaks(gom, self.sweep)
+            self._peaks[scale] = peaks(self.gom_on(scale), self.sweep)
         return self._peaks[scale]
+
+    def gom_on(self, scale: str) -> Gom:
+        """What was seen of GOM on a scale on which it is defined."""
+        gom = self.gom[scale]
+        if isinstance(gom, str):
+            raise LookupError(gom)
+        return gom
 
     def _axis(self, scale: str) -> Axis | None:
         if scale == "minmax":
@@ -173,16 +185,15 @@ class Evidence:
         asked = self._calibration
         if asked is None or not len(self.sample):
             return None
-        assert self.pooled is not None
         ends = [quantile_range(self.sample, float(target)) for target in asked]
         cuts = self._cells(ends[0][0], ends[1][1])
-        if self.pooled.whole_curve:
+        if self.pool.whole_curve:
             tally = ClassTally(self.task, self.positives, cuts)
             self.watchers.append(tally.tally)
         else:  # one tally serves both
-            cuts = np.union1d(cuts, self.pooled.cuts.at)
+            cuts = np.union1d(cuts, self.pool.cuts.at)
             tally = ClassTally(self.task, self.positives, cuts)
-            self.pooled.count_with(tally.tally, tally.times)
+            self.pool.count_with(tally.tally, tally.times)
         return tally
 
     @property
@@ -210,8 +221,7 @@ class Evidence:
         """A pass that the pool needs; classes that no sample let us count join it."""
         asked = self._calibration
         if asked is not None and self._class_tally is None and self.pairs > MOST_BREAKPOINTS:
-            assert self.pooled is not None
-            low, high = (self.pooled.around(target) for target in asked)
+            low, high = (self.pool.around(target) for target in asked)
             if -np.inf < low[0] < high[1] < np.inf:
                 cuts = self._cells(low[0], high[1])
                 self._class_tally = ClassTally(self.task, self.positives, cuts)
@@ -314,7 +324,7 @@ class Evidence:
             self.task.view, self.space, watchers, device=self._device, threads=self.threads
         )
 
-    def look_again(self, watcher: Watcher, rows: npt.NDArray[np.int64]) -> None:
+    def look_again(self, watcher: RankWatcher, rows: npt.NDArray[np.int64]) -> None:
         """Show a few queries once more, with their tie groups by the finest label."""
         blocks = engine.tie_groups(
             self.task.view,
@@ -328,7 +338,9 @@ class Evidence:
             for _ in blocks:
                 pass
 
-    def _pool(self) -> Pooled:
+    @cached_property
+    def pool(self) -> Pooled:
+        """All pairs as one, with the thresholds that metrics ask for."""
         mine = proxy(self)  # no cycle: what is held here goes with its last user
         targets = {
             Fraction(part)

@@ -17,12 +17,16 @@ from truerank.metrics import utility
 from truerank.space import Distances, Space
 from truerank.task import Task
 
-__all__ = ["Formula", "Utilities", "measure", "measure_sampled"]
+__all__ = ["Events", "Formula", "Utilities", "measure", "measure_sampled"]
 
 Reals = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 CELLS = 32
 """Cells that a thread walks through at a time; how many threads there are cannot be seen."""
+
+
+Events = tuple[Integers, Reals, npt.NDArray[np.bool_]]
+"""Class and place of steps, and whether they are of a positive."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +61,8 @@ class Utilities:
     """The borders of cells inside the range, and the first and last column of the table."""
     start: tuple[Integers, Integers]
     """Positives and negatives accepted at the start of the range (fewest negatives)."""
-    events: tuple[Integers, Reals, npt.NDArray[np.bool_]] | None = None
-    """Class, place and whether it is positive, of every step, where all is exact."""
+    events: Events | None = None
+    """Where all is exact, every step."""
 
 
 def measure(
@@ -80,8 +84,7 @@ def measure(
     to be exact, another pass is made.
     """
     events = None
-    covered = seen is not None and seen.cuts[0] <= low and high <= seen.cuts[-1]
-    if exact or not covered:
+    if exact or seen is None or not (seen.cuts[0] <= low and high <= seen.cuts[-1]):
         classes = len(np.unique(task.query_codes))
         cuts = np.array([low, high]) if exact else cells(low, high, classes)
         tally = ClassTally(task, positives, cuts)
@@ -91,7 +94,6 @@ def measure(
             watchers.append(events)
         sweep(watchers)
         seen = tally.table(threads=threads)
-    assert seen is not None
     if not len(seen.classes):
         return None
     number = np.full(int(max(task.query_codes.max(), task.gallery_codes.max())) + 1, -1)

@@ -19,9 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank.checkpoint import fill
-from truerank.engine.counts import TieGroups
+from truerank.engine.counts import LocatedGroups, TieGroups
 from truerank.engine.sight import Sight
-from truerank.engine.watch import PerThread, Rest, Witness, total
+from truerank.engine.watch import PerThread, RankWatcher, Rest, Witness, total
 from truerank.evidence import gom_kernels
 from truerank.evidence.axis import STEPS, Axis
 from truerank.metrics import kernels, registry
@@ -60,9 +60,8 @@ class Profiles:
     """(3, queries): R over the rank of the last relevant item."""
 
     @staticmethod
-    def of(groups: TieGroups, axis: Axis) -> Profiles:
+    def of(groups: LocatedGroups, axis: Axis) -> Profiles:
         """From tie groups of one grade; queries may have none."""
-        assert groups.distance is not None
         relevant = groups.relevant
         owner = np.repeat(np.arange(len(groups)), np.diff(groups.offsets))
         running = np.cumsum(relevant)
@@ -76,8 +75,8 @@ class Profiles:
         some = np.flatnonzero(np.diff(groups.offsets))
         last = np.zeros((3, len(groups)))
         if len(some):
-            inverse_penalty = registry.entry("minp").per_query
-            assert inverse_penalty is not None
+            metric = Metric("minp")
+            inverse_penalty = registry.ranking(metric).per_query
             kept = TieGroups(
                 np.append(groups.offsets[some], groups.offsets[-1]),
                 groups.before,
@@ -85,7 +84,7 @@ class Profiles:
                 groups.graded,
                 groups.candidates[some],
             )
-            last[:, some] = inverse_penalty(kept, Metric("minp"), Scale(np.ones(1)))
+            last[:, some] = inverse_penalty(kept, metric, Scale(np.ones(1)))
         return Profiles(
             groups.offsets,
             axis.tau(groups.distance),
@@ -116,7 +115,7 @@ class Profiles:
     def joined(parts: list[Profiles]) -> Profiles:
         """One block after the other."""
         if not parts:
-            nothing = TieGroups.none(np.empty(0, np.int64), 1)
+            nothing = LocatedGroups.none(np.empty(0, np.int64), 1)
             return Profiles.of(nothing, Axis(0.0, 1.0))
         behind = np.cumsum([0, *(part.offsets[-1] for part in parts)])
         offsets = [part.offsets[:-1] + start for part, start in zip(parts, behind, strict=False)]
@@ -127,10 +126,8 @@ class Profiles:
         )
 
 
-class Gom(Witness):
+class Gom(RankWatcher, Witness):
     """Everything asked of GOM on one axis."""
-
-    whole_rows = True
 
     def __init__(
         self,
@@ -196,10 +193,9 @@ class Gom(Witness):
         other.one = self.one
         return other
 
-    def see(self, sight: Sight) -> list[Rest] | None:
-        """See Watcher."""
-        groups, rows = sight.groups, sight.rows
-        assert groups is not None
+    def see(self, sight: Sight, groups: LocatedGroups) -> list[Rest] | None:
+        """See RankWatcher."""
+        rows = sight.rows
         steps = Profiles.of(groups, self.axis)
         accepted = sight.accepted(self._grid, self.axis.low, self.axis.width)
         for tau in self.taus:

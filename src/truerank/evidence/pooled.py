@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from truerank.engine.cuts import Cuts
 from truerank.engine.sight import Range
-from truerank.engine.watch import Collector, Tally, Watcher, Witness
+from truerank.engine.watch import Collector, Tally, Watcher
 from truerank.evidence.positives import Positives
 from truerank.metrics.thresholds import allowed
 from truerank.space import Distances
@@ -68,7 +68,7 @@ class Pooled:
         self._segments: dict[Range, Distances] = {}
 
     @property
-    def watchers(self) -> list[Witness]:
+    def watchers(self) -> list[Tally | Collector]:
         """Who must see all pairs."""
         return [self._tally, self._collector]
 

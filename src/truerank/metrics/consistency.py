@@ -19,14 +19,14 @@ import numpy.typing as npt
 
 from truerank.evidence.sampled import to_draw
 from truerank.metrics import utility
-from truerank.metrics.registry import Definition, Metric, entry, register
+from truerank.metrics.registry import Metric, ThresholdDefinition, entry, register
 from truerank.metrics.thresholds import certain, undefined
 from truerank.metrics.verification import threshold_at_far
 from truerank.result import Score
 
 if TYPE_CHECKING:
     from truerank.evidence import Evidence
-    from truerank.evidence.consistency import Utilities
+    from truerank.evidence.consistency import Events, Utilities
 
 __all__ = ["ClassUtility", "Consistency", "calibration_range", "combine"]
 
@@ -79,8 +79,7 @@ class Consistency:
 
 def calibration_range(evidence: Evidence, metric: Metric) -> tuple[float, float] | str:
     """The distances between which thresholds are compared, or why there are none."""
-    pool = evidence.sampled(metric) or evidence.pooled
-    assert pool is not None
+    pool = evidence.sampled(metric) or evidence.pool
     if not pool.genuine or not pool.impostors:
         return "not defined: it needs pairs of one class and pairs of two"
     text = metric.option("far") or entry("opis").defaults["far"]
@@ -134,10 +133,8 @@ def _opis(evidence: Evidence, metric: Metric) -> Score:
 def _report(
     evidence: Evidence, metric: Metric, ends: tuple[float, float], seen: Utilities
 ) -> Consistency:
-    pool, task = evidence.pooled, evidence.task
-    assert pool is not None
-    assert task.levels is not None
-    names = task.levels.finest.values
+    pool, task = evidence.pool, evidence.task
+    names = task.named_levels.finest.values
     means = seen.areas.mean(axis=0)
     best_at = evidence.space.in_unit(seen.best_at)
     ranked = [
@@ -209,7 +206,7 @@ def divide(seen: Utilities, share: Fraction, square: float) -> tuple[float, floa
     """Bounds of the mean squared gap between the utilities of the best and the worst classes."""
     if seen.events is not None:
         groups = [weights(sign * seen.areas[0], share) for sign in (1, -1)]
-        worst, best = (_group(seen, group, square) for group in groups)
+        worst, best = (_group(seen, seen.events, group, square) for group in groups)
         gap = (worst - best) ** 2
         value = math.fsum((gap * np.diff(seen.borders)).tolist())
         value /= math.fsum(np.diff(seen.borders).tolist())
@@ -231,10 +228,9 @@ def divide(seen: Utilities, share: Fraction, square: float) -> tuple[float, floa
     )
 
 
-def _group(seen: Utilities, group: Reals, square: float) -> Reals:
+def _group(seen: Utilities, events: Events, group: Reals, square: float) -> Reals:
     """Utility, on each piece, of the mean specificity and sensitivity of weighted classes."""
-    assert seen.events is not None
-    code, place, positive = seen.events
+    code, place, positive = events
     table, total = seen.table, group.sum()
     unit = 2.0**60 / max(1.0, total)
     true, false = seen.start
@@ -321,7 +317,7 @@ def noise(
 _OPIS = "Zhang et al., Threshold-Consistent Margin Loss for Open-World Deep Metric Learning, 2024"
 
 register(
-    Definition(
+    ThresholdDefinition(
         "opis",
         "operating-point inconsistency",
         "variance over classes of the utility (harmonic mean of specificity and sensitivity), "

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from truerank.metrics.registry import Definition, Metric, register
+from truerank.metrics.registry import Metric, ThresholdDefinition, register
 from truerank.metrics.thresholds import NO_IMPOSTORS, certain, rate, undefined
 from truerank.result import PerQuery, Score
 
@@ -170,7 +170,7 @@ _FP = {"fp": ("all", "frozen")}
 _INTEGRAL = {"integral": ("step", "exact", "trapezoid")}
 
 for _definition in (
-    Definition(
+    ThresholdDefinition(
         "mrp",
         "mean retrieval precision at a threshold",
         "mean precision at the relevant items accepted at tau; 0 if none is",
@@ -181,7 +181,7 @@ for _definition in (
         family="gom",
         examples=("mrp@tau=0.3", "mrp@scale=minmax,tau=0.3"),
     ),
-    Definition(
+    ThresholdDefinition(
         "mvp",
         "mean verification precision at a threshold",
         "relevant items accepted at tau, divided by R plus the others accepted; with fp=frozen "
@@ -193,7 +193,7 @@ for _definition in (
         family="gom",
         examples=("mvp@tau=0.3", "mvp@fp=frozen,tau=0.6", "mvp@scale=minmax,tau=0.3"),
     ),
-    Definition(
+    ThresholdDefinition(
         "set_precision",
         "precision of the accepted set",
         "share of the items accepted at tau that are relevant; 0 if none is accepted",
@@ -204,7 +204,7 @@ for _definition in (
         family="gom",
         examples=("set_precision@tau=0.3", "set_precision@scale=minmax,tau=0.3"),
     ),
-    Definition(
+    ThresholdDefinition(
         "set_recall",
         "recall of the accepted set",
         "share of the relevant items that are accepted at tau",
@@ -215,7 +215,7 @@ for _definition in (
         family="gom",
         examples=("set_recall@tau=0.3", "set_recall@scale=minmax,tau=0.3"),
     ),
-    Definition(
+    ThresholdDefinition(
         "mrep",
         "mean re-identification precision",
         "sqrt(RP VP), integrated over tau from 0 to 1 or, with tau=, at one threshold; expected is "
@@ -233,7 +233,7 @@ for _definition in (
             "mrep@fp=frozen,integral=trapezoid,scale=minmax",
         ),
     ),
-    Definition(
+    ThresholdDefinition(
         "mfr",
         "mean false rate",
         "items accepted by a query without a mate, divided by B and at most 1; integrated over tau "
@@ -254,7 +254,7 @@ for _definition in (
             "mfr@b=20,scale=minmax",
         ),
     ),
-    Definition(
+    ThresholdDefinition(
         "mrep_max",
         "highest mean re-identification precision",
         "the maximum of mReP over all thresholds",
@@ -264,7 +264,7 @@ for _definition in (
         family="gom",
         examples=("mrep_max", "mrep_max@scale=minmax"),
     ),
-    Definition(
+    ThresholdDefinition(
         "mvp_max",
         "highest mean verification precision",
         "the maximum of mVP over all thresholds",
@@ -274,7 +274,7 @@ for _definition in (
         family="gom",
         examples=("mvp_max", "mvp_max@scale=minmax"),
     ),
-    Definition(
+    ThresholdDefinition(
         "tau_max",
         "threshold of the highest mReP",
         "the smallest threshold at which mReP is highest",
@@ -285,7 +285,7 @@ for _definition in (
         family="gom",
         examples=("tau_max", "tau_max@scale=minmax"),
     ),
-    Definition(
+    ThresholdDefinition(
         "tau_nz",
         "threshold of the first false accept",
         "the smallest threshold at which a query without a mate has anything accepted",

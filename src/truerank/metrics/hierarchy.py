@@ -18,7 +18,7 @@ from truerank.errors import InputError
 from truerank.jit import interpreted
 from truerank.metrics import kernels
 from truerank.metrics.harmonics import harmonics
-from truerank.metrics.registry import Definition, Metric, Scale, register
+from truerank.metrics.registry import Metric, RankingDefinition, Scale, register
 
 __all__ = [
     "by_relevance",
@@ -249,52 +249,52 @@ def monotone(totals: Integers) -> npt.NDArray[np.bool_]:
 _HAPPIER = "Ramzi et al., Hierarchical Average Precision Training for Pertinent Image Retrieval"
 
 for _definition in (
-    Definition(
+    RankingDefinition(
         "h_ap",
         "hierarchical average precision",
         "AP in which an item counts by its relevance: (l/L)^alpha shared by the items whose common "
         "path with the query has length l",
         f"{_HAPPIER}, ECCV 2022",
-        _h_ap,
+        per_query=_h_ap,
         graded=True,
         family="hierarchy",
         options={"alpha": "positive", "rel": "numbers"},
         defaults={"alpha": "1"},
         examples=("h_ap", "h_ap@alpha=3", "h_ap@alpha=0.5"),
     ),
-    Definition(
+    RankingDefinition(
         "sum_wap",
         "weighted mean of the levels' AP",
         "mean, with weights, of the AP at each level that has a mate; always prefers finer matches",
         f"{_HAPPIER}, ECCV 2022, supplementary A.2",
-        _sum_wap,
+        per_query=_sum_wap,
         graded=True,
         family="hierarchy",
         options={"weights": "numbers"},
         examples=("sum_wap",),
     ),
-    Definition(
+    RankingDefinition(
         "asi",
         "average set intersection",
         "overlap of the first n items with the n best possible ones, level by level, averaged over "
         "n up to the number of relevant items",
         "Sun et al., Dynamic Metric Learning: Towards a Scalable Metric Space to Accommodate "
         "Multiple Semantic Scales, CVPR 2021",
-        _asi,
+        per_query=_asi,
         graded=True,
         family="hierarchy",
         levels=True,
         effort=_asi_effort,
         examples=("asi", "asi@level=1", "asi@level=mean"),
     ),
-    Definition(
+    RankingDefinition(
         "ndcg",
         "normalised discounted cumulative gain",
         "sum of (2^grade - 1)/log2(1 + rank), divided by that of the best order of all items; with "
         "@k only ranks up to k count",
         "Jarvelin & Kekalainen, Cumulated gain-based evaluation of IR techniques, TOIS 2002; "
         "Burges et al., ICML 2005",
-        _ndcg,
+        per_query=_ndcg,
         graded=True,
         family="hierarchy",
         cut="number or none",

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank.metrics import blind
-from truerank.metrics.registry import Definition, Metric, register
+from truerank.metrics.registry import Metric, ThresholdDefinition, register
 from truerank.metrics.thresholds import (
     NO_IMPOSTORS,
     allowed,
@@ -151,7 +151,7 @@ _ZHENG = (
 )
 
 for _definition in (
-    Definition(
+    ThresholdDefinition(
         "dir",
         "detection and identification rate",
         "share of queries with a mate whose nearest relevant item is accepted and among the first "
@@ -165,7 +165,7 @@ for _definition in (
         family="openset",
         examples=("dir@far=0.1", "dir@far=0.25,rank=5", "dir@rank=5,tau=0.5"),
     ),
-    Definition(
+    ThresholdDefinition(
         "far",
         "false accept rate of queries without a mate",
         "share of queries without a mate that have any item accepted at the threshold tau",
@@ -177,7 +177,7 @@ for _definition in (
         family="openset",
         examples=("far@tau=0.5",),
     ),
-    Definition(
+    ThresholdDefinition(
         "ttr",
         "true target rate",
         "share of queries with a mate that have any item accepted, the right one or not",
@@ -188,7 +188,7 @@ for _definition in (
         family="openset",
         examples=("ttr@far=0.1", "ttr@tau=0.5"),
     ),
-    Definition(
+    ThresholdDefinition(
         "ftr",
         "false target rate",
         "the same as far",

@@ -13,7 +13,8 @@ import numpy.typing as npt
 from truerank.engine.counts import TieGroups
 from truerank.metrics import kernels, reduced
 from truerank.metrics.harmonics import harmonics
-from truerank.metrics.registry import Definition, Metric, Scale, register
+from truerank.metrics.reduced import LeftOut
+from truerank.metrics.registry import Metric, RankingDefinition, Scale, register
 
 __all__: list[str] = []
 
@@ -126,67 +127,67 @@ def _cut_without(metric: Metric) -> int:
     return reduced.UP_TO_R if metric.cut == "r" else ALL if metric.cut is None else int(metric.cut)
 
 
-def _precision_without(groups: TieGroups, metric: Metric, lowest: int) -> Reals:
-    return reduced.found(groups, lowest, _cut_without(metric), _cut_without(metric))
+def _precision_without(left: LeftOut, metric: Metric) -> Reals:
+    return reduced.found(left, _cut_without(metric), _cut_without(metric))
 
 
-def _r_precision_without(groups: TieGroups, metric: Metric, lowest: int) -> Reals:
-    return reduced.found(groups, lowest, reduced.UP_TO_R, reduced.UP_TO_R)
+def _r_precision_without(left: LeftOut, metric: Metric) -> Reals:
+    return reduced.found(left, reduced.UP_TO_R, reduced.UP_TO_R)
 
 
-def _recall_without(groups: TieGroups, metric: Metric, lowest: int) -> Reals:
-    return reduced.found(groups, lowest, _cut_without(metric), reduced.UP_TO_R)
+def _recall_without(left: LeftOut, metric: Metric) -> Reals:
+    return reduced.found(left, _cut_without(metric), reduced.UP_TO_R)
 
 
-def _hit_without(groups: TieGroups, metric: Metric, lowest: int) -> Reals:
-    return reduced.found(groups, lowest, _cut_without(metric), 0)
+def _hit_without(left: LeftOut, metric: Metric) -> Reals:
+    return reduced.found(left, _cut_without(metric), 0)
 
 
-def _average_precision_without(groups: TieGroups, metric: Metric, lowest: int) -> Reals:
+def _average_precision_without(left: LeftOut, metric: Metric) -> Reals:
     smaller = metric.option("divisor") == "min"
-    return reduced.average_precision(groups, lowest, _cut_without(metric), smaller)
+    return reduced.average_precision(left, _cut_without(metric), smaller)
 
 
-def _reciprocal_rank_without(groups: TieGroups, metric: Metric, lowest: int) -> Reals:
-    return reduced.rank_of_first(groups, lowest)
+def _reciprocal_rank_without(left: LeftOut, metric: Metric) -> Reals:
+    return reduced.rank_of_first(left)
 
 
-def _inverse_negative_penalty_without(groups: TieGroups, metric: Metric, lowest: int) -> Reals:
-    return reduced.rank_of_last(groups, lowest)
+def _inverse_negative_penalty_without(left: LeftOut, metric: Metric) -> Reals:
+    return reduced.rank_of_last(left)
 
 
 _REALITY = "Musgrave, Belongie & Lim, A Metric Learning Reality Check, ECCV 2020"
 _MANNING = "Manning, Raghavan & Schuetze, Introduction to Information Retrieval, 2008, chapter 8"
 
 for _definition in (
-    Definition(
+    RankingDefinition(
         "precision",
         "precision at k",
         "relevant items among the first k, divided by k",
         _MANNING,
-        _precision,
+        per_query=_precision,
         reduced=_precision_without,
         cut="number",
         levels=True,
         examples=("precision@1", "precision@10", "precision@1,level=1"),
     ),
-    Definition(
+    RankingDefinition(
         "r_precision",
         "R-precision",
         "precision at R, the query's number of mates",
         _REALITY,
-        _r_precision,
+        per_query=_r_precision,
         reduced=_r_precision_without,
         levels=True,
         examples=("r_precision",),
     ),
-    Definition(
+    RankingDefinition(
         "map",
         "mean average precision",
         "precision at the rank of each relevant item, summed and divided by R; with @r or @k only "
         "ranks up to R or k count",
         f"{_MANNING}; MAP@R: {_REALITY}",
-        _average_precision,
+        per_query=_average_precision,
         reduced=_average_precision_without,
         cut="optional",
         options={"divisor": ("r", "min")},
@@ -200,46 +201,46 @@ for _definition in (
             "map@r,level=mean",
         ),
     ),
-    Definition(
+    RankingDefinition(
         "hit",
         "hit rate at k (CMC)",
         "1 if any relevant item is among the first k, else 0; metric-learning papers call it "
         "Recall@k",
         "Moon & Phillips, Computational and performance aspects of PCA-based face-recognition "
         "algorithms, Perception 2001",
-        _hit,
+        per_query=_hit,
         reduced=_hit_without,
         cut="number",
         levels=True,
         examples=("hit@1", "hit@5"),
     ),
-    Definition(
+    RankingDefinition(
         "recall",
         "recall at k",
         "relevant items among the first k, divided by R (not the hit rate)",
         _MANNING,
-        _recall,
+        per_query=_recall,
         reduced=_recall_without,
         cut="number",
         levels=True,
         examples=("recall@1", "recall@10"),
     ),
-    Definition(
+    RankingDefinition(
         "mrr",
         "mean reciprocal rank",
         "1 / rank of the first relevant item",
         "Voorhees, The TREC-8 Question Answering Track Report, 1999",
-        _reciprocal_rank,
+        per_query=_reciprocal_rank,
         reduced=_reciprocal_rank_without,
         levels=True,
         examples=("mrr",),
     ),
-    Definition(
+    RankingDefinition(
         "minp",
         "mean inverse negative penalty",
         "R / rank of the last relevant item",
         "Ye et al., Deep Learning for Person Re-identification: A Survey and Outlook, TPAMI 2022",
-        _inverse_negative_penalty,
+        per_query=_inverse_negative_penalty,
         reduced=_inverse_negative_penalty_without,
         levels=True,
         examples=("minp",),

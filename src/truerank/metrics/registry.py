@@ -21,18 +21,22 @@ from truerank.errors import InputError
 
 if TYPE_CHECKING:
     from truerank.evidence import Evidence
+    from truerank.metrics.reduced import LeftOut
     from truerank.result import Score
 
 __all__ = [
     "DEFAULT",
     "Definition",
     "Metric",
+    "RankingDefinition",
     "Scale",
+    "ThresholdDefinition",
     "definition",
     "entry",
     "examples",
     "names",
     "parse",
+    "ranking",
     "register",
 ]
 
@@ -99,18 +103,12 @@ Triple = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Definition:
-    """What is known about a metric.
-
-    Ranking metrics are means over queries of a triple over ties (`per_query`); metrics that depend
-    on a threshold are measured on what the pass counted besides (`measure`).
-    """
+    """What is known about a metric."""
 
     name: str
     title: str
     definition: str
     citation: str
-    per_query: Callable[[TieGroups, Metric, Scale], Triple] | None = None
-    measure: Callable[[Evidence, Metric], Score] | None = None
     cut: str = "none"
     """none, number (k must be given), number or none, or optional (nothing, r, or k)."""
     options: Mapping[str, tuple[str, ...] | str] = field(default_factory=dict)
@@ -131,14 +129,28 @@ class Definition:
     """Whether grades matter: it is then computed over the whole hierarchy, not the finest label."""
     levels: bool = False
     """Whether it can be asked for at one level: level=2, level=genus, level=mean."""
-    effort: Callable[[npt.NDArray[np.int64], npt.NDArray[np.int64]], float] | None = None
-    """Steps that chance takes, where that can be very many."""
-    reduced: Callable[[TieGroups, Metric, int], npt.NDArray[np.float64]] | None = None
-    """The headline value without each share of the gallery (grades from the given one count)."""
     range: tuple[float, float] = (0.0, 1.0)
     higher_is_better: bool = True
     family: str = "ranking"
     examples: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankingDefinition(Definition):
+    """A mean over queries of a triple over ties."""
+
+    per_query: Callable[[TieGroups, Metric, Scale], Triple]
+    reduced: Callable[[LeftOut, Metric], npt.NDArray[np.float64]] | None = None
+    """The headline value without each share of the gallery; None: from the groups left."""
+    effort: Callable[[npt.NDArray[np.int64], npt.NDArray[np.int64]], float] | None = None
+    """Steps that chance takes, where that can be very many."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ThresholdDefinition(Definition):
+    """A metric over thresholds, measured on what the pass counted besides tie groups."""
+
+    measure: Callable[[Evidence, Metric], Score]
 
 
 _DEFINITIONS: dict[str, Definition] = {}
@@ -201,6 +213,14 @@ def entry(name: str) -> Definition:
 def definition(metric: Metric) -> Definition:
     """What is known about a metric."""
     return entry(metric.name)
+
+
+def ranking(metric: Metric) -> RankingDefinition:
+    """What is known about a metric that is a mean over queries of a triple over ties."""
+    found = definition(metric)
+    if not isinstance(found, RankingDefinition):
+        raise TypeError(f"{metric} is no ranking metric")
+    return found
 
 
 def parse(text: str) -> Metric:

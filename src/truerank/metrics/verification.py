@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from truerank.metrics.registry import Definition, Metric, entry, register
+from truerank.metrics.registry import Metric, ThresholdDefinition, entry, register
 from truerank.metrics.thresholds import allowed, certain, rate, undefined, unresolved
 from truerank.result import Score
 
@@ -31,8 +31,7 @@ Integers = npt.NDArray[np.int64]
 
 def _pool(evidence: Evidence) -> tuple[Pooled, int, int] | str:
     """The pool, with its numbers of positives and negatives as a user counts them."""
-    pool = evidence.pooled
-    assert pool is not None
+    pool = evidence.pool
     if not pool.genuine:
         return "not defined: no query has a mate in the gallery"
     if not pool.impostors:
@@ -237,7 +236,7 @@ _FAWCETT = "Fawcett, An introduction to ROC analysis, Pattern Recognition Letter
 _NIST = "NIST Speaker Recognition Evaluation plan, 2016"
 
 for _definition in (
-    Definition(
+    ThresholdDefinition(
         "auc",
         "area under the ROC curve",
         "probability that a positive pair is nearer than a negative one; a tie counts one half",
@@ -247,7 +246,7 @@ for _definition in (
         family="verification",
         examples=("auc",),
     ),
-    Definition(
+    ThresholdDefinition(
         "eer",
         "equal error rate",
         "the rate at which FAR and FRR are equal, interpolated between two operating points",
@@ -258,7 +257,7 @@ for _definition in (
         family="verification",
         examples=("eer",),
     ),
-    Definition(
+    ThresholdDefinition(
         "min_dcf",
         "minimum detection cost",
         "least miss p FRR + fa (1 - p) FAR over all thresholds, divided by the cost of the better "
@@ -272,7 +271,7 @@ for _definition in (
         family="verification",
         examples=("min_dcf", "min_dcf@p=0.05", "min_dcf@fa=2,miss=10,p=0.5"),
     ),
-    Definition(
+    ThresholdDefinition(
         "tar",
         "true accept rate",
         "share of positive pairs accepted, at the threshold tau or at the one where a share `far` "
@@ -285,7 +284,7 @@ for _definition in (
         family="verification",
         examples=("tar@far=0.01", "tar@far=0.001", "tar@tau=0.5"),
     ),
-    Definition(
+    ThresholdDefinition(
         "threshold",
         "threshold at a FAR",
         "the largest observed distance at which no more than a share `far` of the negative pairs "
@@ -300,7 +299,7 @@ for _definition in (
         family="verification",
         examples=("threshold@far=0.01",),
     ),
-    Definition(
+    ThresholdDefinition(
         "fmr",
         "false match rate",
         "share of negative pairs accepted at the threshold tau",
@@ -313,7 +312,7 @@ for _definition in (
         family="verification",
         examples=("fmr@tau=0.5",),
     ),
-    Definition(
+    ThresholdDefinition(
         "fnmr",
         "false non-match rate",
         "share of positive pairs rejected at the threshold tau",

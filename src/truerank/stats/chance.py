@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank.engine.counts import TieGroups
-from truerank.metrics.registry import Metric, Scale, definition
+from truerank.metrics.registry import Metric, Scale, definition, ranking
 
 __all__ = ["attainable_per_query", "chance_per_query"]
 
@@ -29,10 +29,9 @@ def chance_per_query(
     distinct, number = _distinct_rows(np.column_stack([totals, candidates]))
     graded = np.ascontiguousarray(distinct[:, :-1])
     size = np.ascontiguousarray(distinct[:, -1])
-    entry = definition(metric)
+    entry = ranking(metric)
     if entry.effort is not None and entry.effort(graded, size) > MOST_STEPS:
         return None
-    assert entry.per_query is not None
     expected = entry.per_query(TieGroups.single(graded, size), metric, scale)[1]
     return np.asarray(expected[number], np.float64)
 
@@ -44,9 +43,9 @@ def attainable_per_query(metric: Metric, scale: Scale, totals: Integers) -> npt.
     if not len(totals):
         return np.empty(0)
     distinct, number = np.unique(totals[:, 0], return_inverse=True)
-    per_query = definition(metric).per_query
-    assert per_query is not None
-    best = per_query(TieGroups.single(distinct[:, None], distinct), metric, scale)[0]
+    best = ranking(metric).per_query(TieGroups.single(distinct[:, None], distinct), metric, scale)[
+        0
+    ]
     return np.asarray(best[number.ravel()], np.float64)
 
 

@@ -18,9 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank import engine
-from truerank.engine.counts import Shares, TieGroups
+from truerank.engine.counts import Block, Shares, SplitGroups
 from truerank.metrics import registry
-from truerank.metrics.registry import Metric
+from truerank.metrics.reduced import LeftOut
+from truerank.metrics.registry import Metric, RankingDefinition
 from truerank.relevance import TreeView, View
 from truerank.space import Space
 from truerank.space.fingerprint import Fingerprints, mix
@@ -106,7 +107,7 @@ class Estimation:
 
     def interval(self, score: Score, metric: Metric, parts: list[Metric]) -> Interval:
         """The interval of a score that is the mean of the scores of these columns."""
-        if registry.definition(metric).measure is not None:
+        if not isinstance(registry.definition(metric), RankingDefinition):
             return self._measured(score, metric)
         limits = registry.definition(parts[0]).range
         confidence = self.request.confidence
@@ -129,8 +130,7 @@ class Estimation:
     def _measured(self, score: Score, metric: Metric) -> Interval:
         """Of a metric that the whole pass is needed for: a mean at given thresholds, or not."""
         confidence = self.request.confidence
-        if not self.jackknife and is_mean(metric):
-            assert score.per_query is not None
+        if not self.jackknife and is_mean(metric) and score.per_query is not None:
             values = headline(
                 metric, np.stack([score.per_query.lower] * 2 + [score.per_query.upper])
             )
@@ -238,28 +238,35 @@ class Plan:
         changes = {
             c.metric: np.full((int(counted.sum()), 2 * dealing.shares), np.nan)
             for c in columns
-            if registry.definition(c.metric).reduced is not None and c.grade >= lowest
+            if registry.ranking(c.metric).reduced is not None and c.grade >= lowest
         }
         taken = np.zeros(len(few), bool)
         return Plan(estimation, dealing, view, columns, lowest, apart, few, counted, changes, taken)
 
-    def take(self, column: Column, block: Integers, groups: TieGroups) -> None:
-        """Values of a block without each share, where they can be had from its counts."""
-        reduced = registry.definition(column.metric).reduced
-        if reduced is None or column.metric not in self.changes:
-            return
-        rows, split = block, groups
-        if groups.counted is not None:
-            some, split = groups.counted
-            rows = block[some]
-        if split.split is None or not self.counted[rows].any():
+    def take(self, block: Integers, split: SplitGroups) -> None:
+        """Values of a block's queries without each share, where its counts are split."""
+        rows = block[split.queries]
+        for column, left in self._left_out(rows, split):
+            self._take(column, rows, left)
+        self.taken[rows] = True
+
+    def _left_out(self, rows: Integers, split: SplitGroups) -> list[tuple[Column, LeftOut]]:
+        """What each column needs to be computed without each share, made once for each grade."""
+        if not self.counted[rows].any():
+            return []
+        columns = [column for column in self.columns if column.metric in self.changes]
+        left = {grade: LeftOut.of(split, grade) for grade in {c.grade for c in columns}}
+        return [(column, left[column.grade]) for column in columns]
+
+    def _take(self, column: Column, rows: Integers, left: LeftOut) -> None:
+        reduced = registry.ranking(column.metric).reduced
+        if reduced is None:
             return
         use = np.flatnonzero(self.counted[rows] & ~np.isnan(column.values[0, rows]))
-        values = reduced(split, column.metric, column.grade)[use]
+        values = reduced(left, column.metric)[use]
         before = headline(column.metric, column.values)[rows[use]]
         place = self._place[rows[use]]
         self.changes[column.metric][place] = self._change(values, before)
-        self.taken[rows[use]] = True
 
     def _change(self, values: Reals, before: Reals) -> Reals:
         """From value to value; without any mate left a query may count as 0."""
@@ -324,9 +331,10 @@ class Plan:
             only=missing,
         )
         with closing(blocks), ThreadPoolExecutor(threads) as pool:
-            for block, groups in blocks:
-                some = partial(self.take, block=block, groups=groups)
-                for _ in pool.map(some, self.columns):
+            for block in blocks:
+                rows = block.rows[block.split.queries]
+                work = self._left_out(rows, block.split)
+                for _ in pool.map(lambda one, rows=rows: self._take(one[0], rows, one[1]), work):
                     pass
 
     def _sample(self, rows: Integers) -> Integers:
@@ -357,8 +365,8 @@ class Plan:
             only=sample,
         )
 
-        def leave(share: int, block: Integers, groups: TieGroups) -> None:
-            kept, left = groups.without(share)
+        def leave(share: int, block: Block) -> None:
+            kept, left = block.split.without(share)
             parts = {0: (kept, left)}
             for column in columns:
                 if column.grade not in parts:
@@ -366,16 +374,15 @@ class Plan:
                     parts[column.grade] = (kept[chosen], some)
                 some_kept, some = parts[column.grade]
                 if len(some_kept):
-                    per_query = registry.definition(column.metric).per_query
-                    assert per_query is not None
+                    per_query = registry.ranking(column.metric).per_query
                     found = per_query(some, column.metric, column.scale)
-                    values[column.metric][place[block[some_kept]], share] = headline(
+                    values[column.metric][place[block.rows[some_kept]], share] = headline(
                         column.metric, found
                     )
 
         with closing(blocks), ThreadPoolExecutor(threads) as pool:
-            for block, groups in blocks:
-                some = partial(leave, block=block, groups=groups)
+            for block in blocks:
+                some = partial(leave, block=block)
                 for _ in pool.map(some, range(shares.columns)):
                     pass
         return {

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank.engine import kernels
-from truerank.engine.counts import TieGroups
+from truerank.engine.counts import LocatedGroups
 from truerank.engine.sight import Sight
-from truerank.engine.watch import Rest, Watcher, Witness
+from truerank.engine.watch import RankWatcher, Rest, Witness
 from truerank.evidence.gom import Gom
 from truerank.metrics import gom as metrics
 from truerank.metrics.registry import Metric, definition
@@ -48,9 +48,12 @@ class GomShares:
 
     def __init__(self, evidence: Evidence, dealing: Dealing) -> None:
         self._evidence, self._dealing = evidence, dealing
-        self._gom = evidence.gom.get("fixed")
-        if isinstance(self._gom, Gom):
+        if isinstance(evidence.gom.get("fixed"), Gom):
             self._gom.keep_shares(dealing.query, 2 * dealing.shares)
+
+    @property
+    def _gom(self) -> Gom:
+        return self._evidence.gom_on("fixed")
 
     @property
     def watchers(self) -> list[Witness]:
@@ -58,10 +61,8 @@ class GomShares:
         return []
 
     @cached_property
-    def _again(self) -> _Again | None:
-        """What a sample sees without each share; None where the gallery stays."""
-        if not isinstance(self._gom, Gom) or not self._dealing.takes_items:
-            return None
+    def _again(self) -> _Again:
+        """What a sample sees without each share."""
         again = _Again(self._gom, self._evidence, self._dealing)
         self._evidence.look_again(again, again.sample)
         return again
@@ -77,13 +78,9 @@ class GomShares:
             counts = ~counts
         classes = len(np.unique(self._dealing.query_codes[counts]))
         if classes < FEWEST_CLASSES:
-            reason = intervals.too_few(classes, "class", FEWEST_CLASSES).reason
-            assert reason is not None
-            return reason
+            return intervals.why_too_few(classes, "class", FEWEST_CLASSES)
         if metric.name in PEAKS:
             return self._peaks(PEAKS[metric.name], counts)
-        assert isinstance(self._gom, Gom)
-        assert self._again is not None
         end = 0 if definition(metric).higher_is_better else 2
         rows = np.flatnonzero(counts)
         sample = self._again.sample[counts[self._again.sample]]
@@ -103,12 +100,11 @@ class GomShares:
 
     def _peaks(self, curve: int, counts: npt.NDArray[np.bool_]) -> Reals:
         """How far the highest point of a curve moves."""
-        assert isinstance(self._gom, Gom)
         total, of_share = self._gom.totals()[curve], self._gom.totals_by_share()[:, curve]
         columns = len(of_share)
         gone = np.bincount(self._dealing.query[counts].ravel(), minlength=columns)
         curves = (total - of_share) / (int(counts.sum()) - gone)[:, None]
-        if self._again is not None:
+        if self._dealing.takes_items:  # otherwise the gallery stays
             curves += self._again.moved(curve, counts)
         moves = curves.max(axis=1) - (total / int(counts.sum())).max()
         return np.asarray(moves / self._gom.one, np.float64)
@@ -124,9 +120,8 @@ class _Left(Sight):
         items: Integers,
         counts: npt.NDArray[np.int32],
         rows: Integers,
-        groups: TieGroups,
     ) -> None:
-        super().__init__(rows, whole.distances, whole.compiled, groups=groups)
+        super().__init__(rows, whole.distances, whole.compiled)
         self._queries, self._gone, self._counts = queries, items, counts
 
     @cached_property
@@ -141,10 +136,8 @@ class _Left(Sight):
         return self._counts
 
 
-class _Again(Watcher):
+class _Again(RankWatcher):
     """Looks at a sample of queries once more without each share."""
-
-    whole_rows = True
 
     def __init__(self, gom: Gom, evidence: Evidence, dealing: Dealing) -> None:
         mates = evidence.with_mate
@@ -160,10 +153,9 @@ class _Again(Watcher):
         self.all.keep_shares(dealing.query[self.sample], columns)
         self.without = [gom.alike(len(self.sample), curved=curved) for _ in range(columns)]
 
-    def see(self, sight: Sight) -> list[Rest]:
-        """See Watcher."""
-        groups, rows = sight.groups, sight.rows
-        assert groups is not None
+    def see(self, sight: Sight, groups: LocatedGroups) -> list[Rest]:
+        """See RankWatcher."""
+        rows = sight.rows
         axis, everybody = self.all.axis, np.arange(len(rows))
         counts = sight.accepted(axis.grid(), axis.low, axis.width)
         here = sight.some(everybody)
@@ -176,11 +168,12 @@ class _Again(Watcher):
             gone = here.distances[np.ix_(kept, items)]
             lost = Sight(rows[kept], gone, sight.compiled)
             left = counts[kept] - lost.accepted(axis.grid(), axis.low, axis.width)
-            fewer = _without(_chosen(groups, kept), gone)
+            fewer = _without(groups.some(kept), gone)
             place = self._place[rows[kept]]
-            self.without[column].look(_Left(here, kept, items, left, place, fewer))
+            self.without[column].look(_Left(here, kept, items, left, place), fewer)
 
-        self.all.look(_Left(here, everybody, everybody[:0], counts, self._place[rows], groups))
+        whole = _Left(here, everybody, everybody[:0], counts, self._place[rows])
+        self.all.look(whole, groups)
         return [partial(look, column) for column in range(len(self.without))]
 
     def moved(self, curve: int, counts: npt.NDArray[np.bool_]) -> Reals:
@@ -193,23 +186,7 @@ class _Again(Watcher):
         return np.asarray((after - before) / np.maximum(left, 1)[:, None], np.float64)
 
 
-def _chosen(groups: TieGroups, queries: Integers) -> TieGroups:
-    """The tie groups of some queries."""
-    count = np.diff(groups.offsets)[queries]
-    offsets = np.concatenate([[0], np.cumsum(count)])
-    place = np.repeat(groups.offsets[queries] - offsets[:-1], count) + np.arange(offsets[-1])
-    assert groups.distance is not None
-    return TieGroups(
-        offsets,
-        groups.before[place],
-        groups.size[place],
-        groups.graded[place],
-        groups.candidates[queries],
-        groups.distance[place],
-    )
-
-
-def _without(groups: TieGroups, gone: Distances) -> TieGroups:
+def _without(groups: LocatedGroups, gone: Distances) -> LocatedGroups:
     """Without irrelevant items at these distances, a row for each query."""
     between: Integers = np.zeros(len(groups.size), np.int64)
     equal = np.zeros_like(between)
@@ -217,7 +194,7 @@ def _without(groups: TieGroups, gone: Distances) -> TieGroups:
     nearer: Integers = np.cumsum(between + equal)
     start = np.concatenate([[0], nearer])[groups.offsets[:-1]]
     nearer -= np.repeat(start, np.diff(groups.offsets))
-    return TieGroups(
+    return LocatedGroups(
         groups.offsets,
         groups.before - (nearer - equal),
         groups.size - equal,

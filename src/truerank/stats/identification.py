@@ -7,7 +7,7 @@ strangers are left: the nearest of every share, and how many of it come before t
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -37,21 +37,13 @@ class IdentificationShares:
 
     def __init__(self, evidence: Evidence, dealing: Dealing) -> None:
         self._evidence, self._dealing = evidence, dealing
-        self._split: NearestByShare | None = None
-        if dealing.takes_items:
-            ours = evidence.positives
-            first = np.full(evidence.task.queries, np.inf)
-            np.minimum.at(first, ours.query, ours.distance)
-            self._tied = np.bincount(
-                ours.query[ours.distance == first[ours.query]], minlength=len(first)
-            )
-            first[~np.isfinite(first)] = -np.inf
-            self._split = NearestByShare(first, dealing.items, 2 * dealing.shares)
+        gallery = _Leaving if dealing.takes_items else _Staying
+        self._gallery: _Staying | _Leaving = gallery(evidence, dealing)
 
     @property
     def watchers(self) -> list[Witness]:
         """Who must see all pairs."""
-        return [] if self._split is None else [self._split]
+        return self._gallery.watchers
 
     def moves(self, metric: Metric, score: Score) -> Reals | str:
         """How far the score moves without each share, or why that cannot be told."""
@@ -84,7 +76,7 @@ class IdentificationShares:
     def _values(self, metric: Metric, column: int, kept: npt.NDArray[np.bool_]) -> Reals:
         """Of every query, without a share and with the threshold found again."""
         evidence = self._evidence
-        nearest = self._nearest(column)
+        nearest = self._gallery.nearest(column)
         if metric.option("tau") is not None:
             limit = evidence.cut(rate(metric, "tau"))
             accepted = nearest <= limit, evidence.first <= limit
@@ -94,24 +86,55 @@ class IdentificationShares:
             accepted = nearest < limit, evidence.first < limit
         if metric.name != "dir":
             return accepted[0].astype(np.float64)
-        rank = int(metric.option("rank") or 1)
-        if self._split is None:
-            hits = evidence.hits[rank][0]
-        else:
-            hits = self._before - self._within[:, column] < rank
+        hits = self._gallery.hits(int(metric.option("rank") or 1), column)
         return np.asarray(accepted[1] * hits, np.float64)
 
-    def _nearest(self, column: int) -> Distances:
-        if self._split is None:
-            return self._evidence.nearest
-        shares = self._dealing.shares
-        first, second, which = self._two_nearest[column // shares]
-        return np.where(which == column % shares, second, first)
+
+class _Staying:
+    """A gallery of its own, which no share leaves."""
+
+    def __init__(self, evidence: Evidence, dealing: Dealing) -> None:
+        self._evidence = evidence
+        self.watchers: list[Witness] = []
+
+    def nearest(self, column: int) -> Distances:
+        """Of every query, without a share."""
+        return self._evidence.nearest
+
+    def hits(self, rank: int, column: int) -> npt.NDArray[Any]:
+        """Whether a relevant item is among the first, without a share."""
+        found: npt.NDArray[Any] = self._evidence.hits[rank][0]
+        return found
+
+
+class _Leaving:
+    """The queries are their own gallery, and a share leaves both."""
+
+    def __init__(self, evidence: Evidence, dealing: Dealing) -> None:
+        self._shares = dealing.shares
+        ours = evidence.positives
+        first = np.full(evidence.task.queries, np.inf)
+        np.minimum.at(first, ours.query, ours.distance)
+        self._tied = np.bincount(
+            ours.query[ours.distance == first[ours.query]], minlength=len(first)
+        )
+        first[~np.isfinite(first)] = -np.inf
+        self._split = NearestByShare(first, dealing.items, 2 * dealing.shares)
+        self.watchers: list[Witness] = [self._split]
+
+    def nearest(self, column: int) -> Distances:
+        """See _Staying."""
+        first, second, which = self._two_nearest[column // self._shares]
+        return np.where(which == column % self._shares, second, first)
+
+    def hits(self, rank: int, column: int) -> npt.NDArray[Any]:
+        """See _Staying."""
+        found: npt.NDArray[Any] = self._before - self._within[:, column] < rank
+        return found
 
     @cached_property
     def _two_nearest(self) -> list[tuple[Distances, Distances, Integers]]:
         """For each way of dealing: the nearest item, that of another share, and whose it is."""
-        assert self._split is not None
         found = []
         for table in np.split(self._split.least, 2, axis=1):
             which = np.argmin(table, axis=1)
@@ -122,11 +145,10 @@ class IdentificationShares:
 
     @cached_property
     def _within(self) -> Integers:
-        assert self._split is not None
         return self._split.within
 
     @cached_property
     def _before(self) -> Integers:
         """Strangers no farther than the first mate."""
-        met = self._within[:, : self._dealing.shares].sum(axis=1)
+        met = self._within[:, : self._shares].sum(axis=1)
         return np.asarray(met - self._tied, np.int64)

@@ -29,6 +29,7 @@ __all__ = [
     "from_replicates",
     "from_standard_error",
     "too_few",
+    "why_too_few",
 ]
 
 AT_LIMIT = "every query scores {limit} %, which says nothing about the spread"
@@ -79,10 +80,13 @@ class Interval:
 
 def too_few(classes: int, unit: str, fewest: int) -> Interval:
     """An interval needs independent observations."""
+    return Interval(reason=why_too_few(classes, unit, fewest))
+
+
+def why_too_few(classes: int, unit: str, fewest: int) -> str:
+    """The same as a sentence."""
     counting = "with a query that counts" if unit == "class" else "that counts"
-    return Interval(
-        reason=f"{count(classes, unit)} {counting}; an interval needs at least {fewest}"
-    )
+    return f"{count(classes, unit)} {counting}; an interval needs at least {fewest}"
 
 
 def from_replicates(

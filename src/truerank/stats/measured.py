@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from truerank.engine.watch import Witness
 from truerank.metrics import registry
-from truerank.metrics.registry import Metric
+from truerank.metrics.registry import Metric, RankingDefinition, ThresholdDefinition
 from truerank.stats import intervals
 from truerank.stats.consistency import ConsistencyShares
 from truerank.stats.gom import PEAKS, REASONS, GomShares
@@ -37,7 +37,7 @@ Reals = npt.NDArray[np.float64]
 def is_mean(metric: Metric) -> bool:
     """Whether it is a mean over queries, at thresholds that the data do not set."""
     definition = registry.definition(metric)
-    if definition.per_query is not None:
+    if isinstance(definition, RankingDefinition):
         return True
     if metric.option("far") is not None or metric.option("scale") == "minmax":
         return False
@@ -49,7 +49,7 @@ def is_mean(metric: Metric) -> bool:
 def is_steep(metric: Metric) -> bool:
     """Whether a few classes may make up most of what a score loses: no rate of false accepts."""
     definition = registry.definition(metric)
-    return definition.measure is not None and (
+    return isinstance(definition, ThresholdDefinition) and (
         definition.family != "openset" and metric.name != "mfr"
     )
 

@@ -82,10 +82,8 @@ class PairShares:
         """How far the score moves without each share, or why that cannot be told."""
         target = metric.option("far")
         if target is not None:
-            pool = self._evidence.pooled
-            assert pool is not None
             times = 2 if self._evidence.both_orders else 1
-            below = allowed(rate(metric, "far"), -(-pool.impostors // times))
+            below = allowed(rate(metric, "far"), -(-self._evidence.pool.impostors // times))
             if below < FEWEST_BELOW:
                 return (
                     f"{count(below, 'negative pair')} below its threshold; an interval needs at "

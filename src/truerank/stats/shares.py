@@ -84,10 +84,9 @@ def deal(task: Task, space: Space, counted: npt.NDArray[np.bool_], seed: int) ->
     Classes of similar size are dealt together, one to each share, so that all shares hold about as
     many rows: the truth is an expectation over new classes of the same sizes.
     """
-    assert task.levels is not None
     rows = mix(space.fingerprints() + mix(task.mates + 1))
     # equal classes are told apart by the nodes above them
-    levels = [level.codes[0] for level in task.levels.columns]
+    levels = [level.codes[0] for level in task.named_levels.columns]
     return _dealing(rows, task.query_codes, task.gallery_codes, levels, counted, seed)
 
 

@@ -119,7 +119,7 @@ class Trainer:
             self.device.type, enabled=self._precision is torch.float16
         )
         self._images = self._open(train)
-        self._validation_images = None if validation is None else self._open(validation)
+        self._validated = None if validation is None else (validation, self._open(validation))
 
         self.epoch = 0
         self.history: list[dict[str, Any]] = []
@@ -299,8 +299,8 @@ class Trainer:
             "lr": self._optimisers[0].param_groups[0]["lr"],
         }
         better = True
-        if self.validation is not None:
-            value = self._validate(metric)
+        if self._validated is not None:
+            value = self._validate(*self._validated, metric)
             better = self.best_value is None or value > self.best_value
             record[metric] = value
             if better:
@@ -320,20 +320,18 @@ class Trainer:
         for log in self.logs:
             log.record(record)
 
-    def _validate(self, metric: str) -> float:
-        assert self.validation is not None
-        assert self._validation_images is not None
+    def _validate(self, data: Dataset, images: Pipeline, metric: str) -> float:
         embeddings = embed_rows(
             self.model,
-            self._validation_images,
-            np.arange(len(self.validation)),
+            images,
+            np.arange(len(data)),
             batch=self.config.evaluation.batch,
         )
         if not np.isfinite(embeddings).all():
             raise DivergedError(
                 f"the embeddings are not finite after epoch {self.epoch}; lower the learning rate."
             )
-        score = evaluate(embeddings, **self.validation.task_arguments(), metrics=[metric])[metric]
+        score = evaluate(embeddings, **data.task_arguments(), metrics=[metric])[metric]
         if math.isnan(score.value):
             raise InputError(f"{metric} is undefined on the validation classes: {score.reason}")
         return score.value

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from truerank.engine.counts import Shares, TieGroups
+from truerank.engine.counts import Block, LocatedGroups, Shares, SplitGroups
 from truerank.errors import InputError
 from truerank.relevance import View
 from truerank.space import Distances, Rows, Space
@@ -29,7 +29,6 @@ from truerank.space.fingerprint import Fingerprints
 
 if TYPE_CHECKING:
     from truerank.engine import Settings
-    from truerank.engine.cuda.ranked import Ranked
     from truerank.engine.cuda.worker import Worker
     from truerank.engine.watch import Audience, Rest
 
@@ -102,38 +101,40 @@ class Engine:
 
     def tie_groups(
         self, blocks: Iterator[Rows], *, distances: bool = False, shares: Shares | None = None
-    ) -> Iterator[tuple[Rows, TieGroups]]:
+    ) -> Iterator[Block]:
         """Few relevant items: tie groups of each block, with their distances if asked for, and
         split by share for the queries that want it."""
 
-        def work(worker: Worker, rows: Rows) -> TieGroups:
+        def work(worker: Worker, rows: Rows) -> Block:
             return worker.count(rows, self._limits, distances=distances, shares=shares)
 
-        for rows, groups in self._share(blocks, work):
+        for rows, block in self._share(blocks, work):
             self._tick(len(rows) * self._space.gallery)
-            yield rows, groups
+            yield block
 
-    def rankings(self, blocks: Iterator[Rows], tied: list[Rows]) -> Iterator[tuple[Rows, Ranked]]:
+    def rankings(self, blocks: Iterator[Rows], tied: list[Rows]) -> Iterator[Block]:
         """Many relevant items: rankings that stay on the device; ties are put aside."""
         for rows, (ranked, ties) in self._share(blocks, lambda worker, rows: worker.rank(rows)):
             tied.append(rows[ties])
             self._tick(len(ranked) * self._space.gallery)
             if len(ranked):
-                yield rows[~ties], ranked
+                yield Block(rows[~ties], ranked, SplitGroups.none())
 
-    def show(self, rows: Rows, audience: Audience, groups: TieGroups | None = None) -> list[Rest]:
-        """Whole rows for watchers, with their tie groups if these are known; from any thread.
-
-        What watchers leave to do is handed back.
-        """
+    def show(self, rows: Rows, audience: Audience) -> list[Rest]:
+        """Whole rows for watchers; from any thread. What they leave to do is handed back."""
         turn = next(self._turns) % len(self._devices)
-        return self._work(turn, rows, lambda worker, some: worker.show(some, audience, groups))
+        return self._work(turn, rows, lambda worker, some: worker.show(some, audience))
 
-    def no_groups(self, rows: Rows) -> TieGroups:
+    def show_rows(self, rows: Rows, audience: Audience, groups: LocatedGroups) -> list[Rest]:
+        """Whole rows with their tie groups."""
+        turn = next(self._turns) % len(self._devices)
+        return self._work(turn, rows, lambda worker, some: worker.show_rows(some, audience, groups))
+
+    def no_groups(self, rows: Rows) -> LocatedGroups:
         """The tie groups of queries without a relevant item."""
         excluded = self._view.exclusions.pairs(rows, self._view.items)
         gone = np.bincount(excluded.query, minlength=len(rows))
-        return TieGroups.none(self._space.gallery - gone, self._view.grades)
+        return LocatedGroups.none(self._space.gallery - gone, self._view.grades)
 
     def watched_height(self) -> int:
         """Rows that each of the threads which show them may hold."""

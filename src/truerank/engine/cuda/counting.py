@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from truerank.engine.counts import TieGroups
+from truerank.engine.counts import LocatedGroups, TieGroups
 from truerank.engine.cuda.splitting import COMPARISONS, Splitting
 from truerank.engine.cuda.transfer import fetched
 from truerank.errors import ExactnessError
@@ -141,11 +141,7 @@ class Tally:
         offsets = np.zeros(len(held) + 1, np.int64)
         offsets[1:] = fetched(torch.cumsum(held.sum(1), 0))
         before, size = fetched(torch.stack([before, size]).long())
-        return TieGroups(
-            offsets,
-            before,
-            size,
-            fetched(graded.to(torch.int32)),
-            fetched(candidates),
-            fetched(self.edges.flatten()[place]) if distances else None,
-        )
+        groups = (offsets, before, size, fetched(graded.to(torch.int32)), fetched(candidates))
+        if not distances:
+            return TieGroups(*groups)
+        return LocatedGroups(*groups, fetched(self.edges.flatten()[place]))

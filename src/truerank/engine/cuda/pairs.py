@@ -33,10 +33,10 @@ class DevicePairs:
 
     def __init__(self, view: View, device: Any) -> None:
         self._view, self._device = view, device
-        self._by_code = isinstance(view, LabelView) and not view.exclusions.masks
-        if not self._by_code:
+        self._by_code = False
+        if not isinstance(view, LabelView) or view.exclusions.masks:
             return
-        assert isinstance(view, LabelView)
+        self._by_code = True
         self._relevant = _Rule(self, view.query, view.item)
         self._rules = [_Rule(self, rule.query, rule.item) for rule in view.exclusions.rules]
         self._deeper: list[tuple[Any, Any]] = []

@@ -91,9 +91,8 @@ class DeviceSpace:
 class Elementwise(DeviceSpace):
     """Cityblock and hamming: sums over components in integers."""
 
-    def __init__(self, space: Space, device: Any, kernels: ModuleType) -> None:
+    def __init__(self, space: Cityblock | Hamming, device: Any, kernels: ModuleType) -> None:
         super().__init__(space, device, kernels)
-        assert isinstance(space, (Cityblock, Hamming))
         self._left, self._right = space.grids
         self._unequal = isinstance(space, Hamming)
         self._centre = int(space.centre)
@@ -113,9 +112,10 @@ class Elementwise(DeviceSpace):
 class InnerProducts(DeviceSpace):
     """Cosine, euclidean, dot and hamming of bits: one float64 product for each tile."""
 
-    def __init__(self, space: Space, device: Any, kernels: ModuleType) -> None:
+    def __init__(
+        self, space: SquaredDistance | Euclidean | Dot, device: Any, kernels: ModuleType
+    ) -> None:
         super().__init__(space, device, kernels)
-        assert isinstance(space, (SquaredDistance, Euclidean, Dot))
         left, right = space.grids
         factor = 1.0 if isinstance(space, SquaredDistance) else space.factor
         if isinstance(space, SquaredDistance):

@@ -70,6 +70,10 @@ class DeviceSight(Sight):
         """See Sight."""
         return Sight(self.rows[chosen], fetched(self._tensor[self._send(chosen)]), self.compiled)
 
+    def nearer(self, limit: Distances) -> Any:
+        """How many items each query has below its own limit; on the device."""
+        return self._kernels.nearer(self._tensor, self._send(limit))
+
     def least(self) -> Distances:
         """See Sight."""
         return fetched(self._tensor.min(1).values)

@@ -103,6 +103,17 @@ class Splitting:
             table = table.to(torch.int16)
         return fetched(table).view(shares.dtype)
 
+    def candidates(self, query: Any, item: Any, shares: Shares) -> npt.NDArray[np.int64]:
+        """(queries that want it, columns): the items of each share that they can rank, all but
+        these excluded ones."""
+        query, item = self._wanted(query, item)
+        mine = self.place[query].long()
+        met = torch.from_numpy(shares.sizes).to(mine.device).repeat(len(self.bins), 1)
+        for way in self.share.T:
+            _add(met, (mine, way[item].long()), -1)
+        found: npt.NDArray[np.int64] = fetched(met)
+        return found
+
     def _wanted(self, query: Any, *others: Any) -> tuple[Any, ...]:
         mine = self.place[query] >= 0
         return (query[mine], *(other[mine] for other in others))

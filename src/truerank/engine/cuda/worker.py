@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -19,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from truerank.engine.counts import Shares, Split, TieGroups
+from truerank.engine.counts import Block, LocatedGroups, Shares, SplitGroups
 from truerank.engine.cuda import tensor_filter
 from truerank.engine.cuda.counting import Frame, Tally
 from truerank.engine.cuda.pairs import DevicePairs
@@ -67,7 +66,11 @@ class Worker:
         self.device, self._kernels = device, kernels
         self._pairs, self._shelf = DevicePairs(view, device), Shelf(device)
         self._space = place(space, device, kernels)
-        self._can_filter = kernels.FUSED and isinstance(space, Cosine) and accumulates_well(device)
+        self._filterable: InnerProducts | None = None
+        """The space, where half precision can be tried."""
+        fused = kernels.FUSED and isinstance(space, Cosine) and accumulates_well(device)
+        if fused and isinstance(self._space, InnerProducts):
+            self._filterable = self._space
         self._streams = PerThread(lambda: torch.cuda.Stream(device))
         self._items: tuple[tensor_filter.Halves, tensor_filter.Extremes] | None = None
         # Refining a pair costs as much as making some twenty by a float64 product of full rate.
@@ -90,7 +93,7 @@ class Worker:
         *,
         distances: bool = False,
         shares: Shares | None = None,
-    ) -> TieGroups:
+    ) -> Block:
         """Tie groups of a block of queries with few relevant items, split where they are wanted."""
         queries = Queries.of(rows, self.device)
         lists = self._pairs.block(queries)
@@ -108,28 +111,54 @@ class Worker:
         gone = torch.bincount(lists.excluded_query, minlength=len(rows))
         groups = tally.tie_groups(frame.graded, self._gallery - gone, distances=distances)
         if shares is None or split is None:
-            return groups
+            return Block(rows, groups, SplitGroups.none())
         split.take_out(lists.excluded_query, lists.excluded_item, excluded, frame.edges)
         relevant = (lists.query, lists.item, lists.grade, frame.places(lists.query))
         counts = split.counts(*relevant, frame.edges, self._grades, shares)
-        some = replace(groups.some(wanted), split=Split(counts, np.ones(len(wanted), bool)))
-        return some if len(wanted) == len(rows) else replace(groups, counted=(wanted, some))
+        met = split.candidates(lists.excluded_query, lists.excluded_item, shares)
+        some = groups if len(wanted) == len(rows) else groups.some(wanted)
+        everybody = np.ones(len(wanted), bool)
+        return Block(rows, groups, SplitGroups(wanted, some, counts, everybody, met))
 
     def _tally(
         self, queries: Queries, edges: Any, limits: Settings, split: Splitting | None
     ) -> Tally:
         """The gallery counted at these thresholds, by the path that suits the block."""
         tally = Tally.of(edges, split)
-        if self._filter_pays(queries, edges, limits):
-            self._filter(queries, tally, limits)
+        space = self._filterable
+        if space is not None and self._filter_pays(space, queries, edges, limits):
+            self._filter(space, queries, tally, limits)
         else:
             self._exact(queries, tally, limits)
         return tally
 
-    def show(self, rows: Rows, audience: Audience, groups: TieGroups | None) -> list[Rest]:
+    def show(self, rows: Rows, audience: Audience) -> list[Rest]:
         """Whole rows of distances, for watchers; what they leave to do."""
         with self._own_stream():
-            return self._show(Queries.of(rows, self.device), audience, groups)
+            sight, apart = self._sight(Queries.of(rows, self.device))
+            return audience.see(sight, apart)
+
+    def show_rows(self, rows: Rows, audience: Audience, groups: LocatedGroups) -> list[Rest]:
+        """Whole rows with their tie groups, which must be what these rows tell, too: as many items
+        before each nearest mate."""
+        held = np.flatnonzero(np.diff(groups.offsets))
+        first = groups.offsets[held]
+        nearest, before = np.full(len(rows), -np.inf), np.zeros(len(rows), np.int64)
+        nearest[held], before[held] = groups.distance[first], groups.before[first]
+        with self._own_stream():
+            sight, apart = self._sight(Queries.of(rows, self.device))
+            counted: list[Any] = []
+
+            def known() -> LocatedGroups:
+                """Once pairs that never meet are set apart."""
+                counted.append(sight.nearer(nearest))
+                return groups
+
+            left = audience.see_rows(sight, apart, known)
+            for found in counted:  # the device had enough to do until now
+                if not np.array_equal(fetched(found), before):
+                    raise ExactnessError(INEXACT)
+            return left
 
     @contextmanager
     def _own_stream(self) -> Iterator[None]:
@@ -142,29 +171,10 @@ class Worker:
         with torch.cuda.stream(stream):
             yield
 
-    def _show(self, queries: Queries, audience: Audience, groups: TieGroups | None) -> list[Rest]:
+    def _sight(self, queries: Queries) -> tuple[DeviceSight, Apart]:
         apart = Apart(*self._pairs.excluded(queries))
         distances = self._space.whole_rows(queries)
-        counted: list[tuple[Any, Rows]] = []
-
-        def known() -> TieGroups:
-            """They must be what these rows tell, too: as many items before each nearest mate."""
-            assert groups is not None
-            assert groups.distance is not None
-            held = np.flatnonzero(np.diff(groups.offsets))
-            first = groups.offsets[held]
-            nearest, before = np.full(len(queries), -np.inf), np.zeros(len(queries), np.int64)
-            nearest[held], before[held] = groups.distance[first], groups.before[first]
-            found = self._kernels.nearer(distances, sent(nearest, self.device))
-            counted.append((found, before))
-            return groups
-
-        sight = DeviceSight(queries.rows, distances, self._kernels, self._shelf)
-        left = audience.see(sight, apart, None if groups is None else known)
-        for found, before in counted:  # the device had enough to do until now
-            if not np.array_equal(fetched(found), before):
-                raise ExactnessError(INEXACT)
-        return left
+        return DeviceSight(queries.rows, distances, self._kernels, self._shelf), apart
 
     def rank(self, rows: Rows) -> tuple[Ranked, npt.NDArray[np.bool_]]:
         """Many relevant items: whole rows sorted. Which queries have ties is said, not resolved."""
@@ -219,22 +229,28 @@ class Worker:
                 if part.split is not None and len(wanted):
                     self._kernels.split_tile(*scores, wanted, part.split.items(start, stop))
 
-    def _filter_pays(self, queries: Queries, edges: Any, limits: Settings) -> bool:
+    def _filter_pays(
+        self, space: InnerProducts, queries: Queries, edges: Any, limits: Settings
+    ) -> bool:
         """Whether half precision leaves few enough pairs of the block open."""
-        if not self._can_filter or limits.method == "float64":
+        if limits.method == "float64":
             return False
         if limits.method != "auto":
             return True
         some = slice(None, None, -(-len(queries) // _TRIED))
         tried = Tally.of(edges[some].contiguous())
-        found = self._filter_part(queries.part(some), tried, limits)
+        found = self._filter_part(space, queries.part(some), tried, limits)
         return float(found.double().mean()) * 2 * self._room < self._strip(limits)
 
-    def _filter(self, queries: Queries, tally: Tally, limits: Settings) -> None:
+    def _filter(
+        self, space: InnerProducts, queries: Queries, tally: Tally, limits: Settings
+    ) -> None:
         strip = self._strip(limits)
         tall = max(1, self._most_products // strip)
         parts = [slice(first, first + tall) for first in range(0, len(queries), tall)]
-        found = [self._filter_part(queries.part(some), tally.part(some), limits) for some in parts]
+        found = [
+            self._filter_part(space, queries.part(some), tally.part(some), limits) for some in parts
+        ]
         again = torch.nonzero(torch.cat(found) > self._places(strip)).flatten()
         if len(again):
             exact = tally.again(again)
@@ -250,12 +266,12 @@ class Worker:
         """Open items that each query has room for, in each strip of the gallery."""
         return max(256, strip // self._room)
 
-    def _filter_part(self, queries: Queries, tally: Tally, limits: Settings) -> Any:
+    def _filter_part(
+        self, space: InnerProducts, queries: Queries, tally: Tally, limits: Settings
+    ) -> Any:
         """Filter and refine; the most items that any strip left open, for each query."""
         from truerank.engine.cuda import filter_kernels
 
-        space = self._space
-        assert isinstance(space, InnerProducts)
         integers, norm = space.query_rows(queries), space.query_norm(queries)
         strip = self._strip(limits)
         products = filter_kernels.room_for_products(len(queries), strip, self.device)
@@ -264,7 +280,7 @@ class Worker:
         entries = torch.empty(shape, dtype=torch.int32, device=self.device)
         most = torch.zeros(len(queries), dtype=torch.int32, device=self.device)
         self._keep_items(space)
-        halves = self._half_queries(queries, integers)
+        halves = self._half_queries(space, queries, integers)
         if self._items is not None:
             sure, lost = tensor_filter.thresholds(tally.edges, norm, halves, self._items[1])
         for start in range(0, self._gallery, strip):
@@ -305,9 +321,10 @@ class Worker:
             items = tensor_filter.halves(gallery)
             self._items = (items, tensor_filter.Extremes.of(items, norm))
 
-    def _half_queries(self, queries: Queries, integers: Any) -> tensor_filter.Halves:
-        assert isinstance(self._space, InnerProducts)
-        if self._items is not None and self._space.one_side:
+    def _half_queries(
+        self, space: InnerProducts, queries: Queries, integers: Any
+    ) -> tensor_filter.Halves:
+        if self._items is not None and space.one_side:
             return self._items[0].take(queries.there)
         return tensor_filter.halves(integers)
 
