@@ -1,7 +1,8 @@
 # Set-up and everyday commands; `make` alone lists them. What can be set on the command line:
 #   PYTHON       the interpreter; without it, the first one below that runs and is new enough
 #   TORCH        what pip is asked for before all else in the test environment, options included
-#   PYTEST_ARGS  passed on to pytest, as BENCH_ARGS to the benchmark and DEMO_ARGS to the demo
+#   PYTEST_ARGS  passed on to pytest (-n 0 for a single process), as BENCH_ARGS to the benchmark and
+#                DEMO_ARGS to the demo
 PYTHON ?=
 TORCH ?= torch==2.13.0
 PYTEST_ARGS ?=
@@ -44,8 +45,10 @@ clean: ## remove the environments, caches and build outputs
 	rm -rf build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-pytest := OMP_NUM_THREADS=2 OPENBLAS_NUM_THREADS=2 MKL_NUM_THREADS=2 NUMBA_NUM_THREADS=2 \
-	.venv-test/bin/python -m pytest
+# Two workers for two cores, each with one thread in the libraries. Each begins with its half of the
+# tests in their order, so that what a module computes once is computed in one of them.
+pytest := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1 \
+	.venv-test/bin/python -m pytest -n 2 --dist worksteal
 
 # The environments. Each is built beside its place and renamed into it when complete, so that an
 # interrupted install is done again from nothing and a failed one leaves the previous in use.

@@ -649,10 +649,10 @@ def test_longer_lists_without_ties() -> None:
 
 def test_the_same_bits_on_every_path_with_many_ties() -> None:
     generator = np.random.default_rng(1)
-    x = generator.integers(-1, 2, (120, 3)).astype(float)
-    fine = generator.integers(0, 12, 120)
+    x = generator.integers(-1, 2, (60, 3)).astype(float)
+    fine = generator.integers(0, 12, 60)
     labels = np.stack([fine // 6, fine // 3, fine], axis=1)
-    options = {"query_groups": generator.integers(0, 3, 120), "query_ids": np.arange(120) // 2}
+    options = {"query_groups": generator.integers(0, 3, 60), "query_ids": np.arange(60) // 2}
     metrics = [*metrics_of(3), "map@level=mean", "asi@level=mean"]
     expected = None
     ways = [("auto", 0.0), ("auto", 0.05), ("auto", 2.0), ("reference", 0.05)]  # it sorts all
