@@ -7,7 +7,8 @@ pytest-xdist, and what it starts, keeps the compiled kernels in a folder of its 
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,16 @@ for name, max_examples in (("fast", 200), ("slow", 10_000)):
         suppress_health_check=[HealthCheck.too_slow],
     )
 settings.load_profile(PROFILE)
+
+
+Within = Callable[[AbstractContextManager[object]], object]
+
+
+@pytest.fixture
+def within() -> Iterator[Within]:
+    """Enters contexts that end with the test: `within(settings(query_rows=2))`."""
+    with ExitStack() as stack:
+        yield stack.enter_context
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

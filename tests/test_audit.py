@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 import truerank
+from tests.conftest import Within
 from tests.test_intervals import clusters
 from truerank.auditing import _bfloat16, _first_changed
 from truerank.errors import InputError
 from truerank.neighbours import neighbours
+from truerank.settings import settings
 from truerank.space import build
 
 
@@ -158,9 +160,8 @@ def test_a_nearest_row_that_changes() -> None:
 
 
 @pytest.mark.parametrize("labelled", [True, False])
-def test_neighbours_by_brute_force(labelled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("truerank.neighbours.ROWS", 7)
-    monkeypatch.setattr("truerank.neighbours.ITEMS", 11)
+def test_neighbours_by_brute_force(labelled: bool, within: Within) -> None:
+    within(settings(neighbour_rows=7, neighbour_items=11))
     x, y = clusters(9, classes=8, size=5)
     codes = y if labelled else np.arange(len(y))
     seen = neighbours(build("euclidean", x), codes, codes, True)

@@ -12,10 +12,12 @@ import numpy as np
 import pytest
 
 import truerank
+from tests.conftest import Within
 from truerank import engine, evaluation
 from truerank.chapters import chapters
 from truerank.checkpoint import Checkpoint
 from truerank.engine.crew import Crew
+from truerank.settings import settings
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.integers(-3, 4, size=(120, 5)).astype(np.float32)
@@ -26,8 +28,8 @@ METRICS = ["map@r", "mrr", "precision@3"]
 
 
 @pytest.fixture(autouse=True)
-def _every_interrupt_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Checkpoint, "WORTH", 0.0)
+def _every_interrupt_counts(within: Within) -> None:
+    within(settings(checkpoint_worth=0.0))
 
 
 @pytest.fixture
@@ -134,10 +136,12 @@ def test_stopped_at_any_point(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_written_while_counting(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_written_while_counting(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, within: Within
+) -> None:
     """As after kill -9: only what was written on the way is there, each time a whole file."""
     path, copies = tmp_path / "counts", []
-    monkeypatch.setattr(Checkpoint, "INTERVAL", 0.0)
+    within(settings(checkpoint_seconds=0.0))
     monkeypatch.setattr(Checkpoint, "due", lambda self: self._path is not None)
     save = Checkpoint.save
 
@@ -242,10 +246,9 @@ WATCHED: dict[str, tuple[Any, dict[str, Any]]] = {
 
 
 @pytest.fixture
-def short_chapters(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_chapters(within: Within) -> None:
     """Of 25 queries."""
-    monkeypatch.setattr("truerank.chapters.FIRST", 25 * 120)
-    monkeypatch.setattr("truerank.chapters.GROWTH", 1)
+    within(settings(chapter_pairs=25 * 120, chapter_growth=1))
 
 
 @pytest.mark.parametrize("name", WATCHED)
@@ -359,10 +362,10 @@ def test_damaged_evidence_is_refused(what: str, damage: str, tmp_path: Path) -> 
     assert "damaged checkpoint" in refusal(path, NEAR, OPEN, metrics=metrics)
 
 
-def test_chapters_take_as_long_as_they_may(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chapters_take_as_long_as_they_may(monkeypatch: pytest.MonkeyPatch, within: Within) -> None:
     now = [0.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
-    monkeypatch.setattr("truerank.chapters.FIRST", 1000)
+    within(settings(chapter_pairs=1000))
     lengths = []
     for rows in chapters(np.arange(3000), 10, 60.0):
         lengths.append(len(rows))
@@ -459,8 +462,8 @@ def test_a_folder_that_does_not_exist(tmp_path: Path) -> None:
 # --- when there is one ----------------------------------------------------------------------------
 
 
-def test_no_checkpoint_for_a_moments_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Checkpoint, "WORTH", 3600.0)
+def test_no_checkpoint_for_a_moments_work(tmp_path: Path, within: Within) -> None:
+    within(settings(checkpoint_worth=3600.0))
     with pytest.raises(Stop):
         truerank.evaluate(ROWS, FINE, checkpoint=tmp_path / "c", progress=stopping_after(1))
     assert os.listdir(tmp_path) == []

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import truerank
+from tests.conftest import Within
 from tests.oracles import openset
 from tests.oracles import opis as oracle
 from tests.test_brute_force import cases
@@ -21,6 +22,7 @@ from truerank import engine
 from truerank.engine import settings as engine_settings
 from truerank.evidence.positives import Positives
 from truerank.evidence.sampled import draw
+from truerank.settings import limits
 from truerank.space import build
 from truerank.task import Task
 
@@ -101,7 +103,7 @@ def clusters(seed: int, rows: int = 400, classes: int = 25) -> tuple[np.ndarray,
     ["opis", "opis@eps=0.1", "opis@mean=pooled", "opis@utility=precision", "opis@grid=50"],
 )
 def test_the_bracket_holds_the_exact_value(
-    monkeypatch: pytest.MonkeyPatch, name: str, setting: str
+    monkeypatch: pytest.MonkeyPatch, name: str, setting: str, within: Within
 ) -> None:
     rows, labels = clusters(3)
     more: dict[str, Any] = {}
@@ -110,8 +112,8 @@ def test_the_bracket_holds_the_exact_value(
         rows, labels = rows[:150], labels[:150]
     exact = truerank.evaluate(rows, labels, metrics=name, **more)[name]
     assert exact.bracket is None
-    monkeypatch.setattr("truerank.evidence.MOST_BREAKPOINTS", 0)
-    monkeypatch.setattr("truerank.evidence.pooled.ALL_COLLECTED", 0)
+    within(limits(breakpoints=0))
+    within(engine_settings(collected=0))
     passes = []
     sweep = engine.sweep
     with monkeypatch.context() as patch:
@@ -120,8 +122,7 @@ def test_the_bracket_holds_the_exact_value(
     assert len(passes) == 1  # the thresholds and the classes between them, all in one
     forced = name + (",integral=exact" if "@" in name else "@integral=exact")
     assert truerank.evaluate(rows, labels, metrics=forced, **more)[forced].value == exact.value
-    monkeypatch.setattr("truerank.evidence.SMALL", 0)
-    monkeypatch.setattr("truerank.evidence.SAMPLED_ROWS", 100)
+    within(limits(sampled_from=0, sampled_rows=100))
     one_pass = truerank.evaluate(rows, labels, metrics=name, **more)[name]
     for score in (two_passes, one_pass):
         low, high = score.bracket
@@ -131,14 +132,12 @@ def test_the_bracket_holds_the_exact_value(
 
 
 def test_the_sampled_range_does_not_follow_the_order_of_rows(
-    monkeypatch: pytest.MonkeyPatch,
+    within: Within,
 ) -> None:
     """Rows are sampled by content: the bracket is the same bits in any order, too."""
     rows, labels = clusters(5)
-    monkeypatch.setattr("truerank.evidence.MOST_BREAKPOINTS", 0)
-    monkeypatch.setattr("truerank.evidence.SMALL", 0)
-    monkeypatch.setattr("truerank.evidence.SAMPLED_ROWS", 100)
-    monkeypatch.setattr("truerank.evidence.pooled.ALL_COLLECTED", 0)
+    within(limits(breakpoints=0, sampled_from=0, sampled_rows=100))
+    within(engine_settings(collected=0))
     names = ["opis", "opis@eps=0.1", "auc", "threshold@far=0.01"]
     expected = truerank.evaluate(rows, labels, metrics=names)
     order = np.random.default_rng(7).permutation(len(rows))
@@ -244,7 +243,7 @@ def test_pairs_that_never_meet_are_not_drawn() -> None:
     assert not set(sample.distance.tolist()) & set(apart.tolist())
 
 
-def test_sampling_is_refused_where_it_makes_no_sense(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sampling_is_refused_where_it_makes_no_sense(within: Within) -> None:
     rows, labels = clusters(26, 60, 5)
     with pytest.raises(truerank.InputError, match="seed without negatives"):
         truerank.evaluate(rows, labels, metrics="opis@seed=1")
@@ -257,7 +256,7 @@ def test_sampling_is_refused_where_it_makes_no_sense(monkeypatch: pytest.MonkeyP
         rows[:30], labels[:30], gallery=rows[30:], gallery_labels=labels[30:], metrics=name
     )
     assert "a gallery of its own" in other[name].reason
-    monkeypatch.setattr("truerank.metrics.consistency.MOST_DRAWN", 100)
+    within(limits(drawn=100))
     assert "at most 100 are held" in truerank.evaluate(rows, labels, metrics=name)[name].reason
 
 

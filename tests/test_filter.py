@@ -16,10 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import truerank
+from tests.conftest import Within
 from truerank import engine
 from truerank.engine import filter as filtering
 from truerank.engine import filter_kernels, kernels
 from truerank.engine.counts import Counts
+from truerank.settings import limits, settings
 from truerank.space import build, inner
 from truerank.space.single import SinglePrecision
 
@@ -248,8 +250,8 @@ def test_every_method_gives_the_bits_of_the_reference(make: Any, classes: int) -
     data, labels = make(rng, 150, 33), rng.integers(classes, size=150)
     expected = fingerprint(data, labels, device="reference")
     for method in engine.METHODS:
-        for limits in ({"sort_share": 1.0}, {"gallery_rows": 32, "query_rows": 50}, {"side": 31}):
-            with engine.settings(method=method, **limits):
+        for sizes in ({"sort_share": 1.0}, {"gallery_rows": 32, "query_rows": 50}, {"side": 31}):
+            with engine.settings(method=method, **sizes):
                 assert fingerprint(data, labels, device="cpu", threads=2) == expected, method
 
 
@@ -314,7 +316,7 @@ def thresholds(data: np.ndarray, labels: Any, **options: Any) -> str:
 @pytest.mark.parametrize("distance", ["cosine", "euclidean", "dot", "hamming"])
 @pytest.mark.parametrize("make", [lattice_rows, near_tie_rows, rows_with_zeros])
 def test_watchers_see_each_pair_computed_once(
-    make: Any, distance: str, form: str, monkeypatch: pytest.MonkeyPatch
+    make: Any, distance: str, form: str, within: Within
 ) -> None:
     rng = np.random.default_rng(15)
     data, labels = make(rng, 130, 14), rng.integers(30, size=130)
@@ -322,11 +324,10 @@ def test_watchers_see_each_pair_computed_once(
         data = data > 0
     labels[:9] = np.arange(1000, 1009)
     if form != "exact":
-        monkeypatch.setattr("truerank.evidence.MOST_BREAKPOINTS", 0)
-        monkeypatch.setattr("truerank.evidence.pooled.ALL_COLLECTED", 0)
+        within(limits(breakpoints=0))
+        within(settings(collected=0))
     if form == "one pass":
-        monkeypatch.setattr("truerank.evidence.SMALL", 0)
-        monkeypatch.setattr("truerank.evidence.SAMPLED_ROWS", 40)
+        within(limits(sampled_from=0, sampled_rows=40))
     options = {"query_groups": rng.integers(3, size=130), "query_ids": np.arange(130) // 2}
     for more in ({}, options, {"junk": rng.random((130, 130)) < 0.1}):
         more["distance"] = distance
@@ -384,11 +385,11 @@ def count_tiles(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
 
 @pytest.mark.parametrize(("method", "tiles"), [("symmetric", 45), ("filter", 81)])
 def test_the_filter_is_given_up_where_it_decides_nothing(
-    method: str, tiles: int, monkeypatch: pytest.MonkeyPatch
+    method: str, tiles: int, monkeypatch: pytest.MonkeyPatch, within: Within
 ) -> None:
     data, labels = duplicate_rows(np.random.default_rng(1), 180, 8), np.arange(180) % 60
     expected = fingerprint(data, labels, device="reference")
-    monkeypatch.setattr(filtering, "PATIENCE", 4)
+    within(settings(patience=4))
     seen = count_tiles(monkeypatch)
     with engine.settings(method=method, side=20, gallery_rows=20, query_rows=20, sort_share=1.0):
         assert fingerprint(data, labels, threads=1) == expected

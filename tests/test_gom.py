@@ -12,9 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import truerank
+from tests.conftest import Within
 from tests.oracles import gom as oracle
 from tests.test_brute_force import Case, cases
 from truerank.engine import settings as engine_settings
+from truerank.settings import limits
 
 EXAMPLES = 400 if settings().max_examples >= 10_000 else 20
 AT_TAU = ("mrp", "mvp", "mrep", "set_recall", "set_precision")
@@ -226,15 +228,13 @@ def open_task(seed: int, ties: bool) -> dict[str, Any]:
 
 @pytest.mark.parametrize("ties", [False, True])
 @pytest.mark.parametrize("device", ["cpu", "reference"])
-def test_the_bracket_holds_the_exact_integral(
-    monkeypatch: pytest.MonkeyPatch, ties: bool, device: str
-) -> None:
+def test_the_bracket_holds_the_exact_integral(within: Within, ties: bool, device: str) -> None:
     task = open_task(3, ties)
     names = ["mrep", "mrep@fp=frozen", "mrep@integral=exact", "mrep@fp=frozen,integral=exact"]
     exact = truerank.evaluate(**task, metrics=names, device=device)
     assert exact["mrep"].bracket is None
     assert exact["mrep"].value == exact["mrep@integral=exact"].value
-    monkeypatch.setattr("truerank.evidence.MOST_BREAKPOINTS", 0)
+    within(limits(breakpoints=0))
     rough = truerank.evaluate(**task, metrics=names, device=device)
     for name, forced in ((names[0], names[2]), (names[1], names[3])):
         low, high = rough[name].bracket

@@ -14,6 +14,7 @@ from truerank.errors import InputError
 from truerank.metrics import registry
 from truerank.metrics.reduced import LeftOut
 from truerank.metrics.registry import Metric, Scale
+from truerank.settings import limits
 from truerank.stats.bootstrap import FEWEST_DRAWN, ClassSums, standard_errors
 from truerank.stats.intervals import ends
 from truerank.stats.jackknife import Replicates
@@ -154,8 +155,7 @@ def test_a_sample_measures_what_everybody_would() -> None:
     """The same replicates from half of the queries, within the noise that it states."""
     x, y = clusters(3, classes=100, size=8)
     whole = truerank.evaluate(x, y, metrics=["map", "precision@1"])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("truerank.stats.estimation.FEWEST_COUNTED", 100)
+    with limits(counted=100):
         part = truerank.evaluate(x, y, metrics=["map", "precision@1"])
     for name in whole:
         a, b = whole[name].replicates, part[name].replicates

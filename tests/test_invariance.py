@@ -24,7 +24,6 @@ import pytest
 
 import truerank
 from tests.oracles import scores
-from truerank.checkpoint import Checkpoint
 from truerank.metrics import registry
 
 VECTOR_DISTANCES = ("cosine", "euclidean", "dot", "cityblock")
@@ -118,11 +117,9 @@ class Data:
             if done >= self.stopped_at * total:
                 raise Stop
 
-        with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        kept = {"checkpoint_worth": 0, "chapter_pairs": 40 * 230, "chapter_growth": 1}
+        with tempfile.TemporaryDirectory() as folder, truerank.engine.settings(**kept):
             path = Path(folder, "counts")
-            patch.setattr(Checkpoint, "WORTH", 0.0)
-            patch.setattr("truerank.chapters.FIRST", 40 * 230)
-            patch.setattr("truerank.chapters.GROWTH", 1)
             with pytest.raises(Stop):
                 evaluate(checkpoint=path, progress=progress)
             assert path.exists()

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from sklearn.metrics import det_curve, roc_auc_score, roc_curve
 
 import truerank
+from tests.conftest import Within
 from tests.oracles import openset, ranking
 from tests.test_brute_force import MATRIX_DISTANCES, VECTOR_DISTANCES, Case, cases
 from truerank.engine import settings as engine_settings
-from truerank.evidence import pooled as pooled_module
+from truerank.settings import limits
 
 EXAMPLES = 800 if settings().max_examples >= 10_000 else 25
 TAUS = ["0", "0.1", "0.25", "0.5", "1", "1.5"]
@@ -439,7 +440,7 @@ def fields(result: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("setting", ["leave one out", "query and gallery"])
 def test_a_sample_foretells_and_never_decides(
-    monkeypatch: pytest.MonkeyPatch, setting: str
+    monkeypatch: pytest.MonkeyPatch, setting: str, within: Within
 ) -> None:
     """With every pair kept, a good sample, a sample of a few rows, and none: the same numbers."""
     rows, labels = spread(11, 400, 30)
@@ -457,19 +458,19 @@ def test_a_sample_foretells_and_never_decides(
     monkeypatch.setattr(
         truerank.engine, "sweep", lambda *a, **k: (sweeps.append(1), original(*a, **k))[1]
     )
-    monkeypatch.setattr(pooled_module, "ALL_COLLECTED", 0)
+    within(engine_settings(collected=0))
     assert run() == expected
     assert sweeps  # without a sample a second pass was needed
-    monkeypatch.setattr("truerank.evidence.SMALL", 0)
+    within(limits(sampled_from=0))
     for rows_sampled in (3, 100):
-        monkeypatch.setattr("truerank.evidence.SAMPLED_ROWS", rows_sampled)
+        within(limits(sampled_rows=rows_sampled))
         assert run() == expected
 
 
-def test_thinned_cuts_bracket_the_area_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_thinned_cuts_bracket_the_area_and_nothing_else(within: Within) -> None:
     rows, labels = spread(13, 300, 5)
     exact = truerank.evaluate(rows, labels, metrics=NAMES)
-    monkeypatch.setattr(pooled_module, "MOST_EDGES", 50)
+    within(limits(edges=50))
     thinned = truerank.evaluate(rows, labels, metrics=NAMES)
     low, high = thinned["auc"].bracket
     assert low < exact["auc"].value < high
@@ -485,6 +486,6 @@ def test_thinned_cuts_bracket_the_area_and_nothing_else(monkeypatch: pytest.Monk
 def test_tiles_and_threads_cannot_be_seen() -> None:
     rows, labels = spread(17, 200, 20)
     expected = fields(truerank.evaluate(rows, labels, metrics=NAMES))
-    for limits in ({"watched_numbers": 1}, {"watched_numbers": 700, "gallery_rows": 13}):
-        with engine_settings(**limits):
+    for sizes in ({"watched_numbers": 1}, {"watched_numbers": 700, "gallery_rows": 13}):
+        with engine_settings(**sizes):
             assert fields(truerank.evaluate(rows, labels, metrics=NAMES, threads=3)) == expected

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import truerank
+from tests.conftest import Within
+from truerank.settings import limits
 from truerank.stats import estimation
 from truerank.stats.intervals import ends
 from truerank.stats.jackknife import Replicates
@@ -84,9 +86,9 @@ def dealings(monkeypatch: pytest.MonkeyPatch) -> list[Dealing]:
 @pytest.mark.parametrize("average", ["query", "class"])
 @pytest.mark.parametrize("separate", [False, True])
 def test_replicates_are_the_scores_of_what_is_left(
-    separate: bool, average: str, dealings: list[Dealing], monkeypatch: pytest.MonkeyPatch
+    separate: bool, average: str, dealings: list[Dealing], within: Within
 ) -> None:
-    monkeypatch.setattr("truerank.stats.gom.SAMPLED", 1000)
+    within(limits(watched_again=1000))
     x, y, gallery = sides(*clusters(1), separate)
     names = [*EXACT, *NEARLY]
     result = truerank.evaluate(x, y, metrics=names, average=average, **gallery)
@@ -158,8 +160,7 @@ def test_thresholds_keep_their_unit_in_tables() -> None:
 
 def test_a_sample_of_queries_measures_what_everybody_would() -> None:
     x, y = clusters(4)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("truerank.stats.gom.SAMPLED", 1000)
+    with limits(watched_again=1000):
         whole = truerank.evaluate(x, y, metrics="mrep@tau=0.3")["mrep@tau=0.3"].replicates
     part = truerank.evaluate(x, y, metrics="mrep@tau=0.3")["mrep@tau=0.3"].replicates
     assert whole.noise == 0 < part.noise

@@ -12,18 +12,17 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
+from truerank.settings import current_settings
+
 __all__ = ["chapters"]
 
 Integers = npt.NDArray[np.int64]
-FIRST = 1 << 33
-"""Pairs of the first chapter: it tells how long the others may be."""
-GROWTH = 16
-"""A chapter is at most so many times as long as the one before."""
 
 
 def chapters(queries: Integers, gallery: int, seconds: float | None) -> Iterator[Integers]:
     """These queries in parts that take some seconds each; all at once without a limit."""
-    count = len(queries) if seconds is None else max(1, FIRST // gallery)
+    sizes = current_settings()
+    count = len(queries) if seconds is None else max(1, sizes.chapter_pairs // gallery)
     least = count
     while len(queries):
         if len(queries) < count + least // 2:  # no chapter for a rest
@@ -33,4 +32,4 @@ def chapters(queries: Integers, gallery: int, seconds: float | None) -> Iterator
         queries = queries[count:]
         if seconds is not None:
             spent = max(time.monotonic() - started, 1e-3)
-            count = max(least, min(GROWTH * count, int(count * seconds / spent)))
+            count = max(least, min(sizes.chapter_growth * count, int(count * seconds / spent)))

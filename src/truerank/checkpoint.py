@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from truerank.errors import InputError
 from truerank.files import atomic_path, check_readable, check_writable, read_archive
+from truerank.settings import current_settings
 
 __all__ = ["Checkpoint", "fill"]
 
@@ -44,11 +45,6 @@ class Checkpoint:
     identity : what the counts depend on, by the name a user would give it
     """
 
-    INTERVAL = 60.0
-    """Seconds from one writing to the next, or twenty times as long as writing takes."""
-    WORTH = 5.0
-    """Seconds of work from which on an interrupted evaluation leaves a checkpoint."""
-
     def __init__(
         self, path: str | os.PathLike[str] | None = None, identity: dict[str, str] | None = None
     ) -> None:
@@ -56,7 +52,9 @@ class Checkpoint:
         self._identity = identity or {}
         self._held: dict[str, dict[str, Array]] = {}
         self._stored: dict[str, Array] = {}
-        self._wait = self.INTERVAL
+        sizes = current_settings()
+        self._seconds, self._worth = sizes.checkpoint_seconds, sizes.checkpoint_worth
+        self._wait = self._seconds
         self._begun = self._written = time.monotonic()
         if self._path is not None:
             check_writable(self._path)
@@ -129,12 +127,12 @@ class Checkpoint:
         with atomic_path(self._path) as partial, partial.open("wb") as file:
             np.savez(file, header=np.frombuffer(header, np.uint8), **arrays)  # type: ignore[arg-type]
         self._written = time.monotonic()
-        self._wait = max(self.INTERVAL, 20 * (self._written - started))
+        self._wait = max(self._seconds, 20 * (self._written - started))
 
     def abandon(self) -> None:
         """The evaluation was stopped: write what is held, unless starting anew is as quick."""
         if self._path is not None and (
-            self._path.exists() or time.monotonic() - self._begun >= self.WORTH
+            self._path.exists() or time.monotonic() - self._begun >= self._worth
         ):
             self.save()
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from truerank.settings import current_settings
 from truerank.space import Space
 
 __all__ = ["Nearest", "Neighbours", "neighbours"]
@@ -18,7 +19,6 @@ __all__ = ["Nearest", "Neighbours", "neighbours"]
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
 
-ROWS, ITEMS = 512, 4096
 NEAREST = 10
 
 
@@ -74,14 +74,16 @@ def neighbours(
     queries, items = space.queries, space.gallery
     same, other = Nearest.empty(queries), Nearest.empty(queries)
     occurrences = np.zeros(items, np.int64)
-    for top in range(0, queries, ROWS):
-        rows = np.arange(top, min(top + ROWS, queries))
+    sizes = current_settings()
+    tall, wide = sizes.neighbour_rows, sizes.neighbour_items
+    for top in range(0, queries, tall):
+        rows = np.arange(top, min(top + tall, queries))
         block = slice(top, top + len(rows))
         tile = space.block(rows)
         best = np.full((len(rows), 0), np.inf)
         best_at = np.zeros((len(rows), 0), np.int64)
-        for start in range(0, items, ITEMS):
-            stop = min(start + ITEMS, items)
+        for start in range(0, items, wide):
+            stop = min(start + wide, items)
             distances = tile(start, stop)
             if leave_one_out:
                 own = rows[(rows >= start) & (rows < stop)]

@@ -29,6 +29,7 @@ from truerank.metrics.consistency import Consistency
 from truerank.metrics.registry import Metric, Scale, ThresholdDefinition
 from truerank.relevance import GradeView, TreeView, View
 from truerank.result import PerQuery, Score
+from truerank.settings import current_settings
 from truerank.severity import Severity
 from truerank.space import Space
 from truerank.stats.chance import attainable_per_query, chance_per_query
@@ -305,7 +306,7 @@ def _runs(
             view, space, evidence.watchers, device=means.device, split=split
         )
     ):
-        seconds = Checkpoint.INTERVAL
+        seconds = current_settings().checkpoint_seconds
     order = np.argsort(view.mates, kind="stable")
     for rows in chapters(order[~current.shown[order]], space.gallery, seconds):
         others = np.ones(len(order), bool)

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from tests.cli.driving import run
+from tests.conftest import Within
 from truerank import cli, engine
-from truerank.checkpoint import Checkpoint
+from truerank.settings import settings
 
 
 @pytest.fixture
@@ -22,9 +23,9 @@ def simple(data: Path) -> list[str]:
 
 
 @pytest.fixture
-def interrupt(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+def interrupt(monkeypatch: pytest.MonkeyPatch, within: Within) -> Iterator[pytest.MonkeyPatch]:
     """Ctrl-C at the first sign of progress; a nested context that is undone ends it."""
-    monkeypatch.setattr(Checkpoint, "WORTH", 0.0)
+    within(settings(checkpoint_worth=0.0))
     with engine.settings(query_rows=2, gallery_rows=2, sort_share=1.0), monkeypatch.context() as m:
 
         @contextmanager

@@ -18,7 +18,6 @@ from tests.stored.digest import digest
 from tests.stored.evaluations import SHAPES, evaluated, found, run
 from tests.stored.record import stored
 from truerank import engine
-from truerank.checkpoint import Checkpoint
 
 STORED = stored()
 THREADS = 4
@@ -28,6 +27,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "each pair once": {"method": "symmetric", "side": 16, "sort_share": 1.0},
     "sorted rows": {"sort_share": 0.0, "row_numbers": 500, "query_rows": 16},
 }
+KEPT = {"checkpoint_worth": 0, "chapter_pairs": 8 * 64, "chapter_growth": 1}
+"""Every interrupt counts, and chapters are short."""
 
 
 class Stop(KeyboardInterrupt):
@@ -65,10 +66,7 @@ def outcome(shape: str, path: str, part: int, folder: Path) -> dict[str, str]:
         stack.enter_context(delays(part))
         if path == "resumed":
             options["checkpoint"] = folder / "counts"
-            patch = stack.enter_context(pytest.MonkeyPatch.context())
-            patch.setattr(Checkpoint, "WORTH", 0.0)
-            patch.setattr("truerank.chapters.FIRST", 8 * 64)
-            patch.setattr("truerank.chapters.GROWTH", 1)
+            stack.enter_context(engine.settings(**KEPT))
             with pytest.raises(Stop):
                 run(lambda: evaluated(shape, "cosine", {**options, "progress": interrupting}))
             assert (folder / "counts").exists()

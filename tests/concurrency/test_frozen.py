@@ -18,10 +18,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.concurrency.test_delays import PATHS, SETTINGS, Stop, interrupting, torch_devices
+from tests.concurrency.test_delays import KEPT, PATHS, SETTINGS, Stop, interrupting, torch_devices
 from tests.stored.evaluations import evaluated, run
 from truerank import engine
-from truerank.checkpoint import Checkpoint
 
 DEPTH = 6
 
@@ -101,8 +100,7 @@ def watched(path: str, folder: Path, **options: Any) -> Watch:
     watch = Watch()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ThreadPoolExecutor, "submit", watch.watched(ThreadPoolExecutor.submit))
-        patch.setattr(Checkpoint, "WORTH", 0.0)
-        with engine.settings(**SETTINGS.get(path, {"query_rows": 16})):
+        with engine.settings(**(KEPT | SETTINGS.get(path, {"query_rows": 16}))):
             if path == "resumed":
                 options["checkpoint"] = folder / "counts"
                 with pytest.raises(Stop):

@@ -20,14 +20,13 @@ import numpy as np
 import pytest
 
 import truerank
-from truerank import engine, evidence
-from truerank.checkpoint import Checkpoint
+from tests.conftest import Within
+from truerank import engine
 from truerank.engine import cuda
 from truerank.engine.cuts import Cuts
 from truerank.engine.sight import Sight
 from truerank.engine.workspace import Workspace
 from truerank.errors import ExactnessError, InputError
-from truerank.evidence import pooled
 from truerank.metrics import registry
 from truerank.relevance import View
 from truerank.space import Space, build
@@ -38,6 +37,7 @@ from truerank.engine.cuda import rows as device_rows  # noqa: E402
 from truerank.engine.cuda import tensor_filter, torch_kernels, worker  # noqa: E402
 from truerank.engine.cuda.sight import DeviceSight  # noqa: E402
 from truerank.engine.cuda.transfer import Queries, Shelf  # noqa: E402
+from truerank.settings import limits, settings  # noqa: E402
 
 needs_gpu = pytest.mark.skipif(cuda.unavailable() is not None, reason="no CUDA device")
 DISTANCES = ("cosine", "euclidean", "dot", "cityblock", "hamming", "precomputed", "similarity")
@@ -208,14 +208,10 @@ def test_watchers_of_a_task_without_a_gallery(a_device: None, kind: str, height:
 
 
 @pytest.mark.parametrize("gallery", [False, True])
-def test_watchers_that_bracket(
-    a_device: None, gallery: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_watchers_that_bracket(a_device: None, gallery: bool, within: Within) -> None:
     """As if there were too many pairs to keep; a sample foretells where thresholds lie."""
-    monkeypatch.setattr(evidence, "MOST_BREAKPOINTS", 100)
-    monkeypatch.setattr(evidence, "SMALL", 100)
-    monkeypatch.setattr(evidence, "SAMPLED_ROWS", 40)
-    monkeypatch.setattr(pooled, "ALL_COLLECTED", 100)
+    within(limits(breakpoints=100, sampled_from=100, sampled_rows=40))
+    within(settings(collected=100))
     task = open_set("cosine", "clustered")
     if not gallery:
         task = {"embeddings": task["gallery"], "labels": task["gallery_labels"]}
@@ -234,12 +230,10 @@ def test_watchers_of_a_tree_whose_rows_are_sorted(a_device: None) -> None:
 @pytest.mark.parametrize("gallery", [False, True])
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_watchers_go_on_from_another_devices_checkpoint(
-    a_device: None, gallery: bool, device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    a_device: None, gallery: bool, device: str, tmp_path: Path, within: Within
 ) -> None:
     """Interrupted on this device after some chapters, completed on the other one."""
-    monkeypatch.setattr("truerank.chapters.FIRST", 20 * 90)
-    monkeypatch.setattr("truerank.chapters.GROWTH", 1)
-    monkeypatch.setattr(Checkpoint, "WORTH", 0.0)
+    within(settings(chapter_pairs=20 * 90, chapter_growth=1, checkpoint_worth=0.0))
     task = open_set("cosine", "clustered")
     if not gallery:
         task = {"embeddings": task["gallery"], "labels": task["gallery_labels"]}

@@ -14,10 +14,10 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import pytest
 
 import truerank
 from truerank.metrics import registry
+from truerank.settings import limits, settings
 
 Found = tuple[dict[str, Any], dict[str, Any]]
 DISTANCES = ("cosine", "euclidean", "dot", "cityblock", "hamming", "precomputed", "similarity")
@@ -199,20 +199,15 @@ MORE_METRICS: dict[str, tuple[str, ...]] = {
     ),
     "clustering": ("nmi", "ami", "pairwise_f1"),
 }
-BRACKETED: dict[str, dict[str, int]] = {
-    "bracketed": {"breakpoints": 0},
-    "bracketed and collected": {"breakpoints": 0, "collected": 0},
-    "bracketed from a sample": {"breakpoints": 0, "collected": 0, "small": 0, "sampled_rows": 50},
+BRACKETED: dict[str, tuple[dict[str, int], dict[str, int]]] = {
+    "bracketed": ({"breakpoints": 0}, {}),
+    "bracketed and collected": ({"breakpoints": 0}, {"collected": 0}),
+    "bracketed from a sample": (
+        {"breakpoints": 0, "sampled_from": 0, "sampled_rows": 50},
+        {"collected": 0},
+    ),
 }
-SAMPLED = {"counted": 20, "gom_sample": 300}
-LIMITS = {
-    "counted": "truerank.stats.estimation.FEWEST_COUNTED",
-    "gom_sample": "truerank.stats.gom.SAMPLED",
-    "breakpoints": "truerank.evidence.MOST_BREAKPOINTS",
-    "small": "truerank.evidence.SMALL",
-    "sampled_rows": "truerank.evidence.SAMPLED_ROWS",
-    "collected": "truerank.evidence.pooled.ALL_COLLECTED",
-}
+SAMPLED = {"counted": 20, "watched_again": 300}
 
 
 # --- one evaluation -------------------------------------------------------------------------------
@@ -272,11 +267,11 @@ def evaluation(shape: str, distance: str, options: Mapping[str, Any]) -> Found:
     return found(evaluated(shape, distance, options))
 
 
-def limited(shape: str, limits: Mapping[str, int]) -> Found:
+def limited(
+    shape: str, changed: Mapping[str, int], sizes: Mapping[str, int] | None = None
+) -> Found:
     """As larger data are evaluated: integrals bracketed, values without a share from a sample."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in limits.items():
-            patch.setattr(LIMITS[name], value)
+    with limits(**changed), settings(**(sizes or {})):
         return evaluation(shape, "cosine", {})
 
 
@@ -339,8 +334,8 @@ def catalogue() -> Iterator[tuple[str, Callable[[], Found]]]:
                 partial(evaluation, shape, "cosine", {"metrics": metrics}),
             )
     for shape in ("leave one out", "strangers", "gallery"):
-        for name, limits in BRACKETED.items():
-            yield f"{shape}: {name}", partial(limited, shape, limits)
+        for name, changes in BRACKETED.items():
+            yield f"{shape}: {name}", partial(limited, shape, *changes)
     for shape in ("leave one out", "tree", "strangers", "many classes"):
         yield f"{shape}: intervals from samples", partial(limited, shape, SAMPLED)
     for distance in DISTANCES:

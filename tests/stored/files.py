@@ -14,7 +14,7 @@ import numpy as np
 
 import truerank
 from tests.stored.evaluations import SHAPES, evaluated, run
-from truerank.checkpoint import Checkpoint
+from truerank.settings import settings
 
 FOLDER = Path(__file__).with_name("versions")
 RESULTS = ("leave one out", "strangers", "tree", "gallery", "judgements")
@@ -58,9 +58,6 @@ def task_of(shape: str) -> truerank.Task:
 
 
 def main() -> None:
-    from truerank import chapters as chaptering
-    from truerank import engine
-
     folder = FOLDER / truerank.__version__
     folder.mkdir(parents=True)
     for shape in RESULTS:
@@ -68,9 +65,9 @@ def main() -> None:
         result.to_json(folder / f"result-{in_words(shape)}.json")
     for shape in TASKS:
         run(lambda shape=shape: task_of(shape)).save(folder / f"task-{in_words(shape)}.npz")
-    Checkpoint.WORTH, chaptering.FIRST, chaptering.GROWTH = 0.0, 16 * 64, 1
+    sizes = {"checkpoint_worth": 0, "chapter_pairs": 16 * 64, "chapter_growth": 1}
     for name in CHECKPOINTS:
-        with engine.settings(query_rows=8):
+        with settings(query_rows=8, **sizes):
             try:
                 checkpointed(name, folder / f"checkpoint-{name}", stopping)
             except Stop:

@@ -11,8 +11,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain, islice
 from typing import Any
 
@@ -29,6 +28,7 @@ from truerank.engine.watch import Audience, Observer, PerThread, Watcher
 from truerank.errors import InputError
 from truerank.jit import compiled
 from truerank.relevance import View
+from truerank.settings import METHODS, Settings, current_settings, settings
 from truerank.space import Rows, Space
 
 __all__ = [
@@ -49,66 +49,11 @@ __all__ = [
 ]
 
 DEVICES = ("auto", "cpu", "cuda", "reference")
-METHODS = ("auto", "float64", "filter", "symmetric")
-"""float64 tiles; float32 tiles refined by integers; the same with each pair computed once."""
 _SMALL = 1 << 22
 """Pairs below which the plain way is as fast."""
 _LARGE = 1 << 27
 """Pairs from which a GPU, found and warmed up, is faster than the CPU."""
 Progress = Callable[[int, int], None]
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Sizes that trade memory for speed and change no result."""
-
-    query_rows: int = 2048
-    gallery_rows: int = 1024
-    mates: int = 1 << 22
-    """Most relevant pairs in flight, counting every query of a block at its block's largest R."""
-    split_mates: int = 1 << 18
-    """The same where tie groups are split by share, at some 300 bytes a group and thread."""
-    sort_share: float = 0.05
-    """Queries for which more than this share of the gallery is relevant have their rows sorted."""
-    row_numbers: int = 1 << 21
-    """Most distances in rows held to be sorted, for each thread: arrays below 32 MB are reused by
-    the C library, while larger ones cost a page fault for every 4 KB anew."""
-    watched_numbers: int = 4_000_000
-    """The same in rows that are watched and not sorted: the taller, the faster the product."""
-    method: str = "auto"
-    """How few relevant items are counted: one of METHODS; "auto" goes by cost."""
-    side: int = 720
-    """Rows and columns of the tiles of the symmetric method: an odd number of cache lines, so that
-    the entries of a column do not compete for the same places in the cache."""
-    symmetric_mates: int = 1 << 23
-    """Most relevant pairs in flight in the symmetric method, which holds those of all queries."""
-
-
-_DEFAULT = Settings()
-_settings: ContextVar[Settings] = ContextVar("settings", default=_DEFAULT)
-
-
-@contextmanager
-def settings(**changes: Any) -> Iterator[Settings]:
-    """Change block and tile sizes inside a `with` block."""
-    for name, value in changes.items():
-        if name not in Settings.__dataclass_fields__:
-            known = ", ".join(Settings.__dataclass_fields__)
-            raise InputError(f"there is no setting {name!r}; known are {known}.")
-        if name == "sort_share" and not isinstance(value, (int, float)):
-            raise InputError(f"the setting sort_share must be a number. Got {value!r} instead.")
-        if name == "method" and value not in METHODS:
-            raise InputError(
-                f"the setting method must be one of {', '.join(METHODS)}. Got {value!r} instead."
-            )
-        whole = isinstance(value, (int, np.integer)) and value >= 1
-        if name not in ("sort_share", "method") and not whole:
-            raise InputError(f"the setting {name} must be an int >= 1. Got {value!r} instead.")
-    token = _settings.set(replace(_settings.get(), **changes))
-    try:
-        yield _settings.get()
-    finally:
-        _settings.reset(token)
 
 
 def resolve_device(device: str, pairs: int = 0) -> str:
@@ -165,7 +110,7 @@ def tie_groups(
     device = resolve_device(device)
     threads = threads or available_cores()
     checkpoint = checkpoint or Checkpoint()
-    limits = _settings.get()
+    limits = current_settings()
     wanted = view.mates > 0
     if only is not None:
         wanted[:] = False
@@ -327,7 +272,7 @@ def _both_ways(
     view: View, space: Space, audience: Audience, split: bool
 ) -> symmetric.BothWays | None:
     """Each pair computed once for watchers of all queries, where it can be and pays."""
-    limits = _settings.get()
+    limits = current_settings()
     mates = view.mates[view.mates > 0]
     if audience.whole_rows or (mates > limits.sort_share * space.gallery).any():
         return None
@@ -390,7 +335,7 @@ def sweep(
     threads = threads or available_cores()
     device = resolve_device(device)
     audience = Audience(watchers)
-    limits = _settings.get()
+    limits = current_settings()
     gpus, both = None, None
     if device == "cuda":
         gpus = cuda.Engine(view, space, limits, lambda pairs: None)
@@ -448,20 +393,20 @@ def sweep(
 
 
 def _tiles(gallery: int) -> list[tuple[int, int]]:
-    step = _settings.get().gallery_rows
+    step = current_settings().gallery_rows
     return [(start, min(start + step, gallery)) for start in range(0, gallery, step)]
 
 
 def _height(gallery: int, numbers: int) -> int:
     """Rows of the whole gallery that a thread holds at a time."""
-    return max(1, min(_settings.get().query_rows, numbers // gallery))
+    return max(1, min(current_settings().query_rows, numbers // gallery))
 
 
 def _blocks(
     mates: Rows, rows: Rows, height: int, taller: int = 1, most: int | None = None
 ) -> Iterator[Rows]:
     """Rows in the given order, cut so that rows x largest R stays within the settings."""
-    most = taller * (_settings.get().mates if most is None else most)
+    most = taller * (current_settings().mates if most is None else most)
     start = 0
     while start < len(rows):
         stop = min(len(rows), start + height)
@@ -473,7 +418,7 @@ def _blocks(
 
 def _method(space: Space, mates: Rows, split: bool = False, watched: bool = False) -> str:
     """The method that the settings name, or the one that costs least; watchers see float64."""
-    limits = _settings.get()
+    limits = current_settings()
     if not len(mates) or (space.single is None and not watched):
         return "float64"
     square = space.symmetric

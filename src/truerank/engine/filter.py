@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from truerank.engine import filter_kernels, kernels
 from truerank.engine.counts import Counts, Shares
+from truerank.settings import current_settings
 from truerank.space import Rows, Space
 from truerank.space.single import SinglePrecision
 
@@ -26,8 +27,6 @@ Singles = npt.NDArray[np.float32]
 OPEN_SHARE = 1 / 16
 """A pair alone costs about ten times as much as in a float64 tile."""
 _ROWS_AT_ONCE = 1 << 14
-PATIENCE = 32
-"""Tiles that may fail, beyond a quarter of all tiles, before the filter is given up."""
 
 
 class Thresholds:
@@ -82,11 +81,12 @@ class Filter:
     def __init__(self, space: Space, single: SinglePrecision, shares: Shares | None = None) -> None:
         self.space, self.single, self.shares = space, single, shares
         self._tried = self._failed = 0
+        self._patience = current_settings().patience
 
     @property
     def pays(self) -> bool:
         """Whether tiles have mostly been decided so far."""
-        return self._failed <= PATIENCE + self._tried // 4
+        return self._failed <= self._patience + self._tried // 4
 
     def buffers(self, height: int, width: int) -> Buffers:
         """For tiles of up to this size."""

@@ -40,6 +40,7 @@ from truerank.evidence.sampled import SampledNegatives, draw
 from truerank.metrics import registry
 from truerank.metrics.average import class_mean, mean
 from truerank.metrics.registry import Metric
+from truerank.settings import current_limits
 from truerank.space import Distances, Space
 from truerank.space.fingerprint import mix
 from truerank.task import Task
@@ -51,14 +52,8 @@ __all__ = ["Evidence"]
 
 Reals = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
-SAMPLED_ROWS = 512
-"""Queries, and items, whose distances foretell where quantiles of all distances lie."""
-MOST_BREAKPOINTS = 50_000_000
-"""Integrals over thresholds are exact up to this many pairs, and bracketed beyond."""
 HIGHEST = ("mrep_max", "mvp_max", "tau_max")
 ROUGH_ROWS = 64
-SMALL = 1 << 22
-"""Up to this many pairs a sample is not worth its while."""
 
 
 class Evidence:
@@ -75,7 +70,7 @@ class Evidence:
         threads: int | None,
         seed: int = 0,
     ) -> None:
-        self.seed = seed
+        self.seed, self._limits = seed, current_limits()
         self.task, self.space, self.by_class = task, space, average == "class"
         self._device, self.threads = device, threads or engine.available_cores()
         self.metrics = list(metrics)
@@ -142,7 +137,7 @@ class Evidence:
             integrals = [
                 m.option("integral") for m in some if m.name == "mrep" and not m.option("tau")
             ]
-            small = self.pairs <= MOST_BREAKPOINTS
+            small = self.pairs <= self._limits.breakpoints
             self.gom[scale] = Gom(
                 axis,
                 self.task.queries,
@@ -220,7 +215,11 @@ class Evidence:
     def _sweep_for_pool(self, watchers: list[Watcher]) -> None:
         """A pass that the pool needs; classes that no sample let us count join it."""
         asked = self._calibration
-        if asked is not None and self._class_tally is None and self.pairs > MOST_BREAKPOINTS:
+        if (
+            asked is not None
+            and self._class_tally is None
+            and self.pairs > self._limits.breakpoints
+        ):
             low, high = (self.pool.around(target) for target in asked)
             if -np.inf < low[0] < high[1] < np.inf:
                 cuts = self._cells(low[0], high[1])
@@ -240,7 +239,7 @@ class Evidence:
 
     def utilities(self, metric: Metric, low: float, high: float) -> Utilities | None:
         """The classes between two distances."""
-        exact = metric.option("integral") == "exact" or self.pairs <= MOST_BREAKPOINTS
+        exact = metric.option("integral") == "exact" or self.pairs <= self._limits.breakpoints
         formula = self.formula(metric)
         sample = self.sampled(metric)
         key = (low, high, formula, exact, metric.option("negatives"), metric.option("seed"))
@@ -374,9 +373,10 @@ class Evidence:
         Empty where the task is small or rows cannot be told apart by content.
         """
         prints = self.space.contents()
-        if prints is None or self.pairs <= SMALL or not SAMPLED_ROWS:
+        rows = self._limits.sampled_rows
+        if prints is None or self.pairs <= self._limits.sampled_from or not rows:
             return np.empty(0)
-        query, item = (_choose(numbers, SAMPLED_ROWS) for numbers in prints)
+        query, item = (_choose(numbers, rows) for numbers in prints)
         return np.empty(0) if query is None or item is None else self._between(query, item)
 
     @cached_property

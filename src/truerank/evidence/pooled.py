@@ -20,17 +20,14 @@ from truerank.engine.sight import Range
 from truerank.engine.watch import Collector, Tally, Watcher
 from truerank.evidence.positives import Positives
 from truerank.metrics.thresholds import allowed
+from truerank.settings import current_limits, current_settings
 from truerank.space import Distances
 
 __all__ = ["Pooled", "quantile_range"]
 
 Integers = npt.NDArray[np.int64]
-MOST_EDGES = 1 << 20
-"""Beyond this many distinct positive distances only every second, third, ... is a cut."""
 SAMPLE_CUTS = 64
 MOST_COLLECTED = 1 << 24
-ALL_COLLECTED = 1 << 22
-"""Up to this many pairs all distances are kept."""
 
 
 class Pooled:
@@ -51,8 +48,9 @@ class Pooled:
         self.positives, self.whole_curve, self._sweep = positives, whole_curve, sweep
         self._targets = targets
         edges = np.unique(positives.ascending) if whole_curve else np.empty(0)
-        if len(edges) > MOST_EDGES:
-            edges = np.append(edges[:: -(-len(edges) // MOST_EDGES)], edges[-1])
+        most = current_limits().edges
+        if len(edges) > most:
+            edges = np.append(edges[:: -(-len(edges) // most)], edges[-1])
         ranges = _foretell(sample, positives if whole_curve else None, pairs, targets)
         cuts = [edges, np.nextafter(edges, -np.inf), np.array(ranges).ravel(), np.array(thresholds)]
         if len(sample):
@@ -227,7 +225,7 @@ def _foretell(
     sample: Distances, positives: Positives | None, pairs: int, targets: Sequence[Fraction]
 ) -> list[tuple[float, float]]:
     """Ranges that probably hold the negatives at these FARs, and at the one that equals FRR."""
-    if pairs <= ALL_COLLECTED:
+    if pairs <= current_settings().collected:
         return [(-np.inf, np.inf)]
     count = len(sample)
     if not count:

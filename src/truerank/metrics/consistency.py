@@ -23,6 +23,7 @@ from truerank.metrics.registry import Metric, ThresholdDefinition, entry, regist
 from truerank.metrics.thresholds import certain, undefined
 from truerank.metrics.verification import threshold_at_far
 from truerank.result import Score
+from truerank.settings import current_limits
 
 if TYPE_CHECKING:
     from truerank.evidence import Evidence
@@ -32,7 +33,6 @@ __all__ = ["ClassUtility", "Consistency", "calibration_range", "combine"]
 
 Reals = npt.NDArray[np.float64]
 NO_SAMPLE = "not defined: negatives= draws pairs of one set, and there is a gallery of its own"
-MOST_DRAWN = 100_000_000
 SHUFFLES = 16
 NOISE_POINTS = 64
 
@@ -106,10 +106,11 @@ def _opis(evidence: Evidence, metric: Metric) -> Score:
             return undefined(metric, NO_SAMPLE)
         each = int(metric.option("negatives") or 0)
         drawn = int(to_draw(evidence.task, evidence.positives, each).sum())
-        if drawn > MOST_DRAWN:
+        most = current_limits().drawn
+        if drawn > most:
             return undefined(
                 metric,
-                f"not defined: it would draw {drawn:,} negatives, and at most {MOST_DRAWN:,} are "
+                f"not defined: it would draw {drawn:,} negatives, and at most {most:,} are "
                 "held; leave negatives= out",
             )
     ends = calibration_range(evidence, metric)

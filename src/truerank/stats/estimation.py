@@ -23,6 +23,7 @@ from truerank.metrics import registry
 from truerank.metrics.reduced import LeftOut
 from truerank.metrics.registry import Metric, RankingDefinition
 from truerank.relevance import TreeView, View
+from truerank.settings import current_limits
 from truerank.space import Space
 from truerank.space.fingerprint import Fingerprints, mix
 from truerank.stats import intervals
@@ -46,7 +47,7 @@ Reals = npt.NDArray[np.float64]
 FEW = 0.05
 """Queries with at most this share of the gallery as mates are counted without each share; it is no
 setting, because it decides which values an interval is made of."""
-FEWEST_COUNTED, MOST_COUNTED = 3_000, 1 << 16
+MOST_COUNTED = 1 << 16
 """An eighth of the queries with few mates is counted by share, not fewer or more than these, ..."""
 MOST_GROUPS, LEAST_COUNTED = 1 << 22, 512
 """... nor more than have so many mates together; still, not fewer than so many queries."""
@@ -230,7 +231,7 @@ class Plan:
                 apart = estimation.task.tree_view(lowest)
         few = (apart.mates > 0) & (apart.mates <= most)
         rows = np.flatnonzero(few)
-        count = max(FEWEST_COUNTED, min(len(rows) // 8, MOST_COUNTED))
+        count = max(current_limits().counted, min(len(rows) // 8, MOST_COUNTED))
         mates = float(apart.mates[rows].mean()) if len(rows) else 1.0
         count = min(count, max(LEAST_COUNTED, int(MOST_GROUPS / mates)))
         counted = np.zeros(len(few), bool)

@@ -20,6 +20,7 @@ from truerank.engine.watch import RankWatcher, Rest, Witness
 from truerank.evidence.gom import Gom
 from truerank.metrics import gom as metrics
 from truerank.metrics.registry import Metric, definition
+from truerank.settings import current_limits
 from truerank.space import Distances
 from truerank.stats import intervals
 from truerank.stats.jackknife import Replicates, Stratum, replicates
@@ -33,8 +34,6 @@ __all__ = ["PEAKS", "REASONS", "GomShares"]
 
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
-SAMPLED = 64
-"""Queries with a mate, and as many without, that are looked at without each share."""
 PEAKS = {"mvp_max": 0, "mrep_max": 1}
 REASONS = {
     "tau_max": "the place of a maximum jumps, and how far cannot be told by leaving classes out",
@@ -141,7 +140,8 @@ class _Again(RankWatcher):
 
     def __init__(self, gom: Gom, evidence: Evidence, dealing: Dealing) -> None:
         mates = evidence.with_mate
-        some = [dealing.sample(np.flatnonzero(kind), SAMPLED) for kind in (mates, ~mates)]
+        count = current_limits().watched_again
+        some = [dealing.sample(np.flatnonzero(kind), count) for kind in (mates, ~mates)]
         self.sample = np.sort(np.concatenate(some))
         self._dealing, self._place = dealing, np.full(len(mates), -1)
         self._place[self.sample] = np.arange(len(self.sample))

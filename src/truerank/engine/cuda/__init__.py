@@ -24,11 +24,11 @@ import numpy as np
 from truerank.engine.counts import Block, LocatedGroups, Shares, SplitGroups
 from truerank.errors import InputError
 from truerank.relevance import View
+from truerank.settings import Settings
 from truerank.space import Distances, Rows, Space
 from truerank.space.fingerprint import Fingerprints
 
 if TYPE_CHECKING:
-    from truerank.engine import Settings
     from truerank.engine.cuda.worker import Worker
     from truerank.engine.watch import Audience, Rest
 

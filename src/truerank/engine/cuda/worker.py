@@ -30,12 +30,12 @@ from truerank.engine.sight import Apart
 from truerank.engine.watch import Audience, PerThread, Rest
 from truerank.errors import ExactnessError
 from truerank.relevance import View
+from truerank.settings import Settings
 from truerank.space.base import Rows, Space
 from truerank.space.inner import Cosine
 from truerank.space.probe import probe
 
 if TYPE_CHECKING:
-    from truerank.engine import Settings
     from truerank.engine.cuda.ranked import Ranked
 
 __all__ = ["Worker", "accumulates_well"]

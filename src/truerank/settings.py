@@ -1,0 +1,158 @@
+"""Settings: sizes that trade memory for speed and change no result; and limits, which do.
+
+`settings(...)` and `limits(...)` change them inside a `with` block, for the thread that is in it.
+Whoever needs one reads it there, and hands its value on to threads of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import Field, dataclass, field, fields, replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from truerank.errors import InputError
+
+__all__ = [
+    "METHODS",
+    "Limits",
+    "Settings",
+    "current_limits",
+    "current_settings",
+    "limits",
+    "settings",
+]
+
+METHODS = ("auto", "float64", "filter", "symmetric")
+"""float64 tiles; float32 tiles refined by integers; the same with each pair computed once."""
+
+
+def _or_none(default: Any) -> Any:
+    """A number that may be 0 as well."""
+    return field(default=default, metadata={"least": 0})
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Sizes that trade memory for speed and change no result."""
+
+    query_rows: int = 2048
+    gallery_rows: int = 1024
+    mates: int = 1 << 22
+    """Most relevant pairs in flight, counting every query of a block at its block's largest R."""
+    split_mates: int = 1 << 18
+    """The same where tie groups are split by share, at some 300 bytes a group and thread."""
+    sort_share: float = _or_none(0.05)
+    """Queries for which more than this share of the gallery is relevant have their rows sorted."""
+    row_numbers: int = 1 << 21
+    """Most distances in rows held to be sorted, for each thread: arrays below 32 MB are reused by
+    the C library, while larger ones cost a page fault for every 4 KB anew."""
+    watched_numbers: int = 4_000_000
+    """The same in rows that are watched and not sorted: the taller, the faster the product."""
+    method: str = "auto"
+    """How few relevant items are counted: one of METHODS; "auto" goes by cost."""
+    side: int = 720
+    """Rows and columns of the tiles of the symmetric method: an odd number of cache lines, so that
+    the entries of a column do not compete for the same places in the cache."""
+    symmetric_mates: int = 1 << 23
+    """Most relevant pairs in flight in the symmetric method, which holds those of all queries."""
+    patience: int = _or_none(32)
+    """Tiles in which a float32 filter may fail, beyond a quarter of all, before it is given up."""
+    collected: int = _or_none(1 << 22)
+    """Up to this many pairs all distances are kept, where order statistics of them are wanted."""
+    neighbour_rows: int = 512
+    neighbour_items: int = 4096
+    """Tiles in which nearest neighbours are looked for."""
+    chapter_pairs: int = 1 << 33
+    """Pairs of the first chapter of a pass that is kept while it is watched: it tells how long the
+    others may be."""
+    chapter_growth: int = 16
+    """A chapter is at most so many times as long as the one before."""
+    checkpoint_seconds: float = _or_none(60.0)
+    """From one writing of a checkpoint to the next, or twenty times as long as writing takes."""
+    checkpoint_worth: float = _or_none(5.0)
+    """Seconds of work from which on an interrupted evaluation leaves a checkpoint."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Up to where numbers are exact, and how large samples are: results depend on them.
+
+    For tests, which have small data; no option of an evaluation.
+    """
+
+    breakpoints: int = _or_none(50_000_000)
+    """Integrals over thresholds are exact up to this many pairs, and bracketed beyond."""
+    edges: int = 1 << 20
+    """Beyond this many distinct positive distances only every second, third, ... is a cut."""
+    sampled_from: int = _or_none(1 << 22)
+    """Up to this many pairs a sample of distances is not worth its while."""
+    sampled_rows: int = _or_none(512)
+    """Queries, and items, whose distances foretell where quantiles of all distances lie."""
+    drawn: int = 100_000_000
+    """Most negatives that OPIS may be asked to sample."""
+    counted: int = 3_000
+    """Queries that are counted by share of the gallery, where there are so many, at the least."""
+    watched_again: int = 64
+    """Queries with a mate, and as many without, that GOM looks at without each share."""
+
+
+Kind = TypeVar("Kind", Settings, Limits)
+_SETTINGS, _LIMITS = Settings(), Limits()
+_settings: ContextVar[Settings] = ContextVar("settings", default=_SETTINGS)
+_limits: ContextVar[Limits] = ContextVar("limits", default=_LIMITS)
+
+
+def current_settings() -> Settings:
+    """Those in force in this thread."""
+    return _settings.get()
+
+
+def current_limits() -> Limits:
+    """Those in force in this thread."""
+    return _limits.get()
+
+
+@contextmanager
+def settings(**changes: Any) -> Iterator[Settings]:
+    """Change sizes inside a `with` block."""
+    with _changed(_settings, changes) as changed:
+        yield changed
+
+
+@contextmanager
+def limits(**changes: Any) -> Iterator[Limits]:
+    """Change limits inside a `with` block."""
+    with _changed(_limits, changes) as changed:
+        yield changed
+
+
+@contextmanager
+def _changed(variable: ContextVar[Kind], changes: dict[str, Any]) -> Iterator[Kind]:
+    known = {one.name: one for one in fields(variable.get())}
+    for name, value in changes.items():
+        if name not in known:
+            raise InputError(f"there is no setting {name!r}; known are {', '.join(known)}.")
+        _check(known[name], value)
+    token = variable.set(replace(variable.get(), **changes))
+    try:
+        yield variable.get()
+    finally:
+        variable.reset(token)
+
+
+def _check(one: Field[Any], value: Any) -> None:
+    if one.name == "method":
+        allowed, expected = value in METHODS, f"one of {', '.join(METHODS)}"
+    elif isinstance(one.default, float):
+        real = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+        allowed, expected = real and value >= 0, "a number >= 0"
+    else:
+        least = one.metadata.get("least", 1)
+        whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+        allowed, expected = whole and value >= least, f"an int >= {least}"
+    if not allowed:
+        raise InputError(f"the setting {one.name} must be {expected}. Got {value!r} instead.")
