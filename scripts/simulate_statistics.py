@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import truerank
-from truerank.stats import estimation
+from truerank.settings import limits
 
 Array = np.ndarray
 Draw = Callable[[np.random.Generator], truerank.Result]
@@ -184,16 +184,12 @@ def coverage(setting: Setting, simulations: int, seed: int = 0) -> dict[str, tup
     """For each metric, the share of intervals that hold the truth, and their mean width."""
     values: dict[str, list[float]] = {}
     ends: dict[str, list[tuple[float, float]]] = {}
-    fewest = estimation.FEWEST_COUNTED
-    estimation.FEWEST_COUNTED = fewest if setting.counted is None else setting.counted
-    try:
+    with limits(**({} if setting.counted is None else {"counted": setting.counted})):
         for number in range(simulations):
             result = setting.draw(np.random.default_rng([seed, number]))
             for name, score in result.items():
                 values.setdefault(name, []).append(score.value)
                 ends.setdefault(name, []).append(score.interval or (np.nan, np.nan))
-    finally:
-        estimation.FEWEST_COUNTED = fewest
     out = {}
     for name, all_ends in ends.items():
         truth = np.mean(values[name])
