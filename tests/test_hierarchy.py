@@ -657,7 +657,7 @@ def test_the_same_bits_on_every_path_with_many_ties() -> None:
     expected = None
     ways = [("auto", 0.0), ("auto", 0.05), ("auto", 2.0), ("reference", 0.05)]  # it sorts all
     for device, share in ways:
-        for tiles in ({}, {"query_rows": 7, "gallery_rows": 5, "mates": 256}):
+        for tiles in ({}, {"query_rows": 7, "gallery_rows": 5, "mates": 128}):
             with truerank.engine.settings(sort_share=share, **tiles):
                 found = bits(evaluate(x, labels, **options, device=device, metrics=metrics))
             expected = expected or found
