@@ -1,15 +1,13 @@
 """What every test shares: the hypothesis profiles, and the rule that no test is skipped unnoticed.
 
 ``HYPOTHESIS_PROFILE`` names the profile, "fast" or "slow". ``--fail-on-unexpected-skip`` makes the
-run fail when a test was skipped for any reason but those in ``EXPECTED_SKIPS``. Each worker of
-pytest-xdist, and what it starts, keeps the compiled kernels in a folder of its own.
+run fail when a test was skipped for any reason but those in ``EXPECTED_SKIPS``.
 """
 
 import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -20,12 +18,6 @@ EXPECTED_SKIPS = ("no CUDA device",)
 # A run in the background is started with interrupts ignored, and so would be what it starts.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
-
-# numba's cache holds an index and machine code in files that it replaces one by one: when two
-# processes compile a kernel for different types at one moment, the index may lead from the types of
-# one to the code of the other. Set before anything imports numba, which then reads it.
-if worker := os.environ.get("PYTEST_XDIST_WORKER"):
-    os.environ["NUMBA_CACHE_DIR"] = str(Path(__file__).parents[1] / ".pytest_cache/numba" / worker)
 
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "fast")
 

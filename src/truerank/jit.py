@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from truerank.kernel_cache import protect
+
 try:
     import numba
 except ImportError:  # the reference engine runs without it
@@ -37,4 +39,5 @@ def kernel(function: Function) -> Function:
         compiled_function = numba.njit(function, cache=True, **options)
     except RuntimeError:  # no cache folder can be written: compile anew in each process
         compiled_function = numba.njit(function, **options)
+    protect(compiled_function)
     return compiled_function  # type: ignore[no-any-return]

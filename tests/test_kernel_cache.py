@@ -1,0 +1,93 @@
+"""Kernels that several processes compile at once: each gets the code of its own types."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+KERNEL = """
+import sys, time
+from pathlib import Path
+from numba.core.caching import IndexDataCacheFile
+from truerank.jit import kernel
+
+@kernel
+def half(x):
+    return x / 2 if isinstance(x, float) else x // 2
+
+kind, folder = (int, float)[sys.argv[1] == "float"], Path(sys.argv[2])
+"""
+TOGETHER = """
+load, calls = IndexDataCacheFile._load_index, []
+
+def patient(self):
+    # The first look is for code to load. Before it writes its own, each waits until the other has
+    # had its second look as well; that never comes where one waits for the other's lock.
+    found = load(self)
+    calls.append(1)
+    if len(calls) == 2:
+        (folder / sys.argv[1]).touch()
+        until = time.monotonic() + 2
+        while len(list(folder.iterdir())) < 2 and time.monotonic() < until:
+            time.sleep(0.01)
+    return found
+
+write = IndexDataCacheFile._save_data
+
+def slow(self, *rest):
+    time.sleep(1)  # the other's index is there, and its code, before this one's code is
+    write(self, *rest)
+
+if sys.argv[3] == "save":
+    IndexDataCacheFile._load_index = patient
+    IndexDataCacheFile._save_data = slow if kind is int else write
+"""
+KILLED = """
+import os
+if sys.argv[3] == "killed":
+    IndexDataCacheFile._save_data = lambda *rest: os._exit(9)
+"""
+RUN = "print(half(kind(3)))"
+
+
+def begin(code: str, home: Path, *arguments: str) -> subprocess.Popen[str]:
+    script = home / "script.py"
+    script.write_text(KERNEL + code + RUN)
+    return subprocess.Popen(
+        [sys.executable, str(script), *arguments],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"NUMBA_CACHE_DIR": str(home / "cache")},
+    )
+
+
+def said(process: subprocess.Popen[str]) -> str:
+    return process.communicate(timeout=120)[0].strip()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "met").mkdir()
+    return tmp_path
+
+
+def test_two_processes_compile_one_kernel_for_different_types(folder: Path) -> None:
+    met = str(folder / "met")
+    both = [begin(TOGETHER, folder, kind, met, "save") for kind in ("int", "float")]
+    assert [said(process) for process in both] == ["1", "1.5"]
+    after = [begin(TOGETHER, folder, kind, met, "load") for kind in ("int", "float")]
+    assert [said(process) for process in after] == ["1", "1.5"]  # from what was kept
+
+
+def test_killed_while_it_keeps_its_code(folder: Path) -> None:
+    """The file of an earlier version of the kernel is still there under the name it would use."""
+    met = str(folder / "met")
+    assert said(begin("", folder, "int", met, "")) == "1"
+    later = "\ndef unused(): pass\n"  # another source: what is kept is of no more use
+    assert said(begin(later + KILLED, folder, "float", met, "killed")) == ""
+    assert said(begin(later + KILLED, folder, "float", met, "")) == "1.5"
+    assert said(begin(later + KILLED, folder, "int", met, "")) == "1"
