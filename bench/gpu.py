@@ -20,9 +20,9 @@ import torch
 import truerank
 from bench.data import NOISE
 from truerank import engine
+from truerank.core.registry import DEFAULT
 from truerank.engine.cuda import triton_kernels
 from truerank.engine.cuda.worker import Worker
-from truerank.metrics.registry import DEFAULT
 from truerank.space import build
 
 __all__ = ["run"]

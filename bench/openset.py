@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 
 import truerank
-import truerank.evidence
 from bench.data import market, uneven
 from truerank import engine
-from truerank.metrics.registry import DEFAULT
+from truerank.core.registry import DEFAULT
+from truerank.settings import Limits, limits
 
 LIMITS = {"GOM, bracketed": 1.3, "GOM, exact": 1.8, "OPIS, one pass": 1.5, "OPIS, two passes": 2.2}
 
@@ -44,10 +44,10 @@ def main() -> None:
     def gom(*more: str) -> Callable[[], Any]:
         return lambda: truerank.evaluate(**task, metrics=[*ranking, *more], **how)
 
-    def opis(*more: str, sample: int = truerank.evidence.SAMPLED_ROWS) -> Callable[[], Any]:
+    def opis(*more: str, sample: int = Limits().sampled_rows) -> Callable[[], Any]:
         def run() -> Any:
-            truerank.evidence.SAMPLED_ROWS = sample
-            return truerank.evaluate(x, y, metrics=[*ranking, *more], **how)
+            with limits(sampled_rows=sample):
+                return truerank.evaluate(x, y, metrics=[*ranking, *more], **how)
 
         return run
 

@@ -1,4 +1,4 @@
-"""Write docs/metrics.md from the registry: every metric, its definition, range and citation.
+"""Write docs/metrics.md from the definitions: every metric, its parameters, range and citation.
 
 python scripts/document_metrics.py
 """
@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from truerank.metrics import registry
+from truerank.core import registry
+from truerank.metrics.description import parameters, span
 
 TARGET = Path(__file__).parents[1] / "docs" / "metrics.md"
 
@@ -23,8 +24,11 @@ Metrics are named by strings, `name@k,key=value`: `map@r`, `hit@10`, `map@10,div
 libraries' names are understood too: `mean_average_precision_at_r`, `precision_at_1`, `cmc@5`,
 `rank-1`, `mean_reciprocal_rank`. In printed tables an arrow says that lower is better.
 
-| metric | what it is | definition | range | source |
-| --- | --- | --- | --- | --- |
+Parameters are shown with their defaults; one in brackets has none and may be left out.
+`truerank metrics NAME`, or `truerank.metrics.describe`, says what each of them means.
+
+| metric | what it is | definition | parameters | range | source |
+| --- | --- | --- | --- | --- | --- |
 """
 
 TAIL = """
@@ -43,14 +47,8 @@ def page() -> str:
     for name in registry.names():
         entry = registry.entry(name)
         strings = ", ".join(f"`{text}`" for text in entry.examples)
-        low, high = entry.range
-        better = "higher" if entry.higher_is_better else "lower"
-        span = f"{low:g} to {high:g}, {better} is better"
-        if entry.unit == "distance":
-            span = "a distance"
-        rows.append(
-            f"| {strings} | {entry.title} | {entry.definition} | {span} | {entry.citation} |"
-        )
+        cells = (entry.title, entry.definition, parameters(entry), span(entry), entry.citation)
+        rows.append("| " + " | ".join([strings, *cells]) + " |")
     return HEAD + "\n".join(rows) + "\n" + TAIL
 
 

@@ -18,7 +18,7 @@ import numpy as np
 
 import truerank
 from truerank import Score
-from truerank.metrics import registry
+from truerank.core import registry
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "scripts" / "peers"))

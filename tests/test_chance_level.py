@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 import truerank
-from truerank.metrics import registry
+from truerank.core import registry
+from truerank.core.definition import RankingDefinition
 
 METRICS = [
     text
     for text in registry.examples()
-    if isinstance(registry.definition(registry.parse(text)), registry.RankingDefinition)
+    if isinstance(registry.definition(registry.parse(text)), RankingDefinition)
 ]
 
 

@@ -20,11 +20,11 @@ from tests.oracles import opis as oracle
 from tests.test_brute_force import cases
 from truerank import engine
 from truerank.engine import settings as engine_settings
-from truerank.evidence.positives import Positives
-from truerank.evidence.sampled import draw
+from truerank.families.opis.sampled import draw
+from truerank.families.positives import Positives
+from truerank.organise import Task
 from truerank.settings import limits
 from truerank.space import build
-from truerank.task import Task
 
 EXAMPLES = 400 if settings().max_examples >= 10_000 else 25
 NAMES = [
@@ -216,7 +216,7 @@ def test_with_all_negatives_drawn_it_is_opis() -> None:
 def test_how_many_are_drawn_at_a_time_cannot_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     rows, labels = clusters(27, 90, 8)
     whole = drawn(rows, labels, 4)
-    monkeypatch.setattr("truerank.evidence.sampled._CHUNK", 7)
+    monkeypatch.setattr("truerank.families.opis.sampled._CHUNK", 7)
     parts = drawn(rows, labels, 4)
     assert parts.distance.tolist() == whole.distance.tolist()
     assert parts.code.tolist() == whole.code.tolist()

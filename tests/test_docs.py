@@ -31,7 +31,7 @@ def test_the_front_doors_have_examples() -> None:
         truerank.Result.by,
         truerank.compat.AccuracyCalculator,
         truerank.compat.evaluate_rank,
-        truerank.metrics.registry.parse,
+        truerank.metrics.parse,
     ):
         examples = [example for test in finder.find(thing) for example in test.examples]
         assert examples, thing

@@ -21,7 +21,8 @@ from truerank import engine
 from truerank.engine import filter as filtering
 from truerank.engine import filter_kernels, kernels
 from truerank.engine.counts import Counts
-from truerank.settings import limits, settings
+from truerank.engine.method import method_of
+from truerank.settings import current_settings, limits, settings
 from truerank.space import build, inner
 from truerank.space.single import SinglePrecision
 
@@ -412,7 +413,7 @@ def test_the_method_goes_by_cost() -> None:
     many = np.full(3000, 4)
 
     def chosen(space: Any, mates: np.ndarray) -> str:
-        return engine._method(space, mates)
+        return method_of(space, mates, current_settings())
 
     data = random_rows(np.random.default_rng(0), 3000, 4)
     small, square = build("cosine", data[:100]), build("cosine", data)
@@ -422,9 +423,10 @@ def test_the_method_goes_by_cost() -> None:
     assert chosen(square, many[:1450]) == "filter"  # most rows have no mate: halving gains nothing
     assert chosen(other, many[:2990]) == "filter"
     assert chosen(build("euclidean", data), many) == "float64"
-    for space, method in ((square, "symmetric"), (other, "float64"), (small, "float64")):
-        assert engine._method(space, many[: space.queries], watched=True) == method
-    assert engine._method(build("euclidean", data), many, watched=True) == "symmetric"
+    now = current_settings()
+    for space, wanted in ((square, "symmetric"), (other, "float64"), (small, "float64")):
+        assert method_of(space, many[: space.queries], now, watched=True) == wanted
+    assert method_of(build("euclidean", data), many, now, watched=True) == "symmetric"
     with engine.settings(symmetric_mates=11_999):
         assert chosen(square, many) == "filter"
     with engine.settings(method="float64"):

@@ -9,16 +9,18 @@ import numpy as np
 import pytest
 
 import truerank
+from truerank.core import catalogue, registry
+from truerank.core.definition import RankingDefinition
+from truerank.core.folds import FEWEST_CLASSES
+from truerank.core.left_out import LeftOut
+from truerank.core.metric import Metric
+from truerank.core.replicates import Replicates
+from truerank.core.scale import Scale
 from truerank.engine import TieGroups
 from truerank.errors import InputError
-from truerank.metrics import registry
-from truerank.metrics.reduced import LeftOut
-from truerank.metrics.registry import Metric, Scale
 from truerank.settings import limits
 from truerank.stats.bootstrap import FEWEST_DRAWN, ClassSums, standard_errors
 from truerank.stats.intervals import ends
-from truerank.stats.jackknife import Replicates
-from truerank.stats.shares import FEWEST_CLASSES
 from truerank.stats.student import central, quantile
 
 RANKING = [
@@ -105,10 +107,10 @@ def test_a_metric_that_looks_at_the_candidates(
     device: str, sort_share: float, reduced: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without a share there are fewer of them, by its items but for those excluded anyway."""
-    new = registry.RankingDefinition(
+    new = RankingDefinition(
         "fall_out", "fall-out", "as above", "nobody", per_query=_fall_out, reduced=reduced
     )
-    monkeypatch.setitem(registry._DEFINITIONS, "fall_out", new)
+    monkeypatch.setitem(catalogue.DEFINITIONS, "fall_out", new)
     x, y = clusters(5, classes=24, size=6)
     groups = np.random.default_rng(0).integers(9, size=len(y))
     with truerank.engine.settings(sort_share=sort_share):

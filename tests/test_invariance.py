@@ -24,7 +24,7 @@ import pytest
 
 import truerank
 from tests.oracles import scores
-from truerank.metrics import registry
+from truerank.core import registry
 
 VECTOR_DISTANCES = ("cosine", "euclidean", "dot", "cityblock")
 MATRIX_DISTANCES = ("precomputed", "similarity")

@@ -15,10 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import truerank
+from truerank.core import registry
+from truerank.core.average import class_mean, mean
+from truerank.core.definition import Definition, RankingDefinition, ThresholdDefinition
+from truerank.core.metric import Metric
+from truerank.core.parameters import Choice
+from truerank.core.registry import parse
+from truerank.core.scale import Scale
 from truerank.engine import TieGroups
-from truerank.metrics import registry
-from truerank.metrics.average import class_mean, mean
-from truerank.metrics.registry import Definition, Metric, Scale, parse
 
 HEAVY = min(settings().max_examples // 4, 500)
 """Examples of those tests whose exact sums have thousands of terms."""
@@ -84,8 +88,11 @@ def test_every_metric_prints_as_it_parses() -> None:
     cuts = {"none": [None], "number": [1, 2, 10, 2**31 - 1], "optional": [None, "r", 1, 10]}
     for name in RANKING:
         entry = registry.definition(Metric(name))
-        options = [dict(zip(entry.options, values, strict=True))
-                   for values in itertools.product(*entry.options.values())]  # fmt: skip
+        choices = {one.name: one.kind.words for one in entry.parameters if one.name != "level"}
+        options = [
+            dict(zip(choices, values, strict=True))
+            for values in itertools.product(*choices.values())
+        ]
         for cut, chosen in itertools.product(cuts[entry.cut], options):
             if "divisor" in chosen and not isinstance(cut, int):
                 continue
@@ -94,7 +101,7 @@ def test_every_metric_prints_as_it_parses() -> None:
             assert (metric.name, metric.cut) == (name, cut)
             assert parse(str(metric)) == metric
             assert parse(text.upper()) == metric
-            assert {key: metric.option(key) or entry.options[key][0] for key in chosen} == chosen
+            assert {key: metric[key] for key in chosen} == chosen
     for text in registry.examples():
         assert str(parse(text)) == text
 
@@ -172,14 +179,16 @@ def test_every_metric_is_documented(name: str) -> None:
     assert entry.cut in ("none", "number", "number or none", "optional")
     assert entry.examples
     assert {parse(text).name for text in entry.examples} == {name}
-    for key, values in entry.options.items():
-        if isinstance(values, str):  # a number
-            continue
-        shown = {parse(text).option(key) or values[0] for text in entry.examples}
-        assert shown == set(values)
-    kinds = (registry.RankingDefinition, registry.ThresholdDefinition)
+    for parameter in entry.parameters:
+        if isinstance(parameter.kind, Choice):
+            shown = {parse(text)[parameter.name] for text in entry.examples}
+            assert shown == set(parameter.kind.words)
+    kinds = (RankingDefinition, ThresholdDefinition)
     assert isinstance(entry, kinds) == (entry.family != "clustering")  # which looks at the rows
-    assert set(entry.one_of) | set(entry.defaults) <= set(entry.options)
+    known = {parameter.name for parameter in entry.parameters}
+    assert len(known) == len(entry.parameters)
+    assert known >= {*entry.one_of, *(name for pair in entry.needs for name in pair)}
+    assert known >= {name for pair in entry.apart for name in (pair.first, pair.second)}
 
 
 def test_no_metric_is_registered_twice() -> None:

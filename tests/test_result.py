@@ -25,10 +25,10 @@ import pytest
 import truerank
 from tests.modules import module_names
 from truerank import InputError, Result, Score, tables
-from truerank.metrics import registry
-from truerank.metrics.average import class_mean, mean
-from truerank.metrics.registry import DEFAULT
-from truerank.result import PerQuery
+from truerank.core import registry
+from truerank.core.average import class_mean, mean
+from truerank.core.registry import DEFAULT
+from truerank.core.score import PerQuery
 
 PACKAGE = Path(truerank.__file__).parent
 SCHEMA = json.loads((PACKAGE / "result.schema.json").read_text(encoding="utf-8"))

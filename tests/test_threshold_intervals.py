@@ -10,11 +10,11 @@ import pytest
 
 import truerank
 from tests.conftest import Within
+from truerank.core.folds import Dealing
+from truerank.core.replicates import Replicates
 from truerank.settings import limits
 from truerank.stats import estimation
 from truerank.stats.intervals import ends
-from truerank.stats.jackknife import Replicates
-from truerank.stats.shares import Dealing
 
 EXACT = [
     "tar@tau=0.5",

@@ -14,7 +14,7 @@ import numpy as np
 from run import read
 
 import truerank
-from truerank.metrics import registry
+from truerank.core import registry
 
 WANTED = {
     "quickdraw": ["precision@1", "r_precision", "map@r", "opis"],

@@ -9,10 +9,11 @@ if TYPE_CHECKING:
     from truerank import compat, datasets, engine, integrations, losses, metrics, training
     from truerank.auditing import Audit, audit
     from truerank.comparison import Comparison, compare
+    from truerank.core.score import Score
     from truerank.errors import ExactnessError, InputError, TruerankWarning
     from truerank.evaluation import evaluate
-    from truerank.result import Result, Score
-    from truerank.task import Task
+    from truerank.organise import Task
+    from truerank.result import Result
     from truerank.taxonomy import Taxonomy
     from truerank.threshold import choose_threshold
     from truerank.verification import verify
@@ -53,7 +54,7 @@ _HOME = {
     "TruerankWarning": "truerank.errors",
     "Result": "truerank.result",
     "Score": "truerank.result",
-    "Task": "truerank.task",
+    "Task": "truerank.organise",
     "Taxonomy": "truerank.taxonomy",
     "__version__": "truerank.version",
     "choose_threshold": "truerank.threshold",

@@ -27,7 +27,7 @@ from truerank.result import Result
 from truerank.space import Space, build
 from truerank.space.digests import as_keys
 from truerank.space.fingerprint import mix
-from truerank.task import Task
+from truerank.task import TaskRules
 from truerank.wording import count
 
 __all__ = ["Audit", "Finding", "audit"]
@@ -167,7 +167,7 @@ def audit(
             f"Got {distance!r} instead."
         )
     rows = as_matrix(embeddings, "embeddings")
-    task = None if labels is None else Task(labels)
+    task = None if labels is None else TaskRules(labels)
     if task is not None and task.queries != len(rows):
         raise InputError(
             f"embeddings have {len(rows)} rows but there are {task.queries} labels; "
@@ -452,7 +452,7 @@ def _hubness(found: _Findings, occurrences: Integers) -> None:
 # -- classes and ranking ----------------------------------------------------------------------
 
 
-def _classes(found: _Findings, task: Task) -> None:
+def _classes(found: _Findings, task: TaskRules) -> None:
     codes = task.query_codes
     if task.levels is not None and len(task.levels) > 1:
         found.facts["level of the classes, the finest"] = task.levels.names[-1]
@@ -481,7 +481,9 @@ def _classes(found: _Findings, task: Task) -> None:
         )
 
 
-def _ties(found: _Findings, task: Task, rows: Array, distance: str, threads: int | None) -> None:
+def _ties(
+    found: _Findings, task: TaskRules, rows: Array, distance: str, threads: int | None
+) -> None:
     result = _evaluate(task, rows, distance, threads)
     gaps = {name: score.upper - score.lower for name, score in result.items()}
     worst = max(gaps, key=lambda name: gaps[name], default=None)
@@ -503,14 +505,14 @@ def _ties(found: _Findings, task: Task, rows: Array, distance: str, threads: int
     )
 
 
-def _evaluate(task: Task, rows: Array, distance: str, threads: int | None) -> Result:
+def _evaluate(task: TaskRules, rows: Array, distance: str, threads: int | None) -> Result:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TruerankWarning)
         return evaluate_task(task, rows, None, distance=distance, threads=threads, confidence=None)
 
 
 def _half_precision(
-    found: _Findings, task: Task, rows: Array, distance: str, threads: int | None, seed: int
+    found: _Findings, task: TaskRules, rows: Array, distance: str, threads: int | None, seed: int
 ) -> None:
     """Rank some queries again with scores as half-precision code computes them."""
     queries = np.flatnonzero(task.mates > 0)
@@ -525,7 +527,7 @@ def _half_precision(
     labels = task.query_codes
     options: dict[str, Any] = {"metrics": ["map"], "threads": threads, "confidence": None}
     every = np.arange(len(rows))
-    some = Task(labels[chosen], gallery_labels=labels, ids=chosen, gallery_ids=every)
+    some = TaskRules(labels[chosen], gallery_labels=labels, ids=chosen, gallery_ids=every)
     for name, rounded in (("float16", _float16), ("bfloat16", _bfloat16)):
         narrow = rounded(unit)
         scores = narrow[chosen] @ narrow.T

@@ -350,6 +350,15 @@ def threshold(form: str, by_class: bool, **options: Any) -> None:
 
 
 @commands.command()
+@click.argument("name", required=False)
+def metrics(name: str | None) -> None:
+    """List the metrics, or say everything about the one called NAME."""
+    from truerank.metrics import describe
+
+    click.echo(describe(name))
+
+
+@commands.command()
 @click.option("--format", "form", default="table", type=click.Choice(FORMATS), show_default=True)
 def demo(form: str) -> None:
     """Evaluate two models on the embedded emoji data and explain the numbers."""

@@ -17,8 +17,8 @@ from truerank.errors import InputError
 from truerank.evaluation import evaluate
 from truerank.files import Bundle, atomic_path, check_readable, check_writable, read
 from truerank.files.alignment import aligned
+from truerank.organise import Task
 from truerank.result import Result
-from truerank.task import Task
 from truerank.taxonomy import Taxonomy
 
 if TYPE_CHECKING:

@@ -19,14 +19,14 @@ from typing import Any
 import numpy as np
 
 from truerank import tables
+from truerank.core import registry
+from truerank.core.average import mean
+from truerank.core.replicates import Replicates
+from truerank.core.score import Score
 from truerank.errors import InputError
-from truerank.metrics import registry
-from truerank.metrics.average import mean
-from truerank.result import Result, Score
+from truerank.result import Result
 from truerank.stats.bootstrap import FEWEST_DRAWN, ClassSums, standard_errors
 from truerank.stats.intervals import Request, from_replicates
-from truerank.stats.jackknife import Replicates
-from truerank.stats.measured import is_mean, is_steep
 from truerank.stats.student import central, quantile
 from truerank.wording import count
 
@@ -374,7 +374,8 @@ def _difference(
 def _error(metric: str, first: Model, second: Model, request: Request) -> tuple[float, int] | str:
     """Standard error of the difference and its degrees of freedom, or why there is none."""
     scores = [[run[metric] for run in model] for model in (first, second)]
-    if first[0].provenance["leave_one_out"] or not is_mean(registry.parse(metric)):
+    asked = registry.parse(metric)
+    if first[0].provenance["leave_one_out"] or not registry.definition(asked).is_mean(asked):
         kept = [[s.replicates for s in model if s.replicates is not None] for model in scores]
         if any(len(a) < len(b) for a, b in zip(kept, scores, strict=True)):
             return _why_not([score for model in scores for score in model])
@@ -462,7 +463,7 @@ def _interval(model: Model, metric: str, request: Request) -> tuple[float, float
         return None
     value, replicates = _score(model, metric), Replicates.mean(kept)
     limits = registry.definition(registry.parse(metric)).range
-    steep = is_steep(registry.parse(metric))
+    steep = registry.definition(registry.parse(metric)).is_steep
     return from_replicates(
         value, replicates, replicates, request.confidence, limits, steep=steep
     ).ends

@@ -13,12 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank.arrays import as_array, as_matrix
+from truerank.core.average import class_mean, mean
+from truerank.core.score import Score
 from truerank.errors import InputError
 from truerank.evaluation import evaluate
 from truerank.labels import encode
-from truerank.metrics.average import class_mean, mean
 from truerank.pairs import count_matches
-from truerank.result import Score
 
 __all__ = ["AccuracyCalculator", "evaluate_rank"]
 

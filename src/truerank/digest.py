@@ -4,26 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from truerank.task import Task
+from typing import Any
 
 __all__ = ["task_digest"]
 
+Records = Iterable[tuple[str, list[str]]]
 
-def task_digest(task: Task) -> str:
+
+def task_digest(sides: Records, junk_labels: Iterable[Any], masks: Records) -> str:
     """Hash of the sorted (id, labels, group) of each side, the junk labels and the masks.
 
     Masks are hashed by the ids of their pairs, or by row numbers where no ids were given.
     """
     total = blake2b(digest_size=16)
-    for side, records in task.records():
+    for side, records in sides:
         total.update(f"side {side}\n".encode())
         _update(total, records)
     total.update(b"junk labels\n")
-    _update(total, {repr(label) for label in task.junk_labels})
-    for name, pairs in task.mask_records():
+    _update(total, {repr(label) for label in junk_labels})
+    for name, pairs in masks:
         total.update(f"mask {name}\n".encode())
         _update(total, pairs)
     return total.hexdigest()

@@ -13,19 +13,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from truerank import engine
+from truerank import clustering, engine
 from truerank.arrays import as_array, as_matrix
 from truerank.checkpoint import Checkpoint
+from truerank.core import registry
+from truerank.core.metric import Metric
 from truerank.errors import InputError, TruerankWarning
-from truerank.metrics import clustering, registry
-from truerank.metrics.registry import Metric
 from truerank.pairs import Mask
 from truerank.result import Attribute, Result
 from truerank.scoring import score
 from truerank.space import DISTANCES, Space, build, probe
 from truerank.space.digests import as_keys
 from truerank.stats.intervals import Request
-from truerank.task import Task
+from truerank.task import TaskRules
 from truerank.version import __version__
 
 __all__ = ["GIVEN", "evaluate", "evaluate_task"]
@@ -132,7 +132,7 @@ def evaluate(
     items = None if gallery is None else as_matrix(gallery, "gallery")
     relevance = _check_relevance(relevance, rows, items, given)
     _check_sides(rows, items, labels, gallery_labels, relevance, given)
-    task = Task(
+    task = TaskRules(
         labels,
         ids=query_ids,
         groups=query_groups,
@@ -163,7 +163,7 @@ def evaluate(
 
 
 def evaluate_task(
-    task: Task,
+    task: TaskRules,
     rows: Array,
     items: Array | None,
     *,
@@ -272,7 +272,7 @@ def evaluate_task(
 
 
 def _identity(
-    task: Task, space: Space, metrics: list[Metric], request: Request | None
+    task: TaskRules, space: Space, metrics: list[Metric], request: Request | None
 ) -> dict[str, str]:
     """What counts depend on. Unlike the digests of a result, these see the order of rows."""
     labels, rows = blake2b(task.digest.encode(), digest_size=16), blake2b(digest_size=16)
@@ -291,7 +291,7 @@ def _identity(
     }
 
 
-def _choose(task: Task, metrics: Iterable[str] | str | None) -> list[Metric]:
+def _choose(task: TaskRules, metrics: Iterable[str] | str | None) -> list[Metric]:
     deep = task.levels is not None and len(task.levels) > 1
     if metrics is None:
         more = registry.DEFAULT_HIERARCHY if deep else ()
@@ -320,7 +320,7 @@ def _judgements(path: str | os.PathLike[str], query_ids: Any, gallery_ids: Any) 
     return read_qrels(path, *ids)
 
 
-def _attributes(task: Task) -> dict[str, Attribute]:
+def _attributes(task: TaskRules) -> dict[str, Attribute]:
     attributes = {}
     if task.levels is not None:
         attributes["label"] = Attribute(task.query_codes, task.levels.finest.values)
@@ -329,7 +329,7 @@ def _attributes(task: Task) -> dict[str, Attribute]:
     return attributes
 
 
-def _units(task: Task) -> npt.NDArray[np.int64]:
+def _units(task: TaskRules) -> npt.NDArray[np.int64]:
     """What resampling draws: classes, or queries (by their ids, if they have any)."""
     if task.levels is not None:
         return task.query_codes
@@ -376,7 +376,7 @@ def _check_relevance(relevance: Any, rows: Array, items: Array | None, given: bo
     return mask
 
 
-def _check_task(task: Task, rows: Array, items: Array | None, *, given: bool) -> None:
+def _check_task(task: TaskRules, rows: Array, items: Array | None, *, given: bool) -> None:
     if items is not None and items.shape[1] != rows.shape[1]:
         raise InputError(
             "queries and gallery must have the same number of dimensions. "
@@ -403,7 +403,7 @@ def _check_task(task: Task, rows: Array, items: Array | None, *, given: bool) ->
     raise InputError(f"the matrix of shape {rows.shape} needs {task.gallery_size} columns; {fix}.")
 
 
-def _refuse_queries_in_gallery(task: Task, space: Space) -> None:
+def _refuse_queries_in_gallery(task: TaskRules, space: Space) -> None:
     """Every query found again, with its label, as a gallery row of its own: self-matches."""
     queries = Counter(zip(as_keys(space.query_digests), task.query_codes.tolist(), strict=True))
     items = Counter(zip(as_keys(space.gallery_digests), task.gallery_codes.tolist(), strict=True))

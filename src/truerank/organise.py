@@ -1,4 +1,4 @@
-"""For organisers: a task in a file, and submissions aligned to it by id.
+"""Task: the rules of an evaluation that organisers keep, in a file, and submissions aligned by id.
 
 The file is a zip of plain arrays and JSON (numpy's .npz): codes of labels, ids and groups, the
 values they stand for, and the pairs of the masks. Reading it runs no code.
@@ -18,20 +18,58 @@ import numpy.typing as npt
 
 from truerank.arrays import as_matrix
 from truerank.errors import InputError
+from truerank.evaluation import GIVEN, evaluate_task
 from truerank.files import atomic_path, check_readable, read_archive
 from truerank.labels import MISSING, Encoded, encode, missing_rows
 from truerank.pairs import Mask, PairList
 from truerank.result import Result
 from truerank.storage import take
-from truerank.task import Task
+from truerank.task import TaskRules
 
-__all__ = ["evaluate_submission", "load", "save"]
+__all__ = ["Task"]
 
 FORMAT = "truerank-task"
 FORMAT_VERSION = 1
 
 
-def save(task: Task, path: str | os.PathLike[str]) -> None:
+class Task(TaskRules):
+    __doc__ = TaskRules.__doc__
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the task, hidden labels included, to one file that holds no code."""
+        _save(self, path)
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Task:
+        """Read what save wrote; the digest is checked."""
+        return _load(path)
+
+    def evaluate(self, embeddings: Any, ids: Any = None, **options: Any) -> Result:
+        """Score a submission.
+
+        Parameters
+        ----------
+        embeddings : (N, d)
+            One row for each id of the task, in any order.
+        ids : (N,)
+            Whose embedding each row is. Missing, extra and repeated ids are refused. A task
+            without ids takes its rows in order, a separate gallery's as `gallery=`.
+        **options
+            gallery, distance, metrics, average, device, threads, confidence, seed, progress,
+            checkpoint as in evaluate.
+
+        Examples
+        --------
+        >>> from truerank import Task
+        >>> task = Task(["cat", "cat", "dog", "dog"], ids=["a", "b", "c", "d"])
+        >>> submission = [[1.0, 0], [0, 1], [0, 2], [2, 0]]
+        >>> task.evaluate(submission, ids=["d", "a", "b", "c"])["hit@1"].value
+        1.0
+        """
+        return _evaluate(self, embeddings, ids, **options)
+
+
+def _save(task: TaskRules, path: str | os.PathLike[str]) -> None:
     """Write a task."""
     arrays: dict[str, npt.NDArray[Any]] = {}
     header: dict[str, Any] = {
@@ -83,7 +121,7 @@ def _plain_values(values: Iterable[Any], what: str) -> list[Any]:
     return plain
 
 
-def load(path: str | os.PathLike[str]) -> Task:
+def _load(path: str | os.PathLike[str]) -> Task:
     """Read a task and check that it is the one that was saved."""
     arrays, header = _read(path)
     try:
@@ -145,12 +183,10 @@ def _read(path: str | os.PathLike[str]) -> tuple[dict[str, npt.NDArray[Any]], di
     return arrays, header
 
 
-def evaluate_submission(
-    task: Task, embeddings: Any, ids: Any, *, gallery: Any = None, **options: Any
+def _evaluate(
+    task: TaskRules, embeddings: Any, ids: Any, *, gallery: Any = None, **options: Any
 ) -> Result:
     """Align a submission to the task and score it."""
-    from truerank.evaluation import GIVEN, evaluate_task
-
     rows = as_matrix(embeddings, "embeddings")
     given = options.get("distance") in GIVEN
     known = task.id_names

@@ -19,25 +19,31 @@ import numpy.typing as npt
 from truerank import engine
 from truerank.chapters import chapters
 from truerank.checkpoint import Checkpoint
-from truerank.curves import Curve, FirstMates, from_evidence
-from truerank.engine.counts import Block, SplitGroups, TieGroups
+from truerank.core import registry
+from truerank.core.average import class_mean, mean
+from truerank.core.column import Column
+from truerank.core.curve import Curve
+from truerank.core.definition import ThresholdDefinition
+from truerank.core.groups import Block, SplitGroups, TieGroups
+from truerank.core.metric import Metric
+from truerank.core.scale import Scale
+from truerank.core.score import PerQuery, Score
+from truerank.curves import FirstMates
 from truerank.errors import InputError
-from truerank.evidence import Evidence
-from truerank.metrics import hierarchy, registry
-from truerank.metrics.average import class_mean, mean
-from truerank.metrics.consistency import Consistency
-from truerank.metrics.registry import Metric, Scale, ThresholdDefinition
+from truerank.families.collection import Collection
+from truerank.families.context import Context
+from truerank.families.opis.scores import Consistency
+from truerank.metrics import hierarchy
 from truerank.relevance import GradeView, TreeView, View
-from truerank.result import PerQuery, Score
 from truerank.settings import current_settings
 from truerank.severity import Severity
 from truerank.space import Space
 from truerank.stats.chance import attainable_per_query, chance_per_query
 from truerank.stats.estimation import Estimation, Plan
 from truerank.stats.intervals import Request
-from truerank.task import Task
+from truerank.task import TaskRules
 
-__all__ = ["Column", "Findings", "score"]
+__all__ = ["Findings", "score"]
 
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
@@ -57,32 +63,6 @@ class Findings:
     curves: dict[str, Curve] = field(default_factory=dict)
     first_mates: FirstMates | None = None
     consistency: Consistency | None = None
-
-
-@dataclass
-class Column:
-    """One metric's values as they come in: grades of at least `grade` are relevant."""
-
-    metric: Metric
-    grade: int
-    scale: Scale
-    values: Reals
-    totals: Integers
-    candidates: Integers
-
-    @staticmethod
-    def of(metric: Metric, grade: int, scale: Scale, queries: int) -> Column:
-        """An empty column."""
-        graded = registry.definition(metric).graded and metric.option("level") is None
-        grades = len(scale.values) if graded else 1
-        return Column(
-            metric,
-            0 if graded else grade,
-            scale if graded else Scale(np.ones(1)),
-            np.full((3, queries), np.nan),
-            np.zeros((queries, grades), np.int64),
-            np.zeros(queries, np.int64),
-        )
 
 
 @dataclass
@@ -148,7 +128,7 @@ class Means:
 
 
 def score(
-    task: Task,
+    task: TaskRules,
     space: Space,
     metrics: list[Metric],
     *,
@@ -168,21 +148,22 @@ def score(
     )
     passes = _plan(task, wanted) if wanted else []
     _try(passes)
-    evidence = None
+    families = None
     if measured:
-        evidence = Evidence(task, space, measured, average=average, device=device, threads=threads)
+        context = Context(task, space, measured, average=average, device=device, threads=threads)
+        families = Collection(context)
         if not passes or not (passes[0].view is task.view or isinstance(passes[0].view, TreeView)):
             passes.insert(0, Pass(task.view, Scale(np.ones(1))))
     findings = Findings()
     estimation = None if request is None else Estimation(task, space, request, average)
-    if estimation is not None and evidence is not None:
-        estimation.watch(evidence)
+    if estimation is not None and families is not None:
+        estimation.watch(families)
     threads = threads or engine.available_cores()
     work = [int((p.view.mates > 0).sum()) * space.gallery for p in passes]
-    if evidence is not None:  # its watchers see every query
+    if families is not None:  # its watchers see every query
         work[0] = task.queries * space.gallery
     for number, current in enumerate(passes):
-        _restore(number, current, evidence, checkpoint)
+        _restore(number, current, families, checkpoint)
     try:
         with ThreadPoolExecutor(threads) as pool:
             means = Means(space, device, threads, pool, checkpoint, progress, sum(work))
@@ -190,24 +171,24 @@ def score(
                 plan = None
                 if estimation is not None:
                     plan = estimation.plan(current.view, current.columns)
-                watching = evidence if number == 0 else None
+                watching = families if number == 0 else None
                 _complete(current, watching, plan, means, behind=sum(work[: number + 1]))
                 _find(task, current, findings)
                 if plan is not None:
                     plan.finish(device, threads)
-        return _scores(task, metrics, passes, average, threads, evidence, estimation, findings)
+        return _scores(task, metrics, passes, average, threads, families, estimation, findings)
     except BaseException:
         checkpoint.abandon()
         raise
 
 
 def _scores(
-    task: Task,
+    task: TaskRules,
     metrics: list[Metric],
     passes: list[Pass],
     average: str,
     threads: int,
-    evidence: Evidence | None,
+    families: Collection | None,
     estimation: Estimation | None,
     findings: Findings,
 ) -> tuple[dict[str, Score], Findings]:
@@ -225,13 +206,14 @@ def _scores(
     scores = {}
     for metric in metrics:
         known = registry.definition(metric)
-        if isinstance(known, ThresholdDefinition) and evidence is not None:
-            scores[str(metric)] = known.measure(evidence, metric)
+        if isinstance(known, ThresholdDefinition) and families is not None:
+            scores[str(metric)] = families.score(metric)
         else:
             scores[str(metric)] = _combine(task, metric, scored)
-    if evidence is not None:
-        findings.curves = from_evidence(evidence)
-        findings.consistency = evidence.consistency
+    if families is not None:
+        findings.curves = families.curves()
+        if families.opis is not None:
+            findings.consistency = families.opis.report()
     if estimation is not None:
         estimation.estimate(columns)
         findings.intervals = estimation.facts()
@@ -243,20 +225,22 @@ def _scores(
     return scores, findings
 
 
-def _restore(number: int, current: Pass, evidence: Evidence | None, checkpoint: Checkpoint) -> None:
+def _restore(
+    number: int, current: Pass, families: Collection | None, checkpoint: Checkpoint
+) -> None:
     """Go on from what an earlier run left of a pass."""
     key = f"pass-{number}"
-    if evidence is None or number > 0:
+    if families is None or number > 0:
         checkpoint.restore(key, current.state())
         checkpoint.hold(key, current.state())
         return
-    kept = checkpoint.restore_seen(key, current.state(), evidence.restore)
+    kept = checkpoint.restore_seen(key, current.state(), families.restore)
     if kept:
         checkpoint.hold(key, kept)
 
 
 def _complete(
-    current: Pass, watching: Evidence | None, plan: Plan | None, means: Means, *, behind: int
+    current: Pass, watching: Collection | None, plan: Plan | None, means: Means, *, behind: int
 ) -> None:
     """See all queries of a pass; `behind` pairs are done then."""
     checkpoint, space = means.checkpoint, means.space
@@ -287,14 +271,14 @@ def _complete(
 
 
 def _runs(
-    current: Pass, evidence: Evidence | None, plan: Plan | None, means: Means
+    current: Pass, families: Collection | None, plan: Plan | None, means: Means
 ) -> Iterator[npt.NDArray[np.bool_]]:
     """The queries to leave out, of each run of the engine that it takes to complete a pass.
 
     What watchers see is complete between two runs, and kept then; unless the engine keeps it while
     it is at it, these are chapters of some seconds.
     """
-    if evidence is None:
+    if families is None:
         yield current.seen
         return
     view, space, checkpoint = current.view, means.space, means.checkpoint
@@ -303,7 +287,7 @@ def _runs(
     if checkpoint.is_kept and (
         current.shown.any()
         or not engine.keeps_watched(
-            view, space, evidence.watchers, device=means.device, split=split
+            view, space, families.watchers, device=means.device, split=split
         )
     ):
         seconds = current_settings().checkpoint_seconds
@@ -315,36 +299,36 @@ def _runs(
         current.shown[rows] = True
         if checkpoint.is_kept:
             state = {name: array.copy() for name, array in current.state().items()}
-            checkpoint.hold("pass-0", checkpoint.with_seen(state, evidence.state()))
+            checkpoint.hold("pass-0", checkpoint.with_seen(state, families.state()))
             if checkpoint.due():
                 checkpoint.save()
 
 
-def _taken(blocks: Iterator[Block], evidence: Evidence, grade: int) -> Iterator[Block]:
-    """The same blocks, once the evidence has taken what it needs of them."""
+def _taken(blocks: Iterator[Block], families: Collection, grade: int) -> Iterator[Block]:
+    """The same blocks, once the families has taken what it needs of them."""
     for block in blocks:
         chosen, finest = block.groups.at_least(grade)
-        evidence.take(block.rows[chosen], finest)
+        families.take(block.rows[chosen], finest)
         yield block
 
 
 # -- what is asked for ------------------------------------------------------------------------
 
 
-def _depth(task: Task) -> int:
+def _depth(task: TaskRules) -> int:
     return 1 if task.levels is None else len(task.levels)
 
 
-def _parts(task: Task, metric: Metric) -> list[Metric]:
+def _parts(task: TaskRules, metric: Metric) -> list[Metric]:
     """A mean over levels is made of the metric at each level."""
-    if metric.option("level") != "mean":
+    if metric.get("level") != "mean":
         return [metric]
     return [metric.at_level(level) for level in range(1, _depth(task) + 1)]
 
 
-def _level(task: Task, metric: Metric) -> int:
+def _level(task: TaskRules, metric: Metric) -> int:
     """The number of the level that a metric is asked for; the finest if none is named."""
-    text = metric.option("level")
+    text = metric.get("level")
     depth = _depth(task)
     if text is None:
         return depth
@@ -357,9 +341,9 @@ def _level(task: Task, metric: Metric) -> int:
     raise InputError(f"there is no level {text!r} in {metric}; the levels are {known}.")
 
 
-def _plan(task: Task, metrics: list[Metric]) -> list[Pass]:
+def _plan(task: TaskRules, metrics: list[Metric]) -> list[Pass]:
     levels = {metric: _level(task, metric) for metric in metrics}
-    graded = [m for m in metrics if registry.definition(m).graded and m.option("level") is None]
+    graded = [m for m in metrics if registry.definition(m).graded and m.get("level") is None]
     queries = task.queries
     view = task.view
     if isinstance(view, GradeView):
@@ -399,7 +383,7 @@ def _try(passes: list[Pass]) -> None:
         groups = TieGroups(np.array([0, 1]), 0 * one, one, graded, one)
         for column in current.columns:
             some = groups.at_least(column.grade)[1] if column.grade else groups
-            some.values(column.metric, column.scale, registry.ranking(column.metric).per_query)
+            some.values(column.metric, column.scale, registry.ranking(column.metric))
 
 
 # -- what is seen -----------------------------------------------------------------------------
@@ -424,8 +408,8 @@ def _fill(
             if not len(some):
                 continue
             rows = block[chosen]
-            per_query = registry.ranking(column.metric).per_query
-            column.values[:, rows] = some.values(column.metric, column.scale, per_query)
+            definition = registry.ranking(column.metric)
+            column.values[:, rows] = some.values(column.metric, column.scale, definition)
             column.totals[rows] = some.totals
             column.candidates[rows] = some.candidates
         if plan is not None:
@@ -458,7 +442,7 @@ def _fill(
             checkpoint.save()
 
 
-def _find(task: Task, current: Pass, findings: Findings) -> None:
+def _find(task: TaskRules, current: Pass, findings: Findings) -> None:
     """What a pass over a whole tree tells besides."""
     if current.whole and task.levels is not None and getattr(current.view, "lowest", 1) == 1:
         counted = current.view.mates > 0
@@ -470,7 +454,7 @@ def _find(task: Task, current: Pass, findings: Findings) -> None:
 # -- what it amounts to -----------------------------------------------------------------------
 
 
-def _score(column: Column, task: Task, average: str) -> Score:
+def _score(column: Column, task: TaskRules, average: str) -> Score:
     entry = registry.definition(column.metric)
     has_mates = ~np.isnan(column.values[0])
     counts = has_mates if task.no_mate == "report" else np.ones(task.queries, bool)
@@ -508,10 +492,10 @@ def _score(column: Column, task: Task, average: str) -> Score:
     )
 
 
-def _combine(task: Task, metric: Metric, scored: dict[Metric, Score]) -> Score:
+def _combine(task: TaskRules, metric: Metric, scored: dict[Metric, Score]) -> Score:
     """The score itself, or the plain mean of the levels' scores."""
     parts = [scored[part] for part in _parts(task, metric)]
-    if metric.option("level") != "mean":
+    if metric.get("level") != "mean":
         return parts[0]
     undefined = [part.reason for part in parts if part.reason]
 

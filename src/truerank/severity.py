@@ -11,7 +11,7 @@ import numpy.typing as npt
 from truerank.wording import count
 
 if TYPE_CHECKING:
-    from truerank.task import Task
+    from truerank.task import TaskRules
 
 __all__ = ["Severity"]
 
@@ -31,7 +31,7 @@ class Severity:
     """The same for each finest label that has errors."""
 
     @staticmethod
-    def of(task: Task, nearest: Integers, findable: npt.NDArray[np.bool_]) -> Severity:
+    def of(task: TaskRules, nearest: Integers, findable: npt.NDArray[np.bool_]) -> Severity:
         """Count the errors among the queries that have a mate of the finest level to find."""
         levels = task.named_levels
         depth = len(levels)

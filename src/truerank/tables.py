@@ -9,13 +9,11 @@ from __future__ import annotations
 import csv
 import io
 import sys
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, ItemsView, Iterable, Iterator, ValuesView
+from typing import Any, Protocol
 
+from truerank.core.score import Score
 from truerank.wording import count, plural
-
-if TYPE_CHECKING:
-    from truerank.result import Result, Score
 
 __all__ = [
     "as_csv",
@@ -33,6 +31,24 @@ __all__ = [
     "text",
 ]
 
+
+class Scored(Protocol):
+    """What a table is made of: a Result."""
+
+    skipped: dict[str, str]
+    provenance: dict[str, Any]
+
+    def items(self) -> ItemsView[str, Score]:
+        """Metric strings and their scores."""
+
+    def values(self) -> ValuesView[Score]:
+        """The scores alone."""
+
+    def __iter__(self) -> Iterator[str]: ...
+
+    def __len__(self) -> int: ...
+
+
 LOWER = "\N{DOWNWARDS ARROW}"
 
 
@@ -43,7 +59,7 @@ def percent(value: float | None) -> str:
 
 def number(metric: str) -> Callable[[float | None], str]:
     """Percent, but thresholds in the distance's own unit."""
-    from truerank.metrics import registry
+    from truerank.core import registry
 
     if registry.definition(registry.parse(metric)).unit == "share":
         return percent
@@ -52,7 +68,7 @@ def number(metric: str) -> Callable[[float | None], str]:
 
 def marked(metric: str) -> str:
     """The metric, with an arrow if lower is better."""
-    from truerank.metrics import registry
+    from truerank.core import registry
 
     higher = registry.definition(registry.parse(metric)).higher_is_better
     return metric if higher else f"{metric} {LOWER}"
@@ -72,7 +88,7 @@ def printable(text: str) -> str:
     return text
 
 
-def cells(result: Result, adjusted: bool = False) -> tuple[list[str], list[list[str]]]:
+def cells(result: Scored, adjusted: bool = False) -> tuple[list[str], list[list[str]]]:
     """Header and rows of the table people see; `adjusted` adds the chance-adjusted score."""
     scores = list(result.values())
     tied = any(score.tied for score in scores)
@@ -109,7 +125,7 @@ def _interval(score: Score) -> str:
     return f"{shown(score.interval[0])} to {shown(score.interval[1])}"
 
 
-def summary(result: Result) -> list[str]:
+def summary(result: Scored) -> list[str]:
     """Sentences below the table: how to read it, what was ranked, left out and tied."""
     facts = result.provenance
     lines = [*_undefined(result), *explained(result)]
@@ -168,7 +184,7 @@ def summary(result: Result) -> list[str]:
     return lines
 
 
-def _undefined(result: Result) -> list[str]:
+def _undefined(result: Scored) -> list[str]:
     """Why scores are not defined: what stands behind the dashes."""
     return [f"{score.metric}: {score.reason}." for score in result.values() if score.reason]
 
@@ -191,7 +207,7 @@ def _trials(facts: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _about_intervals(result: Result) -> list[str]:
+def _about_intervals(result: Scored) -> list[str]:
     """How the intervals came about, and why a score has none."""
     facts = result.provenance.get("intervals")
     lines = []
@@ -209,9 +225,9 @@ def _about_intervals(result: Result) -> list[str]:
     return lines
 
 
-def _but_for(result: Result) -> str:
+def _but_for(result: Scored) -> str:
     """Thresholds are not shares of anything."""
-    from truerank.metrics import registry
+    from truerank.core import registry
 
     units = {registry.definition(registry.parse(metric)).unit for metric in result}
     return ", but for thresholds" if units - {"share"} else ""
@@ -235,7 +251,7 @@ def _severity(facts: dict[str, Any]) -> str:
     return str(Severity(facts["queries"], facts["errors"], facts["by_level"], {}))
 
 
-def as_text(result: Result, adjusted: bool = False) -> str:
+def as_text(result: Scored, adjusted: bool = False) -> str:
     """Aligned plain text."""
     return printable("\n".join([text(*cells(result, adjusted)), *summary(result)]))
 
@@ -254,7 +270,7 @@ def text(header: list[str], rows: list[list[str]]) -> str:
     return "\n".join(lines)
 
 
-def as_markdown(result: Result, adjusted: bool = False) -> str:
+def as_markdown(result: Scored, adjusted: bool = False) -> str:
     """A Markdown table, and below it why scores are not defined, if any are not."""
     reasons = "".join(f"- {line}\n" for line in _undefined(result))
     return markdown(*cells(result, adjusted)) + (f"\n{reasons}" if reasons else "")
@@ -266,7 +282,7 @@ def markdown(header: list[str], rows: list[list[str]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in [header, rule, *rows]) + "\n"
 
 
-def as_latex(result: Result, adjusted: bool = False) -> str:
+def as_latex(result: Scored, adjusted: bool = False) -> str:
     """A booktabs tabular, and in comments why scores are not defined, if any are not."""
     return latex(*cells(result, adjusted)) + "".join(f"% {line}\n" for line in _undefined(result))
 
@@ -289,7 +305,7 @@ def latex(header: list[str], rows: list[list[str]]) -> str:
     )
 
 
-def as_csv(result: Result) -> str:
+def as_csv(result: Scored) -> str:
     """Fractions at full precision; empty cells for what is not defined."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")

@@ -8,10 +8,9 @@ what is left with the query's label is relevant. A query with nothing relevant i
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,10 +22,7 @@ from truerank.labels import MISSING, Codes, Encoded, Levels, encode, encode_leve
 from truerank.pairs import Mask, count_matches
 from truerank.relevance import Equality, Exclusions, GradeView, LabelView, TreeView, View
 
-if TYPE_CHECKING:
-    from truerank.result import Result
-
-__all__ = ["NO_MATE_REASONS", "Task"]
+__all__ = ["NO_MATE_REASONS", "TaskRules"]
 
 Rows = npt.NDArray[np.int64]
 
@@ -34,7 +30,7 @@ NO_MATE_REASONS = ("singleton", "all mates junk", "not in gallery")
 SINGLETON, ALL_JUNK, NOT_IN_GALLERY = range(3)
 
 
-class Task:
+class TaskRules:
     """Labels and rules of one evaluation, without the embeddings.
 
     Parameters
@@ -124,7 +120,7 @@ class Task:
         self.no_mate_reason = self._reasons()
         if no_mate == "error" and (self.mates == 0).any():
             self._refuse_no_mate()
-        self.digest = task_digest(self)
+        self.digest = task_digest(self.records(), self.junk_labels, self.mask_records())
 
     # -- validation ---------------------------------------------------------------------------
 
@@ -402,47 +398,6 @@ class Task:
             sides.append(self._ids)
             found -= count_matches([side[0] for side in sides], [side[1] for side in sides])
         return none & (found > 0)
-
-    # -- for organisers -----------------------------------------------------------------------
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the task, hidden labels included, to one file that holds no code."""
-        from truerank.organise import save
-
-        save(self, path)
-
-    @staticmethod
-    def load(path: str | os.PathLike[str]) -> Task:
-        """Read what save wrote; the digest is checked."""
-        from truerank.organise import load
-
-        return load(path)
-
-    def evaluate(self, embeddings: Any, ids: Any = None, **options: Any) -> Result:
-        """Score a submission.
-
-        Parameters
-        ----------
-        embeddings : (N, d)
-            One row for each id of the task, in any order.
-        ids : (N,)
-            Whose embedding each row is. Missing, extra and repeated ids are refused. A task
-            without ids takes its rows in order, a separate gallery's as `gallery=`.
-        **options
-            gallery, distance, metrics, average, device, threads, confidence, seed, progress,
-            checkpoint as in evaluate.
-
-        Examples
-        --------
-        >>> from truerank import Task
-        >>> task = Task(["cat", "cat", "dog", "dog"], ids=["a", "b", "c", "d"])
-        >>> submission = [[1.0, 0], [0, 1], [0, 2], [2, 0]]
-        >>> task.evaluate(submission, ids=["d", "a", "b", "c"])["hit@1"].value
-        1.0
-        """
-        from truerank.organise import evaluate_submission
-
-        return evaluate_submission(self, embeddings, ids, **options)
 
     # -- identity -----------------------------------------------------------------------------
 

@@ -15,17 +15,17 @@ from typing import Any
 import numpy as np
 
 from truerank.arrays import as_matrix
+from truerank.core import registry
+from truerank.core.folds import FEWEST_CLASSES
 from truerank.engine import resolve_device, sweep
 from truerank.engine.cuts import largest_float
 from truerank.errors import InputError
 from truerank.evaluation import evaluate
-from truerank.evidence.classes import ClassTable, ClassTally
-from truerank.evidence.positives import Positives
-from truerank.metrics import registry
+from truerank.families.opis.classes import ClassTable, ClassTally
+from truerank.families.positives import Positives
 from truerank.space import DISTANCES, Space, build
 from truerank.stats.operating import mean_interval, rate_interval
-from truerank.stats.shares import FEWEST_CLASSES
-from truerank.task import Task
+from truerank.task import TaskRules
 
 __all__ = ["ClassRates", "OperatingPoint", "choose_threshold"]
 
@@ -190,13 +190,13 @@ def choose_threshold(
     threshold = _at_far(seen, labels, [str(metric)], options)[0]
     if isinstance(threshold, str):
         raise InputError(f"no threshold for a FAR of {far}: {threshold}.")
-    task, space = Task(labels), build(distance, seen)
+    task, space = TaskRules(labels), build(distance, seen)
     table = _classes(task, space, _decimal(space, threshold), options)
     found = _threshold_interval(seen, labels, table, options)
     same = apply is None
     if apply is not None:
         chosen_on, labels = seen, apply_labels
-        seen, task = as_matrix(apply, "apply"), Task(labels)
+        seen, task = as_matrix(apply, "apply"), TaskRules(labels)
         if len(seen) != task.queries:
             raise InputError(
                 f"apply has {len(seen)} rows but there are {task.queries} labels in apply_labels; "
@@ -211,7 +211,7 @@ def choose_threshold(
     return OperatingPoint(
         threshold,
         found,
-        float(metric.option("far") or 0),
+        float(metric["far"]),
         values,
         _intervals(table) | intervals,
         same,
@@ -256,7 +256,7 @@ def _judge(
     threshold: float,
     rows: Any,
     labels: Any,
-    task: Task,
+    task: TaskRules,
     space: Space,
     options: Mapping[str, Any],
 ) -> tuple[dict[str, float], dict[str, tuple[float, float] | None]]:
@@ -289,7 +289,7 @@ def _decimal(space: Space, threshold: float) -> str:
     step = Decimal(1).scaleb(-min(18, 26 - exact.adjusted()))
     outward = ROUND_FLOOR if space.facts.distance == "similarity" else ROUND_CEILING
     text = f"{exact.quantize(step, outward):f}"
-    return registry.parse(f"far@tau={text}").option("tau") or "0"
+    return registry.parse(f"far@tau={text}").text("tau")
 
 
 def _on_axis(space: Space, scale: float, tau: str) -> str:
@@ -297,10 +297,10 @@ def _on_axis(space: Space, scale: float, tau: str) -> str:
     exact = Fraction(space.raw(Fraction(tau))) * Fraction(scale)
     step = Decimal(1).scaleb(-18)
     text = (Decimal(exact.numerator) / Decimal(exact.denominator)).quantize(step, ROUND_CEILING)
-    return registry.parse(f"mvp@tau={min(text, Decimal(1)):f}").option("tau") or "0"
+    return registry.parse(f"mvp@tau={min(text, Decimal(1)):f}").text("tau")
 
 
-def _classes(task: Task, space: Space, tau: str, options: Mapping[str, Any]) -> ClassTable:
+def _classes(task: TaskRules, space: Space, tau: str, options: Mapping[str, Any]) -> ClassTable:
     cut = largest_float(space.raw(Fraction(tau)))
     tally = ClassTally(task, Positives.of(task.view, space), np.array([cut]))
     device = resolve_device(options["device"])
@@ -308,7 +308,7 @@ def _classes(task: Task, space: Space, tau: str, options: Mapping[str, Any]) -> 
     return tally.table(alone=True)
 
 
-def _rates(task: Task, table: ClassTable) -> list[ClassRates]:
+def _rates(task: TaskRules, table: ClassTable) -> list[ClassRates]:
     names = task.named_levels.finest.values
     paired = table.genuine > 0
     classes = table.classes[paired]

@@ -5,27 +5,26 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from fractions import Fraction
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from truerank.arrays import as_array, as_matrix
-from truerank.curves import of_pairs
-from truerank.engine.cuts import largest_float
+from truerank.core import registry
 from truerank.engine.sight import Sight
 from truerank.errors import InputError, TruerankWarning
-from truerank.evidence.pooled import Pooled
-from truerank.evidence.positives import Positives
+from truerank.families.pair_curves import of_pairs
+from truerank.families.pool import Pooled
+from truerank.families.positives import Positives
+from truerank.families.thresholds import measure
+from truerank.families.units import Units
+from truerank.families.verification.scores import PooledPairs
 from truerank.files.trials import Trials, read_trials
 from truerank.jit import compiled
-from truerank.metrics import registry
-from truerank.metrics.registry import Metric, ThresholdDefinition
-from truerank.result import Result, Score
+from truerank.result import Result
 from truerank.space import DISTANCES, Space, build, probe
 from truerank.version import __version__
 
@@ -78,34 +77,29 @@ def verify(
     started = time.perf_counter()
     trials = pairs if isinstance(pairs, Trials) else _trials(pairs, layout)
     chosen = registry.parse_all(DEFAULT if metrics is None else _all(metrics))
-    measures = {metric: _measure(metric) for metric in chosen}
+    for metric in chosen:
+        if registry.definition(metric).family != "verification":
+            raise InputError(
+                f"a list of trials has no {metric}; ask for one of {', '.join(_names())}."
+            )
     space, distances = _distances(scores_or_embeddings, trials, ids, distance)
+    units = Units(space)
     pool = Pooled(
         Positives(np.zeros(int(trials.same.sum()), np.int64), distances[trials.same]),
         1,
         sample=np.empty(0),
         pairs=0,
         targets=[],
-        thresholds=[
-            largest_float(space.raw(Fraction(tau)))
-            for metric in chosen
-            if (tau := metric.option("tau")) is not None
-        ],
+        thresholds=[units.cut(tau) for metric in chosen if (tau := metric.get("tau")) is not None],
         whole_curve=True,
         sweep=lambda watchers: None,
     )
     for watcher in pool.watchers:
         watcher.look(Sight(np.zeros(1, np.int64), distances[None, :], compiled))
-    evidence: Any = SimpleNamespace(
-        pool=pool,
-        both_orders=False,
-        space=space,
-        cut=lambda threshold: largest_float(space.raw(threshold)),
-        in_unit=lambda d: _in_unit(space, d),
-    )
+    judged = PooledPairs(pool, units, both_orders=False)
     scores = {}
     for metric in chosen:
-        score = measures[metric](evidence, metric)
+        score = measure(metric, judged)
         reason = "a list of trials names no classes" if score.reason is None else None
         scores[str(metric)] = replace(score, interval_reason=reason)
     if "auc" in scores and scores["auc"].value < 0.5:
@@ -134,14 +128,6 @@ def verify(
     )
 
 
-def _measure(metric: Metric) -> Callable[[Any, Metric], Score]:
-    """How a metric over pairs is taken."""
-    definition = registry.definition(metric)
-    if isinstance(definition, ThresholdDefinition) and definition.family == "verification":
-        return definition.measure
-    raise InputError(f"a list of trials has no {metric}; ask for one of {', '.join(_names())}.")
-
-
 def _names() -> list[str]:
     return [name for name in registry.names() if registry.entry(name).family == "verification"]
 
@@ -150,12 +136,6 @@ def _all(metrics: Iterable[str] | str) -> Iterable[str] | str:
     if isinstance(metrics, str) and metrics == "all":
         return [text for name in _names() for text in registry.entry(name).examples]
     return metrics
-
-
-def _in_unit(space: Space, distance: float | None) -> float | None:
-    if distance is None or not np.isfinite(distance):
-        return None
-    return float(space.in_unit(np.array([distance]))[0])
 
 
 def _trials(pairs: Any, layout: str) -> Trials:

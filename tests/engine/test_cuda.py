@@ -22,12 +22,13 @@ import pytest
 import truerank
 from tests.conftest import Within
 from truerank import engine
+from truerank.core import registry
+from truerank.core.definition import RankingDefinition, ThresholdDefinition
 from truerank.engine import cuda
 from truerank.engine.cuts import Cuts
 from truerank.engine.sight import Sight
 from truerank.engine.workspace import Workspace
 from truerank.errors import ExactnessError, InputError
-from truerank.metrics import registry
 from truerank.relevance import View
 from truerank.space import Space, build
 
@@ -44,13 +45,13 @@ DISTANCES = ("cosine", "euclidean", "dot", "cityblock", "hamming", "precomputed"
 RANKING = [
     text
     for text in registry.examples()
-    if isinstance(registry.definition(registry.parse(text)), registry.RankingDefinition)
+    if isinstance(registry.definition(registry.parse(text)), RankingDefinition)
 ]
 
 MEASURED = [
     text
     for text in registry.examples()
-    if isinstance(registry.definition(registry.parse(text)), registry.ThresholdDefinition)
+    if isinstance(registry.definition(registry.parse(text)), ThresholdDefinition)
 ]
 
 

@@ -14,8 +14,8 @@ from torchmetrics import MetricCollection
 
 import truerank
 from truerank import InputError
+from truerank.core import registry
 from truerank.integrations import RetrievalMetric
-from truerank.metrics import registry
 
 RNG = np.random.default_rng(0)
 ROWS = torch.tensor(RNG.standard_normal((40, 6)), dtype=torch.float32)

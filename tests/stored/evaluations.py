@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import truerank
-from truerank.metrics import registry
+from truerank.core import registry
 from truerank.settings import limits, settings
 
 Found = tuple[dict[str, Any], dict[str, Any]]

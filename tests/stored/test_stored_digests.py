@@ -14,7 +14,7 @@ import pytest
 from tests.stored.digest import digest
 from tests.stored.evaluations import EVALUATIONS, evaluation, run
 from tests.stored.record import computed, stored
-from truerank.metrics import registry
+from truerank.core import registry
 
 STORED = stored()
 

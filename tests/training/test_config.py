@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from truerank.core import registry
 from truerank.errors import InputError
-from truerank.metrics import registry
 from truerank.training.config import Config, apply_settings, read_config
 
 LEAST = {"data": {"name": "quickdraw"}, "loss": {"name": "contrastive"}}

@@ -20,7 +20,7 @@ from truerank.errors import InputError
 from truerank.wording import count
 
 if TYPE_CHECKING:
-    from truerank.task import Task
+    from truerank.organise import Task
 
 __all__ = ["Dataset"]
 
@@ -205,7 +205,7 @@ class Dataset:
 
     def task(self, split: str | None = None) -> Task:
         """The same as a `truerank.Task`, to save or to hand to submitters."""
-        from truerank.task import Task
+        from truerank.organise import Task
 
         arguments = self.task_arguments(split)
         names = {"query_ids": "ids", "query_groups": "groups"}

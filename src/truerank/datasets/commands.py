@@ -29,8 +29,8 @@ def get(name: str, sources: tuple[Path, ...], force: bool) -> None:
 
     The cache is the folder $TRUERANK_CACHE, by default truerank in your cache folder.
     """
-    from truerank.cli import progress_bar
     from truerank.datasets import fetch, registry
+    from truerank.progress import progress_bar
 
     with progress_bar(f"building {name}") as progress:
         file = fetch.get(

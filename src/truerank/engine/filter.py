@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from truerank.core.folds import Shares
 from truerank.engine import filter_kernels, kernels
-from truerank.engine.counts import Counts, Shares
+from truerank.engine.counts import Counts
 from truerank.settings import current_settings
 from truerank.space import Rows, Space
 from truerank.space.single import SinglePrecision
@@ -82,6 +83,13 @@ class Filter:
         self.space, self.single, self.shares = space, single, shares
         self._tried = self._failed = 0
         self._patience = current_settings().patience
+
+    @staticmethod
+    def of(space: Space, shares: Shares | None) -> Filter:
+        """For a space that has float32 scores."""
+        if space.single is None:
+            raise ValueError("this space has no float32 scores")
+        return Filter(space, space.single, shares)
 
     @property
     def pays(self) -> bool:

@@ -11,14 +11,11 @@ from truerank.jit import kernel
 __all__ = [
     "count_pairs",
     "count_tile",
-    "merge_grades",
     "pack",
     "rank_grades",
     "split_pairs",
     "split_relevant",
     "split_tile",
-    "sum_grades",
-    "sum_groups",
     "tally_grades",
     "walk",
 ]
@@ -249,56 +246,3 @@ def tally_grades(
         q = query[p]
         g = find(relevant_distance, offsets[q], offsets[q + 1] - 1, distances[p])
         graded[g, grade[p] - 1] += 1
-
-
-@kernel
-def sum_groups(values: Any, offsets: Any, totals: Any) -> None:
-    """Sums over the groups of each query."""
-    for q in range(totals.size):
-        total = 0
-        for g in range(offsets[q], offsets[q + 1]):
-            total += values[g]
-        totals[q] = total
-
-
-@kernel
-def sum_grades(size: Any, graded: Any, offsets: Any, grade: Any, totals: Any) -> None:
-    """Sums over the groups of each query, grade by grade; and each lone item's grade, else 0."""
-    grades = graded.shape[1]
-    for q in range(totals.shape[0]):
-        for g in range(offsets[q], offsets[q + 1]):
-            if size[g] == 1:
-                own = 0
-                for i in range(grades):
-                    own += (i + 1) * graded[g, i]
-                grade[g] = own
-                totals[q, own - 1] += 1
-            else:
-                grade[g] = 0
-                for i in range(grades):
-                    totals[q, i] += graded[g, i]
-
-
-@kernel
-def merge_grades(
-    grade: Any, graded: Any, lowest: int, offsets: Any, kept: Any, merged: Any, count: Any
-) -> None:
-    """The groups with items of grade index `lowest` or more, how many, and such groups of a query.
-
-    `kept` and `merged` have one place to spare: a group is written before it is known to stay.
-    """
-    place = 0
-    for q in range(count.size):
-        first = place
-        for g in range(offsets[q], offsets[q + 1]):
-            kept[place] = g
-            if grade[g] > 0:
-                merged[place, 0] = 1
-                place += grade[g] > lowest
-                continue
-            total = 0
-            for i in range(lowest, graded.shape[1]):
-                total += graded[g, i]
-            merged[place, 0] = total
-            place += total > 0
-        count[q] = place - first

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank.checkpoint import fill
-from truerank.engine.counts import LocatedGroups
+from truerank.core.groups import LocatedGroups
 from truerank.engine.cuts import Cuts
 from truerank.engine.sight import Apart, Range, Sight
 from truerank.engine.workspace import Workspace

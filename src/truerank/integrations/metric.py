@@ -15,9 +15,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from truerank.core import registry
 from truerank.errors import InputError
 from truerank.evaluation import evaluate
-from truerank.metrics import registry
 from truerank.result import Result
 from truerank.space import DISTANCES
 

@@ -1,3 +1,8 @@
-"""Metrics: pure functions from counts to scores, one family a file, found through the registry."""
+"""Metrics: their names, what each is, how a string becomes one, and how to add another."""
 
-__all__: list[str] = []
+from __future__ import annotations
+
+from truerank.core.registry import names, parse, register
+from truerank.metrics.description import describe
+
+__all__ = ["describe", "names", "parse", "register"]

@@ -1,4 +1,4 @@
-"""Clustering metrics: k-means with as many clusters as classes, compared with the labels.
+"""Clustering metrics: how well clusters agree with classes.
 
 Offered because papers report them. They depend on a clustering and its seed, and NMI and F1 are
 high for random embeddings if classes are many and small: chance stands beside each score.
@@ -6,31 +6,16 @@ high for random embeddings if classes are many and small: chance stands beside e
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from truerank.errors import TruerankWarning
-from truerank.kmeans import kmeans
-from truerank.metrics.registry import Definition, Metric, definition, register
-from truerank.metrics.thresholds import certain
-from truerank.result import Score
-from truerank.space import Space
-from truerank.stats import intervals
-from truerank.stats.intervals import Interval, Request
-from truerank.stats.jackknife import Replicates
-from truerank.stats.shares import FEWEST_CLASSES, deal_queries
-from truerank.task import Task
-
-__all__ = ["Contingency", "score", "warn"]
+__all__ = ["FORMULAS", "Contingency"]
 
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
-PERMUTATIONS = 20
-FAMILY = "clustering"
 
 
 @dataclass(frozen=True)
@@ -120,121 +105,8 @@ def _pairwise_f1(found: Contingency) -> float:
     return 1.0 if classes + clusters == 0 else 2 * together / (classes + clusters)
 
 
-_FORMULAS: dict[str, Callable[[Contingency], float]] = {
+FORMULAS: dict[str, Callable[[Contingency], float]] = {
     "nmi": _nmi,
     "ami": _ami,
     "pairwise_f1": _pairwise_f1,
 }
-
-
-def score(
-    task: Task,
-    space: Space,
-    metrics: list[Metric],
-    seed: int,
-    threads: int,
-    request: Request | None,
-) -> dict[str, Score]:
-    """Every clustering metric's score; all are of one clustering of the queries.
-
-    Intervals come from leaving shares of the classes out of the same clustering.
-    """
-    rows = space.vectors()
-    reason = None
-    if task.levels is None:
-        reason = "not defined: there are no labels to compare clusters with"
-    elif rows is None:
-        reason = "not defined: k-means needs embeddings and the cosine or euclidean distance"
-    if reason is not None or rows is None:
-        nan = float("nan")
-        return {str(m): Score(str(m), nan, nan, nan, nan, reason=reason) for m in metrics}
-    labels = np.unique(task.query_codes, return_inverse=True)[1]
-    clusters = kmeans(rows, int(labels.max()) + 1, seed, threads)
-    found = Contingency.of(labels, clusters)
-    shuffled = _shuffled(labels, clusters, seed)
-    without = None if request is None else _without(space, labels, clusters, request.seed)
-    out = {}
-    for metric in metrics:
-        formula = _FORMULAS[metric.name]
-        value = formula(found)
-        chance = sum(map(formula, shuffled)) / len(shuffled)
-        interval = Interval()
-        if request is not None and without is None:
-            interval = intervals.too_few(len(found.classes), "class", FEWEST_CLASSES)
-        elif request is not None and without is not None:
-            own, paired = (Replicates(tuple(map(formula, part))) for part in without)
-            limits = definition(metric).range
-            interval = intervals.from_replicates(value, own, paired, request.confidence, limits)
-        out[str(metric)] = interval.put_on(certain(metric, value, len(labels), chance=chance))
-    return out
-
-
-def _without(
-    space: Space, labels: Integers, clusters: Integers, seed: int
-) -> tuple[list[Contingency], list[Contingency]] | None:
-    """Without each of the own and of the paired shares of the classes; None if they are too few."""
-    everybody = np.ones(len(labels), bool)
-    dealing = deal_queries(space.fingerprints(), labels, everybody, seed)
-    if dealing is None:
-        return None
-    found = []
-    for column in range(2 * dealing.shares):
-        left = (dealing.query != column).all(axis=1)
-        rest = np.unique(labels[left], return_inverse=True)[1]
-        found.append(Contingency.of(rest, clusters[left]))
-    return found[: dealing.shares], found[dealing.shares :]
-
-
-def _shuffled(labels: Integers, clusters: Integers, seed: int) -> list[Contingency]:
-    """The same clusters dealt at random: what embeddings without any sense would get."""
-    numbers = np.random.Generator(np.random.Philox(key=seed + 1))
-    return [Contingency.of(labels, numbers.permutation(clusters)) for _ in range(PERMUTATIONS)]
-
-
-def warn(scores: dict[str, Score]) -> None:
-    """Say what random embeddings get, where that is much."""
-    high = [s for name, s in scores.items() if name != "ami" and (s.chance or 0) > 0.05]
-    if high:
-        shown = ", ".join(f"{s.metric} {100 * (s.chance or 0):.1f} %" for s in high)
-        warnings.warn(
-            f"random embeddings of these labels score {shown}: clustering metrics say little about "
-            "an embedding space; read ami, or better map@r.",
-            TruerankWarning,
-            stacklevel=4,
-        )
-
-
-_REALITY = "Musgrave, Belongie & Lim, A Metric Learning Reality Check, ECCV 2020"
-
-for _name, _title, _text, _source in (
-    (
-        "nmi",
-        "normalised mutual information",
-        "information that k-means clusters and classes share, over the mean of their entropies",
-        f"Vinh, Epps & Bailey, JMLR 2010; why not to trust it: {_REALITY}",
-    ),
-    (
-        "ami",
-        "adjusted mutual information",
-        "the same, less what random clusters of the same sizes share: 0 for luck, 1 at best",
-        "Vinh, Epps & Bailey, Information Theoretic Measures for Clusterings Comparison, JMLR 2010",
-    ),
-    (
-        "pairwise_f1",
-        "pairwise F1 of clusters",
-        "harmonic mean of precision and recall of the pairs in one cluster as pairs of one class",
-        "Manning, Raghavan & Schuetze, Introduction to Information Retrieval, 2008, chapter 16",
-    ),
-):
-    register(
-        Definition(
-            _name,
-            _title,
-            _text,
-            _source,
-            range=(-1.0, 1.0) if _name == "ami" else (0.0, 1.0),
-            counted="row",
-            family=FAMILY,
-            examples=(_name,),
-        )
-    )

@@ -13,22 +13,20 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from truerank.engine.counts import TieGroups
+from truerank.core.catalogue import register
+from truerank.core.definition import Apart, RankingDefinition
+from truerank.core.groups import TieGroups
+from truerank.core.metric import Metric
+from truerank.core.parameters import LEVEL, NUMBERS, POSITIVE, Choice, Parameter
+from truerank.core.scale import Scale
+from truerank.core.sums import RankedSums
 from truerank.errors import InputError
 from truerank.jit import interpreted
 from truerank.metrics import kernels
 from truerank.metrics.harmonics import harmonics
-from truerank.metrics.registry import Metric, RankingDefinition, Scale, register
+from truerank.metrics.settled import settled
 
-__all__ = [
-    "by_relevance",
-    "discounts",
-    "gains",
-    "harmonic_sums",
-    "level_relevance",
-    "monotone",
-    "weight_relevance",
-]
+__all__ = ["monotone"]
 
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
@@ -37,13 +35,15 @@ LARGEST_GRADE = 52
 """Beyond it 2^grade - 1 is not a float64."""
 
 
-def _numbers(text: str, count: int, what: str) -> list[float]:
-    values = [float(part) for part in text.split(":")]
+def _of_levels(metric: Metric, key: str, count: int) -> Reals:
+    """A parameter's numbers, one for each level."""
+    values = metric[key]
     if len(values) != count:
         raise InputError(
-            f"{what} needs one number for each of {count} levels, coarse to fine. Got {text!r}."
+            f"the {key} option of {metric.name} needs one number for each of {count} levels, "
+            f"coarse to fine. Got {metric.text(key)!r}."
         )
-    return values
+    return np.array([float(value) for value in values])
 
 
 def _over(numerator: Reals, denominator: Integers) -> tuple[Reals, Reals]:
@@ -66,27 +66,24 @@ def _level_worth(levels: int, alpha: str) -> tuple[float, ...]:
 
 def level_relevance(totals: Integers, metric: Metric, scale: Scale) -> tuple[Reals, Reals]:
     """The relevance of each query's grades in H-AP, in two parts."""
-    custom = metric.option("rel")
-    if scale.judged and metric.option("alpha") is not None:
+    custom = metric["rel"] is not None
+    if scale.judged and metric["alpha"] != 1:
         raise InputError(
             "h_ap's alpha shapes levels; judgements are used as they are: leave it out."
         )
-    if custom is not None or scale.judged:
-        values = scale.values
-        if custom is not None:
-            values = np.array(_numbers(custom, len(values), "the rel option of h_ap"))
+    if custom or scale.judged:
+        values = _of_levels(metric, "rel", len(scale.values)) if custom else scale.values
         high = np.broadcast_to(values, totals.shape).copy()
         return high, np.zeros_like(high)
-    worth = np.array(_level_worth(len(scale.values), metric.option("alpha") or "1"))
+    worth = np.array(_level_worth(len(scale.values), metric.text("alpha")))
     return _over(np.broadcast_to(worth, totals.shape), totals)
 
 
 def weight_relevance(totals: Integers, metric: Metric, scale: Scale) -> tuple[Reals, Reals]:
     """The relevance sum_{p <= l} w_p / |items of level >= p| makes H-AP the weighted mean of AP."""
-    text = metric.option("weights")
     weights = np.ones(len(scale.values))
-    if text is not None:
-        weights = np.array(_numbers(text, len(weights), "the weights option of sum_wap"))
+    if metric["weights"] is not None:
+        weights = _of_levels(metric, "weights", len(weights))
     reached = totals[:, ::-1].cumsum(axis=1)[:, ::-1]
     high, low = _over(np.broadcast_to(weights, totals.shape), reached)
     exactly = interpreted(kernels.two_sum)
@@ -138,10 +135,26 @@ def _weighted(groups: TieGroups, worth: Reals, worth_low: Reals) -> Reals:
     return out
 
 
+def _h_ap_ranked(ranked: RankedSums, metric: Metric, scale: Scale) -> Reals:
+    return _weighted_ranked(ranked, *level_relevance(ranked.totals, metric, scale))
+
+
+def _sum_wap_ranked(ranked: RankedSums, metric: Metric, scale: Scale) -> Reals:
+    return _weighted_ranked(ranked, *weight_relevance(ranked.totals, metric, scale))
+
+
+def _weighted_ranked(ranked: RankedSums, worth: Reals, worth_low: Reals) -> Reals:
+    place, value, value_top, value_low, total, total_low = by_relevance(
+        worth, worth_low, ranked.totals
+    )
+    high, low = ranked.weighted_precision_sum(place, value, value_top, value_low)
+    return settled(high, low, total, total_low)
+
+
 def gains(metric: Metric, scale: Scale) -> Reals:
     """NDCG's gain of each grade."""
     gain = scale.values
-    if metric.option("gain") != "linear":
+    if metric["gain"] != "linear":
         if (gain != np.rint(gain)).any() or gain.max() > LARGEST_GRADE:
             raise InputError(
                 f"ndcg's gain 2^grade - 1 needs whole grades up to {LARGEST_GRADE}; "
@@ -179,6 +192,15 @@ def _ndcg(groups: TieGroups, metric: Metric, scale: Scale) -> Reals:
     return out
 
 
+def _ndcg_ranked(ranked: RankedSums, metric: Metric, scale: Scale) -> Reals:
+    gain = gains(metric, scale)
+    cut, tables = discounts(metric, ranked.totals, int(ranked.ends[1].max()) + 1)
+    alone, alone_low = ranked.discounted(len(gain), cut, tables)
+    out = np.empty((3, len(ranked)))
+    kernels.settle_gains(alone, alone_low, ranked.totals, gain, cut, *tables, out)
+    return out
+
+
 @lru_cache(maxsize=4)
 def _discounts(count: int) -> tuple[Reals, Reals]:
     high, low = np.zeros(count), np.zeros(count)
@@ -212,6 +234,14 @@ def _asi(groups: TieGroups, metric: Metric, scale: Scale) -> Reals:
         low,
         out,
     )
+    return out
+
+
+def _asi_ranked(ranked: RankedSums, metric: Metric, scale: Scale) -> Reals:
+    tables = harmonic_sums(ranked.totals)
+    high, low, overlap = ranked.intersected(tables)
+    out = np.empty((3, len(ranked)))
+    kernels.settle_overlaps(high, low, overlap, ranked.mates, *tables, out)
     return out
 
 
@@ -256,10 +286,14 @@ for _definition in (
         "path with the query has length l",
         f"{_HAPPIER}, ECCV 2022",
         per_query=_h_ap,
+        ranked=_h_ap_ranked,
         graded=True,
         family="hierarchy",
-        options={"alpha": "positive", "rel": "numbers"},
-        defaults={"alpha": "1"},
+        parameters=(
+            Parameter("alpha", POSITIVE, "the larger, the more the finer levels count", "1"),
+            Parameter("rel", NUMBERS, "relevances of your own, one for each level, coarse to fine"),
+        ),
+        apart=(Apart("alpha", "rel", "relevances of your own need none"),),
         examples=("h_ap", "h_ap@alpha=3", "h_ap@alpha=0.5"),
     ),
     RankingDefinition(
@@ -268,9 +302,12 @@ for _definition in (
         "mean, with weights, of the AP at each level that has a mate; always prefers finer matches",
         f"{_HAPPIER}, ECCV 2022, supplementary A.2",
         per_query=_sum_wap,
+        ranked=_sum_wap_ranked,
         graded=True,
         family="hierarchy",
-        options={"weights": "numbers"},
+        parameters=(
+            Parameter("weights", NUMBERS, "one for each level, coarse to fine; all 1 if left out"),
+        ),
         examples=("sum_wap",),
     ),
     RankingDefinition(
@@ -281,9 +318,10 @@ for _definition in (
         "Sun et al., Dynamic Metric Learning: Towards a Scalable Metric Space to Accommodate "
         "Multiple Semantic Scales, CVPR 2021",
         per_query=_asi,
+        ranked=_asi_ranked,
         graded=True,
         family="hierarchy",
-        levels=True,
+        parameters=(LEVEL,),
         effort=_asi_effort,
         examples=("asi", "asi@level=1", "asi@level=mean"),
     ),
@@ -295,10 +333,18 @@ for _definition in (
         "Jarvelin & Kekalainen, Cumulated gain-based evaluation of IR techniques, TOIS 2002; "
         "Burges et al., ICML 2005",
         per_query=_ndcg,
+        ranked=_ndcg_ranked,
         graded=True,
         family="hierarchy",
         cut="number or none",
-        options={"gain": ("exponential", "linear")},
+        parameters=(
+            Parameter(
+                "gain",
+                Choice(("exponential", "linear")),
+                "of a grade: 2^grade - 1, or the grade itself",
+                "exponential",
+            ),
+        ),
         examples=("ndcg", "ndcg@5", "ndcg@gain=linear"),
     ),
 ):

@@ -10,11 +10,17 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from truerank.engine.counts import TieGroups
+from truerank.core.catalogue import register
+from truerank.core.definition import RankingDefinition
+from truerank.core.groups import TieGroups
+from truerank.core.left_out import LeftOut
+from truerank.core.metric import Metric
+from truerank.core.parameters import LEVEL, Choice, Parameter
+from truerank.core.scale import Scale
+from truerank.core.sums import RankedSums
 from truerank.metrics import kernels, reduced
 from truerank.metrics.harmonics import harmonics
-from truerank.metrics.reduced import LeftOut
-from truerank.metrics.registry import Metric, RankingDefinition, Scale, register
+from truerank.metrics.settled import settled
 
 __all__: list[str] = []
 
@@ -86,7 +92,7 @@ def _hit(groups: TieGroups, metric: Metric, scale: Scale) -> Triple:
 def _average_precision(groups: TieGroups, metric: Metric, scale: Scale) -> Triple:
     cut = _cut(groups, metric)
     divisor = groups.mates
-    if metric.option("divisor") == "min":
+    if metric["divisor"] == "min":
         divisor = np.minimum(divisor, cut)
     out = np.empty((3, len(groups)))
     high, low = harmonics(groups.before, groups.size)
@@ -144,7 +150,7 @@ def _hit_without(left: LeftOut, metric: Metric) -> Reals:
 
 
 def _average_precision_without(left: LeftOut, metric: Metric) -> Reals:
-    smaller = metric.option("divisor") == "min"
+    smaller = metric["divisor"] == "min"
     return reduced.average_precision(left, _cut_without(metric), smaller)
 
 
@@ -154,6 +160,50 @@ def _reciprocal_rank_without(left: LeftOut, metric: Metric) -> Reals:
 
 def _inverse_negative_penalty_without(left: LeftOut, metric: Metric) -> Reals:
     return reduced.rank_of_last(left)
+
+
+def _cut_ranked(ranked: RankedSums, metric: Metric) -> Integers:
+    """Ranks that count."""
+    if metric.cut == "r":
+        return ranked.mates
+    most = ranked.items if metric.cut is None else min(int(metric.cut), ranked.items)
+    return np.full(len(ranked), most, np.int64)
+
+
+def _precision_ranked(ranked: RankedSums, metric: Metric, scale: Scale) -> Reals:
+    cut = _cut_ranked(ranked, metric)
+    asked = cut if metric.cut == "r" else np.full(len(ranked), int(metric.cut or 0))
+    return ranked.found(cut) / asked
+
+
+def _r_precision_ranked(ranked: RankedSums, metric: Metric, scale: Scale) -> Reals:
+    return ranked.found(ranked.mates) / ranked.mates
+
+
+def _recall_ranked(ranked: RankedSums, metric: Metric, scale: Scale) -> Reals:
+    return ranked.found(_cut_ranked(ranked, metric)) / ranked.mates
+
+
+def _hit_ranked(ranked: RankedSums, metric: Metric, scale: Scale) -> Reals:
+    return (ranked.ends[0] < _cut_ranked(ranked, metric)).astype(np.float64)
+
+
+def _reciprocal_rank_ranked(ranked: RankedSums, metric: Metric, scale: Scale) -> Reals:
+    return np.ones(len(ranked), np.int64) / (ranked.ends[0] + 1)
+
+
+def _inverse_negative_penalty_ranked(ranked: RankedSums, metric: Metric, scale: Scale) -> Reals:
+    return ranked.mates / (ranked.ends[1] + 1)
+
+
+def _average_precision_ranked(ranked: RankedSums, metric: Metric, scale: Scale) -> Reals:
+    cut = _cut_ranked(ranked, metric)
+    divisor = ranked.mates
+    if metric["divisor"] == "min":
+        asked = cut if metric.cut in (None, "r") else np.full(len(ranked), int(metric.cut))
+        divisor = np.minimum(divisor, asked)
+    high, low = ranked.precision_sum(cut)
+    return settled(high, low, divisor.astype(np.float64), np.zeros(len(ranked)))
 
 
 _REALITY = "Musgrave, Belongie & Lim, A Metric Learning Reality Check, ECCV 2020"
@@ -167,8 +217,9 @@ for _definition in (
         _MANNING,
         per_query=_precision,
         reduced=_precision_without,
+        ranked=_precision_ranked,
         cut="number",
-        levels=True,
+        parameters=(LEVEL,),
         examples=("precision@1", "precision@10", "precision@1,level=1"),
     ),
     RankingDefinition(
@@ -178,7 +229,8 @@ for _definition in (
         _REALITY,
         per_query=_r_precision,
         reduced=_r_precision_without,
-        levels=True,
+        parameters=(LEVEL,),
+        ranked=_r_precision_ranked,
         examples=("r_precision",),
     ),
     RankingDefinition(
@@ -189,9 +241,18 @@ for _definition in (
         f"{_MANNING}; MAP@R: {_REALITY}",
         per_query=_average_precision,
         reduced=_average_precision_without,
+        ranked=_average_precision_ranked,
         cut="optional",
-        options={"divisor": ("r", "min")},
-        levels=True,
+        parameters=(
+            Parameter(
+                "divisor",
+                Choice(("r", "min")),
+                "what the sum is divided by: R, or the smaller of R and k",
+                "r",
+                needs_cut=True,
+            ),
+            LEVEL,
+        ),
         examples=(
             "map",
             "map@r",
@@ -210,8 +271,9 @@ for _definition in (
         "algorithms, Perception 2001",
         per_query=_hit,
         reduced=_hit_without,
+        ranked=_hit_ranked,
         cut="number",
-        levels=True,
+        parameters=(LEVEL,),
         examples=("hit@1", "hit@5"),
     ),
     RankingDefinition(
@@ -221,8 +283,9 @@ for _definition in (
         _MANNING,
         per_query=_recall,
         reduced=_recall_without,
+        ranked=_recall_ranked,
         cut="number",
-        levels=True,
+        parameters=(LEVEL,),
         examples=("recall@1", "recall@10"),
     ),
     RankingDefinition(
@@ -232,7 +295,8 @@ for _definition in (
         "Voorhees, The TREC-8 Question Answering Track Report, 1999",
         per_query=_reciprocal_rank,
         reduced=_reciprocal_rank_without,
-        levels=True,
+        parameters=(LEVEL,),
+        ranked=_reciprocal_rank_ranked,
         examples=("mrr",),
     ),
     RankingDefinition(
@@ -242,7 +306,8 @@ for _definition in (
         "Ye et al., Deep Learning for Person Re-identification: A Survey and Outlook, TPAMI 2022",
         per_query=_inverse_negative_penalty,
         reduced=_inverse_negative_penalty_without,
-        levels=True,
+        parameters=(LEVEL,),
+        ranked=_inverse_negative_penalty_ranked,
         examples=("minp",),
     ),
 ):

@@ -6,88 +6,19 @@ left. Plain float64 with a fixed order of operations: these values only say how 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from truerank.engine.counts import SplitGroups
+from truerank.core.left_out import LeftOut
 from truerank.jit import kernel
 
-__all__ = ["UP_TO_R", "LeftOut", "average_precision", "found", "rank_of_first", "rank_of_last"]
+__all__ = ["UP_TO_R", "average_precision", "found", "rank_of_first", "rank_of_last"]
 
-Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
 UP_TO_R = -1
 """The cut-off R, each query's number of mates."""
-
-
-@dataclass(frozen=True)
-class LeftOut:
-    """What metrics by one grade need to be computed without each share of the gallery.
-
-    Complete once it is made, and changed by nobody: threads share it.
-    """
-
-    offsets: Integers
-    before: Integers
-    size: Integers
-    relevant: Integers
-    """Items of at least the grade in each group."""
-    between: npt.NDArray[Any]
-    equal: npt.NDArray[Any]
-    gone: npt.NDArray[Any]
-    """(groups, shares): items between a group and the one before it, in it, and relevant in it,
-    that leave with each share."""
-    wanted: npt.NDArray[np.bool_]
-    mates: Reals
-    """(queries, shares): R of each query without each share."""
-    candidates: Integers
-    """(queries, shares): items that a query can rank without each share."""
-
-    @staticmethod
-    def of(split: SplitGroups, lowest: int) -> LeftOut:
-        """Items from this grade on are relevant."""
-        groups = split.groups
-        relevant = groups.graded[:, lowest - 1 :].sum(axis=1, dtype=np.int64)
-        between, equal, *by_grade = split.counts
-        gone = by_grade[lowest - 1]
-        for more in by_grade[lowest:]:
-            gone = gone + more
-        mates = np.zeros(split.candidates.shape)
-        _mates(groups.offsets, relevant, gone, split.wanted, mates)
-        return LeftOut(
-            groups.offsets,
-            groups.before,
-            groups.size,
-            relevant,
-            between,
-            equal,
-            gone,
-            split.wanted,
-            mates,
-            groups.candidates[:, None] - split.candidates,
-        )
-
-    def table(self, run: Callable[..., None], *options: Any) -> Reals:
-        """What a kernel makes of it."""
-        out = np.full(self.mates.shape, np.nan)
-        run(
-            self.offsets,
-            self.before,
-            self.size,
-            self.relevant,
-            self.between,
-            self.equal,
-            self.gone,
-            self.wanted,
-            self.mates,
-            *options,
-            out,
-        )
-        return out
 
 
 def average_precision(left: LeftOut, cut: int, smaller: bool) -> Reals:
@@ -108,22 +39,6 @@ def rank_of_first(left: LeftOut) -> Reals:
 def rank_of_last(left: LeftOut) -> Reals:
     """R / rank of the last mate."""
     return left.table(_extreme, True)
-
-
-@kernel
-def _mates(offsets: Any, relevant: Any, gone: Any, wanted: Any, out: Any) -> None:
-    """R of each query without each share."""
-    for q in range(out.shape[0]):
-        if not wanted[q]:
-            continue
-        left = out[q]
-        total = 0.0
-        for g in range(offsets[q], offsets[q + 1]):
-            total += relevant[g]
-            for c in range(left.size):
-                left[c] += gone[g, c]
-        for c in range(left.size):
-            left[c] = total - left[c]
 
 
 @kernel

@@ -9,8 +9,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from truerank.engine.counts import TieGroups
-from truerank.metrics.registry import Metric, Scale, definition, ranking
+from truerank.core.groups import TieGroups
+from truerank.core.metric import Metric
+from truerank.core.registry import definition, ranking
+from truerank.core.scale import Scale
 
 __all__ = ["attainable_per_query", "chance_per_query"]
 

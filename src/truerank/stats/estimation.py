@@ -12,16 +12,24 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from truerank import engine
-from truerank.engine.counts import Block, Shares, SplitGroups
-from truerank.metrics import registry
-from truerank.metrics.reduced import LeftOut
-from truerank.metrics.registry import Metric, RankingDefinition
+from truerank.core import registry
+from truerank.core.column import Column
+from truerank.core.definition import RankingDefinition
+from truerank.core.folds import FEWEST_CLASSES, Dealing, Shares
+from truerank.core.groups import Block, SplitGroups
+from truerank.core.jackknife import Stratum, replicates
+from truerank.core.left_out import LeftOut
+from truerank.core.metric import Metric
+from truerank.core.replicates import Replicates
+from truerank.core.score import Score
+from truerank.families.collection import Collection, CollectionWithout
+from truerank.families.context import Context
 from truerank.relevance import TreeView, View
 from truerank.settings import current_limits
 from truerank.space import Space
@@ -29,15 +37,9 @@ from truerank.space.fingerprint import Fingerprints, mix
 from truerank.stats import intervals
 from truerank.stats.bootstrap import FEWEST_DRAWN, ClassSums, standard_errors
 from truerank.stats.intervals import Interval, Request
-from truerank.stats.jackknife import Replicates, Stratum, replicates
-from truerank.stats.measured import Measured, is_mean
-from truerank.stats.shares import FEWEST_CLASSES, Dealing, deal, deal_queries
-from truerank.task import Task
-
-if TYPE_CHECKING:
-    from truerank.evidence import Evidence
-    from truerank.result import Score
-    from truerank.scoring import Column
+from truerank.stats.measured import interval_of
+from truerank.stats.shares import deal, deal_queries
+from truerank.task import TaskRules
 
 __all__ = ["Estimation", "Plan"]
 
@@ -65,26 +67,27 @@ def headline(metric: Metric, values: Reals) -> Reals:
 class Estimation:
     """Intervals of one evaluation."""
 
-    def __init__(self, task: Task, space: Space, request: Request, average: str) -> None:
+    def __init__(self, task: TaskRules, space: Space, request: Request, average: str) -> None:
         self.task, self.space, self.request = task, space, request
         self.by_class = average == "class"
         self.jackknife = task.leave_one_out and task.levels is not None
         self.dealing: Dealing | None = None
-        self.measured: Measured | None = None
+        self.measured: CollectionWithout | None = None
+        self._only_means = True
         self._counted = (task.mates > 0) | (task.no_mate == "zero")
         if self.jackknife:
             self.dealing = deal(task, space, self._counted, request.seed)
         self.replicates: dict[Metric, tuple[Replicates, Replicates]] = {}
         self._errors: dict[Metric, tuple[float, int]] = {}
 
-    def watch(self, evidence: Evidence) -> None:
-        """Let the pass that gathers evidence count what intervals of threshold metrics need."""
-        dealing = self.dealing
+    def watch(self, families: Collection) -> None:
+        """Let the pass that families watch count what intervals of threshold metrics need."""
+        dealing, context = self.dealing, families.context
         if not self.jackknife and self._alive >= FEWEST_DRAWN:
-            dealing = deal_queries(_prints(evidence), self.units, self._counted, self.request.seed)
+            dealing = deal_queries(_prints(context), self.units, self._counted, self.request.seed)
         if dealing is not None:
-            self.measured = Measured(evidence, dealing)
-            evidence.watchers += self.measured.watchers
+            self.measured = families.without(dealing)
+            self._only_means = all(registry.definition(m).is_mean(m) for m in context.metrics)
 
     def plan(self, view: View, columns: list[Column]) -> Plan | None:
         """What a pass must count; None where it needs nothing more."""
@@ -131,7 +134,8 @@ class Estimation:
     def _measured(self, score: Score, metric: Metric) -> Interval:
         """Of a metric that the whole pass is needed for: a mean at given thresholds, or not."""
         confidence = self.request.confidence
-        if not self.jackknife and is_mean(metric) and score.per_query is not None:
+        is_mean = registry.definition(metric).is_mean(metric)
+        if not self.jackknife and is_mean and score.per_query is not None:
             values = headline(
                 metric, np.stack([score.per_query.lower] * 2 + [score.per_query.upper])
             )
@@ -144,7 +148,8 @@ class Estimation:
         if self.measured is None:
             fewest = FEWEST_CLASSES if self.jackknife else FEWEST_DRAWN
             return intervals.too_few(self._alive, self.unit, fewest)
-        return self.measured.interval(score, metric, confidence)
+        moves = self.measured.moves(metric, score)
+        return interval_of(score, metric, moves, confidence)
 
     @property
     def _alive(self) -> int:
@@ -166,7 +171,7 @@ class Estimation:
     def facts(self) -> dict[str, Any]:
         """For the provenance."""
         dealing = self.dealing
-        if dealing is None and self.measured is not None and not self.measured.only_means:
+        if dealing is None and self.measured is not None and not self._only_means:
             dealing = self.measured.dealing
         shares = 0 if dealing is None else dealing.shares
         return intervals.facts(
@@ -177,16 +182,16 @@ class Estimation:
         )
 
 
-def _prints(evidence: Evidence) -> Fingerprints:
+def _prints(context: Context) -> Fingerprints:
     """A number for each query, by its content and by the distances of its mates.
 
     By their significands, which a scale that is a power of two leaves alone.
     """
-    ours = evidence.positives
-    total = np.zeros(evidence.task.queries, np.uint64)
+    ours = context.positives
+    total = np.zeros(context.task.queries, np.uint64)
     digits = np.ldexp(np.frexp(ours.distance)[0], 53).astype(np.int64)
     np.add.at(total, ours.query, mix(digits))
-    return mix(evidence.space.fingerprints() + mix(total + mix(evidence.task.mates + 1)))
+    return mix(context.space.fingerprints() + mix(total + mix(context.task.mates + 1)))
 
 
 @dataclass

@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from truerank.core.folds import why_too_few
+from truerank.core.replicates import Replicates
 from truerank.errors import InputError
 from truerank.stats.bootstrap import RESAMPLES
-from truerank.stats.jackknife import Replicates
 from truerank.stats.student import quantile
 from truerank.wording import count
 
 if TYPE_CHECKING:
-    from truerank.result import Score
+    from truerank.core.score import Score
 
 __all__ = [
     "Interval",
@@ -29,7 +30,6 @@ __all__ = [
     "from_replicates",
     "from_standard_error",
     "too_few",
-    "why_too_few",
 ]
 
 AT_LIMIT = "every query scores {limit} %, which says nothing about the spread"
@@ -81,12 +81,6 @@ class Interval:
 def too_few(classes: int, unit: str, fewest: int) -> Interval:
     """An interval needs independent observations."""
     return Interval(reason=why_too_few(classes, unit, fewest))
-
-
-def why_too_few(classes: int, unit: str, fewest: int) -> str:
-    """The same as a sentence."""
-    counting = "with a query that counts" if unit == "class" else "that counts"
-    return f"{count(classes, unit)} {counting}; an interval needs at least {fewest}"
 
 
 def from_replicates(

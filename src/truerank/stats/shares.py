@@ -7,24 +7,19 @@ of a task, so that two models' replicates form pairs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
-
 import numpy as np
 import numpy.typing as npt
 
-from truerank.engine.counts import Shares
+from truerank.core.folds import FEWEST_CLASSES, Dealing
 from truerank.space import Space
 from truerank.space.fingerprint import Fingerprints, mix
-from truerank.task import Task
+from truerank.task import TaskRules
 
-__all__ = ["FEWEST_CLASSES", "MOST_SHARES", "Dealing", "deal", "deal_queries", "random_numbers"]
+__all__ = ["MOST_SHARES", "Dealing", "deal", "deal_queries", "random_numbers"]
 
 Integers = npt.NDArray[np.int64]
 
 MOST_SHARES = 20
-FEWEST_CLASSES = 10
-"""With fewer classes than this an interval would rest on too few independent observations."""
 PAIRED_SEED = 0
 """The shares by name do not follow the user's seed: results to be compared must have the same."""
 
@@ -34,51 +29,9 @@ def random_numbers(seed: int, count: int) -> Fingerprints:
     return np.random.Philox(key=seed).random_raw(count)
 
 
-@dataclass(frozen=True)
-class Dealing:
-    """Which share each class, and so each query and each gallery item, belongs to."""
-
-    own: Integers
-    """Share of each class, dealt in the order of the embeddings."""
-    paired: Integers
-    """Share of each class, dealt in the order of the names."""
-    shares: int
-    classes: int
-    """Classes with a query that counts."""
-    query_codes: Integers
-    gallery_codes: Integers
-    priority: Fingerprints
-    """A random number for each query; a sample is made of the smallest."""
-
-    def gallery(self, queries: npt.NDArray[np.bool_]) -> Shares:
-        """The columns of each gallery item, its own share and the paired one, for these queries."""
-        return Shares(self.items, 2 * self.shares, queries)
-
-    @property
-    def takes_items(self) -> bool:
-        """Whether a share leaves the gallery as well: in leave-one-out, where labels name it."""
-        return len(self.gallery_codes) > 0
-
-    @cached_property
-    def items(self) -> npt.NDArray[np.uint8]:
-        """(items, 2): the columns of each gallery item in leave-one-out."""
-        return self._columns(self.gallery_codes).astype(np.uint8)
-
-    @cached_property
-    def query(self) -> Integers:
-        """The same for each query, which leaves with its share."""
-        return self._columns(self.query_codes)
-
-    def sample(self, rows: Integers, count: int) -> Integers:
-        """So many of these queries, the same whatever the order of rows."""
-        order = np.argsort(self.priority[rows], kind="stable")
-        return np.sort(rows[order[:count]])
-
-    def _columns(self, codes: Integers) -> Integers:
-        return np.column_stack([self.own[codes], self.shares + self.paired[codes]])
-
-
-def deal(task: Task, space: Space, counted: npt.NDArray[np.bool_], seed: int) -> Dealing | None:
+def deal(
+    task: TaskRules, space: Space, counted: npt.NDArray[np.bool_], seed: int
+) -> Dealing | None:
     """Deal the classes of a leave-one-out task; None if too few have a query that counts.
 
     Classes of similar size are dealt together, one to each share, so that all shares hold about as

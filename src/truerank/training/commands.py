@@ -77,7 +77,7 @@ def embed(
     own below, a .npz has that folder's name as its label, for truerank evaluate.
     """
     from truerank import training
-    from truerank.cli import progress_bar
+    from truerank.progress import progress_bar
 
     training.check_target(output)
     with progress_bar("embedding") as progress:

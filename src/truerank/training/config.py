@@ -15,8 +15,8 @@ from typing import Any, Literal, get_args
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from truerank.core import registry
 from truerank.errors import InputError
-from truerank.metrics import registry
 from truerank.training.augmentation import Augmentation
 
 __all__ = [

@@ -21,7 +21,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from truerank.engine.counts import Block, LocatedGroups, Shares, SplitGroups
+from truerank.core.folds import Shares
+from truerank.core.groups import Block, LocatedGroups, SplitGroups
+from truerank.engine.facts import DeviceFacts
 from truerank.errors import InputError
 from truerank.relevance import View
 from truerank.settings import Settings
@@ -96,8 +98,15 @@ class Engine:
         self._kernels = kernels or _kernels()
         self._workers: dict[int, Worker] = {}
         self._lock, self._turns = Lock(), count()
-        self.walks: bool = self._kernels.FUSED
-        """Whether rankings can stay on the device."""
+
+    def facts(self) -> DeviceFacts:
+        """What a schedule must know, as it is now."""
+        return DeviceFacts(
+            walks=self._kernels.FUSED,
+            ranked_rows=self._ranked_height(),
+            watched_rows=self._watched_height(),
+            showing=self.showing,
+        )
 
     def tie_groups(
         self, blocks: Iterator[Rows], *, distances: bool = False, shares: Shares | None = None
@@ -136,7 +145,7 @@ class Engine:
         gone = np.bincount(excluded.query, minlength=len(rows))
         return LocatedGroups.none(self._space.gallery - gone, self._view.grades)
 
-    def watched_height(self) -> int:
+    def _watched_height(self) -> int:
         """Rows that each of the threads which show them may hold."""
         from truerank.engine.cuda.rows import free_bytes
 
@@ -149,7 +158,7 @@ class Engine:
         """Threads that show rows: while one waits for a device, another gives it work."""
         return SHOWING * len(self._devices)
 
-    def height(self) -> int:
+    def _ranked_height(self) -> int:
         """Rows of grades that each device has room for, with two blocks under way."""
         from truerank.engine.cuda.rows import free_bytes
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from truerank.engine.counts import LocatedGroups, TieGroups
+from truerank.core.groups import LocatedGroups, TieGroups
 from truerank.engine.cuda.splitting import COMPARISONS, Splitting
 from truerank.engine.cuda.transfer import fetched
 from truerank.errors import ExactnessError

@@ -1,13 +1,12 @@
 """Rankings without ties that stay on the GPU: many relevant items, and metrics from their grades.
 
 A row holds the grades of a query's items from the nearest to the farthest, 0 for irrelevant ones.
-Sums over its relevant items are taken on the GPU, by the operations of truerank.metrics.kernels in
-the same order; the CPU turns them into values.
+Sums over its relevant items are taken on the GPU, by the operations of the metrics' kernels in the
+same order; a metric's definition turns them into values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -15,11 +14,12 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from truerank.engine.counts import TieGroups
+from truerank.core.definition import RankingDefinition
+from truerank.core.groups import TieGroups
+from truerank.core.metric import Metric
+from truerank.core.scale import Scale
 from truerank.engine.cuda import walk_kernels
 from truerank.engine.cuda.transfer import sent
-from truerank.metrics import hierarchy, kernels
-from truerank.metrics.registry import Metric, Scale
 
 __all__ = ["Ranked"]
 
@@ -94,13 +94,14 @@ class Ranked:
         """The grade of the first item."""
         return self._home(self._grades[:, 0].to(torch.int64))
 
-    def values(self, metric: Metric, scale: Scale, per_query: Callable[..., Reals]) -> Reals:
+    def values(self, metric: Metric, scale: Scale, definition: RankingDefinition) -> Reals:
         """(3, queries): lower, expected and upper, which are one without ties."""
-        way = _WAYS.get(metric.name)
-        if way is None or (metric.name in _GRADED and self._binary):
-            return per_query(self.tie_groups(), metric, scale)
+        # The sums of a metric over all grades are by grade, which one level alone does not have.
+        whole = definition.graded and definition.parameter("level") is None
+        if definition.ranked is None or (whole and self._binary):
+            return definition.per_query(self.tie_groups(), metric, scale)
         with torch.cuda.device_of(self._grades):  # of several GPUs, the one that has the rows
-            return np.broadcast_to(way(self, metric, scale), (3, len(self)))
+            return np.broadcast_to(definition.ranked(self, metric, scale), (3, len(self)))
 
     def tie_groups(self) -> TieGroups:
         """The same in main memory: a group for each relevant item."""
@@ -119,18 +120,15 @@ class Ranked:
             self.candidates,
         )
 
-    # -- what the metrics need --------------------------------------------------------------------
+    # -- RankedSums -------------------------------------------------------------------------------
 
-    def cut(self, metric: Metric) -> Integers:
-        """Ranks that count."""
-        if metric.cut == "r":
-            return self.mates
-        width = self._grades.shape[1]
-        most = width if metric.cut is None else min(int(metric.cut), width)
-        return np.full(len(self), most, np.int64)
+    @property
+    def items(self) -> int:
+        """See RankedSums."""
+        return int(self._grades.shape[1])
 
     def found(self, cut: Integers) -> Integers:
-        """Relevant items among the first `cut`."""
+        """See RankedSums."""
         longest = int(cut.max())
         rank = torch.arange(longest, device=self._grades.device)
         stop = self._spread(cut)[:, None]
@@ -143,7 +141,7 @@ class Ranked:
 
     @cached_property
     def ends(self) -> tuple[Integers, Integers]:
-        """Ranks, from 0, of the first and of the last relevant item."""
+        """See RankedSums."""
         ranks = self._survey[self._chosen, self._lowest - 1 :]
         return ranks[:, :, 1].min(axis=1), ranks[:, :, 2].max(axis=1)
 
@@ -165,118 +163,33 @@ class Ranked:
         return self._spread((self.ends[1] + 1).astype(np.int32))
 
     def precision_sum(self, cut: Integers) -> tuple[Reals, Reals]:
-        """Precisions at relevant ranks up to the cut, as a sum in two parts."""
+        """See RankedSums."""
         stop = np.minimum(cut, self.ends[1] + 1).astype(np.int32)
         sums = walk_kernels.precision_sum(self._grades, self._spread(stop), self._lowest)
         return self._home(sums[0]), self._home(sums[1])
 
-    def weighted(self, worth: Reals, worth_low: Reals) -> Reals:
-        """H-AP with these relevances of each query's grades."""
-        place, value, value_top, value_low, total, total_low = hierarchy.by_relevance(
-            worth, worth_low, self.totals
-        )
+    def weighted_precision_sum(
+        self, place: npt.NDArray[np.int32], value: Reals, value_top: Reals, value_low: Reals
+    ) -> tuple[Reals, Reals]:
+        """See RankedSums."""
         high, low = walk_kernels.hierarchical_precision(
             self._grades,
             self._stop(),
             *(self._spread(part) for part in (place, value, value_top, value_low)),
         )
-        return _settled(self._home(high), self._home(low), total, total_low)
+        return self._home(high), self._home(low)
 
     def discounted(self, count: int, cut: int, tables: tuple[Reals, Reals]) -> tuple[Reals, Reals]:
-        """Discounts of relevant ranks, added up by grade, in two parts."""
+        """See RankedSums."""
         sent = (self._send(table) for table in tables)
         sums = walk_kernels.discounted_gain(self._grades, self._stop(), count, cut, *sent)
         return self._home(sums[0]), self._home(sums[1])
 
     def intersected(self, tables: tuple[Reals, Reals]) -> tuple[Reals, Reals, Integers]:
-        """ASI's sums, in two parts, and overlaps at the last depth."""
+        """See RankedSums."""
         sent = (self._send(table) for table in tables)
         totals = self._spread(self.totals.astype(np.int32))
         high, low, overlap = walk_kernels.set_intersection(
             self._grades, totals, self._lowest, *sent
         )
         return self._home(high), self._home(low), self._home(overlap.to(torch.int64))
-
-
-def _settled(high: Reals, low: Reals, total: Reals, total_low: Reals) -> Reals:
-    out = np.empty((3, len(high)))
-    kernels.settle_sure(high, low, total, total_low, out)
-    return out
-
-
-def _precision(ranked: Ranked, metric: Metric, scale: Scale) -> Reals:
-    cut = ranked.cut(metric)
-    asked = cut if metric.cut == "r" else np.full(len(ranked), int(metric.cut or 0))
-    return ranked.found(cut) / asked
-
-
-def _r_precision(ranked: Ranked, metric: Metric, scale: Scale) -> Reals:
-    return ranked.found(ranked.mates) / ranked.mates
-
-
-def _recall(ranked: Ranked, metric: Metric, scale: Scale) -> Reals:
-    return ranked.found(ranked.cut(metric)) / ranked.mates
-
-
-def _hit(ranked: Ranked, metric: Metric, scale: Scale) -> Reals:
-    return (ranked.ends[0] < ranked.cut(metric)).astype(np.float64)
-
-
-def _reciprocal_rank(ranked: Ranked, metric: Metric, scale: Scale) -> Reals:
-    return np.ones(len(ranked), np.int64) / (ranked.ends[0] + 1)
-
-
-def _inverse_negative_penalty(ranked: Ranked, metric: Metric, scale: Scale) -> Reals:
-    return ranked.mates / (ranked.ends[1] + 1)
-
-
-def _average_precision(ranked: Ranked, metric: Metric, scale: Scale) -> Reals:
-    cut = ranked.cut(metric)
-    divisor = ranked.mates
-    if metric.option("divisor") == "min":
-        asked = cut if metric.cut in (None, "r") else np.full(len(ranked), int(metric.cut))
-        divisor = np.minimum(divisor, asked)
-    high, low = ranked.precision_sum(cut)
-    return _settled(high, low, divisor.astype(np.float64), np.zeros(len(ranked)))
-
-
-def _h_ap(ranked: Ranked, metric: Metric, scale: Scale) -> Reals:
-    return ranked.weighted(*hierarchy.level_relevance(ranked.totals, metric, scale))
-
-
-def _sum_wap(ranked: Ranked, metric: Metric, scale: Scale) -> Reals:
-    return ranked.weighted(*hierarchy.weight_relevance(ranked.totals, metric, scale))
-
-
-def _ndcg(ranked: Ranked, metric: Metric, scale: Scale) -> Reals:
-    gain = hierarchy.gains(metric, scale)
-    cut, tables = hierarchy.discounts(metric, ranked.totals, int(ranked.ends[1].max()) + 1)
-    alone, alone_low = ranked.discounted(len(gain), cut, tables)
-    out = np.empty((3, len(ranked)))
-    kernels.settle_gains(alone, alone_low, ranked.totals, gain, cut, *tables, out)
-    return out
-
-
-def _asi(ranked: Ranked, metric: Metric, scale: Scale) -> Reals:
-    tables = hierarchy.harmonic_sums(ranked.totals)
-    high, low, overlap = ranked.intersected(tables)
-    out = np.empty((3, len(ranked)))
-    kernels.settle_overlaps(high, low, overlap, ranked.mates, *tables, out)
-    return out
-
-
-_WAYS: dict[str, Callable[[Ranked, Metric, Scale], Reals]] = {
-    "precision": _precision,
-    "r_precision": _r_precision,
-    "recall": _recall,
-    "hit": _hit,
-    "mrr": _reciprocal_rank,
-    "minp": _inverse_negative_penalty,
-    "map": _average_precision,
-    "h_ap": _h_ap,
-    "sum_wap": _sum_wap,
-    "ndcg": _ndcg,
-    "asi": _asi,
-}
-_GRADED = ("h_ap", "sum_wap", "ndcg")
-"""With one level alone, they are not asked for at a level."""

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from truerank.engine.counts import Shares
+from truerank.core.folds import Shares
 from truerank.engine.cuda.transfer import fetched
 
 __all__ = ["COMPARISONS", "Splitting"]

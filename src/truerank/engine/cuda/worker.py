@@ -18,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from truerank.engine.counts import Block, LocatedGroups, Shares, SplitGroups
+from truerank.core.folds import Shares
+from truerank.core.groups import Block, LocatedGroups, SplitGroups
 from truerank.engine.cuda import tensor_filter
 from truerank.engine.cuda.counting import Frame, Tally
 from truerank.engine.cuda.pairs import DevicePairs

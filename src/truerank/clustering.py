@@ -1,0 +1,105 @@
+"""Clustering scores: k-means with as many clusters as classes, compared with the labels."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import numpy.typing as npt
+
+from truerank.core.folds import FEWEST_CLASSES
+from truerank.core.metric import Metric
+from truerank.core.registry import definition
+from truerank.core.replicates import Replicates
+from truerank.core.score import Score
+from truerank.errors import TruerankWarning
+from truerank.families.thresholds import certain
+from truerank.kmeans import kmeans
+from truerank.metrics.clustering import FORMULAS, Contingency
+from truerank.space import Space
+from truerank.stats import intervals
+from truerank.stats.intervals import Interval, Request
+from truerank.stats.shares import deal_queries
+from truerank.task import TaskRules
+
+__all__ = ["score", "warn"]
+
+Integers = npt.NDArray[np.int64]
+PERMUTATIONS = 20
+
+
+def score(
+    task: TaskRules,
+    space: Space,
+    metrics: list[Metric],
+    seed: int,
+    threads: int,
+    request: Request | None,
+) -> dict[str, Score]:
+    """Every clustering metric's score; all are of one clustering of the queries.
+
+    Intervals come from leaving shares of the classes out of the same clustering.
+    """
+    rows = space.vectors()
+    reason = None
+    if task.levels is None:
+        reason = "not defined: there are no labels to compare clusters with"
+    elif rows is None:
+        reason = "not defined: k-means needs embeddings and the cosine or euclidean distance"
+    if reason is not None or rows is None:
+        nan = float("nan")
+        return {str(m): Score(str(m), nan, nan, nan, nan, reason=reason) for m in metrics}
+    labels = np.unique(task.query_codes, return_inverse=True)[1]
+    clusters = kmeans(rows, int(labels.max()) + 1, seed, threads)
+    found = Contingency.of(labels, clusters)
+    shuffled = _shuffled(labels, clusters, seed)
+    without = None if request is None else _without(space, labels, clusters, request.seed)
+    out = {}
+    for metric in metrics:
+        formula = FORMULAS[metric.name]
+        value = formula(found)
+        chance = sum(map(formula, shuffled)) / len(shuffled)
+        interval = Interval()
+        if request is not None and without is None:
+            interval = intervals.too_few(len(found.classes), "class", FEWEST_CLASSES)
+        elif request is not None and without is not None:
+            own, paired = (Replicates(tuple(map(formula, part))) for part in without)
+            limits = definition(metric).range
+            interval = intervals.from_replicates(value, own, paired, request.confidence, limits)
+        out[str(metric)] = interval.put_on(certain(metric, value, len(labels), chance=chance))
+    return out
+
+
+def _without(
+    space: Space, labels: Integers, clusters: Integers, seed: int
+) -> tuple[list[Contingency], list[Contingency]] | None:
+    """Without each of the own and of the paired shares of the classes; None if they are too few."""
+    everybody = np.ones(len(labels), bool)
+    dealing = deal_queries(space.fingerprints(), labels, everybody, seed)
+    if dealing is None:
+        return None
+    found = []
+    for column in range(2 * dealing.shares):
+        left = (dealing.query != column).all(axis=1)
+        rest = np.unique(labels[left], return_inverse=True)[1]
+        found.append(Contingency.of(rest, clusters[left]))
+    return found[: dealing.shares], found[dealing.shares :]
+
+
+def _shuffled(labels: Integers, clusters: Integers, seed: int) -> list[Contingency]:
+    """The same clusters dealt at random: what embeddings without any sense would get."""
+    numbers = np.random.Generator(np.random.Philox(key=seed + 1))
+    return [Contingency.of(labels, numbers.permutation(clusters)) for _ in range(PERMUTATIONS)]
+
+
+def warn(scores: dict[str, Score]) -> None:
+    """Say what random embeddings get, where that is much."""
+    high = [s for name, s in scores.items() if name != "ami" and (s.chance or 0) > 0.05]
+    if high:
+        shown = ", ".join(f"{s.metric} {100 * (s.chance or 0):.1f} %" for s in high)
+        warnings.warn(
+            f"random embeddings of these labels score {shown}: clustering metrics say little about "
+            "an embedding space; read ami, or better map@r.",
+            TruerankWarning,
+            stacklevel=4,
+        )

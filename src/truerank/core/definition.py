@@ -1,0 +1,115 @@
+"""What is known about a metric, once: one kind for rankings, one for thresholds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from truerank.core.groups import TieGroups
+from truerank.core.left_out import LeftOut
+from truerank.core.parameters import Parameter
+from truerank.core.scale import Scale
+from truerank.core.sums import RankedSums
+
+__all__ = ["Apart", "Definition", "RankingDefinition", "ThresholdDefinition"]
+
+Metric = Any
+"""truerank.core.metric.Metric, which asks its definition for what was left out."""
+Triple = npt.NDArray[np.float64]
+"""Shape (3, queries): lower, expected, upper."""
+
+
+@dataclass(frozen=True)
+class Apart:
+    """Two parameters that exclude each other, and what to do about it."""
+
+    first: str
+    second: str
+    advice: str = "choose one"
+
+
+def _never(metric: Metric) -> bool:
+    return False
+
+
+def _always(metric: Metric) -> bool:
+    return True
+
+
+@dataclass(frozen=True)
+class Definition:
+    """What is known about a metric."""
+
+    name: str
+    title: str
+    definition: str
+    citation: str
+    cut: str = "none"
+    """none, number (k must be given), number or none, or optional (nothing, r, or k)."""
+    parameters: tuple[Parameter, ...] = ()
+    """What else it may be given, in the order in which it is documented."""
+    one_of: tuple[str, ...] = ()
+    """Parameters of which exactly one must be given."""
+    apart: tuple[Apart, ...] = ()
+    """Parameters that exclude each other."""
+    needs: tuple[tuple[str, str], ...] = ()
+    """Parameters that say something only beside another one."""
+    unit: str = "share"
+    """share, or distance for metrics that are thresholds themselves."""
+    counted: str = "query"
+    """What the n of a score counts, in the singular."""
+    with_mate: bool = True
+    """Whether queries that count are those with a mate, or those without one."""
+    graded: bool = False
+    """Whether grades matter: it is then computed over the whole hierarchy, not the finest label."""
+    range: tuple[float, float] = (0.0, 1.0)
+    higher_is_better: bool = True
+    is_mean: Callable[[Metric], bool] = _never
+    """Whether it is a mean over queries, at thresholds that the data do not set."""
+    is_steep: bool = False
+    """Whether a few classes may make up most of what a score loses (not so in rates of false
+    accepts): its error then shrinks faster towards the ends of the range."""
+    ties: str = "none"
+    """What becomes of items at one and the same distance."""
+    family: str = "ranking"
+    examples: tuple[str, ...] = ()
+
+    def parameter(self, name: str) -> Parameter | None:
+        """The parameter of this name, None if it has none."""
+        return next((one for one in self.parameters if one.name == name), None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankingDefinition(Definition):
+    """A mean over queries of a triple over ties."""
+
+    per_query: Callable[[TieGroups, Metric, Scale], Triple]
+    reduced: Callable[[LeftOut, Metric], npt.NDArray[np.float64]] | None = None
+    """The headline value without each share of the gallery; None: from the groups left."""
+    ranked: Callable[[RankedSums, Metric, Scale], npt.NDArray[np.float64]] | None = None
+    """The value of queries without ties, from sums that a GPU took; None: from their groups."""
+    effort: Callable[[npt.NDArray[np.int64], npt.NDArray[np.int64]], float] | None = None
+    """Steps that chance takes, where that can be very many."""
+    is_mean: Callable[[Metric], bool] = _always
+    ties: str = "lower, expected and upper over all orders of tied items; the lower one is reported"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ThresholdDefinition(Definition):
+    """A metric over thresholds, measured on what the pass counted besides tie groups."""
+
+    scores: str
+    """The module whose SCORES compute it; loaded only when a score is asked for."""
+    is_steep: bool = True
+    ties: str = "none: items at one distance are accepted or rejected together"
+
+    @property
+    def measure(self) -> Callable[[Any, Metric], Any]:
+        """Gives a Score."""
+        found: Callable[[Any, Metric], Any] = import_module(self.scores).SCORES[self.name]
+        return found

@@ -1,0 +1,98 @@
+"""Folds: which share of the classes leaves together, with its queries and its gallery items."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from truerank.wording import count
+
+__all__ = ["FEWEST_CLASSES", "Dealing", "Shares", "why_too_few"]
+
+Integers = npt.NDArray[np.int64]
+
+FEWEST_CLASSES = 10
+"""With fewer classes than this an interval would rest on too few independent observations."""
+
+
+@dataclass(frozen=True)
+class Shares:
+    """The gallery cut into shares, in one or more ways at once; the ways' columns are distinct."""
+
+    item: npt.NDArray[np.uint8]
+    """(items, ways): the column of each item's share in each way."""
+    columns: int
+    queries: npt.NDArray[np.bool_]
+    """Whose tie groups are to be split; those of other queries are left at zero."""
+
+    @cached_property
+    def sizes(self) -> Integers:
+        """Items of each column."""
+        return np.bincount(self.item.ravel(), minlength=self.columns)
+
+    @property
+    def dtype(self) -> type:
+        """Half the memory where no share has more items than 16 bits can count."""
+        return np.uint16 if self.sizes.max() < 1 << 16 else np.uint32
+
+    def candidates(self, queries: int, excluded: tuple[Integers, Integers]) -> Integers:
+        """(queries, columns): the items of each column that a query can rank, all but the excluded
+        pairs of a query and an item."""
+        met = np.tile(self.sizes, (queries, 1))
+        query, item = excluded
+        for way in self.item[item].T:
+            np.subtract.at(met, (query, way), 1)
+        return met
+
+
+@dataclass(frozen=True)
+class Dealing:
+    """Which share each class, and so each query and each gallery item, belongs to."""
+
+    own: Integers
+    """Share of each class, dealt in the order of the embeddings."""
+    paired: Integers
+    """Share of each class, dealt in the order of the names."""
+    shares: int
+    classes: int
+    """Classes with a query that counts."""
+    query_codes: Integers
+    gallery_codes: Integers
+    priority: npt.NDArray[np.uint64]
+    """A random number for each query; a sample is made of the smallest."""
+
+    def gallery(self, queries: npt.NDArray[np.bool_]) -> Shares:
+        """The columns of each gallery item, its own share and the paired one, for these queries."""
+        return Shares(self.items, 2 * self.shares, queries)
+
+    @property
+    def takes_items(self) -> bool:
+        """Whether a share leaves the gallery as well: in leave-one-out, where labels name it."""
+        return len(self.gallery_codes) > 0
+
+    @cached_property
+    def items(self) -> npt.NDArray[np.uint8]:
+        """(items, 2): the columns of each gallery item in leave-one-out."""
+        return self._columns(self.gallery_codes).astype(np.uint8)
+
+    @cached_property
+    def query(self) -> Integers:
+        """The same for each query, which leaves with its share."""
+        return self._columns(self.query_codes)
+
+    def sample(self, rows: Integers, count: int) -> Integers:
+        """So many of these queries, the same whatever the order of rows."""
+        order = np.argsort(self.priority[rows], kind="stable")
+        return np.sort(rows[order[:count]])
+
+    def _columns(self, codes: Integers) -> Integers:
+        return np.column_stack([self.own[codes], self.shares + self.paired[codes]])
+
+
+def why_too_few(classes: int, unit: str, fewest: int) -> str:
+    """Why an interval needs more independent observations."""
+    counting = "with a query that counts" if unit == "class" else "that counts"
+    return f"{count(classes, unit)} {counting}; an interval needs at least {fewest}"

@@ -1,0 +1,257 @@
+"""Tie groups: everything a ranking metric needs to know of a query's list.
+
+Inside a group the order of items is open; between groups it is exact. Groups that know their
+distances serve threshold metrics, groups split by share serve intervals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar, Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from truerank.core import group_kernels
+
+__all__ = ["Block", "LocatedGroups", "SplitGroups", "TieGroups"]
+
+Integers = npt.NDArray[np.int64]
+Reals = npt.NDArray[np.float64]
+
+Some = TypeVar("Some", bound="TieGroups")
+
+
+class Measure(Protocol):
+    """Turns tie groups into values: a metric's definition."""
+
+    @property
+    def per_query(self) -> Callable[[TieGroups, Any, Any], Reals]:
+        """(3, queries) of the groups, a metric and a scale: lower, expected and upper."""
+
+
+@dataclass(frozen=True)
+class TieGroups:
+    """Everything a ranking metric needs: the tie groups that hold relevant items.
+
+    Query q owns the groups offsets[q] to offsets[q + 1], nearest first. A group has `before` items
+    strictly nearer and `size` items in it, of which graded[:, i] are relevant with grade i + 1.
+    """
+
+    offsets: Integers
+    before: Integers
+    size: Integers
+    graded: npt.NDArray[np.int32]
+    candidates: Integers
+    """Per query: gallery items that can be ranked, relevant or not."""
+
+    BY_GROUP: ClassVar[tuple[str, ...]] = ("before", "size", "graded")
+    """The fields with an entry for each group."""
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @cached_property
+    def relevant(self) -> Integers:
+        """Relevant items of any grade in each group."""
+        return np.ascontiguousarray(self.graded.sum(axis=1, dtype=np.int64))
+
+    @cached_property
+    def mates(self) -> Integers:
+        """R of each query."""
+        return self.per_query(self.relevant)
+
+    def per_query(self, values: npt.NDArray[Any]) -> Integers:
+        """Sums of a per-group quantity."""
+        totals = np.zeros(len(self), np.int64)
+        group_kernels.sum_groups(values, self.offsets, totals)
+        return totals
+
+    @cached_property
+    def _grades(self) -> tuple[npt.NDArray[np.int8], Integers]:
+        grade = np.empty(len(self.size), np.int8)
+        totals = np.zeros((len(self), self.graded.shape[1]), np.int64)
+        group_kernels.sum_grades(self.size, self.graded, self.offsets, grade, totals)
+        return grade, totals
+
+    @property
+    def grade(self) -> npt.NDArray[np.int8]:
+        """The grade of the item of a group of one, 0 where several are tied."""
+        return self._grades[0]
+
+    @property
+    def totals(self) -> Integers:
+        """Relevant items of each query by grade."""
+        return self._grades[1]
+
+    @property
+    def ambiguous(self) -> npt.NDArray[np.bool_]:
+        """Groups whose order inside matters: items of different worth tied."""
+        mixed = self.size > 1
+        several = np.flatnonzero(mixed)
+        mixed[several] = self.graded[several].max(axis=1) < self.size[several]
+        return mixed
+
+    @property
+    def mixed(self) -> Integers:
+        """Ambiguous groups of each query."""
+        return self.per_query(self.ambiguous.astype(np.int64))
+
+    def nearest_level(self) -> Integers:
+        """For each query the grade of the first item, the lowest one where several come first."""
+        first = self.offsets[:-1]
+        top = self.graded[first]
+        lowest = np.argmax(top > 0, axis=1) + 1
+        other = top.sum(axis=1) < self.size[first]
+        return np.where((self.before[first] > 0) | other, 0, lowest).astype(np.int64)
+
+    def values(self, metric: Any, scale: Any, measure: Measure) -> Reals:
+        """(3, queries): lower, expected and upper of a metric, by its definition."""
+        return measure.per_query(self, metric, scale)
+
+    def at_least(self: Some, grade: int) -> tuple[Integers, Some]:
+        """With only this grade and above relevant: the queries that keep one, and their groups."""
+        alike = grade == 1 and self.graded.shape[1] == 1
+        if alike and self.graded.all() and np.diff(self.offsets).all():  # nothing falls away
+            return np.arange(len(self)), self
+        count = np.zeros(len(self), np.int64)
+        kept = np.empty(len(self.size) + 1, np.int64)
+        merged = np.empty((len(self.size) + 1, 1), np.int32)
+        group_kernels.merge_grades(
+            self.grade, self.graded, grade - 1, self.offsets, kept, merged, count
+        )
+        queries = np.flatnonzero(count)
+        offsets = np.concatenate([[0], np.cumsum(count[queries])])
+        few = self._chosen(offsets, kept[: offsets[-1]], self.candidates[queries])
+        return queries, replace(few, graded=merged[: offsets[-1]])
+
+    def binary(self: Some, grade: int) -> Some:
+        """With only this grade and above relevant: all queries, some of them without groups."""
+        if self.graded.shape[1] == 1 and grade == 1:
+            return self
+        queries, few = self.at_least(grade)
+        count = np.zeros(len(self), np.int64)
+        count[queries] = np.diff(few.offsets)
+        offsets = np.concatenate([[0], np.cumsum(count)])
+        return replace(few, offsets=offsets, candidates=self.candidates)
+
+    def first(self) -> Integers:
+        """(3, queries): items before each query's nearest group, in it, and relevant ones in it."""
+        at = self.offsets[:-1]
+        relevant = self.graded[at].sum(axis=1, dtype=np.int64)
+        return np.stack([self.before[at], self.size[at], relevant])
+
+    def part(self: Some, start: int, stop: int) -> Some:
+        """The queries start to stop."""
+        first, last = self.offsets[[start, stop]]
+        offsets = self.offsets[start : stop + 1] - first
+        return self._chosen(offsets, slice(first, last), self.candidates[start:stop])
+
+    def some(self: Some, queries: Integers) -> Some:
+        """The tie groups of some queries."""
+        sizes = np.diff(self.offsets)[queries]
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        groups = np.arange(offsets[-1]) + np.repeat(self.offsets[queries] - offsets[:-1], sizes)
+        return self._chosen(offsets, groups, self.candidates[queries])
+
+    def _chosen(self: Some, offsets: Integers, groups: Any, candidates: Integers) -> Some:
+        """Some of the groups, which belong to other queries."""
+        held = {name: getattr(self, name)[groups] for name in self.BY_GROUP}
+        return replace(self, offsets=offsets, candidates=candidates, **held)
+
+    @staticmethod
+    def single(graded: Integers, candidates: Integers) -> TieGroups:
+        """One tie group of everything per query: what a scorer without any knowledge gives."""
+        count = len(graded)
+        few = graded.astype(np.int32)
+        return TieGroups(
+            np.arange(count + 1), np.zeros(count, np.int64), candidates, few, candidates
+        )
+
+
+@dataclass(frozen=True)
+class LocatedGroups(TieGroups):
+    """Tie groups that know their distances: what threshold metrics need besides."""
+
+    distance: Reals
+
+    BY_GROUP = (*TieGroups.BY_GROUP, "distance")
+
+    @staticmethod
+    def none(candidates: Integers, grades: int) -> LocatedGroups:
+        """Of queries without a relevant item."""
+        nothing = np.empty(0, np.int64)
+        graded = np.empty((0, grades), np.int32)
+        offsets = np.zeros(len(candidates) + 1, np.int64)
+        return LocatedGroups(offsets, nothing, nothing, graded, candidates, np.empty(0))
+
+
+@dataclass(frozen=True)
+class SplitGroups:
+    """Tie groups of some queries, and what each share of the gallery contributes to them.
+
+    counts[0, g] are the items strictly between group g and the one before it, counts[1, g] those
+    in it, counts[1 + i, g] those in it that are relevant with grade i: one column for each share.
+    Where rows are sorted, the groups are those of another view than the block's.
+    """
+
+    queries: Integers
+    """Their places in the block, ascending."""
+    groups: TieGroups
+    counts: npt.NDArray[Any]
+    wanted: npt.NDArray[np.bool_]
+    """The queries for which it was counted; the counts of others are zero."""
+    candidates: Integers
+    """(queries, columns): the items of each share that a query can rank."""
+
+    @staticmethod
+    def none() -> SplitGroups:
+        """Of no query."""
+        nothing = np.empty(0, np.int64)
+        groups = TieGroups.single(np.empty((0, 1), np.int64), nothing)
+        counts, candidates = np.empty((3, 0, 0), np.uint16), np.empty((0, 0), np.int64)
+        return SplitGroups(nothing, groups, counts, np.empty(0, bool), candidates)
+
+    def part(self, start: int, stop: int) -> SplitGroups:
+        """Those of the block's queries start to stop."""
+        first, last = np.searchsorted(self.queries, [start, stop]).tolist()
+        groups = slice(*self.groups.offsets[[first, last]])
+        return SplitGroups(
+            self.queries[first:last] - start,
+            self.groups.part(first, last),
+            self.counts[:, groups],
+            self.wanted[first:last],
+            self.candidates[first:last],
+        )
+
+    def without(self, column: int) -> tuple[Integers, TieGroups]:
+        """Without one share of the gallery: the places of the queries that keep a mate, and their
+        groups."""
+        groups = self.groups
+        between, equal, *relevant = self.counts[:, :, column].astype(np.int64)
+        gone = np.concatenate([[0], np.cumsum(between + equal)])
+        owner = np.repeat(np.arange(len(groups)), np.diff(groups.offsets))
+        before = groups.before - (gone[:-1] - gone[groups.offsets[:-1]][owner]) - between
+        graded = (groups.graded - np.column_stack(relevant)).astype(np.int32)
+        kept = np.flatnonzero(graded.any(axis=1))
+        left = np.bincount(owner[kept], minlength=len(groups))
+        queries = np.flatnonzero(left)
+        return self.queries[queries], TieGroups(
+            np.concatenate([[0], np.cumsum(left[queries])]),
+            before[kept],
+            (groups.size - equal)[kept],
+            graded[kept],
+            (groups.candidates - self.candidates[:, column])[queries],
+        )
+
+
+@dataclass(frozen=True)
+class Block:
+    """What a pass yields: some queries, their tie groups, and split ones if any were asked for."""
+
+    rows: Integers
+    groups: Any
+    """TieGroups, or truerank.engine.cuda.ranked.Ranked."""
+    split: SplitGroups

@@ -1,0 +1,84 @@
+"""Tie groups without each share of the gallery, as metrics that are computed again need them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from truerank.core import group_kernels
+from truerank.core.groups import SplitGroups
+
+__all__ = ["LeftOut"]
+
+Integers = npt.NDArray[np.int64]
+Reals = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """What metrics by one grade need to be computed without each share of the gallery.
+
+    Complete once it is made, and changed by nobody: threads share it.
+    """
+
+    offsets: Integers
+    before: Integers
+    size: Integers
+    relevant: Integers
+    """Items of at least the grade in each group."""
+    between: npt.NDArray[Any]
+    equal: npt.NDArray[Any]
+    gone: npt.NDArray[Any]
+    """(groups, shares): items between a group and the one before it, in it, and relevant in it,
+    that leave with each share."""
+    wanted: npt.NDArray[np.bool_]
+    mates: Reals
+    """(queries, shares): R of each query without each share."""
+    candidates: Integers
+    """(queries, shares): items that a query can rank without each share."""
+
+    @staticmethod
+    def of(split: SplitGroups, lowest: int) -> LeftOut:
+        """Items from this grade on are relevant."""
+        groups = split.groups
+        relevant = groups.graded[:, lowest - 1 :].sum(axis=1, dtype=np.int64)
+        between, equal, *by_grade = split.counts
+        gone = by_grade[lowest - 1]
+        for more in by_grade[lowest:]:
+            gone = gone + more
+        mates = np.zeros(split.candidates.shape)
+        group_kernels.mates_left(groups.offsets, relevant, gone, split.wanted, mates)
+        return LeftOut(
+            groups.offsets,
+            groups.before,
+            groups.size,
+            relevant,
+            between,
+            equal,
+            gone,
+            split.wanted,
+            mates,
+            groups.candidates[:, None] - split.candidates,
+        )
+
+    def table(self, run: Callable[..., None], *options: Any) -> Reals:
+        """What a kernel makes of it."""
+        out = np.full(self.mates.shape, np.nan)
+        run(
+            self.offsets,
+            self.before,
+            self.size,
+            self.relevant,
+            self.between,
+            self.equal,
+            self.gone,
+            self.wanted,
+            self.mates,
+            *options,
+            out,
+        )
+        return out

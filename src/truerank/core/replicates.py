@@ -1,0 +1,90 @@
+"""Replicates: a score without each share of the classes, and the error that they stand for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+__all__ = ["Replicates"]
+
+
+@dataclass(frozen=True)
+class Replicates:
+    """A score without each share; `noise` is what sampling adds to the sum of their squares."""
+
+    values: tuple[float, ...]
+    noise: float = 0.0
+
+    @cached_property
+    def _away(self) -> tuple[float, list[float]]:
+        """How far the values lie from their mean, and the power of two that this is in units of.
+
+        Of its size the squares neither overflow nor vanish, whatever unit a threshold has.
+        """
+        centre = math.fsum(self.values) / len(self.values)
+        away = [value - centre for value in self.values]
+        unit = math.ldexp(1.0, math.frexp(max(map(abs, away)))[1] - 1)
+        return unit, [step / unit for step in away]
+
+    @property
+    def _squares(self) -> tuple[float, float]:
+        """The sum of squares around the mean, with the sample's noise and without it.
+
+        The noise is an estimate too: at least a quarter of what is seen is taken for real.
+        """
+        unit, away = self._away
+        seen = math.fsum(step**2 for step in away)
+        return seen, max(seen - self.noise / unit / unit, seen / 4)
+
+    def standard_error(self) -> float:
+        """Of the score that was computed with all shares."""
+        count = len(self.values)
+        return self._away[0] * math.sqrt((count - 1) / count * self._squares[1])
+
+    @property
+    def freedom(self) -> int:
+        """Degrees of freedom, fewer where noise was taken out (Satterthwaite)."""
+        seen, real = self._squares
+        if seen == 0.0:
+            return len(self.values) - 1
+        return max(3, math.floor((len(self.values) - 1) * (real / seen) ** 2))
+
+    @property
+    def heavy_freedom(self) -> int:
+        """The same, fewer still where a few shares move the score most.
+
+        The variance of n squares of kurtosis k is that of 2n/(k - (n - 3)/(n - 1)) normal ones.
+        """
+        count = len(self.values)
+        squares = [step**2 for step in self._away[1]]
+        total = math.fsum(squares)
+        if total == 0.0 or count < 4:
+            return self.freedom
+        kurtosis = count * math.fsum((square / total) ** 2 for square in squares)
+        worth = 2 * count / max(kurtosis - (count - 3) / (count - 1), 2 * count / (count - 1))
+        return max(3, min(self.freedom, math.floor(worth)))
+
+    def minus(self, other: Replicates) -> Replicates:
+        """Replicates of a difference of two scores over the same shares."""
+        pairs = zip(self.values, other.values, strict=True)
+        return Replicates(tuple(a - b for a, b in pairs), self.noise + other.noise)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {"values": list(self.values), "noise": self.noise}
+
+    @staticmethod
+    def from_dict(data: Mapping[str, Any]) -> Replicates:
+        """The inverse of to_dict."""
+        return Replicates(tuple(float(value) for value in data["values"]), float(data["noise"]))
+
+    @staticmethod
+    def mean(parts: list[Replicates]) -> Replicates:
+        """Replicates of a mean of scores."""
+        count = len(parts)
+        columns = zip(*(part.values for part in parts), strict=True)
+        noise = math.fsum(part.noise for part in parts) / count**2
+        return Replicates(tuple(math.fsum(column) / count for column in columns), noise)

@@ -1,0 +1,158 @@
+"""A score: one metric's result, with everything needed to believe it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from truerank.core.replicates import Replicates
+
+__all__ = ["PerQuery", "Score"]
+
+Reals = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class PerQuery:
+    """Values of every query in input order, NaN for queries that do not count."""
+
+    lower: Reals
+    expected: Reals
+    upper: Reals
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PerQuery) and all(
+            np.array_equal(getattr(self, end), getattr(other, end), equal_nan=True)
+            for end in ("lower", "expected", "upper")
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain lists; one list where the three are the same."""
+        bounds = {"lower": self.lower, "expected": self.expected, "upper": self.upper}
+        if all(np.array_equal(self.lower, other, equal_nan=True) for other in bounds.values()):
+            return {"value": _plain_list(self.lower)}
+        return {name: _plain_list(values) for name, values in bounds.items()}
+
+    @staticmethod
+    def from_dict(data: Mapping[str, Any]) -> PerQuery:
+        """The inverse of to_dict."""
+        return PerQuery(
+            *(
+                np.array(
+                    [np.nan if v is None else v for v in data.get(name, data.get("value"))], float
+                )
+                for name in ("lower", "expected", "upper")
+            )
+        )
+
+
+@dataclass(frozen=True)
+class Score:
+    """One metric's result. Where scores tie it is a triple, and `value` the pessimistic end."""
+
+    metric: str
+    value: float
+    lower: float
+    expected: float
+    upper: float
+    chance: float | None = None
+    """What a scorer that ignores its input would get on average."""
+    attainable: float | None = None
+    """What a ranking with all mates first would get."""
+    interval: tuple[float, float] | None = None
+    interval_reason: str | None = None
+    """Why there is no interval, if one was asked for."""
+    replicates: Replicates | None = field(default=None, repr=False)
+    """In leave-one-out, the score without each share of the classes: what comparisons pair."""
+    n: int = 0
+    """Number of queries that count; of pairs, classes or rows for some metrics (`counted`)."""
+    reason: str | None = None
+    """Why the score is not defined, if it is not."""
+    threshold: float | None = None
+    """The threshold at which the score was taken, in the distance's own unit."""
+    bracket: tuple[float, float] | None = None
+    """Where an integral was bounded instead of computed: the exact score lies between these."""
+    per_query: PerQuery | None = field(default=None, repr=False)
+
+    def __float__(self) -> float:
+        return self.value
+
+    @property
+    def counted(self) -> str:
+        """What n counts: query, pair, positive pair, negative pair, class or row."""
+        from truerank.core import registry
+
+        return registry.definition(registry.parse(self.metric)).counted
+
+    @property
+    def tied(self) -> bool:
+        """Whether ties leave more than one possible value."""
+        return self.lower != self.upper and self.reason is None
+
+    @property
+    def adjusted(self) -> float | None:
+        """(score - chance)/(attainable - chance): 0 for luck alone, 1 for the best possible."""
+        if self.chance is None or self.attainable is None or self.attainable == self.chance:
+            return None
+        return (self.value - self.chance) / (self.attainable - self.chance)
+
+    def to_dict(self, per_query: bool = True) -> dict[str, Any]:
+        """Plain JSON values; NaN becomes None."""
+        data: dict[str, Any] = {
+            name: _plain(getattr(self, name))
+            for name in ("value", "lower", "expected", "upper", "chance", "attainable", "adjusted")
+        }
+        data |= {
+            "interval": None if self.interval is None else list(self.interval),
+            "interval_reason": self.interval_reason,
+            "replicates": None if self.replicates is None else self.replicates.to_dict(),
+            "n": self.n,
+            "counted": self.counted,
+            "reason": self.reason,
+        }
+        if self.threshold is not None:
+            data["threshold"] = self.threshold
+        if self.bracket is not None:
+            data["bracket"] = list(self.bracket)
+        if per_query and self.per_query is not None:
+            data["per_query"] = self.per_query.to_dict()
+        return data
+
+    @staticmethod
+    def from_dict(metric: str, data: Mapping[str, Any]) -> Score:
+        """The inverse of to_dict."""
+        numbers = {
+            name: float("nan") if data[name] is None else data[name]
+            for name in ("value", "lower", "expected", "upper")
+        }
+        interval, replicates = data["interval"], data.get("replicates")
+        rows = data.get("per_query")
+        bracket = data.get("bracket")
+        return Score(
+            metric,
+            **numbers,
+            chance=data["chance"],
+            attainable=data.get("attainable"),
+            interval=None if interval is None else (interval[0], interval[1]),
+            interval_reason=data.get("interval_reason"),
+            replicates=None if replicates is None else Replicates.from_dict(replicates),
+            n=data["n"],
+            reason=data["reason"],
+            threshold=data.get("threshold"),
+            bracket=None if bracket is None else (bracket[0], bracket[1]),
+            per_query=None if rows is None else PerQuery.from_dict(rows),
+        )
+
+
+def _plain(value: float | None) -> float | None:
+    return None if value is None or value != value else float(value)
+
+
+def _plain_list(values: Reals) -> list[float | None]:
+    return [None if v != v else v for v in values.tolist()]

@@ -1,0 +1,210 @@
+"""The schedule: which rows go to which strategy, in which blocks. Nothing is run here.
+
+A request, the queries that are left and the settings come in, with what devices can tell; work
+items come out. Where a device's memory decides, rows are left for a schedule that is made later,
+and rows that a strategy hands back go into one that does without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from truerank.core.folds import Shares
+from truerank.engine import cuda
+from truerank.engine.blocks import cut, even, height
+from truerank.engine.both_ways import BothWays
+from truerank.engine.facts import DeviceFacts
+from truerank.engine.method import each_pair_once, method_of, shows_each_pair_once
+from truerank.engine.queries import Queries
+from truerank.engine.request import Request
+from truerank.settings import Settings
+from truerank.space import Rows
+
+__all__ = ["Schedule", "WorkItem", "schedule"]
+
+COUNTING = {"float64": "count", "filter": "filter", "symmetric": "symmetric"}
+"""The strategy of each method, while nobody watches."""
+
+
+@dataclass(frozen=True, eq=False)
+class WorkItem:
+    """Some blocks of rows for one strategy."""
+
+    strategy: str
+    blocks: tuple[Rows, ...]
+    shares: Shares | None = None
+    """How groups are split, if they are."""
+    lent: bool = False
+    """Whether a GPU makes the distances that the CPU counts."""
+    compiled: bool = True
+    """Whether watchers may count by compiled kernels."""
+    both_ways: BothWays | None = None
+    """The strips, where watchers see each tile from both sides."""
+    shown: int = 0
+    """Rows that are shown at a time, where that is up to a device's memory."""
+
+
+@dataclass(frozen=True, eq=False)
+class Schedule:
+    """Work in its order, and the queries that a later schedule takes."""
+
+    items: tuple[WorkItem, ...]
+    left: Queries
+
+
+def schedule(
+    request: Request,
+    left: Queries,
+    limits: Settings,
+    facts: DeviceFacts,
+    spent: frozenset[str] = frozenset(),
+) -> Schedule:
+    """What to do next for the queries that are left, without the strategies that are spent."""
+    made = _BY_DEVICE[request.device](request, left, limits, facts, spent)
+    return Schedule(tuple(item for item in made.items if item.blocks), made.left)
+
+
+Planner = Callable[[Request, Queries, Settings, DeviceFacts, frozenset[str]], Schedule]
+
+
+def _by_reference(
+    request: Request, left: Queries, limits: Settings, facts: DeviceFacts, spent: frozenset[str]
+) -> Schedule:
+    if not request.groups:
+        return _shown(request, left, limits, compiled=False)
+    found = _in_turn(request, left, limits.query_rows, limits.mates)
+    return _last(WorkItem("reference", found, request.shares))
+
+
+def _by_cpu(
+    request: Request, left: Queries, limits: Settings, facts: DeviceFacts, spent: frozenset[str]
+) -> Schedule:
+    if not request.groups:
+        return _shown(request, left, limits, compiled=True)
+    few = _few(request, left.rows, limits)
+    if request.only is not None and not request.splitting:
+        few[:] = True
+    return _in_main_memory(request, left, few, limits, lent=False)
+
+
+def _by_gpus(
+    request: Request, left: Queries, limits: Settings, facts: DeviceFacts, spent: frozenset[str]
+) -> Schedule:
+    """Few relevant items are counted there, then rankings stay there, then the rest is sorted."""
+    if not request.groups:
+        return _last(WorkItem("cuda show", even(left.rows, facts.watched_rows, facts.showing)))
+    few = _few(request, left.rows, limits)
+    if request.only is not None and request.audience is None and not request.splitting:
+        few[:] = True  # these are too few for a device of their own
+        return _in_main_memory(request, left, few, limits, lent=True)
+    if few.any() or len(left.alone):
+        item = _counted_by_gpus(request, Queries(left.rows[few], left.alone), limits, facts)
+        return Schedule((item,), Queries.with_mates(left.rows[~few]))
+    ranks = request.rankings and facts.walks and request.only is None and request.audience is None
+    if ranks and "cuda rank" not in spent:
+        tall = min(cuda.TALLER * limits.query_rows, facts.ranked_rows)
+        found = cut(request.view.mates, left.rows, tall, cuda.TALLER**3 * limits.mates)
+        return _last(WorkItem("cuda rank", found))
+    return _in_main_memory(request, left, few, limits, lent=True)
+
+
+_BY_DEVICE: dict[str, Planner] = {"reference": _by_reference, "cpu": _by_cpu, "cuda": _by_gpus}
+
+
+def _last(*items: WorkItem) -> Schedule:
+    return Schedule(items, Queries.none())
+
+
+def _few(request: Request, rows: Rows, limits: Settings) -> npt.NDArray[np.bool_]:
+    """Which rows have few relevant items: looking each of all items up among them pays."""
+    few: npt.NDArray[np.bool_] = (
+        request.view.mates[rows] <= limits.sort_share * request.space.gallery
+    )
+    return few
+
+
+def _in_turn(request: Request, left: Queries, height: int, most: int) -> tuple[Rows, ...]:
+    """Blocks of queries alone, then of the others."""
+    mates = request.view.mates
+    return cut(mates, left.alone, height, most) + cut(mates, left.rows, height, most)
+
+
+def _counted_by_gpus(
+    request: Request, queries: Queries, limits: Settings, facts: DeviceFacts
+) -> WorkItem:
+    mates, tall = request.view.mates, cuda.TALLER * limits.query_rows
+    if request.splitting:
+        found = cut(mates, queries.rows, tall, cuda.SPLIT_TALLER * limits.split_mates)
+        return WorkItem("cuda count", found, request.shares)
+    found = cut(mates, queries.rows, tall, cuda.TALLER * limits.mates)
+    own = request.apart is None or request.apart[0] is request.view
+    shares = request.shares if own else None
+    if request.audience is None:
+        return WorkItem("cuda count", found, shares)
+    lonely = (queries.alone,) if len(queries.alone) else ()
+    return WorkItem("cuda watch", lonely + found, shares, shown=facts.watched_rows)
+
+
+def _in_main_memory(
+    request: Request, left: Queries, few: npt.NDArray[np.bool_], limits: Settings, *, lent: bool
+) -> Schedule:
+    """Few relevant items are counted, and rows with many are sorted, or split."""
+    counted = Queries(left.rows[few], left.alone)
+    return _last(
+        _counted(request, counted, limits, lent=lent),
+        _whole(request, left.rows[~few], len(left.rows), limits, lent=lent),
+    )
+
+
+def _counted(request: Request, queries: Queries, limits: Settings, *, lent: bool) -> WorkItem:
+    view, space, audience = request.view, request.space, request.audience
+    shares, split = request.shares, request.shares is not None
+    most = limits.split_mates if split else limits.mates
+    ascending = np.sort(queries.rows)
+    if audience is None:
+        # A space that is lent makes float64 tiles alone.
+        mates = view.mates[queries.rows]
+        name = COUNTING["float64" if lent else method_of(space, mates, limits, split=split)]
+        if name == "symmetric":
+            found = cut(view.mates, ascending, limits.query_rows, limits.mates)
+            return WorkItem(name, found, shares)
+        found = _in_turn(request, queries, limits.query_rows, most)
+        return WorkItem(name, found, shares, lent)
+    if audience.whole_rows:
+        tall = height(space.gallery, limits.watched_numbers, limits)
+        return WorkItem("watch rows", _in_turn(request, queries, tall, limits.mates), shares, lent)
+    if len(queries) == view.queries and not lent:
+        both = each_pair_once(view, space, audience, limits, split=split)
+        if both is not None:
+            found = cut(view.mates, ascending, limits.query_rows, limits.mates)
+            return WorkItem("watch both ways", found, shares, both_ways=both)
+    found = _in_turn(request, queries, limits.query_rows, most)
+    return WorkItem("watch tiles", found, shares, lent)
+
+
+def _whole(request: Request, many: Rows, rows: int, limits: Settings, *, lent: bool) -> WorkItem:
+    mates = request.view.mates
+    tall = height(request.space.gallery, limits.row_numbers, limits)
+    if request.splitting:  # these are few: some for each thread
+        tall = min(tall, -(-rows // request.threads))
+        found = cut(mates, many, tall, limits.split_mates)
+        return WorkItem("split rows", found, request.shares, lent)
+    return WorkItem("sort rows", cut(mates, many, tall, limits.mates), request.shares, lent)
+
+
+def _shown(request: Request, left: Queries, limits: Settings, *, compiled: bool) -> Schedule:
+    """All pairs for the audience, and no tie groups."""
+    space, audience = request.space, request.audience
+    whole = audience is not None and audience.whole_rows
+    if compiled and audience is not None:
+        both = shows_each_pair_once(request.view, space, audience, limits)
+        if both is not None:
+            return _last(WorkItem("show both ways", (left.rows,), both_ways=both))
+    name, tall = "show tiles", limits.query_rows // 4
+    if whole:
+        name, tall = "show rows", height(space.gallery, limits.watched_numbers, limits)
+    return _last(WorkItem(name, even(left.rows, tall, request.threads), compiled=compiled))

@@ -1,0 +1,19 @@
+"""Counted by GPUs: few relevant items, tie groups from the device."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+from truerank.core.groups import Block
+from truerank.engine.context import PassContext
+from truerank.engine.schedule import WorkItem
+
+__all__ = ["CudaCount"]
+
+
+class CudaCount:
+    """See Strategy."""
+
+    def run(self, item: WorkItem, context: PassContext) -> Generator[Block, None, None]:
+        """See Strategy."""
+        yield from context.gpus.tie_groups(iter(item.blocks), shares=item.shares)

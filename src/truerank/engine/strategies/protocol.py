@@ -1,0 +1,23 @@
+"""What every strategy is."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Protocol
+
+from truerank.core.groups import Block
+from truerank.engine.context import PassContext
+from truerank.engine.schedule import WorkItem
+from truerank.space import Rows
+
+__all__ = ["Strategy"]
+
+
+class Strategy(Protocol):
+    """One way to count rows, or to show them."""
+
+    def run(self, item: WorkItem, context: PassContext) -> Generator[Block, None, Rows | None]:
+        """Yield the tie groups of the item's queries, and return the rows that it could not do.
+
+        Queries without a relevant item are shown to whoever watches, and not yielded.
+        """

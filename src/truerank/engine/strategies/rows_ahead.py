@@ -1,0 +1,68 @@
+"""Whole rows of distances: each thread takes a block of queries, ahead of the caller."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator
+from concurrent.futures import Future
+from itertools import islice
+
+import numpy as np
+
+from truerank.core.groups import Block
+from truerank.engine.context import PassContext
+from truerank.engine.crew import Tile
+from truerank.engine.schedule import WorkItem
+from truerank.engine.workspace import Workspace
+from truerank.errors import ExactnessError
+from truerank.space import Distances, Rows, Space
+
+__all__ = ["check_pairs", "rows_ahead", "whole_rows"]
+
+
+def rows_ahead(
+    item: WorkItem, context: PassContext, count: Callable[[Rows, Workspace], Block]
+) -> Generator[Block, None, None]:
+    """The tie groups of each block, in order; they may lie in the workspace of its own."""
+    pool, keep = context.pool, context.request.keep
+    blocks = iter(item.blocks)
+    ahead: deque[tuple[Rows, Workspace, Future[Block]]] = deque()
+    free: list[Workspace] = []
+
+    def begin(some: int) -> None:
+        for block in islice(blocks, some):
+            workspace = free.pop() if free else Workspace()
+            ahead.append((block, workspace, pool.submit(count, block, workspace)))
+
+    try:
+        begin(context.request.threads)
+        while ahead:
+            block, workspace, work = ahead.popleft()
+            found = work.result()
+            begin(1)
+            if context.has_mates(block):
+                yield found
+            if not keep:
+                free.append(workspace)
+            context.saw(block)
+    finally:
+        for _, _, work in ahead:  # on an interrupt, what has not begun is not begun
+            work.cancel()
+
+
+def whole_rows(space: Space, rows: Rows, tiles: list[Tile], workspace: Workspace) -> Distances:
+    """These queries against the whole gallery, in the workspace."""
+    tile = space.block(rows)
+    distances = workspace.take("distances", (len(rows), space.gallery), np.float64)
+    for start, stop in tiles:
+        distances[:, start:stop] = tile(start, stop)
+    return distances
+
+
+def check_pairs(space: Space, query: Rows, item: Rows, distances: Distances) -> None:
+    """Raise unless these distances are those of integer arithmetic."""
+    if not np.array_equal(distances, space.pairs(query, item)):
+        raise ExactnessError(
+            "a distance differs from integer arithmetic: the matrix product of this machine is not "
+            "exact in float64; use another BLAS or device='reference'."
+        )

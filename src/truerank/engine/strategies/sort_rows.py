@@ -1,0 +1,106 @@
+"""Sorted rows: many relevant items, as at the coarse levels of a hierarchy.
+
+Looking each item up among them would cost more than sorting the row: whole rows of distances,
+sorted once for all grades. With shares, the groups in the view `apart` are counted and split from
+the same distances, for the queries that go with it and have few mates there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from truerank.core.folds import Shares
+from truerank.core.groups import Block, LocatedGroups, SplitGroups, TieGroups
+from truerank.engine import kernels
+from truerank.engine.context import PassContext
+from truerank.engine.crew import Tile
+from truerank.engine.schedule import WorkItem
+from truerank.engine.sight import Apart, Sight
+from truerank.engine.strategies.rows_ahead import check_pairs, rows_ahead, whole_rows
+from truerank.engine.strategies.split_rows import split_counts
+from truerank.engine.watch import Audience
+from truerank.engine.workspace import Workspace
+from truerank.relevance import View
+from truerank.space import Rows, Space
+
+__all__ = ["SortRows"]
+
+
+class SortRows:
+    """See Strategy."""
+
+    def run(self, item: WorkItem, context: PassContext) -> Generator[Block, None, None]:
+        """See Strategy."""
+        request, space, tiles = context.request, context.space(item), context.tiles
+        view, audience, apart = request.view, request.audience, request.apart
+
+        def count(rows: Rows, workspace: Workspace) -> Block:
+            return _sort_rows(space, rows, view, tiles, workspace, audience, item.shares, apart)
+
+        yield from rows_ahead(item, context, count)
+
+
+def _sort_rows(
+    space: Space,
+    rows: Rows,
+    view: View,
+    tiles: list[Tile],
+    workspace: Workspace,
+    audience: Audience | None,
+    shares: Shares | None,
+    apart: tuple[View, npt.NDArray[np.bool_]] | None,
+) -> Block:
+    """The result lies in the workspace."""
+    distances = whole_rows(space, rows, tiles, workspace)
+    grade = view.grade_rows(rows)
+    excluded = view.exclusions.pairs(rows, view.items)
+    grade[excluded.query, excluded.item] = 0
+    # One mate of each query again, in integers: all of them would cost more than the product.
+    last = grade.shape[1] - 1 - np.argmax(grade[:, ::-1] > 0, axis=1)
+    check_pairs(space, rows, last, distances[np.arange(len(rows)), last])
+    distances[excluded.query, excluded.item] = np.inf  # behind everything, and not ranked
+    split = SplitGroups.none()
+    if shares is not None and apart is not None:
+        some = np.flatnonzero(apart[1][rows] & (apart[0].mates[rows] > 0))
+        whole = distances if len(some) == len(rows) else distances[some]
+        if len(some):
+            pairs = apart[0].block(rows[some])
+            few = split_counts(space, rows[some], whole, apart[0], pairs, shares).split
+            split = replace(few, queries=some)
+    keys = workspace.take("keys", distances.shape, np.int64)
+    if space.integral:
+        kernels.pack(distances, grade, keys)
+        keys.sort(axis=1)
+    else:
+        kernels.rank_grades(distances, np.argsort(distances, axis=1), grade, keys)
+    most = view.mates[rows]
+    first = np.cumsum(most) - most
+    count = np.zeros(len(rows), np.int64)
+    groups = int(most.sum()) + 1
+    before = workspace.take("before", (groups,), np.int64)
+    size = workspace.take("size", (groups,), np.int64)
+    graded = workspace.take("graded", (groups, view.grades), np.int32)
+    kernels.walk(keys, first, count, before, size, graded)
+    gone = np.bincount(excluded.query, minlength=len(rows))
+    offsets = np.concatenate([[0], np.cumsum(count)])
+    kept: Any = slice(offsets[-1])
+    if offsets[-1] < groups - 1:  # some relevant items tie with each other
+        owner = np.repeat(np.arange(len(rows)), count)
+        kept = first[owner] + np.arange(offsets[-1]) - offsets[owner]
+    before, size, graded = before[kept], size[kept], graded[kept]
+    ranked = TieGroups(offsets, before, size, graded, space.gallery - gone)
+    if audience is None:
+        return Block(rows, ranked, split)
+    owner = np.repeat(np.arange(len(rows)), count)
+    if space.integral:
+        distance = (keys[owner, before] >> kernels.GRADE_BITS).astype(np.float64)
+    else:
+        distance = np.sort(distances, axis=1)[owner, before]
+    located = LocatedGroups(offsets, before, size, graded, space.gallery - gone, distance)
+    audience.look_at_rows(Sight(rows, distances, True), Apart.of(excluded), lambda: located)
+    return Block(rows, located, split)

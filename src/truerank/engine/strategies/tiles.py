@@ -1,0 +1,97 @@
+"""Counting tile by tile: few relevant items, or none, whose distances are known beforehand.
+
+They are computed in integers, and every tile is counted against them: memory is one tile for each
+thread plus the mates of the queries in flight. How a tile is counted is up to the strategy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+
+import numpy as np
+
+from truerank.core.folds import Shares
+from truerank.core.groups import Block
+from truerank.engine import kernels
+from truerank.engine.context import PassContext
+from truerank.engine.counts import Counts, Room
+from truerank.engine.crew import Crew, Take, Tile
+from truerank.engine.schedule import WorkItem
+from truerank.pairs import PairList
+from truerank.relevance import View
+from truerank.space import Rows, Space
+
+__all__ = ["Add", "Begin", "Prepare", "begin_counts", "count_blocks"]
+
+Add = Callable[[Counts, Tile], None]
+Begin = Callable[[], Add]
+"""What each thread calls once: what it adds tiles with is its own."""
+Prepare = Callable[[Rows, Counts, PairList], Begin]
+"""For a block's rows, counts to begin with, and pairs that never meet."""
+
+
+def begin_counts(
+    space: Space,
+    rows: Rows,
+    view: View,
+    shares: Shares | None = None,
+    room: Room | None = None,
+) -> tuple[Counts, Rows]:
+    """The relevant distances of these queries, in integers, and how many items each can rank.
+
+    Pairs that never meet will be met in the tiles: they are taken out beforehand.
+    """
+    pairs = view.block(rows)
+    mates = space.pairs(rows[pairs.relevant.query], pairs.relevant.item)
+    counts = Counts.frame(pairs.relevant.query, mates, pairs.grade, len(rows), view.grades)
+    excluded = pairs.excluded
+    gone = space.pairs(rows[excluded.query], excluded.item)
+    kernels.count_pairs(
+        excluded.query,
+        gone,
+        -1,
+        counts.offsets,
+        counts.distance,
+        counts.between,
+        counts.equal,
+    )
+    if shares is not None:
+        counts.split_by(shares, rows, pairs, mates, gone, room)
+    return counts, space.gallery - np.bincount(excluded.query, minlength=len(rows))
+
+
+def count_blocks(
+    item: WorkItem, context: PassContext, prepare: Prepare
+) -> Generator[Block, None, None]:
+    """A block at a time, whose tiles all threads share."""
+    crew = context.crew()
+    for rows in item.blocks:
+        found = _count_block(item, context, crew, rows, prepare)
+        if context.has_mates(rows):
+            yield found
+
+
+def _count_block(
+    item: WorkItem, context: PassContext, crew: Crew, rows: Rows, prepare: Prepare
+) -> Block:
+    view, tiles = context.request.view, context.tiles
+    total, candidates = begin_counts(context.space(item), rows, view, item.shares)
+    excluded = view.exclusions.pairs(rows, view.items)
+    begin = prepare(rows, total, excluded)
+
+    def work(take: Take, finished: Callable[[Tile], None]) -> Counts:
+        counts, add = total.empty_copy(), begin()
+        while (tile := take()) is not None:
+            add(counts, tile)
+            finished(tile)
+        return counts
+
+    crew.complete(
+        tiles,
+        work,
+        total.__iadd__,
+        lambda tile: len(rows) * (tile[1] - tile[0]),
+        f"block-{tiles[0][1]}-{total.digest()}",
+        total.state(),
+    )
+    return total.block(rows, candidates, excluded, item.shares)

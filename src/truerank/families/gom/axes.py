@@ -1,0 +1,79 @@
+"""What a pass collects for GOM: on one axis of thresholds, or on two."""
+
+from __future__ import annotations
+
+from truerank.core.metric import Metric
+from truerank.engine.watch import Extent
+from truerank.families.context import Context
+from truerank.families.family import Family
+from truerank.families.gom.axis import Axis
+from truerank.families.gom.collect import Gom
+from truerank.families.gom.peaks import Peak, peaks
+
+__all__ = ["GomAxes"]
+
+HIGHEST = ("mrep_max", "mvp_max", "tau_max")
+OFF_THE_AXIS = (
+    "not defined: thresholds of GOM lie in [0, 1], which these distances leave; ask for "
+    "scale=minmax"
+)
+
+
+class GomAxes(Family):
+    """What was seen on each axis, and where the curves are highest."""
+
+    def __init__(self, context: Context, metrics: list[Metric]) -> None:
+        super().__init__(context, metrics)
+        self.seen: dict[str, Gom | str] = {}
+        """By scale: what was seen of GOM, or why it is not defined."""
+        self._peaks: dict[str, list[Peak]] = {}
+        for scale in sorted({metric["scale"] for metric in metrics}):
+            axis = self._axis(scale)
+            some = [metric for metric in metrics if metric["scale"] == scale]
+            self.seen[scale] = OFF_THE_AXIS if axis is None else self._watch(axis, some)
+        shown = [gom for gom in self.seen.values() if isinstance(gom, Gom)]
+        needs_nearest = any(metric.name == "tau_nz" for metric in metrics)
+        self.watchers = [*([context.nearest] if needs_nearest else []), *shown]
+
+    def _watch(self, axis: Axis, metrics: list[Metric]) -> Gom:
+        """What these metrics need of one axis."""
+        integrals = [m["integral"] for m in metrics if m.name == "mrep" and m["tau"] is None]
+        small = self.context.pairs <= self.context.limits.breakpoints
+        return Gom(
+            axis,
+            self.context.task.queries,
+            self.context.space.gallery,
+            exact="exact" in integrals or ("step" in integrals and small),
+            bracketed="step" in integrals and not small,
+            # tau_nz is where the curve of mfr leaves 0
+            limits=[
+                (m if m.name == "mfr" else Metric("mfr"))["b"]
+                for m in metrics
+                if m.name in ("mfr", "tau_nz")
+            ],
+            taus=[m["tau"] for m in metrics if m.get("tau") is not None],
+            peaks=any(m.name in HIGHEST for m in metrics),
+        )
+
+    def _axis(self, scale: str) -> Axis | None:
+        if scale == "minmax":
+            extent = Extent()
+            self.context.sweep([extent])
+            low, high = extent.ends
+            return Axis(low, (high - low) or 1.0)
+        if self.context.space.unit_scale is None:
+            return None
+        return Axis(0.0, 1 / self.context.space.unit_scale)
+
+    def on(self, scale: str) -> Gom:
+        """What was seen on a scale on which GOM is defined."""
+        gom = self.seen[scale]
+        if isinstance(gom, str):
+            raise LookupError(gom)
+        return gom
+
+    def peaks(self, scale: str) -> list[Peak]:
+        """Where mVP and mReP are highest."""
+        if scale not in self._peaks:
+            self._peaks[scale] = peaks(self.on(scale), self.context.sweep)
+        return self._peaks[scale]

@@ -1,0 +1,369 @@
+"""GOM, the genuine open-set metric, as the pass sees it: each query's step functions over tau.
+
+For a query with R mates let S(tau) be the sum of the precisions at its accepted relevant items and
+F(tau) the number of accepted others: ReP(tau)^2 = S/(R + F). S is known from the tie groups. F is
+known at every relevant distance and at equal thresholds, which brackets the integral, or at every
+item of a sorted row, which makes it exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
+from fractions import Fraction
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from truerank.checkpoint import fill
+from truerank.core import registry
+from truerank.core.curve import POINTS
+from truerank.core.groups import LocatedGroups, TieGroups
+from truerank.core.metric import Metric
+from truerank.core.scale import Scale
+from truerank.engine.sight import Sight
+from truerank.engine.watch import PerThread, RankWatcher, Rest, Witness, total
+from truerank.families.gom import kernels as gom_kernels
+from truerank.families.gom.axis import STEPS, Axis
+from truerank.metrics import kernels
+from truerank.metrics.harmonics import harmonics
+from truerank.space import Distances, Rows
+
+__all__ = ["Gom", "Profiles"]
+
+Integers = npt.NDArray[np.int64]
+Counters = npt.NDArray[np.int32]
+Reals = npt.NDArray[np.float64]
+TOGETHER = 256
+"""Queries whose curves are drawn by one thread after the other."""
+
+
+@dataclass(frozen=True)
+class Profiles:
+    """The steps of S for a block of queries; arrays over groups, nearest first."""
+
+    offsets: Integers
+    tau: Reals
+    """Threshold at which each group is accepted."""
+    distance: Distances
+    sums: Reals
+    """(3, groups): lower, expected, upper of S from this group on."""
+    found: Integers
+    """Relevant items up to this group."""
+    nearer: Integers
+    """Other items before this group, and ..."""
+    false: Integers
+    """... up to it."""
+    last: Reals
+    """(3, queries): R over the rank of the last relevant item."""
+
+    @staticmethod
+    def of(groups: LocatedGroups, axis: Axis) -> Profiles:
+        """From tie groups of one grade; queries may have none."""
+        relevant = groups.relevant
+        owner = np.repeat(np.arange(len(groups)), np.diff(groups.offsets))
+        running = np.cumsum(relevant)
+        base = np.concatenate([[0], running])[groups.offsets[:-1]]
+        found = running - base[owner]
+        sums = np.zeros((3, len(relevant)))
+        high, low = harmonics(groups.before, groups.size)
+        kernels.precision_sums(
+            groups.offsets, groups.before, groups.size, relevant, high, low, sums
+        )
+        some = np.flatnonzero(np.diff(groups.offsets))
+        last = np.zeros((3, len(groups)))
+        if len(some):
+            metric = Metric("minp")
+            inverse_penalty = registry.ranking(metric).per_query
+            kept = TieGroups(
+                np.append(groups.offsets[some], groups.offsets[-1]),
+                groups.before,
+                groups.size,
+                groups.graded,
+                groups.candidates[some],
+            )
+            last[:, some] = inverse_penalty(kept, metric, Scale(np.ones(1)))
+        return Profiles(
+            groups.offsets,
+            axis.tau(groups.distance),
+            groups.distance,
+            sums,
+            found,
+            groups.before - (found - relevant),
+            groups.before + groups.size - found,
+            last,
+        )
+
+    def part(self, start: int, stop: int) -> Profiles:
+        """The queries start to stop."""
+        first, last = self.offsets[start], self.offsets[stop]
+        groups = slice(first, last)
+        return Profiles(
+            self.offsets[start : stop + 1] - first,
+            self.tau[groups],
+            self.distance[groups],
+            np.ascontiguousarray(self.sums[:, groups]),
+            self.found[groups],
+            self.nearer[groups],
+            self.false[groups],
+            np.ascontiguousarray(self.last[:, start:stop]),
+        )
+
+    @staticmethod
+    def joined(parts: list[Profiles]) -> Profiles:
+        """One block after the other."""
+        if not parts:
+            nothing = LocatedGroups.none(np.empty(0, np.int64), 1)
+            return Profiles.of(nothing, Axis(0.0, 1.0))
+        behind = np.cumsum([0, *(part.offsets[-1] for part in parts)])
+        offsets = [part.offsets[:-1] + start for part, start in zip(parts, behind, strict=False)]
+        others = [f.name for f in fields(Profiles) if f.name != "offsets"]
+        return Profiles(
+            np.concatenate([*offsets, behind[-1:]]),
+            *(np.concatenate([getattr(p, name) for p in parts], axis=-1) for name in others),
+        )
+
+
+class Gom(RankWatcher, Witness):
+    """Everything asked of GOM on one axis."""
+
+    def __init__(
+        self,
+        axis: Axis,
+        queries: int,
+        gallery: int,
+        *,
+        exact: bool,
+        bracketed: bool,
+        limits: Iterable[int],
+        taus: Iterable[Fraction],
+        peaks: bool,
+        curved: bool = True,
+    ) -> None:
+        """Without `curved` there are neither curves nor trapezoids."""
+        self.axis, self._grid = axis, axis.grid()
+        self.one = 2.0 ** min(52, 62 - queries.bit_length())
+        """Sums over queries are taken in integers, 1 standing for this many: no order shows."""
+        self.is_exact, self.is_bracketed, self._peaks = exact, bracketed, peaks
+        self._curved = curved
+        self._roots = gom_kernels.inverse_roots(gallery + 2)
+        self.integral = np.zeros((2, 2, 2, 3, queries))
+        """[bracketed or exact, all or frozen, lower or upper bound, tie bound, query]."""
+        self.trapezoid = np.zeros((2, 3, queries))
+        """[all or frozen, tie bound, query]: ReP over 101 points."""
+        self.limits = sorted(set(limits))
+        self.false_rates = {limit: np.full(queries, np.nan) for limit in self.limits}
+        """By B: integral of FR for queries without a mate."""
+        self.false_trapezoid = {limit: np.full(queries, np.nan) for limit in self.limits}
+        self.taus = sorted(set(taus))
+        self.at = {tau: np.zeros((3, queries), np.int64) for tau in self.taus}
+        """By tau: relevant items, accepted relevant items, accepted others."""
+        self.sums_at = {tau: np.zeros((3, queries)) for tau in self.taus}
+        self.accepted_at = {tau: np.zeros(queries, np.int64) for tau in self.taus}
+        self.last = np.zeros((3, queries))
+        """R over the rank of the last relevant item."""
+        self._curves = PerThread(lambda: np.zeros((POINTS + 1, 4, 4), np.int64))
+        self.keep_shares(np.zeros((queries, 0), np.int64), 0)
+        self._false_curves = PerThread(
+            lambda: np.zeros((max(1, len(self.limits)), POINTS + 1), np.int64)
+        )
+        self._bounds = PerThread(lambda: np.zeros((2, 2, STEPS + 1), np.int64))
+        self._kept = PerThread[list[tuple[Rows, Profiles]]](list)
+
+    def keep_shares(self, shares: Integers, columns: int) -> None:
+        """Add curves up for the columns that each query belongs to as well."""
+        self._shares = shares
+        self._parts = PerThread(lambda: np.zeros((columns, 2, POINTS + 1), np.int64))
+
+    def alike(self, queries: int, *, curved: bool) -> Gom:
+        """One for other queries, whose integrals are bracketed, on as few steps as will do."""
+        other = Gom(
+            replace(self.axis, steps=POINTS),
+            queries,
+            len(self._roots) - 3,
+            exact=False,
+            bracketed=self.is_exact or self.is_bracketed,
+            limits=self.limits,
+            taus=self.taus,
+            peaks=False,
+            curved=curved,
+        )
+        other.one = self.one
+        return other
+
+    def see(self, sight: Sight, groups: LocatedGroups) -> list[Rest] | None:
+        """See RankWatcher."""
+        rows = sight.rows
+        steps = Profiles.of(groups, self.axis)
+        accepted = sight.accepted(self._grid, self.axis.low, self.axis.width)
+        for tau in self.taus:
+            self.accepted_at[tau][rows] = sight.within(self.axis.cut(tau))
+        alone = np.diff(groups.offsets) == 0
+        if self.limits and alone.any():
+            self._without_mate(sight, accepted, np.flatnonzero(alone))
+        if not len(groups.size):
+            return None
+        if self.is_exact:
+            self._integrate(sight, steps, groups.candidates)
+        return [
+            partial(self._with_mate, rows[a:b], steps.part(a, b), accepted[a:b])
+            for a, b in pairwise([*range(0, len(rows), TOGETHER), len(rows)])
+        ]
+
+    def _integrate(self, sight: Sight, steps: Profiles, candidates: Integers) -> None:
+        """Exactly, from rows in order."""
+        out = np.zeros((2, 2, 3, len(sight.rows)))
+        for start, ranked in sight.ranked():
+            gom_kernels.exact(
+                start, steps.offsets, steps.tau, steps.sums, steps.found, steps.nearer,
+                steps.false, steps.last, candidates, ranked, self.axis.low,
+                self.axis.width, self._roots, out,
+            )  # fmt: skip
+        self.integral[1][:, :, :, sight.rows] = out
+
+    def _with_mate(self, rows: Rows, steps: Profiles, accepted: Counters) -> None:
+        if self.is_bracketed:
+            out = np.zeros((2, 2, 3, len(rows)))
+            gom_kernels.bracketed(
+                steps.offsets, steps.tau, steps.sums, steps.found, steps.nearer, steps.false,
+                steps.last, accepted, self._roots, out,
+            )  # fmt: skip
+            self.integral[0][:, :, :, rows] = out
+        if self._curved:
+            trapezoid = np.zeros((2, 3, len(rows)))
+            gom_kernels.curves(
+                steps.offsets, steps.distance, steps.sums, steps.found, steps.last,
+                accepted, self._grid, self.axis.steps // POINTS, POINTS // 100, self.one,
+                self._curves.mine(), trapezoid, self._shares[rows], self._parts.mine(),
+            )  # fmt: skip
+            self.trapezoid[:, :, rows] = trapezoid
+        self.last[:, rows] = steps.last
+        for tau in self.taus:
+            self._value_at(rows, steps, tau)
+        if self._peaks:
+            gom_kernels.bounds(
+                steps.offsets, steps.distance, steps.sums, steps.found, steps.false,
+                accepted, self._grid, self.one, self._bounds.mine(),
+            )  # fmt: skip
+            self._kept.mine().append((rows, steps))
+
+    def _value_at(self, rows: Rows, steps: Profiles, tau: Fraction) -> None:
+        cut = self.axis.cut(tau)
+        accepted = self.accepted_at[tau][rows]
+        inside = steps.distance <= cut
+        owner = np.repeat(np.arange(len(rows)), np.diff(steps.offsets))
+        count = np.bincount(owner[inside], minlength=len(rows))
+        some = np.flatnonzero(count)
+        at = steps.offsets[some] + count[some] - 1
+        total = np.zeros(len(rows), np.int64)
+        held = np.flatnonzero(np.diff(steps.offsets))
+        total[held] = steps.found[steps.offsets[held + 1] - 1]
+        true = np.zeros(len(rows), np.int64)
+        true[some] = steps.found[at]
+        self.at[tau][:, rows] = [total, true, accepted - true]
+        sums = np.zeros((3, len(rows)))
+        sums[:, some] = steps.sums[:, at]
+        self.sums_at[tau][:, rows] = sums
+
+    def _without_mate(self, sight: Sight, accepted: Counters, alone: Rows) -> None:
+        rows = sight.rows[alone]
+        curves = self._false_curves.mine()
+        for number, limit in enumerate(self.limits):
+            out = np.zeros(len(alone))
+            gom_kernels.false_rate(self.axis.tau(sight.nearest(alone, limit)), limit, out)
+            self.false_rates[limit][rows] = out
+            at = np.minimum(accepted[alone][:, :: self.axis.steps // POINTS], limit)
+            curves[number] += at.sum(axis=0)
+            coarse = at[:, :: POINTS // 100]
+            whole = 2 * coarse.sum(axis=1) - coarse[:, 0] - coarse[:, -1]
+            self.false_trapezoid[limit][rows] = whole / (200 * limit)
+
+    # -- what is kept -------------------------------------------------------------------------
+
+    def state(self) -> dict[str, npt.NDArray[Any]]:
+        """See Witness."""
+        state = {name: array.copy() for name, array in self._by_query().items()}
+        state |= {name: total(sums) for name, sums in self._sums().items()}
+        if self._peaks:
+            state["kept"] = np.concatenate([*(rows for rows, _ in self.kept), np.empty(0, int)])
+            steps = Profiles.joined([steps for _, steps in self.kept])
+            state |= {f"kept-{f.name}": getattr(steps, f.name) for f in fields(Profiles)}
+        return state
+
+    def restore(self, state: dict[str, npt.NDArray[Any]]) -> None:
+        """See Witness."""
+        for name, array in self._by_query().items():
+            fill(array, state[name])
+        for name, sums in self._sums().items():
+            fill(total(sums), state[name])
+            sums.put(state[name].copy())
+        if self._peaks:
+            steps = Profiles(*(state[f"kept-{f.name}"] for f in fields(Profiles)))
+            self._kept.put([(state["kept"], steps)])
+
+    def _by_query(self) -> dict[str, npt.NDArray[Any]]:
+        """Arrays that are filled query by query."""
+        tables: dict[str, dict[Any, npt.NDArray[Any]]] = {
+            "false_rates": self.false_rates,
+            "false_trapezoid": self.false_trapezoid,
+            "at": self.at,
+            "sums_at": self.sums_at,
+            "accepted_at": self.accepted_at,
+        }
+        named = {
+            f"{name}-{number}": array
+            for name, table in tables.items()
+            for number, array in enumerate(table.values())
+        }
+        return {
+            "integral": self.integral,
+            "trapezoid": self.trapezoid,
+            "last": self.last,
+            **named,
+        }
+
+    def _sums(self) -> dict[str, PerThread[npt.NDArray[np.int64]]]:
+        """Sums over queries."""
+        return {
+            "curves": self._curves,
+            "parts": self._parts,
+            "false_curves": self._false_curves,
+            "bounds": self._bounds,
+        }
+
+    # -- what came of it ----------------------------------------------------------------------
+
+    def curve(self, number: int, queries: int) -> Reals:
+        """(3, points): the mean over queries of RP, VP, ReP or frozen ReP, by number."""
+        return np.asarray(self._sums_at_points()[number] / (self.one * queries), np.float64)
+
+    def totals(self) -> Integers:
+        """(2, points): VP and the lower ReP, summed over queries in integers."""
+        return self._sums_at_points()[1:3, 0]
+
+    def _sums_at_points(self) -> Integers:
+        """[curve, tie bound, point]; what all bounds share is added to each."""
+        found = total(self._curves)
+        return (found[:, :3] + found[:, 3:]).transpose(2, 1, 0)
+
+    def totals_by_share(self) -> Integers:
+        """(columns, 2, points): the same of the queries of each share."""
+        return total(self._parts)
+
+    def false_curve(self, limit: int, queries: int) -> Reals:
+        """(points,): mFR."""
+        accepted = total(self._false_curves)[self.limits.index(limit)]
+        return np.asarray(accepted / (limit * queries), np.float64)
+
+    @property
+    def bounds(self) -> Integers:
+        """[ReP or VP, value at the start or upper bound, cell], summed over queries."""
+        return total(self._bounds)
+
+    @property
+    def kept(self) -> list[tuple[Rows, Profiles]]:
+        """The step functions of every query, block by block."""
+        return [part for thread in self._kept.all() for part in thread]

@@ -1,0 +1,28 @@
+"""GOM's curves over its axis, and mFR's."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from truerank.core import registry
+from truerank.core.curve import ENDS, POINTS, Curve
+from truerank.families.gom.collect import Gom
+
+__all__ = ["of_gom"]
+
+
+def of_gom(gom: Gom, scale: str, targets: int, impostors: int) -> dict[str, Curve]:
+    """Of so many queries with a mate and so many without."""
+    tau = np.arange(POINTS + 1) / POINTS
+    end = "" if scale == "fixed" else f"@scale={scale}"
+    found: dict[str, Curve] = {}
+    if targets:
+        names = [name + end for name in ("mrp", "mvp", "mrep")]
+        names.append("mrep@fp=frozen" + end.replace("@", ","))
+        for number, name in enumerate(names):
+            rows = dict(zip(ENDS, gom.curve(number, targets), strict=True))
+            found[name] = Curve(name, {"tau": tau, **rows})
+    for limit in gom.limits if impostors else ():
+        name = str(registry.parse(f"mfr@b={limit},scale={scale}"))
+        found[name] = Curve(name, {"tau": tau, "value": gom.false_curve(limit, impostors)})
+    return found

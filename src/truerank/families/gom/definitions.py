@@ -1,0 +1,187 @@
+"""GOM's metrics: what is known about each."""
+
+from __future__ import annotations
+
+from truerank.core.catalogue import register
+from truerank.core.definition import Apart, ThresholdDefinition
+from truerank.core.metric import Metric
+from truerank.core.parameters import COUNT, RATE, Choice, Parameter
+
+__all__: list[str] = []
+
+_PAPER = (
+    "Wang et al., Re-identification = Retrieval + Verification: Back to Essence and Forward with "
+    "a New Metric, 2020"
+)
+_SCORES = "truerank.families.gom.scores"
+_TAU = Parameter("tau", RATE, "one threshold on the axis from 0 to 1; (1 - s)/2 for cosines s")
+_SCALE = Parameter(
+    "scale",
+    Choice(("fixed", "minmax")),
+    "the axis: comparable across models, or from the smallest to the largest distance seen",
+    "fixed",
+)
+_FP = Parameter(
+    "fp",
+    Choice(("all", "frozen")),
+    "false positives that count: all, or those up to the last relevant item",
+    "all",
+)
+_INTEGRAL = Parameter(
+    "integral",
+    Choice(("step", "exact", "trapezoid")),
+    "of the step function (bracketed where it has very many steps), exact at any size, or over 101 "
+    "points",
+    "step",
+)
+_B = Parameter("b", COUNT, "accepted items from which on the false rate is 1", "3000")
+_TRIPLE = "lower, expected and upper over all orders of tied items; acceptance has none"
+_FROZEN = f"none; with fp=frozen {_TRIPLE}"
+
+
+def _at_given_thresholds(metric: Metric) -> bool:
+    fixed: bool = metric["scale"] == "fixed"
+    return fixed
+
+
+for _definition in (
+    ThresholdDefinition(
+        "mrp",
+        "mean retrieval precision at a threshold",
+        "mean precision at the relevant items accepted at tau; 0 if none is",
+        _PAPER,
+        scores=_SCORES,
+        parameters=(_TAU, _SCALE),
+        one_of=("tau",),
+        is_mean=_at_given_thresholds,
+        ties=_TRIPLE,
+        family="gom",
+        examples=("mrp@tau=0.3", "mrp@scale=minmax,tau=0.3"),
+    ),
+    ThresholdDefinition(
+        "mvp",
+        "mean verification precision at a threshold",
+        "relevant items accepted at tau, divided by R plus the others accepted; with fp=frozen "
+        "others behind the last relevant item do not count",
+        _PAPER,
+        scores=_SCORES,
+        parameters=(_TAU, _FP, _SCALE),
+        one_of=("tau",),
+        is_mean=_at_given_thresholds,
+        ties=_FROZEN,
+        family="gom",
+        examples=("mvp@tau=0.3", "mvp@fp=frozen,tau=0.6", "mvp@scale=minmax,tau=0.3"),
+    ),
+    ThresholdDefinition(
+        "set_precision",
+        "precision of the accepted set",
+        "share of the items accepted at tau that are relevant; 0 if none is accepted",
+        _PAPER,
+        scores=_SCORES,
+        parameters=(_TAU, _SCALE),
+        one_of=("tau",),
+        is_mean=_at_given_thresholds,
+        family="gom",
+        examples=("set_precision@tau=0.3", "set_precision@scale=minmax,tau=0.3"),
+    ),
+    ThresholdDefinition(
+        "set_recall",
+        "recall of the accepted set",
+        "share of the relevant items that are accepted at tau",
+        _PAPER,
+        scores=_SCORES,
+        parameters=(_TAU, _SCALE),
+        one_of=("tau",),
+        is_mean=_at_given_thresholds,
+        family="gom",
+        examples=("set_recall@tau=0.3", "set_recall@scale=minmax,tau=0.3"),
+    ),
+    ThresholdDefinition(
+        "mrep",
+        "mean re-identification precision",
+        "sqrt(RP VP), integrated over tau from 0 to 1 or, with tau=, at one threshold; expected is "
+        "sqrt(VP E[RP]) where items tie",
+        _PAPER,
+        scores=_SCORES,
+        parameters=(_TAU, _FP, _INTEGRAL, _SCALE),
+        apart=(Apart("tau", "integral"),),
+        is_mean=_at_given_thresholds,
+        ties=_TRIPLE,
+        family="gom",
+        examples=(
+            "mrep",
+            "mrep@tau=0.3",
+            "mrep@integral=exact",
+            "mrep@fp=frozen",
+            "mrep@fp=frozen,integral=trapezoid,scale=minmax",
+        ),
+    ),
+    ThresholdDefinition(
+        "mfr",
+        "mean false rate",
+        "items accepted by a query without a mate, divided by B and at most 1; integrated over tau "
+        "or at one",
+        _PAPER,
+        scores=_SCORES,
+        parameters=(_TAU, _B, _INTEGRAL, _SCALE),
+        apart=(Apart("tau", "integral"),),
+        higher_is_better=False,
+        is_mean=_at_given_thresholds,
+        is_steep=False,
+        with_mate=False,
+        family="gom",
+        examples=(
+            "mfr",
+            "mfr@b=5",
+            "mfr@b=5,tau=0.6",
+            "mfr@b=20,integral=trapezoid",
+            "mfr@b=20,integral=exact",
+            "mfr@b=20,scale=minmax",
+        ),
+    ),
+    ThresholdDefinition(
+        "mrep_max",
+        "highest mean re-identification precision",
+        "the maximum of mReP over all thresholds",
+        _PAPER,
+        scores=_SCORES,
+        parameters=(_SCALE,),
+        ties=_TRIPLE,
+        family="gom",
+        examples=("mrep_max", "mrep_max@scale=minmax"),
+    ),
+    ThresholdDefinition(
+        "mvp_max",
+        "highest mean verification precision",
+        "the maximum of mVP over all thresholds",
+        _PAPER,
+        scores=_SCORES,
+        parameters=(_SCALE,),
+        family="gom",
+        examples=("mvp_max", "mvp_max@scale=minmax"),
+    ),
+    ThresholdDefinition(
+        "tau_max",
+        "threshold of the highest mReP",
+        "the smallest threshold at which mReP is highest",
+        _PAPER,
+        scores=_SCORES,
+        parameters=(_SCALE,),
+        unit="distance",
+        family="gom",
+        examples=("tau_max", "tau_max@scale=minmax"),
+    ),
+    ThresholdDefinition(
+        "tau_nz",
+        "threshold of the first false accept",
+        "the smallest threshold at which a query without a mate has anything accepted",
+        _PAPER,
+        scores=_SCORES,
+        parameters=(_SCALE,),
+        unit="distance",
+        with_mate=False,
+        family="gom",
+        examples=("tau_nz", "tau_nz@scale=minmax"),
+    ),
+):
+    register(_definition)

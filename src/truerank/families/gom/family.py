@@ -1,0 +1,37 @@
+"""GOM as an evaluation asks for it."""
+
+from __future__ import annotations
+
+from truerank.core.curve import Curve
+from truerank.core.folds import Dealing
+from truerank.core.metric import Metric
+from truerank.core.score import Score
+from truerank.families.gom.axes import GomAxes
+from truerank.families.gom.collect import Gom
+from truerank.families.gom.curves import of_gom
+from truerank.families.gom.folds import GomShares
+from truerank.families.thresholds import measure
+
+__all__ = ["GomFamily"]
+
+
+class GomFamily(GomAxes):
+    """mRP, mVP, mReP and mFR at thresholds, over all of them, and at the best."""
+
+    def score(self, metric: Metric) -> Score:
+        """See Family."""
+        return measure(metric, self)
+
+    def curves(self) -> dict[str, Curve]:
+        """See Family."""
+        mates = self.context.with_mate
+        targets, impostors = int(mates.sum()), int((~mates).sum())
+        found: dict[str, Curve] = {}
+        for scale, gom in self.seen.items():
+            if isinstance(gom, Gom):
+                found |= of_gom(gom, scale, targets, impostors)
+        return found
+
+    def without(self, dealing: Dealing) -> GomShares:
+        """See Family."""
+        return GomShares(self, dealing)

@@ -1,0 +1,287 @@
+"""OPIS without each share of the classes: counts of every class on cells, by share of the others.
+
+Without a share its classes are no longer compared, the others have lost the negative pairs with it,
+and the range of thresholds is found again. Positives are known exactly, negatives at the cells'
+borders, between which the spread of utilities is taken to be a straight line.
+"""
+
+from __future__ import annotations
+
+import math
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from truerank.core.folds import Dealing
+from truerank.core.metric import Metric
+from truerank.core.score import Score
+from truerank.engine.cuts import Cuts
+from truerank.engine.split import TallyByShare
+from truerank.engine.watch import Tally, Witness
+from truerank.families.context import Context
+from truerank.families.opis.collect import CountedClasses
+from truerank.families.opis.scores import combine
+from truerank.families.opis.utilities import Formula
+from truerank.families.thresholds import at_places
+from truerank.task import TaskRules
+from truerank.wording import count
+
+__all__ = ["ConsistencyShares", "Unlabelled"]
+
+Integers = npt.NDArray[np.int64]
+Reals = npt.NDArray[np.float64]
+MOST_CELLS, FEWEST_CELLS = 64, 8
+MOST_NUMBERS = 1 << 23
+"""Most counters of classes x shares x cells, but not fewer cells than that."""
+FEWEST_COMPARED = 30
+"""With fewer classes, intervals were seen to hold the truth too rarely."""
+CHUNK = 1024
+REACH = 2.0
+"""Cells reach this many times beyond the FAR targets on either side."""
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Accepted pairs of every class that counts, at each cut and in all."""
+
+    true: Reals
+    false: Reals
+    genuine: Reals
+    impostors: Reals
+    met: Reals
+    """(points + 1,): negative pairs of the pool accepted at each cut, and all of them."""
+
+    def at_cuts(self, cuts: Integers) -> Counts:
+        """At some of the cuts."""
+        met = self.met[np.append(cuts, -1)]
+        return replace(self, true=self.true[:, cuts], false=self.false[:, cuts], met=met)
+
+
+class Unlabelled:
+    """Judgements name no classes: there is no score, and nothing to count for its interval."""
+
+    watchers: ClassVar[list[Witness]] = []
+
+    def moves(self, metric: Metric, score: Score) -> str:
+        """See Without."""
+        return "judgements name no classes"
+
+
+class ConsistencyShares:
+    """What the pass must count for OPIS, and the scores without each share."""
+
+    def __init__(self, family: CountedClasses, dealing: Dealing) -> None:
+        self._family, self._context, self._dealing = family, family.context, dealing
+        task = family.context.task
+        self._count = int(max(task.query_codes.max(), task.gallery_codes.max())) + 1
+        columns = 2 * dealing.shares
+        sides: tuple[Integers, npt.NDArray[np.integer]] = (task.query_codes, dealing.items)
+        if not dealing.takes_items:
+            sides = (task.gallery_codes, dealing.query)
+        self._met = _met(task, *sides, self._count, columns)
+        tables = self._count * columns
+        self._places = {_range(m): _places(family.context, m, tables) for m in family.metrics}
+        self._cuts = Cuts.of(np.concatenate([*self._places.values()]))
+        turned = not dealing.takes_items
+        self._split = TallyByShare(
+            self._cuts, sides[0], self._count, sides[1], columns, turned=turned
+        )
+        self._rows = Tally(self._cuts, task.query_codes, self._count) if turned else None
+
+    @property
+    def watchers(self) -> list[Witness]:
+        """Who must see all pairs."""
+        return [self._split] if self._rows is None else [self._split, self._rows]
+
+    def moves(self, metric: Metric, score: Score) -> Reals | str:
+        """How far the score moves without each share, or why that cannot be told."""
+        if metric["negatives"] is not None:
+            return "its negatives are a sample; opis over all of them has one"
+        if score.n < FEWEST_COMPARED:
+            return (
+                f"{count(score.n, 'class')} to compare; an interval of how far classes are apart "
+                f"needs at least {FEWEST_COMPARED}"
+            )
+        every = self._value(metric, -1)
+        columns = range(2 * self._dealing.shares)
+        with ThreadPoolExecutor(self._context.threads) as pool:
+            without = list(pool.map(lambda column: self._value(metric, column), columns))
+        return np.array(without) - every
+
+    @cached_property
+    def _tables(self) -> tuple[Integers, Integers, Integers, Integers]:
+        """Positives, negatives as rows, all negatives, and those by share: (classes, [,] cells)."""
+        task, ours = self._context.task, self._context.positives
+        cells = len(self._cuts) + 1
+        place = task.query_codes[ours.query] * cells
+        place += np.searchsorted(self._cuts.at, ours.distance, side="left")
+        true = np.bincount(place, minlength=self._count * cells).reshape(-1, cells)
+        near = self._split.counts
+        beyond = self._met - near.sum(axis=2)
+        split = np.concatenate([near, beyond[:, :, None]], axis=2)
+        met = split[:, : self._dealing.shares].sum(axis=1)
+        if self._rows is None:
+            return true, met - true, met - true, split
+        rows = self._rows.counts
+        return true, rows - true, rows + met - 2 * true, split
+
+    def _left(self, column: int) -> Counts:
+        """Of the classes that are left without a share; -1 is nobody's."""
+        true, rows, false, split = self._tables
+        everybody = np.ones(self._count, bool)
+        if column >= 0:
+            lost = split[:, column]
+            false = false - lost
+            if self._rows is None:
+                rows = rows - lost
+            shares = self._dealing.shares
+            own = self._dealing.own if column < shares else shares + self._dealing.paired
+            everybody[: len(own)] = own != column
+        kept = everybody & true.any(axis=1) & false.any(axis=1)
+        accepted = [np.cumsum(table[kept], axis=1).astype(np.float64) for table in (true, false)]
+        return Counts(
+            accepted[0][:, :-1],
+            accepted[1][:, :-1],
+            accepted[0][:, -1:],
+            accepted[1][:, -1:],
+            np.cumsum(rows[everybody].sum(axis=0)).astype(np.float64),
+        )
+
+    def _value(self, metric: Metric, column: int) -> float:
+        # other metrics' ranges must not move this one's cells
+        own = np.unique(np.searchsorted(self._cuts.at, self._places[_range(metric)]))
+        left = self._left(column).at_cuts(own)
+        at = self._context.space.linear(self._cuts.at[own])
+        (first, second), frr = _range(metric)
+        false = left.met[:-1] / max(left.met[-1], 1.0)
+        low, high = (float(np.interp(target, false, at)) for target in (first, second))
+        if frr is not None:
+            true = left.true.sum(axis=0) / left.genuine.sum()
+            low = float(np.interp(1 - frr, true, at))
+        if not low < high or not len(left.genuine):
+            return float("nan")
+        formula = self._family.formula(metric)
+        if metric["eps"] is None:
+            spread = _spread(left, formula)
+        else:
+            spread = _gap(left, formula, metric["eps"], (at, low, high))
+        return float(_mean(spread, at, low, high))
+
+
+def _met(
+    task: TaskRules, owner: Integers, share: npt.NDArray[np.integer], owners: int, columns: int
+) -> Integers:
+    """(owners, columns): pairs of each class on one side and each share on the other that meet."""
+    view, turned = task.view, not task.leave_one_out
+    size = np.bincount(owner[owner >= 0], minlength=owners)
+    met = np.outer(size, np.bincount(share.ravel(), minlength=columns))
+    for start in range(0, view.queries, CHUNK):
+        rows = np.arange(start, min(start + CHUNK, view.queries))
+        apart = view.exclusions.pairs(rows, view.items)
+        query, item = rows[apart.query], apart.item
+        ours, others = (item, query) if turned else (query, item)
+        code = owner[ours]
+        for way in share[others[code >= 0]].T:
+            np.subtract.at(met, (code[code >= 0], way), 1)
+    return met
+
+
+def _range(metric: Metric) -> tuple[tuple[float, float], float | None]:
+    """The FAR targets, and the FRR target if one sets the lower end."""
+    first, second = metric["far"]
+    frr = metric["frr"]
+    return (float(first), float(second)), None if frr is None else float(frr)
+
+
+def _places(context: Context, metric: Metric, tables: int) -> Reals:
+    """Borders of equal cells over the range that the targets probably set, and beyond."""
+    cells = min(MOST_CELLS, max(FEWEST_CELLS, MOST_NUMBERS // max(1, tables)))
+    ours = context.positives.ascending
+    known = context.foretold if len(context.foretold) else ours
+    if not len(known):
+        return np.zeros(1)
+    (first, second), frr = _range(metric)
+    rates = np.array([first / REACH, min(1.0, second * REACH)])
+    ends = [*at_places(known, rates)]
+    if frr is not None and len(ours):
+        ends += [*at_places(ours, np.clip([1 - REACH * frr, 1 - frr / REACH], 0.0, 1.0))]
+    return np.linspace(min(ends), max(ends), cells + 1)
+
+
+def _spread(left: Counts, formula: Formula) -> Reals:
+    """Mean squared deviation of the classes' utilities at each cut."""
+    counts = (left.true, left.false, left.genuine, left.impostors)
+    utility = _utility(*counts, formula)
+    centre = _average(utility)
+    value: Reals = _average(utility * utility) - centre * centre
+    if formula.pooled:
+        # every negative pair counts for both of its classes
+        twice = replace(formula, precise=2 * formula.precise)
+        true, false, genuine, impostors = (part.sum(axis=0) for part in counts)
+        pooled = _utility(true, false, genuine, impostors, twice)
+        value = value + (centre - pooled) ** 2
+    return np.maximum(value, 0.0)
+
+
+def _utility(
+    true: Reals, false: Reals, genuine: Reals, impostors: Reals, formula: Formula
+) -> Reals:
+    other = 1 - false / impostors
+    if formula.precise:
+        weighed = formula.precise * true
+        below = weighed + false
+        other = np.divide(weighed, below, out=np.zeros_like(below), where=below > 0)
+    return combine(true / genuine, other, formula.square)
+
+
+def _gap(
+    left: Counts, formula: Formula, share: Fraction, over: tuple[Reals, float, float]
+) -> Reals:
+    """Squared gap between the utilities of the best and the worst share of the classes."""
+    utility = _utility(left.true, left.false, left.genuine, left.impostors, formula)
+    areas = _mean(utility, *over)
+    sides = []
+    for sign in (1, -1):
+        group = _outermost(sign * areas, share)[:, None]
+        held = group.sum() / len(group)
+        sensitivity = _average(group * (left.true / left.genuine)) / held
+        false = _average(group * (left.false / left.impostors)) / held
+        sides.append(combine(sensitivity, 1 - false, formula.square))
+    return np.asarray((sides[0] - sides[1]) ** 2, np.float64)
+
+
+def _outermost(areas: Reals, share: Fraction) -> Reals:
+    """Weights of the lowest share of the classes; the last one, or those tied there, in part.
+
+    Rounding the number of classes up, as the score does, would hide what a class less means.
+    """
+    places, count = np.unique(areas, return_inverse=True, return_counts=True)[1:]
+    before = np.concatenate([[0], np.cumsum(count)[:-1]])
+    wanted = math.ceil(share * len(areas)) if len(areas) * share < 1 else float(share) * len(areas)
+    return np.asarray(np.clip((wanted - before) / count, 0.0, 1.0)[places], np.float64)
+
+
+def _average(values: Reals) -> Reals:
+    """The mean over classes, in integers, so that their order cannot show."""
+    one = 2.0 ** min(50, 62 - len(values).bit_length())
+    return np.asarray(np.rint(values * one).astype(np.int64).sum(axis=0) / one / len(values))
+
+
+def _mean(values: Reals, at: Reals, low: float, high: float) -> Reals:
+    """The mean from low to high of straight lines between values at places, along the last axis."""
+    inside = (at > low) & (at < high)
+    ends = []
+    for end in (low, high):
+        place = min(max(int(np.searchsorted(at, end)) - 1, 0), len(at) - 2)
+        part = (end - at[place]) / (at[place + 1] - at[place])
+        ends.append((1 - part) * values[..., place] + part * values[..., place + 1])
+    points = np.concatenate([[low], at[inside], [high]])
+    first, last = (end[..., None] for end in ends)
+    held = np.concatenate([first, values[..., inside], last], axis=-1)
+    areas = (held[..., :-1] + held[..., 1:]) / 2 * np.diff(points)
+    return np.asarray(areas.sum(axis=-1) / (high - low), np.float64)

@@ -1,0 +1,136 @@
+"""The one rule for the threshold at a FAR target, and the scores that threshold metrics return."""
+
+from __future__ import annotations
+
+import math
+from decimal import ROUND_CEILING, Context, Decimal
+from fractions import Fraction
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from truerank.core.definition import ThresholdDefinition
+from truerank.core.metric import Metric
+from truerank.core.registry import definition
+from truerank.core.score import Score
+from truerank.space import Distances
+from truerank.wording import count
+
+__all__ = [
+    "NO_IMPOSTORS",
+    "allowed",
+    "at_places",
+    "certain",
+    "far_targets",
+    "limit_at",
+    "measure",
+    "rate",
+    "threshold_at_far",
+    "undefined",
+    "unresolved",
+]
+
+NO_IMPOSTORS = "not defined: every query has a mate"
+
+
+def rate(metric: Metric, key: str) -> Fraction:
+    """A number that the metric was given."""
+    value: Fraction = metric[key]
+    return value
+
+
+def far_targets(metric: Metric) -> list[Fraction]:
+    """The FARs at which a metric looks for thresholds: one, two, or none."""
+    far = metric.get("far")
+    return [] if far is None else list(far) if isinstance(far, tuple) else [far]
+
+
+def allowed(target: Fraction, impostors: int) -> int:
+    """r = floor(f N): how many of N impostors may be accepted at a FAR of f."""
+    return math.floor(target * impostors)
+
+
+def limit_at(impostors: Distances, target: Fraction) -> float:
+    """d* of ascending impostor distances, below which is accepted; infinite if all may be."""
+    r = allowed(target, len(impostors))
+    return float(impostors[r]) if r < len(impostors) else math.inf
+
+
+class Negatives(Protocol):
+    """Distances of negative pairs, of which some can be looked up."""
+
+    @property
+    def impostors(self) -> int:
+        """Their number."""
+
+    def impostor(self, rank: int) -> float:
+        """The rank-th smallest of them, infinite beyond the last."""
+
+    def observed_below(self, distance: float) -> float | None:
+        """The largest distance of any pair below this one; None if there is none."""
+
+
+def threshold_at_far(pairs: Negatives, target: Fraction) -> tuple[float, float | None]:
+    """d*, below which a pair is accepted, and the largest observed distance below it.
+
+    With every pair met twice, floor(2 f N)/2 rounded down is floor(f N): the same d*.
+    """
+    limit = pairs.impostor(allowed(target, pairs.impostors) + 1)
+    return limit, pairs.observed_below(limit)
+
+
+def unresolved(target: Fraction, impostors: int) -> str | None:
+    """Why a FAR target cannot be told from zero with so few impostors, None if it can."""
+    if target == 0 or target * impostors >= 1:
+        return None
+    least = Context(prec=3, rounding=ROUND_CEILING).divide(Decimal(1), Decimal(impostors))
+    return (
+        f"not defined: {count(impostors, 'impostor')} cannot resolve a FAR of {float(target):g}; "
+        f"the smallest that they can is {float(least):g}"
+    )
+
+
+def measure(metric: Metric, seen: Any) -> Score:
+    """A metric's score from what its family has seen."""
+    known = definition(metric)
+    if not isinstance(known, ThresholdDefinition):
+        raise TypeError(f"{metric} is no metric over thresholds")
+    score: Score = known.measure(seen, metric)
+    return score
+
+
+def undefined(metric: Metric, reason: str, n: int = 0) -> Score:
+    """A score that does not exist."""
+    nan = float("nan")
+    return Score(str(metric), nan, nan, nan, nan, n=n, reason=reason)
+
+
+def certain(
+    metric: Metric,
+    value: float,
+    n: int,
+    *,
+    threshold: float | None = None,
+    bracket: tuple[float, float] | None = None,
+    chance: float | None = None,
+) -> Score:
+    """A score that ties leave no doubt about; its best is 1, or 0 if lower is better."""
+    best = 1.0 if definition(metric).higher_is_better else 0.0
+    return Score(
+        str(metric),
+        value,
+        value,
+        value,
+        value,
+        chance=chance,
+        attainable=None if chance is None else best,
+        n=n,
+        threshold=threshold,
+        bracket=bracket,
+    )
+
+
+def at_places(ascending: Distances, rates: npt.NDArray[np.float64]) -> Distances:
+    """The numbers that stand at these shares of a list."""
+    return ascending[np.rint(rates * (len(ascending) - 1)).astype(np.int64)]

@@ -1,0 +1,199 @@
+"""Verification without each share of the classes: pairs counted on cells, by share of the query.
+
+In leave-one-out every negative pair is met from both sides and so stands in the counts of either
+share: taking a share's counts away twice weighs pairs by w_i + w_j - 1, which doubles a class's
+deviation on negatives, as it must. Thresholds are found again without each share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from truerank.core.folds import Dealing
+from truerank.core.metric import Metric
+from truerank.core.score import Score
+from truerank.engine.cuts import Cuts
+from truerank.engine.sight import LARGEST
+from truerank.engine.watch import Tally, Witness
+from truerank.families.context import Context
+from truerank.families.thresholds import allowed, at_places, rate
+from truerank.families.verification.scores import PooledPairs
+from truerank.space import Distances
+from truerank.wording import count
+
+__all__ = ["FEWEST_BELOW", "PairShares"]
+
+Integers = npt.NDArray[np.int64]
+Reals = npt.NDArray[np.float64]
+CELLS = 512
+"""Cuts at quantiles of the positives, and as many at quantiles of a sample of the negatives."""
+FEWEST_BELOW = 20
+"""A threshold set by fewer negatives than this has no interval: it jumps from one to the next."""
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Operating points at the cuts, from nothing to everything; first of all, then without each."""
+
+    at: Reals
+    """Thresholds in the user's unit, the ends repeated."""
+    true: Reals
+    """(1 + columns, points): share of positives accepted."""
+    false: Reals
+
+    def at_cuts(self, cuts: Integers) -> Rates:
+        """At some of the cuts, and at the ends."""
+        points = np.concatenate([[0], cuts + 1, [len(self.at) - 1]])
+        return Rates(self.at[points], self.true[:, points], self.false[:, points])
+
+
+class PairShares:
+    """What the pass must count for verification, and the scores without each share."""
+
+    def __init__(
+        self, context: Context, metrics: list[Metric], judged: PooledPairs, dealing: Dealing
+    ) -> None:
+        self._context, self._judged, self._dealing = context, judged, dealing
+        thresholds = [self._cut(m) for m in metrics if m.get("tau") is not None]
+        places = _places(context)
+        self.cuts = Cuts.of(np.concatenate([places, thresholds]))
+        # Thresholds that other metrics are asked at must not move a score between cells.
+        self._curve = np.unique(np.searchsorted(self.cuts.at, places))
+        # One table serves both ways of dealing: its margins are the counts by share.
+        own, paired = dealing.query.T
+        self._owner = own * dealing.shares + paired - dealing.shares
+        self._tally = Tally(self.cuts, self._owner, dealing.shares**2)
+
+    @property
+    def watchers(self) -> list[Witness]:
+        """Who must see all pairs."""
+        return [self._tally]
+
+    def moves(self, metric: Metric, score: Score) -> Reals | str:
+        """How far the score moves without each share, or why that cannot be told."""
+        if metric.get("far") is not None:
+            times = 2 if self._judged.both_orders else 1
+            below = allowed(rate(metric, "far"), -(-self._judged.pool.impostors // times))
+            if below < FEWEST_BELOW:
+                return (
+                    f"{count(below, 'negative pair')} below its threshold; an interval needs at "
+                    f"least {FEWEST_BELOW}"
+                )
+        if metric.get("tau") is not None:
+            place = 1 + self.cuts.where(self._cut(metric))
+            rates = self._rates.false if metric.name == "fmr" else self._rates.true
+            values = -rates[:, place] if metric.name == "fnmr" else rates[:, place]
+        else:
+            values = _FORMULAS[metric.name](self._rates.at_cuts(self._curve), metric)
+        return np.asarray(values[1:] - values[0], np.float64)
+
+    def _cut(self, metric: Metric) -> float:
+        """The threshold that a metric is asked at; pairs that never meet are beyond it."""
+        return min(self._context.units.cut(rate(metric, "tau")), LARGEST)
+
+    @cached_property
+    def _rates(self) -> Rates:
+        shares, cells = self._dealing.shares, len(self.cuts) + 1
+        ours = self._context.positives
+        place = self._owner[ours.query] * cells
+        place += np.searchsorted(self.cuts.at, ours.distance, side="left")
+        positive = np.bincount(place, minlength=shares * shares * cells).reshape(-1, cells)
+        every = self._tally.counts
+        true = _without(_margins(positive, shares), np.ones(2 * shares))
+        false = _without(_margins(every - positive, shares), self._gone)
+        ends = self.cuts.at[[0, *range(len(self.cuts)), -1]]
+        return Rates(self._context.space.in_unit(ends), true, false)
+
+    @property
+    def _gone(self) -> Reals:
+        """How often each share's negatives are to be taken away.
+
+        Twice, in leave-one-out; a little less where pairs inside the share would go twice as well.
+        """
+        columns = 2 * self._dealing.shares
+        if not self._dealing.takes_items:
+            return np.ones(columns)
+        size = np.bincount(self._dealing.query_codes)
+        of_share = np.stack([self._dealing.own, self._dealing.shares + self._dealing.paired])
+        rows, squares = np.zeros(columns), np.zeros(columns)
+        for way in of_share:
+            rows += np.bincount(way, size, minlength=columns)
+            squares += np.bincount(way, size * size, minlength=columns)
+        met = rows * size.sum() - squares
+        inside = np.divide(rows * rows - squares, met, out=np.zeros(columns), where=met > 0)
+        return np.asarray(2 * (1 - inside), np.float64)
+
+
+def _places(context: Context) -> Distances:
+    """Where positives and negatives lie, finer where false accepts are few."""
+    ours, sample = context.positives.ascending, context.foretold
+    even = np.linspace(0.0, 1.0, CELLS + 1)
+    parts = [np.zeros(0)]
+    if len(ours):
+        parts.append(at_places(ours, even))
+    if len(sample):
+        parts.append(at_places(sample, np.geomspace(1 / len(sample), 1.0, CELLS)))
+    every = np.concatenate(parts)
+    return every if len(every) else np.zeros(1)
+
+
+def _margins(table: Integers, shares: int) -> Integers:
+    cells = table.shape[1]
+    square = table.reshape(shares, shares, cells)
+    return np.concatenate([square.sum(axis=1), square.sum(axis=0)])
+
+
+def _without(by_share: Integers, times: Reals) -> Reals:
+    """(1 + columns, points): shares accepted, of all and without each share."""
+    # Integers are added up first: a cut more, for a threshold of another metric, moves no bit.
+    parts = np.cumsum(by_share, axis=1)
+    total = parts[: len(parts) // 2].sum(axis=0)
+    accepted = np.concatenate([total[None].astype(np.float64), total - times[:, None] * parts])
+    rates = accepted / np.maximum(accepted[:, -1:], 1.0)
+    return np.concatenate([np.zeros((len(rates), 1)), rates], axis=1)
+
+
+# -- metrics ----------------------------------------------------------------------------------
+
+
+def _auc(rates: Rates, _: Metric) -> Reals:
+    step = np.diff(rates.true, axis=1)
+    middle = (rates.false[:, :-1] + rates.false[:, 1:]) / 2
+    return 1.0 - np.cumsum(step * middle, axis=1)[:, -1]
+
+
+def _eer(rates: Rates, _: Metric) -> Reals:
+    gap = rates.false - (1 - rates.true)
+    return np.array([np.interp(0.0, *row) for row in zip(gap, rates.false, strict=True)])
+
+
+def _min_dcf(rates: Rates, metric: Metric) -> Reals:
+    prior, miss, false_accept = (float(metric[key]) for key in ("p", "miss", "fa"))
+    reject, accept = miss * prior, false_accept * (1 - prior)
+    costs = reject * (1 - rates.true) + accept * rates.false
+    return np.asarray(costs.min(axis=1) / min(reject, accept), np.float64)
+
+
+def _tar(rates: Rates, metric: Metric) -> Reals:
+    target = float(rate(metric, "far"))
+    points = zip(rates.false, rates.true, strict=True)
+    return np.array([np.interp(target, false, true) for false, true in points])
+
+
+def _threshold(rates: Rates, metric: Metric) -> Reals:
+    target = float(rate(metric, "far"))
+    return np.array([np.interp(target, false, rates.at) for false in rates.false])
+
+
+_FORMULAS: dict[str, Callable[[Rates, Metric], Reals]] = {
+    "auc": _auc,
+    "eer": _eer,
+    "min_dcf": _min_dcf,
+    "tar": _tar,
+    "threshold": _threshold,
+}

@@ -1,0 +1,139 @@
+"""What is known about metrics, in words: a table of all of them, or everything about one."""
+
+from __future__ import annotations
+
+import textwrap
+
+from truerank.core import catalogue, registry
+from truerank.core.definition import Definition
+from truerank.core.parameters import Parameter
+from truerank.wording import plural
+
+__all__ = ["describe", "direction", "parameters", "span"]
+
+WIDTH = 100
+_CUTS = {
+    "number": "k",
+    "number or none": "[k]",
+    "optional": "[k or r]",
+}
+_CUTS_IN_WORDS = {
+    "number": "whole number, an int >= 1; must be given: the rank up to which items count",
+    "number or none": "whole number, an int >= 1: the rank up to which items count; all if left "
+    "out",
+    "optional": "whole number, an int >= 1, or r, the query's number of mates: the rank up to "
+    "which items count; all if left out",
+}
+
+
+def describe(name: str | None = None) -> str:
+    """All metrics by family, or everything about the one of this name.
+
+    Examples
+    --------
+    >>> print(describe("mrr").splitlines()[0])
+    mrr: mean reciprocal rank
+    """
+    return _overview() if name is None else _everything(registry.find(name))
+
+
+def parameters(definition: Definition) -> str:
+    """The parameters in short: 'k, divisor=r, [level]'; brackets for what may be left out."""
+    required = " or ".join(definition.one_of)
+    others = [
+        f"[{one.name}]" if one.default is None else f"{one.name}={one.default}"
+        for one in definition.parameters
+        if one.name not in definition.one_of
+    ]
+    return ", ".join(part for part in (_CUTS.get(definition.cut), required, *others) if part)
+
+
+def direction(definition: Definition) -> str:
+    """Which scores are better, if any are."""
+    if definition.unit == "distance":
+        return "neither"
+    return "higher" if definition.higher_is_better else "lower"
+
+
+def span(definition: Definition) -> str:
+    """The range, and which end of it is better."""
+    if definition.unit == "distance":
+        return "a distance"
+    low, high = definition.range
+    return f"{low:g} to {high:g}, {direction(definition)} is better"
+
+
+def _overview() -> str:
+    header = ("name", "what it is", "better", "parameters")
+    rows = {
+        family: [
+            (one.name, one.title, direction(one), parameters(one))
+            for one in catalogue.in_order()
+            if one.family == family
+        ]
+        for family in catalogue.FAMILIES
+    }
+    every = [header, *(row for some in rows.values() for row in some)]
+    widths = [max(len(row[column]) for row in every) for column in range(len(header))]
+    lines = [_aligned(header, widths)]
+    for family, some in rows.items():
+        lines += ["", family, *(_aligned(row, widths) for row in some)]
+    return "\n".join(lines)
+
+
+def _aligned(row: tuple[str, ...], widths: list[int]) -> str:
+    """A row of the table; what does not fit goes on below its last cell."""
+    *first, last = row
+    cells = (cell.ljust(width) for cell, width in zip(first, widths, strict=False))
+    start = "  " + "".join(f"{cell}  " for cell in cells)
+    return _wrapped(last, start) if last else start.rstrip()
+
+
+def _everything(known: Definition) -> str:
+    counted = plural(known.counted)
+    if known.counted == "query":
+        counted += " with a mate" if known.with_mate else " without a mate"
+    facts = [
+        ("family", known.family),
+        ("range", span(known)),
+        ("n counts", counted),
+        ("ties", known.ties),
+        ("source", known.citation),
+        ("also called", ", ".join(registry.aliases(known.name))),
+        ("examples", "  ".join(known.examples)),
+    ]
+    lines = [f"{known.name}: {known.title}", "", _wrapped(known.definition, "  "), ""]
+    lines += [_entry(*fact) for fact in facts if fact[1]]
+    given = [("k", _CUTS_IN_WORDS[known.cut])] if known.cut in _CUTS_IN_WORDS else []
+    given += [(one.name, _told(one)) for one in known.parameters]
+    if given:
+        lines += ["", "parameters", *(_entry(*one) for one in given), *_rules(known)]
+    return "\n".join(lines)
+
+
+def _told(parameter: Parameter) -> str:
+    """A parameter's kind, range, default and purpose."""
+    kind, default = parameter.kind, parameter.default
+    start = f"{kind.title}, {kind.expected}" + ("" if default is None else f"; default {default}")
+    return f"{start}: {parameter.help}"
+
+
+def _rules(known: Definition) -> list[str]:
+    """What holds for parameters together."""
+    rules = [f"{one.name} needs a number k" for one in known.parameters if one.needs_cut]
+    if known.one_of:
+        rules.append(" or ".join(f"{key}=" for key in known.one_of) + " must be given")
+    rules += [f"{pair.first} and {pair.second} exclude each other" for pair in known.apart]
+    rules += [f"{key} needs {other}" for key, other in known.needs]
+    return [_entry("together", "; ".join(rules))] if rules else []
+
+
+def _entry(name: str, text: str) -> str:
+    return _wrapped(text, f"  {name:<13}")
+
+
+def _wrapped(text: str, start: str) -> str:
+    rest = " " * len(start)
+    return textwrap.fill(
+        text, WIDTH, initial_indent=start, subsequent_indent=rest, break_on_hyphens=False
+    )

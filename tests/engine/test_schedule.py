@@ -1,0 +1,302 @@
+"""The schedule: which rows go to which strategy, in which blocks, without running anything."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from truerank import Task
+from truerank.engine import Shares, cuda
+from truerank.engine.facts import DeviceFacts
+from truerank.engine.queries import Queries
+from truerank.engine.request import Request
+from truerank.engine.schedule import Schedule, schedule
+from truerank.engine.strategies import STRATEGIES
+from truerank.engine.watch import Audience, Extent, Nearest, RankWatcher
+from truerank.settings import Settings
+from truerank.space import Space, build
+
+ROWS = 60
+LABELS = np.concatenate([np.arange(20).repeat(2), np.full(10, 20), np.arange(21, 31)])
+"""Twenty pairs, ten of one class, ten that have no mate."""
+PAIRED, CROWDED, LONELY = np.arange(40), np.arange(40, 50), np.arange(50, 60)
+DATA = np.random.default_rng(0).standard_normal((ROWS, 4)).astype(np.float32)
+LIMITS = Settings(sort_share=0.05, query_rows=16)
+"""Three mates are few."""
+GPU = DeviceFacts(walks=True, ranked_rows=7, watched_rows=5, showing=3)
+VIEW = Task(LABELS).view
+
+
+class Looker(RankWatcher):
+    """Looks at whole rows."""
+
+    def see(self, sight: Any, groups: Any) -> None:
+        raise AssertionError("nothing is run")
+
+
+def space(distance: str = "cosine", *, square: bool = True) -> Space:
+    return build(distance, DATA) if square else build(distance, DATA, DATA.copy())
+
+
+def request(device: str = "cpu", **asked: Any) -> Request:
+    asked = {"view": VIEW, "space": space(), "threads": 2} | asked
+    return Request(device=device, **asked)
+
+
+def planned(
+    asked: Request,
+    limits: Settings = LIMITS,
+    facts: DeviceFacts = GPU,
+    left: Queries | None = None,
+    spent: frozenset[str] = frozenset(),
+) -> Schedule:
+    return schedule(asked, left or Queries.of(asked), limits, facts, spent)
+
+
+def work(plan: Schedule) -> dict[str, list[int]]:
+    """The rows that each strategy gets, ascending; none twice."""
+    return {item.strategy: sorted(np.concatenate(item.blocks).tolist()) for item in plan.items}
+
+
+def heights(plan: Schedule) -> list[list[int]]:
+    return [[len(block) for block in item.blocks] for item in plan.items]
+
+
+def shares(queries: Any = slice(None)) -> Shares:
+    wanted = np.zeros(ROWS, bool)
+    wanted[queries] = True
+    return Shares(np.zeros((ROWS, 1), np.uint8), 1, wanted)
+
+
+def listed(*parts: np.ndarray) -> list[int]:
+    return sorted(np.concatenate(parts).tolist())
+
+
+def test_every_strategy_that_is_planned_is_known() -> None:
+    planned_here = {"reference", "count", "filter", "symmetric", "sort rows", "split rows"}
+    watching = {"watch tiles", "watch both ways", "watch rows"}
+    showing = {"show tiles", "show both ways", "show rows"}
+    devices = {"cuda count", "cuda rank", "cuda watch", "cuda show"}
+    assert set(STRATEGIES) == planned_here | watching | showing | devices
+
+
+# --- on the CPU -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("share", "wanted"),
+    [
+        (0.0, {"sort rows": listed(PAIRED, CROWDED)}),
+        (0.05, {"count": listed(PAIRED), "sort rows": listed(CROWDED)}),
+        (1.0, {"count": listed(PAIRED, CROWDED)}),
+    ],
+)
+def test_the_share_of_mates_decides_to_count_or_to_sort(
+    share: float, wanted: dict[str, list[int]]
+) -> None:
+    plan = planned(request(), replace(LIMITS, sort_share=share))
+    assert work(plan) == wanted
+    assert not len(plan.left)
+
+
+def test_blocks_hold_so_many_rows_and_so_many_mates() -> None:
+    assert heights(planned(request())) == [[16, 16, 8], [10]]
+    few = replace(LIMITS, mates=9, row_numbers=3 * ROWS)
+    assert heights(planned(request(), few)) == [[8, 8, 8, 8, 8], [1] * 10]
+    split = replace(LIMITS, split_mates=4)
+    counted, sorted_rows = heights(planned(request(shares=shares()), split))
+    assert (max(counted), sorted_rows) == (4, [10])
+
+
+@pytest.mark.parametrize(
+    ("method", "square", "distance", "wanted"),
+    [
+        ("auto", True, "cosine", "count"),
+        ("filter", True, "cosine", "filter"),
+        ("filter", True, "euclidean", "count"),
+        ("symmetric", True, "cosine", "symmetric"),
+        ("symmetric", False, "cosine", "filter"),
+    ],
+)
+def test_few_mates_are_counted_by_the_method_of_the_settings(
+    method: str, square: bool, distance: str, wanted: str
+) -> None:
+    """Float32 scores where a distance has them; each pair once only where rows are the gallery."""
+    asked = request(space=space(distance, square=square))
+    plan = planned(asked, replace(LIMITS, method=method))
+    assert work(plan) == {wanted: listed(PAIRED), "sort rows": listed(CROWDED)}
+
+
+def test_each_pair_once_takes_ascending_rows() -> None:
+    plan = planned(request(seen=np.arange(ROWS) < 5), replace(LIMITS, method="symmetric"))
+    assert np.concatenate(plan.items[0].blocks).tolist() == PAIRED[5:].tolist()
+
+
+def test_what_was_seen_is_left_out_and_known() -> None:
+    asked = request(seen=np.arange(ROWS) < 45)
+    queries = Queries.of(asked)
+    assert (queries.rows.tolist(), queries.behind) == ([45, 46, 47, 48, 49], 45)
+    assert work(planned(asked)) == {"sort rows": [45, 46, 47, 48, 49]}
+    assert planned(request(seen=np.ones(ROWS, bool))).items == ()
+
+
+def test_observers_of_whole_rows_are_shown_whole_rows() -> None:
+    """Queries without a mate first; rows that are sorted are seen there."""
+    plan = planned(request(audience=Audience([Looker(), Nearest(ROWS)])))
+    assert work(plan) == {"watch rows": listed(PAIRED, LONELY), "sort rows": listed(CROWDED)}
+    assert plan.items[0].blocks[0].tolist() == LONELY.tolist()
+
+
+def test_observers_of_tiles() -> None:
+    few = Task(np.arange(ROWS) // 2).view
+    audience = Audience([Nearest(ROWS)])
+    symmetric = replace(LIMITS, method="symmetric")
+    plan = planned(request(audience=audience), symmetric)
+    assert work(plan) == {"watch tiles": listed(PAIRED, LONELY), "sort rows": listed(CROWDED)}
+    asked = request(view=few, audience=audience)
+    assert list(work(planned(asked))) == ["watch tiles"]
+    plan = planned(asked, symmetric)
+    assert work(plan) == {"watch both ways": list(range(ROWS))}
+    assert plan.items[0].both_ways is not None
+    for other in (
+        replace(asked, seen=np.arange(ROWS) == 3),
+        replace(asked, space=space(square=False)),
+    ):
+        assert list(work(planned(other, symmetric))) == ["watch tiles"]
+    crowded = replace(symmetric, symmetric_mates=ROWS - 1)  # each row never meets itself
+    assert list(work(planned(asked, crowded))) == ["watch tiles"]
+
+
+def test_some_queries_alone_are_counted_and_with_shares_split() -> None:
+    some = np.array([45, 3, 41, 55])
+    assert work(planned(request(only=some))) == {"count": [3, 41, 45]}
+    plan = planned(request(only=some, shares=shares(some)))
+    assert work(plan) == {"count": [3], "split rows": [41, 45]}
+    assert all(item.shares is not None for item in plan.items)
+    plan = planned(request(only=some, audience=Audience([Looker()])))
+    assert work(plan) == {"watch rows": [3, 41, 45, 55]}
+
+
+def test_rows_to_split_are_dealt_to_all_threads() -> None:
+    plan = planned(request(only=CROWDED, shares=shares(CROWDED), threads=5))
+    assert heights(plan) == [[2, 2, 2, 2, 2]]
+
+
+# --- by the reference -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("audience", [None, Audience([Looker()]), Audience([Nearest(ROWS)])])
+def test_the_reference_does_everything_alone(audience: Audience | None) -> None:
+    for asked in (
+        request("reference", audience=audience),
+        request("reference", audience=audience, shares=shares()),
+    ):
+        plan = planned(asked, replace(LIMITS, method="symmetric"))
+        rows = listed(PAIRED, CROWDED) if audience is None else list(range(ROWS))
+        assert work(plan) == {"reference": rows}
+
+
+# --- by GPUs --------------------------------------------------------------------------------------
+
+
+def test_few_mates_are_counted_by_gpus_in_taller_blocks() -> None:
+    limits = replace(LIMITS, query_rows=1, sort_share=1.0)
+    plan = planned(request("cuda"), limits)
+    assert work(plan) == {"cuda count": listed(PAIRED, CROWDED)}
+    assert heights(plan) == [[cuda.TALLER, 50 - cuda.TALLER]]
+    assert not len(plan.left)
+
+
+def test_rankings_wait_until_the_memory_they_have_is_known() -> None:
+    """Then rows stay on the device; those that come back with ties are sorted."""
+    asked = request("cuda", rankings=True)
+    first = planned(asked)
+    assert work(first) == {"cuda count": listed(PAIRED)}
+    assert first.left.rows.tolist() == CROWDED.tolist()
+    second = planned(asked, left=first.left)
+    assert (work(second), heights(second)) == ({"cuda rank": listed(CROWDED)}, [[7, 3]])
+    assert not len(second.left)
+    tied = second.left.and_rows(CROWDED[2:4])
+    third = planned(asked, left=tied, spent=frozenset({"cuda rank"}))
+    assert work(third) == {"sort rows": [42, 43]}
+    assert third.items[0].lent
+
+
+@pytest.mark.parametrize(
+    ("asked", "facts"),
+    [
+        (request("cuda", rankings=True), DeviceFacts(showing=3)),
+        (request("cuda"), GPU),
+        (request("cuda", rankings=True, audience=Audience([Looker()])), GPU),
+    ],
+)
+def test_rankings_stay_on_a_device_that_walks_if_they_may(
+    asked: Request, facts: DeviceFacts
+) -> None:
+    plan = planned(asked, facts=facts, left=Queries.with_mates(CROWDED))
+    assert work(plan) == {"sort rows": listed(CROWDED)}
+    assert plan.items[0].lent
+
+
+def test_watched_by_gpus() -> None:
+    """Queries without a mate are one block, and rows are shown as many at a time as fit."""
+    plan = planned(request("cuda", audience=Audience([Nearest(ROWS)])))
+    assert work(plan) == {"cuda watch": listed(PAIRED, LONELY)}
+    assert plan.items[0].blocks[0].tolist() == LONELY.tolist()
+    assert plan.items[0].shown == GPU.watched_rows
+    assert plan.left.rows.tolist() == CROWDED.tolist()
+
+
+def test_shares_on_gpus() -> None:
+    """Only groups of the view itself are split there; the others are asked for later."""
+    other = (Task(LABELS).view, np.ones(ROWS, bool))
+    for apart, split in ((None, True), ((VIEW, other[1]), True), (other, False)):
+        plan = planned(request("cuda", shares=shares(), apart=apart))
+        assert (plan.items[0].strategy, plan.items[0].shares is not None) == ("cuda count", split)
+    some = np.array([3, 41, 45])
+    first = planned(request("cuda", only=some, shares=shares(some), rankings=True))
+    assert work(first) == {"cuda count": [3]}
+    second = planned(request("cuda", only=some, shares=shares(some)), left=first.left)
+    assert work(second) == {"split rows": [41, 45]}
+    assert second.items[0].lent
+
+
+def test_some_queries_alone_are_counted_on_the_cpu_from_tiles_of_the_gpu() -> None:
+    limits = replace(LIMITS, method="symmetric")
+    plan = planned(request("cuda", only=np.array([3, 41, 45])), limits)
+    assert work(plan) == {"count": [3, 41, 45]}
+    assert plan.items[0].lent
+    watched = request("cuda", only=np.array([3, 41, 55]), audience=Audience([Looker()]))
+    assert work(planned(watched)) == {"cuda watch": [3, 55]}
+
+
+# --- without tie groups ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("device", "method", "observer", "wanted", "height"),
+    [
+        ("cpu", "auto", Extent(), "show tiles", 4),
+        ("cpu", "symmetric", Extent(), "show both ways", ROWS),
+        ("cpu", "symmetric", Looker(), "show rows", 16),
+        ("reference", "symmetric", Extent(), "show tiles", 4),
+        ("reference", "auto", Looker(), "show rows", 16),
+        ("cuda", "symmetric", Looker(), "cuda show", 5),
+    ],
+)
+def test_all_pairs_are_shown(
+    device: str, method: str, observer: Any, wanted: str, height: int
+) -> None:
+    asked = request(device, groups=False, audience=Audience([observer]))
+    plan = planned(asked, replace(LIMITS, method=method))
+    assert work(plan) == {wanted: list(range(ROWS))}
+    assert plan.items[0].compiled == (device != "reference")
+    assert max(heights(plan)[0]) == height
+
+
+def test_few_queries_are_dealt_to_all_threads() -> None:
+    asked = request(groups=False, audience=Audience([Extent()]), threads=20)
+    assert heights(planned(asked)) == [[3] * 20]
