@@ -160,7 +160,7 @@ def score(
         estimation.watch(families)
     threads = threads or engine.available_cores()
     work = [int((p.view.mates > 0).sum()) * space.gallery for p in passes]
-    if families is not None:  # its watchers see every query
+    if families is not None:  # their watchers see every query
         work[0] = task.queries * space.gallery
     for number, current in enumerate(passes):
         _restore(number, current, families, checkpoint)
@@ -305,7 +305,7 @@ def _runs(
 
 
 def _taken(blocks: Iterator[Block], families: Collection, grade: int) -> Iterator[Block]:
-    """The same blocks, once the families has taken what it needs of them."""
+    """The same blocks, once the families have taken what they need of them."""
     for block in blocks:
         chosen, finest = block.groups.at_least(grade)
         families.take(block.rows[chosen], finest)

@@ -23,6 +23,94 @@ Found = tuple[dict[str, Any], dict[str, Any]]
 DISTANCES = ("cosine", "euclidean", "dot", "cityblock", "hamming", "precomputed", "similarity")
 MATRICES = ("precomputed", "similarity")
 INTERVAL_FIELDS = ("interval", "interval_reason", "replicates")
+EXAMPLES = [
+    "precision@1",
+    "precision@10",
+    "precision@1,level=1",
+    "r_precision",
+    "map",
+    "map@r",
+    "map@10",
+    "map@10,divisor=min",
+    "map@level=1",
+    "map@r,level=mean",
+    "hit@1",
+    "hit@5",
+    "recall@1",
+    "recall@10",
+    "mrr",
+    "minp",
+    "h_ap",
+    "h_ap@alpha=3",
+    "h_ap@alpha=0.5",
+    "sum_wap",
+    "asi",
+    "asi@level=1",
+    "asi@level=mean",
+    "ndcg",
+    "ndcg@5",
+    "ndcg@gain=linear",
+    "auc",
+    "eer",
+    "min_dcf",
+    "min_dcf@p=0.05",
+    "min_dcf@fa=2,miss=10,p=0.5",
+    "tar@far=0.01",
+    "tar@far=0.001",
+    "tar@tau=0.5",
+    "threshold@far=0.01",
+    "fmr@tau=0.5",
+    "fnmr@tau=0.5",
+    "dir@far=0.1",
+    "dir@far=0.25,rank=5",
+    "dir@rank=5,tau=0.5",
+    "far@tau=0.5",
+    "ttr@far=0.1",
+    "ttr@tau=0.5",
+    "ftr@tau=0.5",
+    "mrp@tau=0.3",
+    "mrp@scale=minmax,tau=0.3",
+    "mvp@tau=0.3",
+    "mvp@fp=frozen,tau=0.6",
+    "mvp@scale=minmax,tau=0.3",
+    "set_precision@tau=0.3",
+    "set_precision@scale=minmax,tau=0.3",
+    "set_recall@tau=0.3",
+    "set_recall@scale=minmax,tau=0.3",
+    "mrep",
+    "mrep@tau=0.3",
+    "mrep@integral=exact",
+    "mrep@fp=frozen",
+    "mrep@fp=frozen,integral=trapezoid,scale=minmax",
+    "mfr",
+    "mfr@b=5",
+    "mfr@b=5,tau=0.6",
+    "mfr@b=20,integral=trapezoid",
+    "mfr@b=20,integral=exact",
+    "mfr@b=20,scale=minmax",
+    "mrep_max",
+    "mrep_max@scale=minmax",
+    "mvp_max",
+    "mvp_max@scale=minmax",
+    "tau_max",
+    "tau_max@scale=minmax",
+    "tau_nz",
+    "tau_nz@scale=minmax",
+    "opis",
+    "opis@eps=0.1",
+    "opis@far=0.05:0.5",
+    "opis@far=0.05:0.5,frr=0.9",
+    "opis@far=0.05:0.5,mean=pooled",
+    "opis@c=2,far=0.05:0.5,utility=precision",
+    "opis@far=0.05:0.5,grid=20",
+    "opis@far=0.05:0.5,negatives=10",
+    "opis@eps=0.2,far=0.05:0.5,integral=exact",
+    "nmi",
+    "ami",
+    "pairwise_f1",
+]
+"""Metrics as they were registered when the first digests were stored: a new one changes none of
+them, and gets a line in MORE_METRICS."""
 CURVES = (
     "cmc",
     "roc",
@@ -234,8 +322,8 @@ def with_distance(task: dict[str, Any], distance: str) -> dict[str, Any]:
 def examples(shape: str) -> list[str]:
     """Judgements have no levels to be weighed or to be chosen."""
     if not shape.startswith("judgements"):
-        return registry.examples()
-    return [m for m in registry.examples() if not any(word in m for word in ("alpha", "level="))]
+        return EXAMPLES
+    return [m for m in EXAMPLES if not any(word in m for word in ("alpha", "level="))]
 
 
 def evaluated(shape: str, distance: str, options: Mapping[str, Any]) -> truerank.Result:
@@ -264,7 +352,11 @@ def found(result: truerank.Result) -> Found:
 
 
 def evaluation(shape: str, distance: str, options: Mapping[str, Any]) -> Found:
-    return found(evaluated(shape, distance, options))
+    scores, intervals = found(evaluated(shape, distance, options))
+    if options.get("metrics") == "all":
+        for later in set(intervals) - {*EXAMPLES, "provenance"}:
+            del scores[later], intervals[later]
+    return scores, intervals
 
 
 def limited(
@@ -287,9 +379,7 @@ def trials(distance: str, given: bool) -> Found:
     rows = with_distance(task, distance)["rows"]
     trials = list(zip(left.tolist(), right.tolist(), same.tolist(), strict=True))
     metrics = [
-        m
-        for m in registry.examples()
-        if registry.entry(registry.parse(m).name).family == "verification"
+        m for m in EXAMPLES if registry.entry(registry.parse(m).name).family == "verification"
     ]
     return found(
         truerank.verify(rows[left, right] if given else rows, trials, metrics, distance=distance)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tests.stored.digest import digest
-from tests.stored.evaluations import EVALUATIONS, evaluation, run
+from tests.stored.evaluations import EVALUATIONS, MORE_METRICS, evaluation, run
 from tests.stored.record import computed, stored
 from truerank.core import registry
 
@@ -33,7 +33,7 @@ def test_every_metric_is_stored_with_a_value_and_an_interval() -> None:
     """Somewhere in the catalogue, but for what has no interval at all."""
     valued, spread = set(), set()
     some = ("many classes: cosine", "strangers: cosine", "tree: cosine", "gallery: cosine")
-    for name in (*some, "strangers: open set metrics"):
+    for name in (*some, *(f"strangers: {family} metrics" for family in MORE_METRICS)):
         scores, intervals = run(EVALUATIONS[name])
         names = [key for key in intervals if key != "provenance"]
         valued |= {registry.parse(key).name for key in names if scores[key]["reason"] is None}
