@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -38,15 +39,14 @@ class Collection:
         for metric in context.metrics:
             asked.setdefault(registry.definition(metric).family, []).append(metric)
         pairs = Pairs(context)
-        self._families: dict[str, Family] = {}
-        if "openset" in asked:
-            self._families["openset"] = OpenSet(context, asked["openset"])
-        if "gom" in asked:
-            self._families["gom"] = GomFamily(context, asked["gom"])
-        if "consistency" in asked:
-            self._families["consistency"] = Opis(context, asked["consistency"], pairs)
-        if "verification" in asked:
-            self._families["verification"] = Verification(context, asked["verification"], pairs)
+        # In the order in which checkpoints number their watchers.
+        makers: dict[str, Callable[[list[Metric]], Family]] = {
+            "openset": lambda some: OpenSet(context, some),
+            "gom": lambda some: GomFamily(context, some),
+            "consistency": lambda some: Opis(context, some, pairs),
+            "verification": lambda some: Verification(context, some, pairs),
+        }
+        self._families = {name: make(asked[name]) for name, make in makers.items() if name in asked}
         self.watchers: list[Witness] = _once(self._families.values())
 
     @property
@@ -104,7 +104,7 @@ class CollectionWithout:
         return self._families[registry.definition(metric).family].moves(metric, score)
 
 
-def _once(owners: Any) -> list[Witness]:
+def _once(owners: Iterable[Family | Without]) -> list[Witness]:
     """Everybody's watchers; some families share one."""
     found: dict[int, Witness] = {}
     for owner in owners:
