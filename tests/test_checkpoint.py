@@ -14,8 +14,7 @@ import pytest
 import truerank
 from tests.conftest import Within
 from truerank import engine, evaluation
-from truerank.chapters import chapters
-from truerank.checkpoint import Checkpoint
+from truerank.checkpoint import Checkpoint, chapters
 from truerank.engine.crew import Crew
 from truerank.settings import settings
 

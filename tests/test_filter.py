@@ -21,7 +21,7 @@ from truerank import engine
 from truerank.engine import filter as filtering
 from truerank.engine import filter_kernels, kernels
 from truerank.engine.counts import Counts
-from truerank.engine.method import method_of
+from truerank.engine.schedule import method_of
 from truerank.settings import current_settings, limits, settings
 from truerank.space import build, inner
 from truerank.space.single import SinglePrecision

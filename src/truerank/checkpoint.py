@@ -22,7 +22,7 @@ from truerank.errors import InputError
 from truerank.files import atomic_path, check_readable, check_writable, read_archive
 from truerank.settings import current_settings
 
-__all__ = ["Checkpoint", "fill"]
+__all__ = ["Checkpoint", "chapters", "fill"]
 
 Array = npt.NDArray[Any]
 FORMAT = "truerank-checkpoint"
@@ -159,3 +159,22 @@ class Checkpoint:
                     "to start anew, or name another file."
                 )
         return arrays
+
+
+Integers = npt.NDArray[np.int64]
+
+
+def chapters(queries: Integers, gallery: int, seconds: float | None) -> Iterator[Integers]:
+    """These queries in parts that take some seconds each; all at once without a limit."""
+    sizes = current_settings()
+    count = len(queries) if seconds is None else max(1, sizes.chapter_pairs // gallery)
+    least = count
+    while len(queries):
+        if len(queries) < count + least // 2:  # no chapter for a rest
+            count = len(queries)
+        started = time.monotonic()
+        yield queries[:count]
+        queries = queries[count:]
+        if seconds is not None:
+            spent = max(time.monotonic() - started, 1e-3)
+            count = max(least, min(sizes.chapter_growth * count, int(count * seconds / spent)))

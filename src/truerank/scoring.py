@@ -17,8 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank import engine
-from truerank.chapters import chapters
-from truerank.checkpoint import Checkpoint
+from truerank.checkpoint import Checkpoint, chapters
 from truerank.core import registry
 from truerank.core.average import class_mean, mean
 from truerank.core.column import Column

@@ -36,7 +36,6 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "task",
         "files",
         "checkpoint",
-        "chapters",
     ),
     ("space",),
     ("engine",),

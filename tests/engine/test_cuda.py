@@ -27,7 +27,7 @@ from truerank.core.definition import RankingDefinition, ThresholdDefinition
 from truerank.engine import cuda
 from truerank.engine.cuts import Cuts
 from truerank.engine.sight import Sight
-from truerank.engine.workspace import Workspace
+from truerank.engine.threads import Workspace
 from truerank.errors import ExactnessError, InputError
 from truerank.relevance import View
 from truerank.space import Space, build

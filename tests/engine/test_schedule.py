@@ -11,8 +11,7 @@ import pytest
 from truerank import Task
 from truerank.engine import Shares, cuda
 from truerank.engine.facts import DeviceFacts
-from truerank.engine.queries import Queries
-from truerank.engine.request import Request
+from truerank.engine.request import Queries, Request
 from truerank.engine.schedule import Schedule, schedule
 from truerank.engine.strategies import STRATEGIES
 from truerank.engine.watch import Audience, Extent, Nearest, RankWatcher

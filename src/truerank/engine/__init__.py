@@ -4,7 +4,7 @@
         |
     Request            all that is asked of a pass               request.py
         |
-    Queries            the rows that are left to look at         queries.py
+    Queries            the rows that are left to look at         request.py
         |       <---------------------------------------------------------.
     schedule()         pure: settings, and what devices can      schedule.py
         |              tell, decide who takes which rows                  |
@@ -21,7 +21,7 @@ neither the blocks nor the tiles nor the threads can be seen in the result.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -29,11 +29,11 @@ import numpy.typing as npt
 from truerank.checkpoint import Checkpoint
 from truerank.core.folds import Shares
 from truerank.core.groups import Block, SplitGroups, TieGroups
+from truerank.engine.context import PassContext
 from truerank.engine.counts import Counts
-from truerank.engine.devices import DEVICES, resolve_device
-from truerank.engine.method import each_pair_once
-from truerank.engine.passes import Progress, run
-from truerank.engine.request import Request
+from truerank.engine.request import Queries, Request
+from truerank.engine.schedule import DEVICES, each_pair_once, resolve_device, schedule
+from truerank.engine.strategies import STRATEGIES
 from truerank.engine.threads import available_cores
 from truerank.engine.watch import Audience, Observer, Watcher
 from truerank.relevance import View
@@ -56,6 +56,9 @@ __all__ = [
     "sweep",
     "tie_groups",
 ]
+
+Progress = Callable[[int, int], None]
+"""Hears of the pairs that are done, and of all."""
 
 
 def tie_groups(
@@ -102,7 +105,7 @@ def tie_groups(
         apart=apart,
         keep=keep,
     )
-    return run(request, checkpoint, progress)
+    return _run(request, checkpoint, progress)
 
 
 def keeps_watched(
@@ -132,5 +135,40 @@ def sweep(
         groups=False,
         audience=Audience(watchers),
     )
-    for _ in run(request):
+    for _ in _run(request):
         pass
+
+
+def _run(
+    request: Request, checkpoint: Checkpoint | None = None, progress: Progress | None = None
+) -> Generator[Block, None, None]:
+    """Yield the blocks of a pass; whoever may stop early must close it."""
+    limits = current_settings()
+    left = Queries.of(request)
+    spent: frozenset[str] = frozenset()
+    tick = _ticking(left, request.space.gallery, progress)
+    with PassContext(request, limits, checkpoint or Checkpoint(), tick) as context:
+        while len(left):
+            plan = schedule(request, left, limits, context.facts(), spent)
+            left = plan.left
+            for item in plan.items:
+                undone = yield from STRATEGIES[item.strategy].run(item, context)
+                if undone is not None and len(undone):
+                    spent |= {item.strategy}
+                    left = left.and_rows(undone)
+
+
+def _ticking(queries: Queries, gallery: int, progress: Progress | None) -> Callable[[int], None]:
+    """Adds up the pairs that are done, with those of queries that had been seen before."""
+    done = queries.behind * gallery
+    total = done + len(queries) * gallery
+
+    def tick(pairs: int) -> None:
+        nonlocal done
+        done += pairs
+        if progress is not None:
+            progress(done, total)
+
+    if done:
+        tick(0)
+    return tick

@@ -14,10 +14,10 @@ from types import TracebackType
 
 from truerank.checkpoint import Checkpoint
 from truerank.engine import cuda
-from truerank.engine.blocks import tiles
 from truerank.engine.crew import Crew
+from truerank.engine.facts import DeviceFacts
 from truerank.engine.request import Request
-from truerank.engine.schedule import WorkItem
+from truerank.engine.schedule import WorkItem, tiles
 from truerank.engine.threads import single_threaded_blas
 from truerank.engine.watch import Audience
 from truerank.settings import Settings
@@ -94,6 +94,10 @@ class PassContext:
         request = self.request
         tick = self.tick if request.audience is None else lambda pairs: None
         return cuda.Engine(request.view, request.space, self.limits, tick)
+
+    def facts(self) -> DeviceFacts:
+        """What the device that was asked for can tell now."""
+        return self.gpus.facts() if self.request.device == "cuda" else DeviceFacts()
 
     @cached_property
     def _lent(self) -> Space:

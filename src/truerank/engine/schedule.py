@@ -15,19 +15,38 @@ import numpy.typing as npt
 
 from truerank.core.folds import Shares
 from truerank.engine import cuda
-from truerank.engine.blocks import cut, even, height
 from truerank.engine.both_ways import BothWays
 from truerank.engine.facts import DeviceFacts
-from truerank.engine.method import each_pair_once, method_of, shows_each_pair_once
-from truerank.engine.queries import Queries
-from truerank.engine.request import Request
+from truerank.engine.request import Queries, Request
+from truerank.engine.watch import Audience
+from truerank.errors import InputError
+from truerank.jit import compiled
+from truerank.relevance import View
 from truerank.settings import Settings
-from truerank.space import Rows
+from truerank.space import Rows, Space
 
-__all__ = ["Schedule", "WorkItem", "schedule"]
+__all__ = [
+    "DEVICES",
+    "Schedule",
+    "WorkItem",
+    "cut",
+    "each_pair_once",
+    "even",
+    "height",
+    "method_of",
+    "resolve_device",
+    "schedule",
+    "shows_each_pair_once",
+    "tiles",
+]
 
 COUNTING = {"float64": "count", "filter": "filter", "symmetric": "symmetric"}
 """The strategy of each method, while nobody watches."""
+DEVICES = ("auto", "cpu", "cuda", "reference")
+_LARGE = 1 << 27
+"""Pairs from which a GPU, found and warmed up, is faster than the CPU."""
+_SMALL = 1 << 22
+"""Pairs below which the plain way is as fast."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,3 +227,107 @@ def _shown(request: Request, left: Queries, limits: Settings, *, compiled: bool)
     if whole:
         name, tall = "show rows", height(space.gallery, limits.watched_numbers, limits)
     return _last(WorkItem(name, even(left.rows, tall, request.threads), compiled=compiled))
+
+
+# -- blocks ------------------------------------------------------------------------------------
+
+
+def cut(mates: Rows, rows: Rows, height: int, most: int) -> tuple[Rows, ...]:
+    """Blocks of at most so many rows, in which rows x largest R is at most `most`."""
+    found = []
+    start = 0
+    while start < len(rows):
+        stop = min(len(rows), start + height)
+        while stop - start > 1 and (stop - start) * int(mates[rows[start:stop]].max()) > most:
+            stop = start + (stop - start) // 2
+        found.append(rows[start:stop])
+        start = stop
+    return tuple(found)
+
+
+def even(rows: Rows, height: int, threads: int) -> tuple[Rows, ...]:
+    """Blocks of at most so many rows, and no larger than that each thread has one."""
+    height = max(1, min(height, -(-len(rows) // threads)))
+    return tuple(rows[start : start + height] for start in range(0, len(rows), height))
+
+
+def height(gallery: int, numbers: int, limits: Settings) -> int:
+    """Rows of the whole gallery that a thread holds at a time."""
+    return max(1, min(limits.query_rows, numbers // gallery))
+
+
+def tiles(gallery: int, limits: Settings) -> list[tuple[int, int]]:
+    """The gallery, from start to stop, in tiles."""
+    step = limits.gallery_rows
+    return [(start, min(start + step, gallery)) for start in range(0, gallery, step)]
+
+
+# -- methods -----------------------------------------------------------------------------------
+
+
+def method_of(
+    space: Space, mates: Rows, limits: Settings, *, split: bool = False, watched: bool = False
+) -> str:
+    """The method that the settings name, or the one that costs least; watchers see float64."""
+    if not len(mates) or (not watched and space.single is None):
+        return "float64"
+    square = space.symmetric
+    if limits.method == "symmetric" and not square:
+        return "filter"
+    if limits.method != "auto":
+        return limits.method
+    if len(mates) * space.gallery < _SMALL:
+        return "float64"
+    # Half of all tiles cost as much as the rows of half of the queries.
+    most = limits.symmetric_mates // 8 if split else limits.symmetric_mates
+    fits = int(mates.sum()) <= most
+    if watched:
+        return "symmetric" if square and fits else "float64"
+    return "symmetric" if square and fits and 2 * len(mates) > space.gallery else "filter"
+
+
+def each_pair_once(
+    view: View, space: Space, audience: Audience, limits: Settings, *, split: bool
+) -> BothWays | None:
+    """Each pair computed once for watchers of all queries, where it can be and pays."""
+    mates = view.mates[view.mates > 0]
+    if audience.whole_rows or (mates > limits.sort_share * space.gallery).any():
+        return None
+    if method_of(space, mates, limits, split=split, watched=True) != "symmetric":
+        return None
+    return BothWays.of(view, limits.side, limits.symmetric_mates)
+
+
+def shows_each_pair_once(
+    view: View, space: Space, audience: Audience, limits: Settings
+) -> BothWays | None:
+    """The same where no tie groups are wanted."""
+    pays = limits.method == "symmetric" or (
+        limits.method == "auto" and space.queries * space.gallery >= _SMALL
+    )
+    if audience.whole_rows or not space.symmetric or not pays:
+        return None
+    return BothWays.of(view, limits.side, limits.symmetric_mates)
+
+
+# -- devices -----------------------------------------------------------------------------------
+
+
+def resolve_device(device: str, pairs: int = 0) -> str:
+    """The engine that will run: "cpu" (compiled), "cuda" or "reference" (pure numpy).
+
+    "auto" looks for a GPU, which imports torch, only for as many pairs as make it worth the while.
+    """
+    if not isinstance(device, str) or device not in DEVICES:
+        raise InputError(
+            f"The 'device' parameter must be one of {', '.join(DEVICES)}. Got {device!r} instead."
+        )
+    if device == "auto":
+        if pairs >= _LARGE and cuda.likely() and cuda.unavailable() is None:
+            return "cuda"
+        return "cpu" if compiled else "reference"
+    if device == "cuda":
+        cuda.check()
+    if device == "cpu" and not compiled:
+        raise InputError("device='cpu' needs numba; install it or use device='reference'.")
+    return device

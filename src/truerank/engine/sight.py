@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from truerank.engine import sight_kernels
+from truerank.engine import kernels
 from truerank.engine.cuts import Cuts, tally
-from truerank.engine.workspace import Workspace
+from truerank.engine.threads import Workspace
 from truerank.pairs import PairList
 from truerank.space import Distances, Rows
 
@@ -124,7 +124,7 @@ class Sight:
         counts = np.zeros((len(self.rows), len(grid) + 1), np.int32)
         if self.compiled and width > TINY:
             scale = underestimated(grid, width)
-            sight_kernels.count_on_grid(self.distances, grid, low, scale, counts)
+            kernels.count_on_grid(self.distances, grid, low, scale, counts)
         else:
             for row, mine in zip(self.distances, counts, strict=True):
                 found = np.bincount(np.searchsorted(grid, row), minlength=len(mine))
@@ -140,7 +140,7 @@ class Sight:
         found = [places.take(str(i), (flat.size + 1,), np.int64) for i in range(2)]
         nothing = (0.0, -LARGEST)
         (low, high), (low_too, high_too) = [*ends, nothing, nothing][:2]
-        counts = sight_kernels.between(flat, low, high, low_too, high_too, *found)
+        counts = kernels.between(flat, low, high, low_too, high_too, *found)
         held = zip(found, counts, strict=True)
         return [flat[some[:count]] for some, count in held][: len(ends)]
 
@@ -171,7 +171,7 @@ class Sight:
         with take() as counts:
             if self.compiled:
                 table = (cuts.at, cuts.start, cuts.low, cuts.scale)
-                sight_kernels.tally_by_share(distances, *table, owner, share, counts)
+                kernels.tally_by_share(distances, *table, owner, share, counts)
                 return
             cells = len(cuts)
             for row, number in zip(distances, owner, strict=True):
@@ -190,7 +190,7 @@ class Sight:
         All but the shares are by query of the task; `least` and `within` take in what is found.
         """
         if self.compiled:
-            sight_kernels.nearest_by_share(self.distances, self.rows, limit, share, least, within)
+            kernels.nearest_by_share(self.distances, self.rows, limit, share, least, within)
             return
         inside = self.distances <= limit[self.rows][:, None]
         for column in np.unique(share):

@@ -20,7 +20,7 @@ from truerank.checkpoint import fill
 from truerank.core.groups import LocatedGroups
 from truerank.engine.cuts import Cuts
 from truerank.engine.sight import Apart, Range, Sight
-from truerank.engine.workspace import Workspace
+from truerank.engine.threads import Workspace
 from truerank.space import Distances
 
 __all__ = [

@@ -36,8 +36,7 @@ from truerank.space import Space
 from truerank.space.fingerprint import Fingerprints, mix
 from truerank.stats import intervals
 from truerank.stats.bootstrap import FEWEST_DRAWN, ClassSums, standard_errors
-from truerank.stats.intervals import Interval, Request
-from truerank.stats.measured import interval_of
+from truerank.stats.intervals import Interval, Request, interval_of
 from truerank.stats.shares import deal, deal_queries
 from truerank.task import TaskRules
 

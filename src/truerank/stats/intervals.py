@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from truerank.core import registry
 from truerank.core.folds import why_too_few
+from truerank.core.metric import Metric
 from truerank.core.replicates import Replicates
+from truerank.core.score import Score
 from truerank.errors import InputError
+from truerank.families.family import Moves
 from truerank.stats.bootstrap import RESAMPLES
 from truerank.stats.student import quantile
 from truerank.wording import count
-
-if TYPE_CHECKING:
-    from truerank.core.score import Score
 
 __all__ = [
     "Interval",
@@ -29,6 +30,7 @@ __all__ = [
     "facts",
     "from_replicates",
     "from_standard_error",
+    "interval_of",
     "too_few",
 ]
 
@@ -169,3 +171,16 @@ def facts(request: Request, *, leave_one_out: bool, shares: int, unit: str) -> d
         "truth": truth,
         "seed": request.seed,
     }
+
+
+def interval_of(score: Score, metric: Metric, moves: Moves, confidence: float) -> Interval:
+    """Of a score that exists."""
+    if isinstance(moves, str):
+        return Interval(reason=moves)
+    if isinstance(moves, np.ndarray):
+        if not np.isfinite(moves).all():
+            return Interval(reason="without some of the classes it is not defined")
+        own, paired = np.split(score.value + moves, 2)
+        moves = Replicates(tuple(own.tolist())), Replicates(tuple(paired.tolist()))
+    known = registry.definition(metric)
+    return from_replicates(score.value, *moves, confidence, known.range, steep=known.is_steep)

@@ -29,7 +29,7 @@ from truerank.engine.sight import (
     Take,
     underestimated,
 )
-from truerank.engine.workspace import Workspace
+from truerank.engine.threads import Workspace
 from truerank.space import Distances, Rows
 
 __all__ = ["DeviceCuts", "DeviceSight"]

@@ -1,15 +1,11 @@
 """Strategies: one file for each way to turn blocks of rows into tie groups, or to show them.
 
-A new one is a file and a line in STRATEGIES; a new device, which can tell something about itself,
-is a line in FACTS besides, and a planner in truerank.engine.schedule.
+A new one is a file and a line in STRATEGIES; a new device is a planner in truerank.engine.schedule
+besides, and what it can tell about itself in PassContext.facts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from truerank.engine.context import PassContext
-from truerank.engine.facts import DeviceFacts
 from truerank.engine.strategies.count import Count
 from truerank.engine.strategies.cuda_count import CudaCount
 from truerank.engine.strategies.cuda_rank import CudaRank
@@ -24,7 +20,7 @@ from truerank.engine.strategies.watch_both_ways import ShowBothWays, WatchBothWa
 from truerank.engine.strategies.watch_rows import ShowRows, WatchRows
 from truerank.engine.strategies.watch_tiles import ShowTiles, WatchTiles
 
-__all__ = ["STRATEGIES", "facts_of"]
+__all__ = ["STRATEGIES"]
 
 STRATEGIES: dict[str, Strategy] = {
     "reference": Reference(),
@@ -44,14 +40,3 @@ STRATEGIES: dict[str, Strategy] = {
     "cuda watch": CudaWatch(),
     "cuda show": CudaShow(),
 }
-
-FACTS: dict[str, Callable[[PassContext], DeviceFacts]] = {
-    "cuda": lambda context: context.gpus.facts(),
-}
-"""What the devices of a pass can tell now."""
-
-
-def facts_of(context: PassContext) -> DeviceFacts:
-    """Of the device that was asked for."""
-    tell = FACTS.get(context.request.device)
-    return DeviceFacts() if tell is None else tell(context)

@@ -14,9 +14,8 @@ from truerank.core.groups import Block, LocatedGroups, SplitGroups
 from truerank.engine import cuda
 from truerank.engine.context import PassContext
 from truerank.engine.schedule import WorkItem
-from truerank.engine.strategies.showing import show_all
+from truerank.engine.threads import Workspace, show_all
 from truerank.engine.watch import Audience
-from truerank.engine.workspace import Workspace
 from truerank.space import Rows
 
 __all__ = ["CudaShow", "CudaWatch"]

@@ -23,8 +23,8 @@ from truerank.engine.schedule import WorkItem
 from truerank.engine.sight import Apart, Sight
 from truerank.engine.strategies.rows_ahead import check_pairs, rows_ahead, whole_rows
 from truerank.engine.strategies.split_rows import split_counts
+from truerank.engine.threads import Workspace
 from truerank.engine.watch import Audience
-from truerank.engine.workspace import Workspace
 from truerank.relevance import View
 from truerank.space import Rows, Space
 

@@ -16,7 +16,7 @@ from truerank.engine.context import PassContext
 from truerank.engine.counts import Counts
 from truerank.engine.schedule import WorkItem
 from truerank.engine.strategies.rows_ahead import check_pairs, rows_ahead, whole_rows
-from truerank.engine.workspace import Workspace
+from truerank.engine.threads import Workspace
 from truerank.relevance import BlockPairs, View
 from truerank.space import Distances, Rows, Space
 

@@ -11,9 +11,8 @@ from truerank.engine.both_ways import BothWays, every_two
 from truerank.engine.context import PassContext
 from truerank.engine.crew import Tile
 from truerank.engine.schedule import WorkItem
-from truerank.engine.strategies.showing import show_all
 from truerank.engine.strategies.symmetric import Begin, Inflight, count_all
-from truerank.engine.workspace import Workspace
+from truerank.engine.threads import Workspace, show_all
 
 __all__ = ["ShowBothWays", "WatchBothWays"]
 

@@ -15,9 +15,8 @@ from truerank.engine.crew import Tile
 from truerank.engine.schedule import WorkItem
 from truerank.engine.sight import Apart, Sight
 from truerank.engine.strategies.rows_ahead import check_pairs, rows_ahead, whole_rows
-from truerank.engine.strategies.showing import show_all
+from truerank.engine.threads import Workspace, show_all
 from truerank.engine.watch import Audience, PerThread
-from truerank.engine.workspace import Workspace
 from truerank.relevance import View
 from truerank.space import Rows, Space
 

@@ -13,9 +13,8 @@ from truerank.engine.counts import Counts
 from truerank.engine.crew import Tile
 from truerank.engine.schedule import WorkItem
 from truerank.engine.sight import Apart, Sight
-from truerank.engine.strategies.showing import show_all
 from truerank.engine.strategies.tiles import Begin, count_blocks
-from truerank.engine.workspace import Workspace
+from truerank.engine.threads import Workspace, show_all
 from truerank.pairs import PairList
 from truerank.space import Rows
 
