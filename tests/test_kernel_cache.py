@@ -91,3 +91,42 @@ def test_killed_while_it_keeps_its_code(folder: Path) -> None:
     assert said(begin(later + KILLED, folder, "float", met, "killed")) == ""
     assert said(begin(later + KILLED, folder, "float", met, "")) == "1.5"
     assert said(begin(later + KILLED, folder, "int", met, "")) == "1"
+
+
+STEPS = """
+from truerank.jit import kernel
+
+@kernel
+def step(x):
+    return x + {step}
+"""
+WALK = """
+from truerank.jit import kernel
+from steps import step
+
+@kernel
+def twice(x):
+    return step(step(x))
+"""
+
+
+def test_a_kernel_that_another_file_changes_is_compiled_again(tmp_path: Path) -> None:
+    """Two files away: the script's kernel calls `twice`, which calls `step`."""
+    (tmp_path / "walk.py").write_text(WALK)
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from truerank.jit import kernel\nfrom walk import twice\n\n@kernel\n"
+        "def more(x):\n    return twice(x)\n\nprint(more(1))\n"
+    )
+    printed = []
+    for step in (1, 10):
+        (tmp_path / "steps.py").write_text(STEPS.format(step=step))
+        done = subprocess.run(
+            [sys.executable, str(script)],
+            capture_output=True,
+            text=True,
+            check=True,
+            env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")},
+        )
+        printed.append(done.stdout.strip())
+    assert printed == ["3", "21"]

@@ -4,6 +4,9 @@ numba reads its index, picks the name of a file for the code, writes the index a
 all without a lock: when two processes compile a kernel for different types at one moment, or one is
 killed between the two writings, the index may lead to the code of other types, which is then run
 without an error, from that day on. Here one process at a time writes, the code before the index.
+
+And numba looks at the file of a kernel alone to see whether its code is still the one on disk. Here
+the files of all kernels that it calls count as well, so that they may stand in files of their own.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 try:
@@ -70,7 +74,25 @@ def protect(dispatcher: Any) -> None:
     """Let a compiled function keep its code safely; numba's insides may change, and then it does
     so as it always did."""
     cache = getattr(dispatcher, "_cache", None)
-    inner = getattr(cache, "_cache_file", None)
+    inner: Any = getattr(cache, "_cache_file", None)
     parts = ("_cache_path", "_load_index", "_save_index", "_save_data", "_data_name")
-    if cache is not None and all(hasattr(inner, part) for part in parts):
-        cache._cache_file = CacheFile(inner)
+    if cache is None or not all(hasattr(inner, part) for part in (*parts, "_source_stamp")):
+        return
+    inner._source_stamp = (inner._source_stamp, _stamps(dispatcher.py_func))
+    cache._cache_file = CacheFile(inner)
+
+
+def _stamps(function: FunctionType) -> tuple[tuple[str, int, int], ...]:
+    """Name, time and size of the files of the kernels that a kernel calls."""
+    files = (Path(called.__code__.co_filename) for called in _called(function, set()))
+    stats = {file.name: file.stat() for file in files}
+    return tuple(sorted((name, stat.st_mtime_ns, stat.st_size) for name, stat in stats.items()))
+
+
+def _called(function: FunctionType, known: set[FunctionType]) -> set[FunctionType]:
+    for name in function.__code__.co_names:
+        called = getattr(function.__globals__.get(name), "py_func", None)
+        if called is not None and called not in known:
+            known.add(called)
+            _called(called, known)
+    return known

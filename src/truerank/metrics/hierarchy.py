@@ -22,9 +22,9 @@ from truerank.core.scale import Scale
 from truerank.core.sums import RankedSums
 from truerank.errors import InputError
 from truerank.jit import interpreted
-from truerank.metrics import kernels
+from truerank.metrics import double_double, gain_kernels, hierarchy_kernels, overlap_kernels
+from truerank.metrics.double_double import settled
 from truerank.metrics.harmonics import harmonics
-from truerank.metrics.settled import settled
 
 __all__ = ["monotone"]
 
@@ -51,7 +51,7 @@ def _over(numerator: Reals, denominator: Integers) -> tuple[Reals, Reals]:
     safe = np.maximum(denominator, 1).astype(np.float64)
     high = numerator / safe
     # the rest of a division is exact: numerator - high * safe, by splitting both factors
-    product, error = interpreted(kernels.two_product)(high, safe)
+    product, error = interpreted(double_double.two_product)(high, safe)
     low = ((numerator - product) - error) / safe
     return np.where(denominator > 0, high, 0.0), np.where(denominator > 0, low, 0.0)
 
@@ -86,7 +86,7 @@ def weight_relevance(totals: Integers, metric: Metric, scale: Scale) -> tuple[Re
         weights = _of_levels(metric, "weights", len(weights))
     reached = totals[:, ::-1].cumsum(axis=1)[:, ::-1]
     high, low = _over(np.broadcast_to(weights, totals.shape), reached)
-    exactly = interpreted(kernels.two_sum)
+    exactly = interpreted(double_double.two_sum)
     for level in range(1, high.shape[1]):  # running sums over the levels, in double-double
         total, error = exactly(high[:, level - 1], high[:, level])
         rest = error + (low[:, level - 1] + low[:, level])
@@ -102,7 +102,7 @@ def by_relevance(
     place = np.empty(worth.shape, np.int32)
     value, value_top, value_low = (np.empty(worth.shape) for _ in range(3))
     total, total_low = np.empty(len(worth)), np.empty(len(worth))
-    kernels.all_by_relevance(
+    hierarchy_kernels.all_by_relevance(
         worth, worth_low, totals, place, value, value_top, value_low, total, total_low
     )
     return place, value, value_top, value_low, total, total_low
@@ -119,7 +119,7 @@ def _sum_wap(groups: TieGroups, metric: Metric, scale: Scale) -> Reals:
 def _weighted(groups: TieGroups, worth: Reals, worth_low: Reals) -> Reals:
     out = np.empty((3, len(groups)))
     high, low = harmonics(groups.before, groups.size)
-    kernels.hierarchical_precision(
+    hierarchy_kernels.hierarchical_precision(
         groups.offsets,
         groups.before,
         groups.size,
@@ -176,7 +176,7 @@ def _ndcg(groups: TieGroups, metric: Metric, scale: Scale) -> Reals:
     totals = groups.totals
     cut, (high, low) = discounts(metric, totals, int((groups.before + groups.size).max()))
     out = np.empty((3, len(groups)))
-    kernels.discounted_gain(
+    gain_kernels.discounted_gain(
         groups.offsets,
         groups.before,
         groups.size,
@@ -197,14 +197,14 @@ def _ndcg_ranked(ranked: RankedSums, metric: Metric, scale: Scale) -> Reals:
     cut, tables = discounts(metric, ranked.totals, int(ranked.ends[1].max()) + 1)
     alone, alone_low = ranked.discounted(len(gain), cut, tables)
     out = np.empty((3, len(ranked)))
-    kernels.settle_gains(alone, alone_low, ranked.totals, gain, cut, *tables, out)
+    gain_kernels.settle_gains(alone, alone_low, ranked.totals, gain, cut, *tables, out)
     return out
 
 
 @lru_cache(maxsize=4)
 def _discounts(count: int) -> tuple[Reals, Reals]:
     high, low = np.zeros(count), np.zeros(count)
-    kernels.discount_table(count, high, low)
+    gain_kernels.discount_table(count, high, low)
     return high, low
 
 
@@ -223,7 +223,7 @@ def _asi(groups: TieGroups, metric: Metric, scale: Scale) -> Reals:
             return _asi(few, metric, scale)[:, number.ravel()]
     out = np.empty((3, len(groups)))
     high, low = harmonic_sums(groups.totals)
-    kernels.set_intersection(
+    overlap_kernels.set_intersection(
         groups.offsets,
         groups.before,
         groups.size,
@@ -241,7 +241,7 @@ def _asi_ranked(ranked: RankedSums, metric: Metric, scale: Scale) -> Reals:
     tables = harmonic_sums(ranked.totals)
     high, low, overlap = ranked.intersected(tables)
     out = np.empty((3, len(ranked)))
-    kernels.settle_overlaps(high, low, overlap, ranked.mates, *tables, out)
+    overlap_kernels.settle_overlaps(high, low, overlap, ranked.mates, *tables, out)
     return out
 
 
@@ -253,7 +253,7 @@ def harmonic_sums(totals: Integers) -> tuple[Reals, Reals]:
 @lru_cache(maxsize=4)
 def _harmonic_sums(count: int) -> tuple[Reals, Reals]:
     high, low = np.empty(count), np.empty(count)
-    kernels.harmonic_sums(high, low)
+    overlap_kernels.harmonic_sums(high, low)
     return high, low
 
 

@@ -18,9 +18,9 @@ from truerank.core.metric import Metric
 from truerank.core.parameters import LEVEL, Choice, Parameter
 from truerank.core.scale import Scale
 from truerank.core.sums import RankedSums
-from truerank.metrics import kernels, reduced
+from truerank.metrics import ranking_kernels, reduced
+from truerank.metrics.double_double import settled
 from truerank.metrics.harmonics import harmonics
-from truerank.metrics.settled import settled
 
 __all__: list[str] = []
 
@@ -84,7 +84,7 @@ def _hit(groups: TieGroups, metric: Metric, scale: Scale) -> Triple:
     open_ = np.flatnonzero(lower != upper)
     drawn = cut[open_] - before[open_]
     reached = np.empty(len(open_))
-    kernels.expected_hit(size[open_], relevant[open_], drawn, reached)
+    ranking_kernels.expected_hit(size[open_], relevant[open_], drawn, reached)
     expected[open_] = reached
     return np.stack([lower, expected, upper])
 
@@ -96,7 +96,7 @@ def _average_precision(groups: TieGroups, metric: Metric, scale: Scale) -> Tripl
         divisor = np.minimum(divisor, cut)
     out = np.empty((3, len(groups)))
     high, low = harmonics(groups.before, groups.size)
-    kernels.average_precision(
+    ranking_kernels.average_precision(
         groups.offsets, groups.before, groups.size, groups.relevant, cut, divisor, high, low, out
     )
     return out
@@ -124,7 +124,7 @@ def _extreme(groups: TieGroups, which: Integers, numerator: Integers, *, last: b
         k, t, m, top = (np.ascontiguousarray(column) for column in distinct.T)
         out = np.empty(len(distinct))
         high, low = harmonics(k, t)
-        kernels.expected_extreme_rank(k, t, m, last, top, high, low, out)
+        ranking_kernels.expected_extreme_rank(k, t, m, last, top, high, low, out)
         expected[tied] = np.clip(out[number.ravel()], lower[tied], upper[tied])
     return np.stack([lower, expected, upper])
 

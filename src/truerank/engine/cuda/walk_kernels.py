@@ -1,8 +1,8 @@
 """Walks down sorted rows of grades in double-double arithmetic, a query for each GPU thread.
 
-They add up what truerank.metrics.kernels adds up for queries without ties, by the same operations
-in the same order, so the sums have the same bits (contraction to fused multiply-adds is off). Each
-gives the two parts of a sum; what follows from it is computed on the CPU.
+They add up what the kernels of truerank.metrics add up for queries without ties, by the same
+operations in the same order, so the sums have the same bits (contraction to fused multiply-adds is
+off). Each gives the two parts of a sum; what follows from it is computed on the CPU.
 """
 
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls

@@ -28,7 +28,7 @@ from truerank.engine.sight import Sight
 from truerank.engine.watch import PerThread, RankWatcher, Rest, Witness, total
 from truerank.families.gom import kernels as gom_kernels
 from truerank.families.gom.axis import STEPS, Axis
-from truerank.metrics import kernels
+from truerank.metrics import ranking_kernels
 from truerank.metrics.harmonics import harmonics
 from truerank.space import Distances, Rows
 
@@ -70,7 +70,7 @@ class Profiles:
         found = running - base[owner]
         sums = np.zeros((3, len(relevant)))
         high, low = harmonics(groups.before, groups.size)
-        kernels.precision_sums(
+        ranking_kernels.precision_sums(
             groups.offsets, groups.before, groups.size, relevant, high, low, sums
         )
         some = np.flatnonzero(np.diff(groups.offsets))

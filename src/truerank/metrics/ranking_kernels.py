@@ -1,0 +1,141 @@
+"""Sums over the tie groups of each query, for metrics of rankings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from truerank.jit import kernel
+from truerank.metrics.double_double import accumulate, add, over, settle, times
+from truerank.metrics.harmonics import harmonic_step, run, tied
+
+__all__ = ["average_precision", "expected_extreme_rank", "expected_hit", "precision_sums"]
+
+
+@kernel
+def average_precision(
+    offsets: Any,
+    before: Any,
+    size: Any,
+    relevant: Any,
+    cut: Any,
+    divisor: Any,
+    high: Any,
+    low: Any,
+    out: Any,
+) -> None:
+    """out[:, q] = lower, expected, upper of sum_{i <= cut} rel_i P@i / divisor."""
+    for q in range(cut.size):
+        worst = worst_low = mean = mean_low = best = best_low = sure = sure_low = 0.0
+        n = 0
+        for g in range(offsets[q], offsets[q + 1]):
+            k = before[g]
+            if k >= cut[q]:
+                break
+            t = size[g]
+            m = relevant[g]
+            if t == 1:
+                n += 1
+                part, part_low = over(float(n), 0.0, float(k + 1))
+                sure, sure_low = accumulate(sure, sure_low, part, part_low)
+                continue
+            room = cut[q] - k
+            part = part_low = 0.0
+            part, part_low = run(n, k, min(m, room), high, low)
+            best, best_low = add(best, best_low, part, part_low)
+            if t == m:
+                worst, worst_low = add(worst, worst_low, part, part_low)
+                mean, mean_low = add(mean, mean_low, part, part_low)
+            else:
+                if room > t - m:
+                    part, part_low = run(n, k + t - m, min(m, room - (t - m)), high, low)
+                    worst, worst_low = add(worst, worst_low, part, part_low)
+                part, part_low = tied(n, k, t, m, min(t, room), high, low)
+                mean, mean_low = add(mean, mean_low, part, part_low)
+            n += m
+        settle(
+            out,
+            q,
+            sure,
+            sure_low,
+            worst,
+            worst_low,
+            mean,
+            mean_low,
+            best,
+            best_low,
+            float(divisor[q]),
+            0.0,
+        )
+
+
+@kernel
+def precision_sums(
+    offsets: Any, before: Any, size: Any, relevant: Any, high: Any, low: Any, out: Any
+) -> None:
+    """out[:, g] = lower, expected, upper of the sum of precisions over the groups up to g."""
+    for q in range(offsets.size - 1):
+        worst = worst_low = mean = mean_low = best = best_low = 0.0
+        n = 0
+        for g in range(offsets[q], offsets[q + 1]):
+            k = before[g]
+            t = size[g]
+            m = relevant[g]
+            part, part_low = run(n, k, m, high, low)
+            best, best_low = add(best, best_low, part, part_low)
+            if t > m:
+                part, part_low = run(n, k + t - m, m, high, low)
+                worst, worst_low = add(worst, worst_low, part, part_low)
+                part, part_low = tied(n, k, t, m, t, high, low)
+                mean, mean_low = add(mean, mean_low, part, part_low)
+            else:
+                worst, worst_low = add(worst, worst_low, part, part_low)
+                mean, mean_low = add(mean, mean_low, part, part_low)
+            n += m
+            out[0, g] = worst
+            out[2, g] = best
+            out[1, g] = min(max(mean, worst), best)
+
+
+@kernel
+def expected_extreme_rank(
+    k: Any, t: Any, m: Any, last: bool, numerator: Any, high: Any, low: Any, out: Any
+) -> None:
+    """Expected numerator/rank of the first (or last) relevant item of a group, behind k items.
+
+    The first relevant item is at position p with probability C(t-p, m-1)/C(t, m): m/t for p = 1,
+    then times (t-p-m+1)/(t-p) a step. The last one is the mirror image. The sum stops where what
+    is left cannot change 106 bits.
+    """
+    for g in range(k.size):
+        if m[g] == 1:
+            total, total_low = harmonic_step(k[g], t[g], high, low)
+            total, total_low = over(total, total_low, float(t[g]))
+        else:
+            weight, weight_low = over(float(m[g]), 0.0, float(t[g]))
+            total = total_low = 0.0
+            for p in range(1, t[g] - m[g] + 2):
+                rank = k[g] + t[g] - p + 1 if last else k[g] + p
+                part, part_low = over(weight, weight_low, float(rank))
+                total, total_low = add(total, total_low, part, part_low)
+                if weight * t[g] < 1e-36:
+                    break
+                weight, weight_low = times(weight, weight_low, float(t[g] - p - m[g] + 1))
+                weight, weight_low = over(weight, weight_low, float(t[g] - p))
+        total, total_low = times(total, total_low, float(numerator[g]))
+        out[g] = total
+
+
+@kernel
+def expected_hit(t: Any, m: Any, drawn: Any, out: Any) -> None:
+    """1 - C(t-m, j)/C(t, j): a relevant item among j drawn from t with m relevant ones."""
+    for g in range(t.size):
+        few = min(m[g], drawn[g])
+        many = max(m[g], drawn[g])
+        miss = 1.0
+        miss_low = 0.0
+        for i in range(few):
+            miss, miss_low = times(miss, miss_low, float(max(t[g] - many - i, 0)))
+            miss, miss_low = over(miss, miss_low, float(t[g] - i))
+            if miss < 1e-40:
+                break
+        out[g] = add(1.0, 0.0, -miss, -miss_low)[0]
