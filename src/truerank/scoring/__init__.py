@@ -1,0 +1,157 @@
+"""From a task and its space to scores: plan the passes, run them, score what they filled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from truerank import engine
+from truerank.checkpoint import Checkpoint
+from truerank.core import registry
+from truerank.core.curve import Curve
+from truerank.core.definition import ThresholdDefinition
+from truerank.core.metric import Metric
+from truerank.core.scale import Scale
+from truerank.core.score import Score
+from truerank.curves import FirstMates
+from truerank.families.collection import Collection
+from truerank.families.context import Context
+from truerank.families.opis.scores import Consistency
+from truerank.relevance import TreeView
+from truerank.scoring.plan import Pass, level_parts, plan_passes, try_out
+from truerank.scoring.run import Means, complete, restore
+from truerank.scoring.score import combine, score_column
+from truerank.severity import Severity
+from truerank.space import Space
+from truerank.stats.estimation import Estimation
+from truerank.stats.intervals import Request
+from truerank.task import TaskRules
+
+__all__ = ["Findings", "score"]
+
+
+@dataclass
+class Findings:
+    """What the passes saw besides the scores."""
+
+    ties: dict[str, int] = field(default_factory=lambda: {"queries": 0, "groups": 0})
+    hierarchy: dict[str, Any] | None = None
+    severity: Severity | None = None
+    intervals: dict[str, Any] | None = None
+    curves: dict[str, Curve] = field(default_factory=dict)
+    first_mates: FirstMates | None = None
+    consistency: Consistency | None = None
+
+
+def score(
+    task: TaskRules,
+    space: Space,
+    metrics: list[Metric],
+    *,
+    average: str,
+    device: str,
+    threads: int | None,
+    progress: Callable[[int, int], None] | None,
+    checkpoint: Checkpoint,
+    request: Request | None = None,
+) -> tuple[dict[str, Score], Findings]:
+    """Every metric's score, by its string."""
+    measured = [m for m in metrics if isinstance(registry.definition(m), ThresholdDefinition)]
+    wanted = list(
+        dict.fromkeys(
+            part
+            for metric in metrics
+            if metric not in measured
+            for part in level_parts(task, metric)
+        )
+    )
+    passes = plan_passes(task, wanted) if wanted else []
+    try_out(passes)
+    families = None
+    if measured:
+        context = Context(task, space, measured, average=average, device=device, threads=threads)
+        families = Collection(context)
+        if not passes or not (passes[0].view is task.view or isinstance(passes[0].view, TreeView)):
+            passes.insert(0, Pass(task.view, Scale(np.ones(1))))
+    findings = Findings()
+    estimation = None if request is None else Estimation(task, space, request, average)
+    if estimation is not None and families is not None:
+        estimation.watch(families)
+    threads = threads or engine.available_cores()
+    work = [int((p.view.mates > 0).sum()) * space.gallery for p in passes]
+    if families is not None:  # their watchers see every query
+        work[0] = task.queries * space.gallery
+    for number, current in enumerate(passes):
+        restore(number, current, families, checkpoint)
+    try:
+        with ThreadPoolExecutor(threads) as pool:
+            means = Means(space, device, threads, pool, checkpoint, progress, sum(work))
+            for number, current in enumerate(passes):
+                plan = None
+                if estimation is not None:
+                    plan = estimation.plan(current.view, current.columns)
+                watching = families if number == 0 else None
+                complete(current, watching, plan, means, behind=sum(work[: number + 1]))
+                _find(task, current, findings)
+                if plan is not None:
+                    plan.finish(device, threads)
+        return _scores(task, metrics, passes, average, threads, families, estimation, findings)
+    except BaseException:
+        checkpoint.abandon()
+        raise
+
+
+def _scores(
+    task: TaskRules,
+    metrics: list[Metric],
+    passes: list[Pass],
+    average: str,
+    threads: int,
+    families: Collection | None,
+    estimation: Estimation | None,
+    findings: Findings,
+) -> tuple[dict[str, Score], Findings]:
+    """What the passes amount to; metrics over thresholds may look once more."""
+    if passes:
+        findings.first_mates = FirstMates(*passes[0].first[:, passes[0].first[-1] > 0])
+        findings.ties = {
+            "queries": int(np.count_nonzero(passes[0].ties)),
+            "groups": int(passes[0].ties.sum()),
+        }
+    columns = [column for current in passes for column in current.columns]
+    with ThreadPoolExecutor(threads) as pool:
+        found = pool.map(lambda column: score_column(column, task, average), columns)
+        scored = {column.metric: one for column, one in zip(columns, found, strict=True)}
+    scores = {}
+    for metric in metrics:
+        known = registry.definition(metric)
+        if isinstance(known, ThresholdDefinition) and families is not None:
+            scores[str(metric)] = families.score(metric)
+        else:
+            scores[str(metric)] = combine(task, metric, scored)
+    if families is not None:
+        findings.curves = families.curves()
+        if families.opis is not None:
+            findings.consistency = families.opis.report()
+    if estimation is not None:
+        estimation.estimate(columns)
+        findings.intervals = estimation.facts()
+        for metric in metrics:
+            whole = scores[str(metric)]
+            if whole.reason is None:
+                interval = estimation.interval(whole, metric, level_parts(task, metric))
+                scores[str(metric)] = interval.put_on(whole)
+    return scores, findings
+
+
+def _find(task: TaskRules, current: Pass, findings: Findings) -> None:
+    """What a pass over a whole tree tells besides."""
+    if current.whole and task.levels is not None and getattr(current.view, "lowest", 1) == 1:
+        counted = current.view.mates > 0
+        falling = float(np.mean(~current.monotone[counted])) if counted.any() else 0.0
+        findings.hierarchy = {"levels": task.levels.names, "non_monotone_share": falling}
+        findings.severity = Severity.of(task, current.nearest, current.findable)

@@ -1,0 +1,139 @@
+"""Which passes the metrics that are asked for need, and what each pass fills.
+
+One pass over queries x gallery serves every metric that can share it: the levels of a tree all come
+from the lengths of common paths. Labels that form no tree need a pass for each level asked for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from truerank.core import registry
+from truerank.core.column import Column
+from truerank.core.groups import TieGroups
+from truerank.core.metric import Metric
+from truerank.core.scale import Scale
+from truerank.errors import InputError
+from truerank.relevance import GradeView, TreeView, View
+from truerank.task import TaskRules
+
+__all__ = ["Pass", "level_parts", "plan_passes", "try_out"]
+
+Integers = npt.NDArray[np.int64]
+Reals = npt.NDArray[np.float64]
+
+
+@dataclass
+class Pass:
+    """One view and the columns filled from it."""
+
+    view: View
+    scale: Scale
+    columns: list[Column] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        queries = self.view.queries
+        self.seen = np.zeros(queries, bool)
+        """Queries whose row of every column and of the arrays below is filled."""
+        self.shown = np.zeros(queries, bool)
+        """Queries that watchers have seen, with a mate or without."""
+        self.ties = np.zeros(queries, np.int64)
+        self.nearest = np.zeros(queries, np.int64)
+        self.monotone = np.ones(queries, bool)
+        self.findable = np.zeros(queries, bool)
+        self.first = np.zeros((3, queries), np.int64)
+        """Items before the tie group of the nearest mate, in it, and mates in it."""
+
+    @property
+    def finest(self) -> int:
+        """The grade of an item with the query's own label."""
+        return self.view.grades if isinstance(self.view, TreeView) else 1
+
+    @property
+    def whole(self) -> bool:
+        """Whether it sees all levels of a tree."""
+        return isinstance(self.view, TreeView) and self.view.grades > 1
+
+    def state(self) -> dict[str, npt.NDArray[Any]]:
+        """Everything that fills up in the pass, by name."""
+        names = ("seen", "shown", "ties", "nearest", "monotone", "findable", "first")
+        state = {name: getattr(self, name) for name in names}
+        for number, column in enumerate(self.columns):
+            for name in ("values", "totals", "candidates"):
+                state[f"{name}-{number}"] = getattr(column, name)
+        return state
+
+
+def plan_passes(task: TaskRules, metrics: list[Metric]) -> list[Pass]:
+    levels = {metric: _level(task, metric) for metric in metrics}
+    graded = [m for m in metrics if registry.definition(m).graded and m.get("level") is None]
+    queries = task.queries
+    view = task.view
+    if isinstance(view, GradeView):
+        scale = Scale(view.values.astype(np.float64), judged=True)
+        columns = [Column.of(metric, 1, scale, queries) for metric in metrics]
+        return [Pass(view, scale, columns)]
+    named = task.named_levels
+    depth = len(named)
+    plain = [metric for metric in metrics if metric not in graded]
+    scale = Scale(np.arange(1.0, depth + 1))
+    lowest = 1 if graded else min(levels.values())
+    if lowest < depth and named.is_tree:
+        columns = [Column.of(metric, levels[metric], scale, queries) for metric in metrics]
+        return [Pass(task.tree_view(lowest), scale, columns)]
+    passes: dict[int, Pass] = {}
+    for metric in plain:
+        level = levels[metric]
+        if level not in passes:
+            passes[level] = Pass(task.level_view(level), Scale(np.ones(1)))
+        passes[level].columns.append(Column.of(metric, 1, scale, queries))
+    in_order = [passes[level] for level in sorted(passes, reverse=True)]
+    if graded:
+        columns = [Column.of(metric, 0, scale, queries) for metric in graded]
+        in_order.append(Pass(task.tree_view(), scale, columns))
+    return in_order
+
+
+def level_parts(task: TaskRules, metric: Metric) -> list[Metric]:
+    """A mean over levels is made of the metric at each level."""
+    if metric.get("level") != "mean":
+        return [metric]
+    return [metric.at_level(level) for level in range(1, _depth(task) + 1)]
+
+
+def _level(task: TaskRules, metric: Metric) -> int:
+    """The number of the level that a metric is asked for; the finest if none is named."""
+    text = metric.get("level")
+    depth = _depth(task)
+    if text is None:
+        return depth
+    names = [] if task.levels is None else task.levels.names
+    if text.isdigit() and 1 <= int(text) <= depth:
+        return int(text)
+    if text in names:
+        return names.index(text) + 1
+    known = ", ".join(names) if names else "1"
+    raise InputError(f"there is no level {text!r} in {metric}; the levels are {known}.")
+
+
+def _depth(task: TaskRules) -> int:
+    return 1 if task.levels is None else len(task.levels)
+
+
+def try_out(passes: list[Pass]) -> None:
+    """Each metric on one query with one mate: options that do not suit the levels are refused now,
+    not once everything has been counted."""
+    for current in passes:
+        if not current.view.mates.any():
+            continue
+        graded = np.zeros((1, current.view.grades), np.int32)
+        graded[0, -1] = 1
+        one = np.ones(1, np.int64)
+        groups = TieGroups(np.array([0, 1]), 0 * one, one, graded, one)
+        for column in current.columns:
+            some = groups.at_least(column.grade)[1] if column.grade else groups
+            some.values(column.metric, column.scale, registry.ranking(column.metric))

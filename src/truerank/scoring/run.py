@@ -1,0 +1,192 @@
+"""Passes under way: queries are seen block by block, and what fills up is kept on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from truerank import engine
+from truerank.checkpoint import Checkpoint, chapters
+from truerank.core import registry
+from truerank.core.groups import Block, SplitGroups, TieGroups
+from truerank.families.collection import Collection
+from truerank.metrics import hierarchy
+from truerank.scoring.plan import Pass
+from truerank.settings import current_settings
+from truerank.space import Space
+from truerank.stats.estimation import Plan
+
+__all__ = ["Means", "complete", "restore"]
+
+Integers = npt.NDArray[np.int64]
+Reals = npt.NDArray[np.float64]
+_PARALLEL_GROUPS = 1 << 16
+"""Tie groups of a block that are worth a thread: with fewer, threads wait for the interpreter."""
+
+
+@dataclass(frozen=True)
+class Means:
+    """What passes are made with."""
+
+    space: Space
+    device: str
+    threads: int
+    pool: ThreadPoolExecutor
+    checkpoint: Checkpoint
+    progress: Callable[[int, int], None] | None
+    pairs: int
+    """Of all passes."""
+
+    def tick(self, behind: int) -> Callable[[int, int], None] | None:
+        """From what is left of one run to what has been done in all: `behind`, once it ends."""
+        progress = self.progress
+        if progress is None:
+            return None
+        return lambda done, whole: progress(behind - (whole - done), self.pairs)
+
+
+def restore(
+    number: int, current: Pass, families: Collection | None, checkpoint: Checkpoint
+) -> None:
+    """Go on from what an earlier run left of a pass."""
+    key = f"pass-{number}"
+    if families is None or number > 0:
+        checkpoint.restore(key, current.state())
+        checkpoint.hold(key, current.state())
+        return
+    kept = checkpoint.restore_seen(key, current.state(), families.restore)
+    if kept:
+        checkpoint.hold(key, kept)
+
+
+def complete(
+    current: Pass, watching: Collection | None, plan: Plan | None, means: Means, *, behind: int
+) -> None:
+    """See all queries of a pass; `behind` pairs are done then."""
+    checkpoint, space = means.checkpoint, means.space
+    for seen in _runs(current, watching, plan, means):
+        if watching is not None:
+            behind = int(np.count_nonzero(current.shown | ~seen)) * space.gallery
+        blocks: Any = engine.tie_groups(
+            current.view,
+            space,
+            device=means.device,
+            threads=means.threads,
+            progress=means.tick(behind),
+            keep=False,
+            checkpoint=checkpoint,
+            seen=seen,
+            watchers=() if watching is None else watching.watchers,
+            grade=current.finest,
+            rankings=True,
+            shares=None if plan is None else plan.shares,
+            apart=None if plan is None else (plan.apart, plan.counted),
+        )
+        with closing(blocks):
+            if watching is None:
+                _fill(current, blocks, means, checkpoint, plan)
+            else:  # it is written between two runs
+                looked = _taken(blocks, watching, current.finest)
+                _fill(current, looked, means, Checkpoint(), plan)
+
+
+def _runs(
+    current: Pass, families: Collection | None, plan: Plan | None, means: Means
+) -> Iterator[npt.NDArray[np.bool_]]:
+    """The queries to leave out, of each run of the engine that it takes to complete a pass.
+
+    What watchers see is complete between two runs, and kept then; unless the engine keeps it while
+    it is at it, these are chapters of some seconds.
+    """
+    if families is None:
+        yield current.seen
+        return
+    view, space, checkpoint = current.view, means.space, means.checkpoint
+    split = plan is not None
+    seconds = None
+    if checkpoint.is_kept and (
+        current.shown.any()
+        or not engine.keeps_watched(
+            view, space, families.watchers, device=means.device, split=split
+        )
+    ):
+        seconds = current_settings().checkpoint_seconds
+    order = np.argsort(view.mates, kind="stable")
+    for rows in chapters(order[~current.shown[order]], space.gallery, seconds):
+        others = np.ones(len(order), bool)
+        others[rows] = False
+        yield others
+        current.shown[rows] = True
+        if checkpoint.is_kept:
+            state = {name: array.copy() for name, array in current.state().items()}
+            checkpoint.hold("pass-0", checkpoint.with_seen(state, families.state()))
+            if checkpoint.due():
+                checkpoint.save()
+
+
+def _taken(blocks: Iterator[Block], families: Collection, grade: int) -> Iterator[Block]:
+    """The same blocks, once the families have taken what they need of them."""
+    for block in blocks:
+        chosen, finest = block.groups.at_least(grade)
+        families.take(block.rows[chosen], finest)
+        yield block
+
+
+def _fill(
+    current: Pass,
+    blocks: Iterator[Block],
+    means: Means,
+    checkpoint: Checkpoint,
+    plan: Plan | None,
+) -> None:
+    def look(block: Integers, groups: Any, split: SplitGroups) -> None:
+        """Everything that is wanted of these queries; other threads have other queries."""
+        parts: dict[int, tuple[Integers, Any]] = {0: (np.arange(len(groups)), groups)}
+        for grade in {current.finest, *(column.grade for column in current.columns)} - {0}:
+            parts[grade] = groups.at_least(grade)
+        chosen, some = parts[current.finest]
+        current.first[:, block[chosen]] = some.first()
+        for column in current.columns:
+            chosen, some = parts[column.grade]
+            if not len(some):
+                continue
+            rows = block[chosen]
+            definition = registry.ranking(column.metric)
+            column.values[:, rows] = some.values(column.metric, column.scale, definition)
+            column.totals[rows] = some.totals
+            column.candidates[rows] = some.candidates
+        if plan is not None:
+            plan.take(block, split)
+        current.ties[block] = groups.mixed
+        if current.whole:
+            current.nearest[block] = groups.nearest_level()
+            current.monotone[block] = hierarchy.monotone(groups.totals)
+            current.findable[block] = groups.totals[:, -1] > 0
+
+    for found in blocks:
+        block, groups, split = found.rows, found.groups, found.split
+        if not isinstance(groups, TieGroups):
+            look(block, groups, split)
+            current.seen[block] = True
+            continue
+        count = min(means.threads, -(-len(groups.size) // _PARALLEL_GROUPS))
+        share = np.linspace(0, len(groups.size), count + 1)
+        cuts = np.unique(np.searchsorted(groups.offsets, share)).tolist()
+        work = [
+            means.pool.submit(
+                look, block[start:stop], groups.part(start, stop), split.part(start, stop)
+            )
+            for start, stop in pairwise(cuts)
+        ]
+        for part in work:
+            part.result()
+        current.seen[block] = True
+        if checkpoint.due():
+            checkpoint.save()

@@ -1,0 +1,99 @@
+"""What the filled columns of a pass amount to: a mean over queries, and over levels."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from truerank.core import registry
+from truerank.core.average import class_mean, mean
+from truerank.core.column import Column
+from truerank.core.metric import Metric
+from truerank.core.score import PerQuery, Score
+from truerank.scoring.plan import level_parts
+from truerank.stats.chance import attainable_per_query, chance_per_query
+from truerank.task import TaskRules
+
+__all__ = ["combine", "score_column"]
+
+Integers = npt.NDArray[np.int64]
+Reals = npt.NDArray[np.float64]
+
+
+def score_column(column: Column, task: TaskRules, average: str) -> Score:
+    entry = registry.definition(column.metric)
+    has_mates = ~np.isnan(column.values[0])
+    counts = has_mates if task.no_mate == "report" else np.ones(task.queries, bool)
+    chance = np.full(task.queries, np.nan)
+    known = chance_per_query(
+        column.metric, column.scale, column.totals[has_mates], column.candidates[has_mates]
+    )
+    if known is not None:
+        chance[has_mates] = known
+    best = np.full(task.queries, np.nan)
+    best[has_mates] = attainable_per_query(column.metric, column.scale, column.totals[has_mates])
+    every = column.values
+    if task.no_mate == "zero":
+        every = np.where(has_mates, every, 0.0)
+        chance[~has_mates] = best[~has_mates] = 0.0
+
+    def averaged(values: Reals) -> float:
+        if average == "class":
+            return class_mean(values[counts], task.query_codes[counts])
+        return mean(values[counts])
+
+    lower, expected, upper = (averaged(values) for values in every)
+    defined = bool(counts.any())
+    return Score(
+        str(column.metric),
+        lower if entry.higher_is_better else upper,
+        lower,
+        expected,
+        upper,
+        chance=averaged(chance) if defined and known is not None else None,
+        attainable=averaged(best) if defined else None,
+        n=int(counts.sum()),
+        reason=None if defined else "not defined: no query has a mate in the gallery",
+        per_query=PerQuery(*every),
+    )
+
+
+def combine(task: TaskRules, metric: Metric, scored: dict[Metric, Score]) -> Score:
+    """The score itself, or the plain mean of the levels' scores."""
+    parts = [scored[part] for part in level_parts(task, metric)]
+    if metric.get("level") != "mean":
+        return parts[0]
+    undefined = [part.reason for part in parts if part.reason]
+
+    def averaged(end: str) -> float:
+        return float("nan") if undefined else mean(np.array([getattr(p, end) for p in parts]))
+
+    chances = [part.chance for part in parts if part.chance is not None]
+    best = [part.attainable for part in parts if part.attainable is not None]
+    return Score(
+        str(metric),
+        averaged("value"),
+        averaged("lower"),
+        averaged("expected"),
+        averaged("upper"),
+        chance=mean(np.array(chances)) if len(chances) == len(parts) else None,
+        attainable=mean(np.array(best)) if len(best) == len(parts) else None,
+        n=max(part.n for part in parts),
+        reason=undefined[0] if undefined else None,
+        per_query=_mean_over_levels([p.per_query for p in parts if p.per_query is not None]),
+    )
+
+
+def _mean_over_levels(parts: list[PerQuery]) -> PerQuery:
+    """Each query's mean over the levels at which it has a mate, NaN where there is none."""
+    ends = []
+    for end in ("lower", "expected", "upper"):
+        table = np.stack([getattr(part, end) for part in parts])
+        held = ~np.isnan(table)
+        total = np.where(held, table, 0.0)
+        running = total[0]
+        for level in total[1:]:
+            running = running + level
+        with np.errstate(invalid="ignore"):
+            ends.append(running / np.where(held.any(axis=0), held.sum(axis=0), np.nan))
+    return PerQuery(*ends)
