@@ -20,35 +20,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import truerank
+from tests import registered
 from tests.oracles import ranking, scores, task
 
-METRICS = [
-    "precision@1",
-    "precision@2",
-    "precision@3",
-    "precision@10",
-    "recall@1",
-    "recall@2",
-    "recall@4",
-    "hit@1",
-    "hit@2",
-    "hit@3",
-    "hit@5",
-    "r_precision",
-    "map",
-    "map@r",
-    "map@1",
-    "map@3",
-    "map@3,divisor=min",
-    "map@10,divisor=min",
-    "mrr",
-    "minp",
-]
+CUTS = ["precision@2", "precision@3", "recall@2", "recall@4", "hit@2", "hit@3"]
+CUTS += ["map@1", "map@3", "map@3,divisor=min"]
+METRICS = [*registered.ranking(), *CUTS]
 VECTOR_DISTANCES = ["cosine", "euclidean", "dot", "cityblock", "hamming"]
 MATRIX_DISTANCES = ["precomputed", "similarity"]
 EXAMPLES = 1_500 if settings().max_examples >= 10_000 else 60
 """For each distance: some 10,000 in all when there is time."""
-ONE_DIVISION = {"precision", "recall", "hit", "r_precision", "mrr", "minp"}
+ONE_DIVISION = {"precision", "recall", "hit", "r_precision", "mrr", "minp", "bpref"}
 """Metrics whose bounds are one integer over another: there the nearest double is demanded."""
 
 

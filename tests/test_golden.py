@@ -12,20 +12,10 @@ import numpy as np
 import pytest
 
 import truerank
+from tests import registered
 from tests.oracles import ranking
 
-RANKING = [
-    "precision@1",
-    "precision@5",
-    "hit@5",
-    "recall@5",
-    "r_precision",
-    "map@r",
-    "map",
-    "map@5",
-    "mrr",
-    "minp",
-]
+RANKING = [*registered.ranking(), "precision@5", "recall@5", "map@5"]
 
 
 def evaluate(*arguments: Any, **options: Any) -> truerank.Result:

@@ -26,7 +26,7 @@ from truerank.stats.student import central, quantile
 RANKING = [
     name
     for name in registry.examples()
-    if getattr(registry.entry(name.split("@")[0]), "reduced", None) and name != "recall@1"
+    if registry.find(name).family == "ranking" and name != "recall@1"
 ]
 GRADED = ["h_ap", "asi", "ndcg", "sum_wap", "map@level=1", "hit@1,level=2"]
 

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import truerank
+from tests import registered
 from truerank.core import registry
 from truerank.core.average import class_mean, mean
 from truerank.core.definition import Definition, RankingDefinition, ThresholdDefinition
@@ -27,7 +28,7 @@ from truerank.engine import TieGroups
 HEAVY = min(settings().max_examples // 4, 500)
 """Examples of those tests whose exact sums have thousands of terms."""
 
-RANKING = ("precision", "r_precision", "map", "hit", "recall", "mrr", "minp")
+RANKING = dict.fromkeys(parse(text).name for text in registered.ranking())
 
 # --- the grammar ----------------------------------------------------------------------------------
 
@@ -439,14 +440,50 @@ def test_shares_are_correctly_rounded(groups: Groups, cut: int) -> None:
         ]
 
 
+def preferences(groups: Groups) -> list[float]:
+    """What each mate earns in each of the places that the group's others leave it."""
+    mates = sum(relevant for _, _, relevant in groups)
+    items = sum(gap + size for gap, size, _ in groups)
+    lower, expected, upper = [], [], []
+    wrong = 0
+    for gap, size, relevant in groups:
+        wrong += gap
+        others = size - relevant
+        most = max(min(mates, items - mates), 1)
+        places = [most - min(wrong + before, mates) for before in range(others + 1)]
+        lower.append((relevant * places[-1], most))
+        expected.append((relevant * sum(places), most * len(places)))
+        upper.append((relevant * places[0], most))
+        wrong += others
+    return [nearest(divided(total(terms), mates)) for terms in (lower, expected, upper)]
+
+
+@pytest.mark.thorough
+@given(groups_of(most=5, size=60, far=60))
+def test_preferences_are_correctly_rounded(groups: Groups) -> None:
+    assert triple("bpref", groups) == preferences(groups)
+
+
+@pytest.mark.thorough
+@settings(max_examples=HEAVY)
+@given(groups_of(most=3, size=5000, far=10_000))
+def test_preferences_of_large_groups(groups: Groups) -> None:
+    assert triple("bpref", groups) == preferences(groups)
+
+
+def test_preferences_beyond_64_bits() -> None:
+    """Ten million items tied, three million of them relevant: R^3 is more than 2^63."""
+    mates, others = 3_000_000, 7_000_000
+    expected = Fraction(mates + 1, 2 * (others + 1))
+    assert triple("bpref", [(0, mates + others, mates)]) == [0.0, nearest(expected), 1.0]
+
+
 @pytest.mark.thorough
 @settings(max_examples=HEAVY)
 @given(groups_of(most=5, size=300, far=100_000))
 def test_bounds_are_in_order_and_meet_without_ties(groups: Groups) -> None:
     single = [(gap, relevant, relevant) for gap, _, relevant in groups]
-    for metric in registry.examples():
-        if parse(metric).name not in RANKING or "level" in metric:
-            continue
+    for metric in registered.ranking():
         lower, expected, upper = triple(metric, groups)
         low, high = registry.definition(parse(metric)).range
         assert low <= lower <= expected <= upper <= high
@@ -454,9 +491,10 @@ def test_bounds_are_in_order_and_meet_without_ties(groups: Groups) -> None:
 
 
 def test_a_perfect_ranking_is_exactly_one() -> None:
+    metrics = ("map", "map@r", "r_precision", "mrr", "minp", "bpref", "hit@1", "precision@1")
     for relevant in (1, 3, 49, 1000):
         perfect = [(0, 1, 1)] * relevant
-        for metric in ("map", "map@r", "r_precision", "mrr", "minp", "hit@1", "precision@1"):
+        for metric in metrics:
             assert triple(metric, perfect) == [1.0, 1.0, 1.0]
             assert triple(metric, [(0, relevant, relevant), (5, 1, 1)])[0] <= 1.0
 

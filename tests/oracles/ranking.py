@@ -81,6 +81,7 @@ def definition(metric: str) -> Callable[[Pattern], Fraction]:
         "map": average_precision,
         "mrr": reciprocal_rank,
         "minp": inverse_negative_penalty,
+        "bpref": binary_preference,
     }
     return cache(whole[metric])
 
@@ -118,6 +119,16 @@ def reciprocal_rank(order: Pattern) -> Fraction:
 
 def inverse_negative_penalty(order: Pattern) -> Fraction:
     return Fraction(sum(order), max(_relevant_ranks(order)))
+
+
+def binary_preference(order: Pattern) -> Fraction:
+    """As trec_eval counts: a relevant item with nothing before it but relevant ones earns 1."""
+    mates, others = sum(order), len(order) - sum(order)
+    total = Fraction(0)
+    for rank in _relevant_ranks(order):
+        wrong = rank - sum(order[:rank])
+        total += 1 - Fraction(min(wrong, mates), min(mates, others)) if wrong else 1
+    return total / mates
 
 
 def _relevant_ranks(order: Pattern) -> list[int]:

@@ -286,6 +286,7 @@ MORE_METRICS: dict[str, tuple[str, ...]] = {
         *("opis@far=0.1:0.6,frr=0.5", "opis@far=0.1:0.5,negatives=3,seed=2"),
     ),
     "clustering": ("nmi", "ami", "pairwise_f1"),
+    "preference": ("bpref", "bpref@level=1", "bpref@level=mean"),
 }
 BRACKETED: dict[str, tuple[dict[str, int], dict[str, int]]] = {
     "bracketed": ({"breakpoints": 0}, {}),

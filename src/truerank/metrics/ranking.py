@@ -129,6 +129,39 @@ def _extreme(groups: TieGroups, which: Integers, numerator: Integers, *, last: b
     return np.stack([lower, expected, upper])
 
 
+def _binary_preference(groups: TieGroups, metric: Metric, scale: Scale) -> Triple:
+    """A mate with c others before it earns D - min(c, R), of D = min(R, N) for each of R mates.
+
+    Of a group's o others, any number from 0 to o is equally likely to come before one of its mates.
+    Unless R is passed inside the group, a mate so earns the mean of first and last place. Else
+    D = R, and its o + 1 places earn first, first - 1, ..., 1, 0, ..., 0, in all
+    first (first + 1) / 2. No query has two groups of that kind.
+    """
+    mates, own = groups.mates, np.diff(groups.offsets)
+    most = np.maximum(np.minimum(mates, groups.candidates - mates), 1)  # without others all earn 1
+    seen = np.concatenate([[0], np.cumsum(groups.relevant)])
+    before = groups.before - seen[:-1] + np.repeat(seen[groups.offsets[:-1]], own)
+    others = groups.size - groups.relevant
+    limit, whole = np.repeat(mates, own), np.repeat(most, own)
+    first = whole - np.minimum(before, limit)
+    last = whole - np.minimum(before + others, limit)
+    passed = (before < limit) & (limit < before + others)
+    twice = groups.per_query(np.where(passed, 0, groups.relevant * (first + last)))
+    total = mates * most
+    expected = twice / (2 * total)
+
+    inside = np.flatnonzero(passed)
+    query = np.searchsorted(groups.offsets, inside, side="right") - 1
+    # Products of several counts outgrow 64 bits; Python's integers do not, and round once.
+    places, top = (others[inside] + 1).astype(object), first[inside].astype(object)
+    part = groups.relevant[inside] * top * (top + 1)
+    expected[query] = (twice[query] * places + part) / (2 * total[query] * places)
+
+    lower = groups.per_query(groups.relevant * last)
+    upper = groups.per_query(groups.relevant * first)
+    return np.stack([lower / total, expected, upper / total])
+
+
 def _cut_without(metric: Metric) -> int:
     return reduced.UP_TO_R if metric.cut == "r" else ALL if metric.cut is None else int(metric.cut)
 
@@ -309,6 +342,17 @@ for _definition in (
         parameters=(LEVEL,),
         ranked=_inverse_negative_penalty_ranked,
         examples=("minp",),
+    ),
+    RankingDefinition(
+        "bpref",
+        "binary preference",
+        "1 - min(others before it, R) / min(R, N) of each relevant item, averaged, where N counts "
+        "the others, all items that are neither relevant nor junk",
+        "Buckley & Voorhees, Retrieval Evaluation with Incomplete Information, SIGIR 2004; as in "
+        "trec_eval",
+        per_query=_binary_preference,
+        parameters=(LEVEL,),
+        examples=("bpref",),
     ),
 ):
     register(_definition)
