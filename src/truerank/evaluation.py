@@ -227,17 +227,13 @@ def evaluate_task(
         if metrics != "all":
             clustering.warn(found)
         scores = {str(metric): scores[str(metric)] for metric in chosen}
-    if "auc" in scores and scores["auc"].value < 0.5:
-        warnings.warn(
-            "pairs of one class are farther apart than pairs of two (AUC below 0.5): similarity "
-            "and distance may be swapped.",
-            TruerankWarning,
-            stacklevel=3,
-        )
+    for sentence in registry.warnings_about(scores.values()):
+        warnings.warn(sentence, TruerankWarning, stacklevel=3)
     skipped = {}
     if metrics is None:
         skipped = {name: s.reason for name, s in scores.items() if s.reason}
         scores = {name: s for name, s in scores.items() if not s.reason}
+    consistency = findings.reports.get("consistency")
     provenance = {
         "version": __version__,
         "queries": task.queries,
@@ -253,7 +249,7 @@ def evaluate_task(
         "hierarchy": findings.hierarchy,
         "severity": None if findings.severity is None else findings.severity.to_dict(),
         "intervals": findings.intervals,
-        "consistency": None if findings.consistency is None else findings.consistency.to_dict(),
+        "consistency": None if consistency is None else consistency.to_dict(),
         "task_digest": task.digest,
         "device": device,
         "seconds": round(time.perf_counter() - started, 3),
@@ -267,7 +263,7 @@ def evaluate_task(
         units=_units(task),
         curves=findings.curves,
         first_mates=findings.first_mates,
-        consistency=findings.consistency,
+        consistency=consistency,
     )
 
 
@@ -301,13 +297,8 @@ def _choose(task: TaskRules, metrics: Iterable[str] | str | None) -> list[Metric
     if isinstance(metrics, str) and metrics == "all":
         return registry.parse_all(registry.examples())
     chosen = registry.parse_all(metrics)
-    if any(metric.name == "recall" and metric.cut == 1 for metric in chosen):
-        warnings.warn(
-            "recall@1 is the share of all mates found at rank 1; metric-learning papers mean hit@1 "
-            "by Recall@1.",
-            TruerankWarning,
-            stacklevel=4,
-        )
+    for sentence in registry.advice_about(chosen):
+        warnings.warn(sentence, TruerankWarning, stacklevel=4)
     return chosen
 
 

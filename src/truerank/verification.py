@@ -16,12 +16,11 @@ from truerank.arrays import as_array, as_matrix
 from truerank.core import registry
 from truerank.engine.sight import Sight
 from truerank.errors import InputError, TruerankWarning
-from truerank.families.pair_curves import of_pairs
 from truerank.families.pool import Pooled
 from truerank.families.positives import Positives
-from truerank.families.thresholds import measure
 from truerank.families.units import Units
-from truerank.families.verification.scores import PooledPairs
+from truerank.families.verification.curves import curves
+from truerank.families.verification.pooled import PooledPairs
 from truerank.files.trials import Trials, read_trials
 from truerank.jit import compiled
 from truerank.result import Result
@@ -99,16 +98,11 @@ def verify(
     judged = PooledPairs(pool, units, both_orders=False)
     scores = {}
     for metric in chosen:
-        score = measure(metric, judged)
+        score = judged.score(metric)
         reason = "a list of trials names no classes" if score.reason is None else None
         scores[str(metric)] = replace(score, interval_reason=reason)
-    if "auc" in scores and scores["auc"].value < 0.5:
-        warnings.warn(
-            "pairs that belong together score worse than the others (AUC below 0.5): similarity "
-            "and distance may be swapped.",
-            TruerankWarning,
-            stacklevel=2,
-        )
+    for sentence in registry.warnings_about(scores.values()):
+        warnings.warn(sentence, TruerankWarning, stacklevel=2)
     skipped = {}
     if metrics is None:
         skipped = {name: s.reason for name, s in scores.items() if s.reason}
@@ -120,12 +114,7 @@ def verify(
         "distance": space.facts.to_dict(),
         "seconds": round(time.perf_counter() - started, 3),
     }
-    return Result(
-        scores,
-        skipped=skipped,
-        provenance=provenance,
-        curves=of_pairs(pool, space) if pool.genuine and pool.impostors else {},
-    )
+    return Result(scores, skipped=skipped, provenance=provenance, curves=curves(judged, chosen))
 
 
 def _names() -> list[str]:

@@ -20,6 +20,8 @@ __all__ = ["Apart", "Definition", "RankingDefinition", "ThresholdDefinition"]
 
 Metric = Any
 """truerank.core.metric.Metric, which asks its definition for what was left out."""
+Score = Any
+"""truerank.core.score.Score, which asks its definition what it counts."""
 Triple = npt.NDArray[np.float64]
 """Shape (3, queries): lower, expected, upper."""
 
@@ -39,6 +41,10 @@ def _never(metric: Metric) -> bool:
 
 def _always(metric: Metric) -> bool:
     return True
+
+
+def _nothing(of: Any) -> str | None:
+    return None
 
 
 @dataclass(frozen=True)
@@ -76,6 +82,10 @@ class Definition:
     accepts): its error then shrinks faster towards the ends of the range."""
     ties: str = "none"
     """What becomes of items at one and the same distance."""
+    advice: Callable[[Metric], str | None] = _nothing
+    """A sentence for whoever names the metric, None if there is nothing to say."""
+    warning: Callable[[Score], str | None] = _nothing
+    """A sentence about a score that looks wrong, None if it does not."""
     family: str = "ranking"
     examples: tuple[str, ...] = ()
 
@@ -103,13 +113,15 @@ class RankingDefinition(Definition):
 class ThresholdDefinition(Definition):
     """A metric over thresholds, measured on what the pass counted besides tie groups."""
 
-    scores: str
-    """The module whose SCORES compute it; loaded only when a score is asked for."""
+    score: Callable[[Any, Metric], Score] | str
+    """From what its family has seen; or the module whose SCORES hold it, loaded when it is used."""
     is_steep: bool = True
     ties: str = "none: items at one distance are accepted or rejected together"
 
     @property
-    def measure(self) -> Callable[[Any, Metric], Any]:
+    def measure(self) -> Callable[[Any, Metric], Score]:
         """Gives a Score."""
-        found: Callable[[Any, Metric], Any] = import_module(self.scores).SCORES[self.name]
+        if not isinstance(self.score, str):
+            return self.score
+        found: Callable[[Any, Metric], Score] = import_module(self.score).SCORES[self.name]
         return found

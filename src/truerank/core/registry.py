@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from truerank.errors import InputError
 
 __all__ = [
     "DEFAULT",
+    "advice_about",
     "aliases",
     "definition",
     "entry",
@@ -28,6 +30,7 @@ __all__ = [
     "parse",
     "ranking",
     "register",
+    "warnings_about",
 ]
 
 DEFAULT = ("precision@1", "hit@5", "hit@10", "r_precision", "map@r", "map", "mrr", "minp")
@@ -66,6 +69,18 @@ def ranking(metric: Metric) -> RankingDefinition:
     if not isinstance(found, RankingDefinition):
         raise TypeError(f"{metric} is no ranking metric")
     return found
+
+
+def advice_about(metrics: Iterable[Metric]) -> list[str]:
+    """What to tell somebody who names these metrics, each sentence once."""
+    said = (definition(metric).advice(metric) for metric in metrics)
+    return list(dict.fromkeys(sentence for sentence in said if sentence is not None))
+
+
+def warnings_about(scores: Iterable[Any]) -> list[str]:
+    """What looks wrong about these scores, each sentence once."""
+    said = (find(score.metric).warning(score) for score in scores)
+    return list(dict.fromkeys(sentence for sentence in said if sentence is not None))
 
 
 def parse(text: str) -> Metric:

@@ -49,12 +49,6 @@ class Collection:
         self._families = {name: make(asked[name]) for name, make in makers.items() if name in asked}
         self.watchers: list[Witness] = _once(self._families.values())
 
-    @property
-    def opis(self) -> Opis | None:
-        """The family that reports on classes, if it is asked for."""
-        found = self._families.get("consistency")
-        return found if isinstance(found, Opis) else None
-
     def take(self, rows: npt.NDArray[np.int64], groups: LocatedGroups) -> None:
         """The tie groups, by the finest label, of queries that have a mate."""
         for family in self._families.values():
@@ -71,6 +65,11 @@ class Collection:
             for family in self._families.values()
             for name, curve in family.curves().items()
         }
+
+    def reports(self) -> dict[str, Any]:
+        """What families tell besides, by the name of the family."""
+        found = {name: family.report() for name, family in self._families.items()}
+        return {name: report for name, report in found.items() if report is not None}
 
     def without(self, dealing: Dealing) -> CollectionWithout:
         """The same families without each share; their watchers join."""

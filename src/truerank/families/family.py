@@ -1,4 +1,4 @@
-"""What a family of threshold metrics is to an evaluation: five named hooks."""
+"""What a family of threshold metrics is to an evaluation: named hooks."""
 
 from __future__ import annotations
 
@@ -59,6 +59,10 @@ class Family(ABC):
     def curves(self) -> dict[str, Curve]:
         """Every curve that what was seen can be drawn as."""
         return {}
+
+    def report(self) -> Any:
+        """What is to be told besides scores and curves, None if nothing is."""
+        return None
 
     @abstractmethod
     def without(self, dealing: Dealing) -> Without:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import numpy.typing as npt
 
 from truerank.core.curve import POINTS, Curve
-from truerank.families.pool import Pooled
-from truerank.space import Space
 
-__all__ = ["of_pairs"]
+if TYPE_CHECKING:
+    from truerank.families.pool import Pooled
+    from truerank.space import Space
 
+__all__ = ["corners", "of_pairs"]
+
+Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
 
 
@@ -23,8 +28,8 @@ def of_pairs(pool: Pooled, space: Space) -> dict[str, Curve]:
     }
 
 
-def _operating_points(pool: Pooled, space: Space) -> tuple[Reals, Reals, Reals]:
-    """FAR, TAR and threshold: every corner of the curve, or some where there are very many."""
+def corners(pool: Pooled) -> Integers:
+    """The cuts at every corner of the curve, or at some where there are very many."""
     steps = np.flatnonzero(np.diff(pool.true_accepts, prepend=0))
     if len(steps) > POINTS:
         true = np.linspace(0, pool.genuine, POINTS // 2 + 1)
@@ -35,7 +40,12 @@ def _operating_points(pool: Pooled, space: Space) -> tuple[Reals, Reals, Reals]:
         ]
         steps = steps[np.unique(np.minimum(np.concatenate(places), len(steps) - 1))]
     keep = np.unique(np.concatenate([steps - 1, steps]))
-    keep = keep[keep >= 0]
+    return keep[keep >= 0]
+
+
+def _operating_points(pool: Pooled, space: Space) -> tuple[Reals, Reals, Reals]:
+    """FAR, TAR and threshold, from nothing accepted to everything."""
+    keep = corners(pool)
     with np.errstate(invalid="ignore"):  # just below the distance 0 lies nothing: NaN
         threshold = space.in_unit(pool.cuts.at[keep])
     return (

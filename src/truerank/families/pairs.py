@@ -12,7 +12,7 @@ from truerank.engine.watch import Watcher
 from truerank.families.context import Context
 from truerank.families.pair_curves import of_pairs
 from truerank.families.pool import Pooled
-from truerank.families.thresholds import far_targets, rate
+from truerank.families.thresholds import far_targets
 
 __all__ = ["Pairs"]
 
@@ -37,7 +37,7 @@ class Pairs:
             pairs=context.pairs,
             targets=sorted({target for m in context.metrics for target in far_targets(m)}),
             thresholds=[
-                context.units.cut(rate(metric, "tau"))
+                context.units.cut(metric["tau"])
                 for metric in judged
                 if metric.get("tau") is not None
             ],

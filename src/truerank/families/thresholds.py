@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -14,8 +14,10 @@ from truerank.core.definition import ThresholdDefinition
 from truerank.core.metric import Metric
 from truerank.core.registry import definition
 from truerank.core.score import Score
-from truerank.space import Distances
 from truerank.wording import count
+
+if TYPE_CHECKING:
+    from truerank.space import Distances
 
 __all__ = [
     "NO_IMPOSTORS",
@@ -25,19 +27,12 @@ __all__ = [
     "far_targets",
     "limit_at",
     "measure",
-    "rate",
     "threshold_at_far",
     "undefined",
     "unresolved",
 ]
 
 NO_IMPOSTORS = "not defined: every query has a mate"
-
-
-def rate(metric: Metric, key: str) -> Fraction:
-    """A number that the metric was given."""
-    value: Fraction = metric[key]
-    return value
 
 
 def far_targets(metric: Metric) -> list[Fraction]:

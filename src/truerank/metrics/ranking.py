@@ -73,6 +73,15 @@ def _recall(groups: TieGroups, metric: Metric, scale: Scale) -> Triple:
     return _share(groups, _cut(groups, metric), groups.mates)
 
 
+def _recall_at_1(metric: Metric) -> str | None:
+    if metric.cut != 1:
+        return None
+    return (
+        "recall@1 is the share of all mates found at rank 1; metric-learning papers mean hit@1 by "
+        "Recall@1."
+    )
+
+
 def _hit(groups: TieGroups, metric: Metric, scale: Scale) -> Triple:
     """Only the first group matters: whether its relevant items reach into the first `cut`."""
     cut = _cut(groups, metric)
@@ -317,6 +326,7 @@ for _definition in (
         per_query=_recall,
         reduced=_recall_without,
         ranked=_recall_ranked,
+        advice=_recall_at_1,
         cut="number",
         parameters=(LEVEL,),
         examples=("recall@1", "recall@10"),

@@ -20,7 +20,6 @@ from truerank.core.score import Score
 from truerank.curves import FirstMates
 from truerank.families.collection import Collection
 from truerank.families.context import Context
-from truerank.families.opis.scores import Consistency
 from truerank.relevance import TreeView
 from truerank.scoring.plan import Pass, level_parts, plan_passes, try_out
 from truerank.scoring.run import Means, complete, restore
@@ -44,7 +43,8 @@ class Findings:
     intervals: dict[str, Any] | None = None
     curves: dict[str, Curve] = field(default_factory=dict)
     first_mates: FirstMates | None = None
-    consistency: Consistency | None = None
+    reports: dict[str, Any] = field(default_factory=dict)
+    """Of families of metrics, by name."""
 
 
 def score(
@@ -135,8 +135,7 @@ def _scores(
             scores[str(metric)] = combine(task, metric, scored)
     if families is not None:
         findings.curves = families.curves()
-        if families.opis is not None:
-            findings.consistency = families.opis.report()
+        findings.reports = families.reports()
     if estimation is not None:
         estimation.estimate(columns)
         findings.intervals = estimation.facts()

@@ -15,7 +15,7 @@ from truerank.core.registry import definition
 from truerank.core.score import PerQuery, Score
 from truerank.families.gom.axes import GomAxes
 from truerank.families.gom.collect import Gom
-from truerank.families.thresholds import NO_IMPOSTORS, certain, rate, undefined
+from truerank.families.thresholds import NO_IMPOSTORS, certain, undefined
 
 __all__ = ["SCORES", "table"]
 
@@ -67,7 +67,7 @@ def table(gom: Gom, metric: Metric) -> Reals:
     if metric.name == "mfr":
         limit = metric["b"]
         if metric["tau"] is not None:
-            values = np.minimum(gom.accepted_at[rate(metric, "tau")] / limit, 1.0)
+            values = np.minimum(gom.accepted_at[metric["tau"]] / limit, 1.0)
         elif metric["integral"] == "trapezoid":
             values = gom.false_trapezoid[limit]
         else:
@@ -85,7 +85,7 @@ def table(gom: Gom, metric: Metric) -> Reals:
 
 def _at(gom: Gom, metric: Metric) -> Reals:
     """RP, VP, ReP and set precision and recall at one threshold."""
-    tau = rate(metric, "tau")
+    tau = metric["tau"]
     mates, true, false = gom.at[tau]
     held = np.maximum(mates, 1)
     precision = gom.sums_at[tau] / np.maximum(true, 1)

@@ -19,7 +19,7 @@ from truerank.core.score import Score
 from truerank.engine.split import NearestByShare
 from truerank.engine.watch import Witness
 from truerank.families.openset.collect import Identification
-from truerank.families.thresholds import allowed, limit_at, rate
+from truerank.families.thresholds import allowed, limit_at
 from truerank.space import Distances
 from truerank.wording import count
 
@@ -49,7 +49,7 @@ class IdentificationShares:
         context, mates = self._seen.context, self._seen.context.with_mate
         by_threshold = metric.get("far") is not None
         if by_threshold:
-            below = allowed(rate(metric, "far"), int((~mates).sum()))
+            below = allowed(metric["far"], int((~mates).sum()))
             if below < FEWEST_BELOW:
                 return (
                     f"{count(below, 'query')} without a mate below its threshold; an interval "
@@ -77,11 +77,11 @@ class IdentificationShares:
         seen, context = self._seen, self._seen.context
         nearest = self._gallery.nearest(column)
         if metric["tau"] is not None:
-            limit = context.units.cut(rate(metric, "tau"))
+            limit = context.units.cut(metric["tau"])
             accepted = nearest <= limit, seen.first <= limit
         else:
             impostors = np.sort(nearest[kept & ~context.with_mate])
-            limit = limit_at(impostors, rate(metric, "far"))
+            limit = limit_at(impostors, metric["far"])
             accepted = nearest < limit, seen.first < limit
         if metric.name != "dir":
             return accepted[0].astype(np.float64)

@@ -19,7 +19,6 @@ from truerank.families.thresholds import (
     NO_IMPOSTORS,
     allowed,
     limit_at,
-    rate,
     undefined,
     unresolved,
 )
@@ -45,12 +44,12 @@ def observed_below(
 def _acceptance(seen: Identification, metric: Metric) -> tuple[float, float | None] | str:
     """The largest accepted distance and the threshold to report, or why there is none."""
     if metric["tau"] is not None:
-        tau = rate(metric, "tau")
+        tau = metric["tau"]
         return seen.context.units.cut(tau), float(tau)
     impostors = np.sort(seen.nearest[~seen.context.with_mate])
     if not len(impostors):
         return NO_IMPOSTORS
-    target = rate(metric, "far")
+    target = metric["far"]
     reason = unresolved(target, len(impostors))
     if reason is not None:
         return reason
@@ -95,7 +94,7 @@ def _chance(seen: Identification, metric: Metric) -> npt.NDArray[np.float64] | N
         return None
     candidates = task.items
     impostors = int((~seen.context.with_mate).sum())
-    r = allowed(rate(metric, "far"), impostors)
+    r = allowed(metric["far"], impostors)
     if metric.name == "ttr":
         return np.full(task.queries, blind.accepted_target(candidates, impostors, r))
     rank = metric["rank"]
@@ -135,7 +134,7 @@ def _far(seen: Identification, metric: Metric) -> Score:
     impostors = ~seen.context.with_mate
     if not impostors.any():
         return undefined(metric, NO_IMPOSTORS)
-    tau = rate(metric, "tau")
+    tau = metric["tau"]
     accepted = (seen.nearest <= seen.context.units.cut(tau)) * 1.0
     table = np.broadcast_to(accepted, (3, len(impostors)))
     return _share(seen, metric, table, impostors, float(tau))

@@ -18,7 +18,7 @@ register(
         "averaged over the thresholds between two FAR targets; with eps= the squared difference "
         "between the utilities of the best and the worst share of classes",
         _OPIS,
-        scores="truerank.families.opis.scores",
+        score="truerank.families.opis.scores",
         parameters=(
             Parameter("far", TARGETS, "FAR targets that set the range of thresholds", "0.01:0.1"),
             Parameter("frr", RATE, "an FRR target that sets the lower end instead"),

@@ -27,7 +27,7 @@ class Opis(CountedClasses):
         return self.pairs.curves()
 
     def report(self) -> Consistency | None:
-        """Where the first OPIS that is defined was taken, and what stands beside it."""
+        """See Family: where the first OPIS that is defined was taken, and what stands beside it."""
         found = (report(self, metric) for metric in self.metrics)
         return next((one for one in found if one is not None), None)
 

@@ -9,29 +9,29 @@ from truerank.core.score import Score
 from truerank.families.context import Context
 from truerank.families.family import Family
 from truerank.families.pairs import Pairs
-from truerank.families.thresholds import measure
+from truerank.families.verification.curves import curves
 from truerank.families.verification.folds import PairShares
-from truerank.families.verification.scores import PooledPairs
+from truerank.families.verification.pooled import PooledPairs
 
 __all__ = ["Verification"]
 
 
 class Verification(Family):
-    """AUC, EER, minDCF, TAR, thresholds, and the rates at a threshold."""
+    """The metrics over all pairs that an evaluation asks for."""
 
     def __init__(self, context: Context, metrics: list[Metric], pairs: Pairs) -> None:
         super().__init__(context, metrics)
-        self._pairs = pairs
+        self._pairs = pairs  # who looks again for the pool, which does not hold it
         self.judged = PooledPairs(pairs.pool, context.units, context.both_orders)
         self.watchers = [*pairs.pool.watchers]
 
     def score(self, metric: Metric) -> Score:
         """See Family."""
-        return measure(metric, self.judged)
+        return self.judged.score(metric)
 
     def curves(self) -> dict[str, Curve]:
         """See Family."""
-        return self._pairs.curves()
+        return curves(self.judged, self.metrics)
 
     def without(self, dealing: Dealing) -> PairShares:
         """See Family."""

@@ -7,8 +7,6 @@ deviation on negatives, as it must. Thresholds are found again without each shar
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -21,8 +19,10 @@ from truerank.engine.cuts import Cuts
 from truerank.engine.sight import LARGEST
 from truerank.engine.watch import Tally, Witness
 from truerank.families.context import Context
-from truerank.families.thresholds import allowed, at_places, rate
-from truerank.families.verification.scores import PooledPairs
+from truerank.families.thresholds import allowed, at_places
+from truerank.families.verification.pair_metric import pair_metric
+from truerank.families.verification.points import Points
+from truerank.families.verification.pooled import PooledPairs
 from truerank.space import Distances
 from truerank.wording import count
 
@@ -34,22 +34,6 @@ CELLS = 512
 """Cuts at quantiles of the positives, and as many at quantiles of a sample of the negatives."""
 FEWEST_BELOW = 20
 """A threshold set by fewer negatives than this has no interval: it jumps from one to the next."""
-
-
-@dataclass(frozen=True)
-class Rates:
-    """Operating points at the cuts, from nothing to everything; first of all, then without each."""
-
-    at: Reals
-    """Thresholds in the user's unit, the ends repeated."""
-    true: Reals
-    """(1 + columns, points): share of positives accepted."""
-    false: Reals
-
-    def at_cuts(self, cuts: Integers) -> Rates:
-        """At some of the cuts, and at the ends."""
-        points = np.concatenate([[0], cuts + 1, [len(self.at) - 1]])
-        return Rates(self.at[points], self.true[:, points], self.false[:, points])
 
 
 class PairShares:
@@ -77,37 +61,36 @@ class PairShares:
     def moves(self, metric: Metric, score: Score) -> Reals | str:
         """How far the score moves without each share, or why that cannot be told."""
         if metric.get("far") is not None:
-            times = 2 if self._judged.both_orders else 1
-            below = allowed(rate(metric, "far"), -(-self._judged.pool.impostors // times))
+            below = allowed(metric["far"], self._judged.negatives)
             if below < FEWEST_BELOW:
                 return (
                     f"{count(below, 'negative pair')} below its threshold; an interval needs at "
                     f"least {FEWEST_BELOW}"
                 )
         if metric.get("tau") is not None:
-            place = 1 + self.cuts.where(self._cut(metric))
-            rates = self._rates.false if metric.name == "fmr" else self._rates.true
-            values = -rates[:, place] if metric.name == "fnmr" else rates[:, place]
+            points = self._points.at_cut(self.cuts.where(self._cut(metric)))
         else:
-            values = _FORMULAS[metric.name](self._rates.at_cuts(self._curve), metric)
+            points = self._points.at_cuts(self._curve)
+        values = pair_metric(metric).at_points(points, metric)
         return np.asarray(values[1:] - values[0], np.float64)
 
     def _cut(self, metric: Metric) -> float:
         """The threshold that a metric is asked at; pairs that never meet are beyond it."""
-        return min(self._context.units.cut(rate(metric, "tau")), LARGEST)
+        return min(self._context.units.cut(metric["tau"]), LARGEST)
 
     @cached_property
-    def _rates(self) -> Rates:
+    def _points(self) -> Points:
         shares, cells = self._dealing.shares, len(self.cuts) + 1
         ours = self._context.positives
         place = self._owner[ours.query] * cells
         place += np.searchsorted(self.cuts.at, ours.distance, side="left")
         positive = np.bincount(place, minlength=shares * shares * cells).reshape(-1, cells)
         every = self._tally.counts
-        true = _without(_margins(positive, shares), np.ones(2 * shares))
-        false = _without(_margins(every - positive, shares), self._gone)
+        true, positives = _without(_margins(positive, shares), np.ones(2 * shares))
+        false, negatives = _without(_margins(every - positive, shares), self._gone)
         ends = self.cuts.at[[0, *range(len(self.cuts)), -1]]
-        return Rates(self._context.space.in_unit(ends), true, false)
+        at = self._context.space.in_unit(ends)
+        return Points(at, true, false, positives, negatives)
 
     @property
     def _gone(self) -> Reals:
@@ -148,52 +131,12 @@ def _margins(table: Integers, shares: int) -> Integers:
     return np.concatenate([square.sum(axis=1), square.sum(axis=0)])
 
 
-def _without(by_share: Integers, times: Reals) -> Reals:
-    """(1 + columns, points): shares accepted, of all and without each share."""
+def _without(by_share: Integers, times: Reals) -> tuple[Reals, Reals]:
+    """(1 + columns, points), (1 + columns, 1): shares accepted, and how many pairs there are."""
     # Integers are added up first: a cut more, for a threshold of another metric, moves no bit.
     parts = np.cumsum(by_share, axis=1)
     total = parts[: len(parts) // 2].sum(axis=0)
     accepted = np.concatenate([total[None].astype(np.float64), total - times[:, None] * parts])
-    rates = accepted / np.maximum(accepted[:, -1:], 1.0)
-    return np.concatenate([np.zeros((len(rates), 1)), rates], axis=1)
-
-
-# -- metrics ----------------------------------------------------------------------------------
-
-
-def _auc(rates: Rates, _: Metric) -> Reals:
-    step = np.diff(rates.true, axis=1)
-    middle = (rates.false[:, :-1] + rates.false[:, 1:]) / 2
-    return 1.0 - np.cumsum(step * middle, axis=1)[:, -1]
-
-
-def _eer(rates: Rates, _: Metric) -> Reals:
-    gap = rates.false - (1 - rates.true)
-    return np.array([np.interp(0.0, *row) for row in zip(gap, rates.false, strict=True)])
-
-
-def _min_dcf(rates: Rates, metric: Metric) -> Reals:
-    prior, miss, false_accept = (float(metric[key]) for key in ("p", "miss", "fa"))
-    reject, accept = miss * prior, false_accept * (1 - prior)
-    costs = reject * (1 - rates.true) + accept * rates.false
-    return np.asarray(costs.min(axis=1) / min(reject, accept), np.float64)
-
-
-def _tar(rates: Rates, metric: Metric) -> Reals:
-    target = float(rate(metric, "far"))
-    points = zip(rates.false, rates.true, strict=True)
-    return np.array([np.interp(target, false, true) for false, true in points])
-
-
-def _threshold(rates: Rates, metric: Metric) -> Reals:
-    target = float(rate(metric, "far"))
-    return np.array([np.interp(target, false, rates.at) for false in rates.false])
-
-
-_FORMULAS: dict[str, Callable[[Rates, Metric], Reals]] = {
-    "auc": _auc,
-    "eer": _eer,
-    "min_dcf": _min_dcf,
-    "tar": _tar,
-    "threshold": _threshold,
-}
+    every = accepted[:, -1:]
+    rates = accepted / np.maximum(every, 1.0)
+    return np.concatenate([np.zeros((len(rates), 1)), rates], axis=1), every

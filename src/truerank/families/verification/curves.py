@@ -1,0 +1,25 @@
+"""The curves that verification metrics bring along."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from truerank.core.curve import Curve
+from truerank.core.metric import Metric
+from truerank.families.pair_curves import of_pairs
+from truerank.families.verification.pair_metric import pair_metric
+from truerank.families.verification.pooled import PooledPairs
+
+__all__ = ["curves"]
+
+
+def curves(pairs: PooledPairs, metrics: Iterable[Metric]) -> dict[str, Curve]:
+    """ROC and DET, and what else the metrics draw; nothing where pairs are of one kind."""
+    if pairs.lacking is not None:
+        return {}
+    found = of_pairs(pairs.pool, pairs.units.space)
+    for draw in dict.fromkeys(pair_metric(metric).curve for metric in metrics):
+        if draw is not None:
+            curve = draw(pairs)
+            found[curve.name] = curve
+    return found
