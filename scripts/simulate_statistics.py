@@ -120,6 +120,7 @@ VERIFICATION = [
     "auc",
     "eer",
     "min_dcf",
+    "best_f1",
     "tar@far=0.01",
     "tar@far=0.1",
     "threshold@far=0.01",

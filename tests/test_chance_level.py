@@ -68,6 +68,13 @@ def test_random_scores_in_an_open_set() -> None:
     assert result["dir@far=1,rank=2"].chance > result["dir@far=0.25"].chance
 
 
+def test_the_f1_of_embeddings_that_say_nothing() -> None:
+    """Whoever cannot tell pairs apart does best to accept them all: P = 3, N = 12."""
+    score = truerank.evaluate(np.ones((6, 2)), [0, 0, 0, 1, 2, 3], metrics="best_f1")["best_f1"]
+    assert score.value == score.chance == 6 / 18
+    assert score.adjusted == 0
+
+
 def test_targets_that_meet_impostors_have_no_chance_level() -> None:
     rows = np.random.default_rng(0).normal(size=(30, 4))
     result = truerank.evaluate(rows, [*np.arange(20) // 2, *range(20, 30)], metrics=["dir@far=0.1"])

@@ -431,7 +431,7 @@ def fingerprint(score: Any, order: np.ndarray | None) -> dict[str, Any]:
     return found
 
 
-CURVES = ["cmc", "roc", "det", "dir", "mrp", "mvp", "mrep", "mfr", "mrep@scale=minmax"]
+CURVES = ["cmc", "roc", "det", "f1", "dir", "mrp", "mvp", "mrep", "mfr", "mrep@scale=minmax"]
 
 
 def fingerprints(data: Data) -> dict[str, dict[str, Any]]:

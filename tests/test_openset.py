@@ -11,7 +11,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.metrics import det_curve, roc_auc_score, roc_curve
+from sklearn.metrics import (
+    det_curve,
+    f1_score,
+    precision_recall_curve,
+    precision_score,
+    recall_score,
+    roc_auc_score,
+    roc_curve,
+)
 
 import truerank
 from tests.conftest import Within
@@ -37,6 +45,7 @@ def verification_metrics() -> list[str]:
         "eer",
         "min_dcf",
         "min_dcf@fa=3,miss=2,p=0.5",
+        "best_f1",
         *(f"tar@far={x}" for x in RATES),
         *(f"threshold@far={x}" for x in RATES),
         *(f"{name}@tau={x}" for name in ("tar", "fmr", "fnmr") for x in TAUS),
@@ -124,6 +133,14 @@ def test_verification_by_brute_force(distance: str, data: st.DataObject) -> None
                     trials, Fraction(p, 2) if option else Fraction(1, 100), Fraction(miss),
                     Fraction(fa),
                 )  # fmt: skip
+            elif kind == "best_f1":
+                exact, tau = openset.best_f1(trials)
+                assert score.value == exact.numerator / exact.denominator
+                count = sum(not positive for _, positive in trials)
+                chance = Fraction(2 * (len(trials) - count), 2 * len(trials) - count)
+                assert score.chance == float(chance) <= score.value
+                if distance in MATRIX_DISTANCES:  # the unit is the oracle's
+                    assert score.threshold == (-tau if distance == "similarity" else tau)
             elif key == "far":
                 exact = openset.tar_at_far(trials, Fraction(text))[0]
             elif distance == "cityblock":  # the oracle promises no unit
@@ -293,6 +310,51 @@ def test_curves_are_those_of_scikit_learn() -> None:
     assert inside <= known
 
 
+def test_f1_is_that_of_scikit_learn() -> None:
+    rows, labels = spread(5)
+    matrix = ((rows[:, None] - rows[None]) ** 2).sum(axis=2)
+    i, j = np.triu_indices(len(rows), 1)
+    same, distance = labels[i] == labels[j], matrix[i, j]
+    result = truerank.evaluate(matrix, labels, distance="precomputed", metrics=["best_f1"])
+    precision, recall, cut = precision_recall_curve(same, -distance)
+    f1 = 2 * precision * recall / np.maximum(precision + recall, 1e-9)
+    best = result["best_f1"]
+    assert best.value == pytest.approx(f1.max(), abs=1e-12)
+    assert best.threshold == -cut[f1.argmax()]
+    assert best.n == len(same)
+    curve = result.curve("f1")
+    assert list(curve) == ["threshold", "f1", "precision", "recall"]
+    assert curve["f1"].max() == best.value
+    assert curve["threshold"][curve["f1"].argmax()] == best.threshold
+    for threshold, *row in list(zip(*curve.values(), strict=True))[::37]:
+        scorers = (f1_score, precision_score, recall_score)
+        assert row == pytest.approx([known(same, distance <= threshold) for known in scorers])
+
+
+def test_the_curve_of_f1_comes_with_its_metric_alone() -> None:
+    rows, labels = spread(5)
+    with pytest.raises(truerank.InputError, match="no curve 'f1'; there are cmc, roc, det"):
+        truerank.evaluate(rows, labels, metrics=["auc", "opis"]).curve("f1")
+    alone = truerank.evaluate(rows, np.arange(len(rows)), metrics=["best_f1"])
+    assert alone["best_f1"].reason == "not defined: no query has a mate in the gallery"
+    with pytest.raises(truerank.InputError, match="no curve"):
+        alone.curve("f1")
+    together = truerank.evaluate(rows, np.zeros(len(rows)), metrics=["best_f1"])
+    assert together["best_f1"].reason == "not defined: there are no pairs of different classes"
+
+
+def test_the_curve_of_f1_has_its_best_point_however_long_it_is() -> None:
+    """Of some thousand corners a thousand are drawn."""
+    rng = np.random.default_rng(0)
+    labels = np.arange(300) % 20
+    rows = rng.normal(size=(20, 8))[labels] + 0.7 * rng.normal(size=(300, 8))
+    result = truerank.evaluate(rows, labels, metrics=["best_f1"], confidence=None)
+    curve = result.curve("f1")
+    assert len(curve["f1"]) < 2500 < result["best_f1"].n
+    assert curve["f1"].max() == result["best_f1"].value
+    assert (np.diff(curve["threshold"]) >= 0).all()
+
+
 @settings(max_examples=30)
 @given(st.integers(0, 10**6), st.booleans())
 def test_the_curve_of_dir_by_definition(seed: int, ties: bool) -> None:
@@ -424,14 +486,18 @@ def test_every_query_has_a_mate() -> None:
 def test_swapped_similarities_are_pointed_out() -> None:
     rows, labels = spread(7)
     unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-    with pytest.warns(truerank.TruerankWarning, match="may be swapped"):
+    with pytest.warns(truerank.TruerankWarning, match="may be swapped") as caught:
         truerank.evaluate(unit @ unit.T, labels, distance="precomputed", metrics="auc")
+    assert [one.filename for one in caught] == [__file__]
+    with pytest.warns(truerank.TruerankWarning, match="may be swapped") as caught:
+        truerank.verify([0.1, 0.9], [(0, 1, True), (0, 2, False)], "auc")
+    assert [one.filename for one in caught] == [__file__]
 
 
 # --- no pass, sample or limit can be seen in the result -----------------------------------------
 
 
-NAMES = ["auc", "eer", "min_dcf", "tar@far=0.01", "threshold@far=0.001", "fmr@tau=0.61"]
+NAMES = ["auc", "min_dcf", "best_f1", "eer", "tar@far=0.01", "threshold@far=0.001", "fmr@tau=0.61"]
 
 
 def fields(result: Any) -> dict[str, Any]:
@@ -467,7 +533,7 @@ def test_a_sample_foretells_and_never_decides(
         assert run() == expected
 
 
-def test_thinned_cuts_bracket_the_area_and_nothing_else(within: Within) -> None:
+def test_thinned_cuts_bracket_the_area_and_what_is_best_over_cuts(within: Within) -> None:
     rows, labels = spread(13, 300, 5)
     exact = truerank.evaluate(rows, labels, metrics=NAMES)
     within(limits(edges=50))
@@ -478,9 +544,13 @@ def test_thinned_cuts_bracket_the_area_and_nothing_else(within: Within) -> None:
     assert exact["auc"].bracket is None
     for name in NAMES[3:]:
         assert fields(thinned)[name] == fields(exact)[name]
-    assert fields(thinned)["eer"] == fields(exact)["eer"]
-    low, high = thinned["min_dcf"].bracket or (thinned["min_dcf"].value,) * 2
-    assert low <= exact["min_dcf"].value <= high
+    for name in ("min_dcf", "best_f1"):
+        low, high = thinned[name].bracket or (thinned[name].value,) * 2
+        assert low <= exact[name].value <= high
+    low, high = thinned["best_f1"].bracket
+    assert low == thinned["best_f1"].value < high < low + 0.05
+    assert exact["best_f1"].bracket is None
+    assert thinned.curve("f1")["f1"].max() == low
 
 
 def test_tiles_and_threads_cannot_be_seen() -> None:

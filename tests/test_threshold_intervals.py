@@ -31,6 +31,7 @@ NEARLY = [
     "auc",
     "eer",
     "min_dcf@p=0.5",
+    "best_f1",
     "tar@far=0.1",
     "threshold@far=0.1",
     "fmr@tau=0.5",

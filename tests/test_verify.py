@@ -27,7 +27,7 @@ IDS = ["a", "b", "c", "d"]
 def test_scores_by_brute_force(trials: list[tuple[int, bool]]) -> None:
     scores = [score / 4 for score, _ in trials]
     pairs = [("x", "y", same) for _, same in trials]
-    names = ["auc", "eer", "min_dcf", "tar@far=0.5", "tar@tau=0.5", "fmr@tau=0.5"]
+    names = ["auc", "eer", "min_dcf", "best_f1", "tar@far=0.5", "tar@tau=0.5", "fmr@tau=0.5"]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", truerank.TruerankWarning)
         result = truerank.verify(scores, pairs, names)
@@ -37,6 +37,12 @@ def test_scores_by_brute_force(trials: list[tuple[int, bool]]) -> None:
         return
     assert result["auc"].value == pytest.approx(float(openset.auc(exact)), abs=1e-15)
     assert result["eer"].value == pytest.approx(float(openset.eer(exact)), abs=1e-15)
+    value, tau = openset.best_f1(exact)
+    best = result["best_f1"]
+    assert (best.value, best.threshold) == (value.numerator / value.denominator, -tau)
+    curve = result.curve("f1")
+    assert curve["f1"].max() == best.value
+    assert curve["threshold"][curve["f1"].argmax()] == best.threshold
     tau = -Fraction(1, 2)
     assert result["tar@tau=0.5"].value == float(openset.tar(exact, tau))
     assert result["fmr@tau=0.5"].value == float(openset.far(exact, tau))

@@ -62,7 +62,8 @@ def verify(
     Returns
     -------
     Result
-        A mapping from metric string to Score; `curve("roc")` and `curve("det")` besides.
+        A mapping from metric string to Score; `curve("roc")` and `curve("det")` besides, and
+        `curve("f1")` with best_f1.
 
     Examples
     --------

@@ -86,3 +86,16 @@ def min_dcf(trials: Sequence[Trial], p: Fraction, miss: Fraction, fa: Fraction) 
         for tau in {d for d, _ in trials}
     ]
     return min(costs) / min(miss * p, fa * (1 - p))
+
+
+def best_f1(trials: Sequence[Trial]) -> tuple[Fraction, Fraction]:
+    """The largest harmonic mean of precision and recall, and the least distance that attains it."""
+    positives = sum(positive for _, positive in trials)
+    found = []
+    for tau in sorted({d for d, _ in trials}):
+        accepted = [positive for d, positive in trials if d <= tau]
+        precision, recall = (Fraction(sum(accepted), n) for n in (len(accepted), positives))
+        mean = 2 / (1 / precision + 1 / recall) if any(accepted) else Fraction(0)
+        found.append((mean, -tau))
+    value, least = max(found)
+    return value, -least

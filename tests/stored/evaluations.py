@@ -121,6 +121,8 @@ CURVES = (
     "mrep@fp=frozen",
     "mfr@b=5",
 )
+LATER_CURVES = {"best_f1": "f1"}
+"""Curves that came later, each with the metric that it is drawn for."""
 
 
 # --- the tasks ------------------------------------------------------------------------------------
@@ -287,6 +289,7 @@ MORE_METRICS: dict[str, tuple[str, ...]] = {
     ),
     "clustering": ("nmi", "ami", "pairwise_f1"),
     "preference": ("bpref", "bpref@level=1", "bpref@level=mean"),
+    "best F1": ("best_f1", "auc"),
 }
 BRACKETED: dict[str, tuple[dict[str, int], dict[str, int]]] = {
     "bracketed": ({"breakpoints": 0}, {}),
@@ -346,6 +349,9 @@ def found(result: truerank.Result) -> Found:
             scores[f"curve {name}"] = dict(result.curve(name))
         except truerank.InputError:
             scores[f"curve {name}"] = None
+    for metric, name in LATER_CURVES.items():
+        if metric in result and result[metric].reason is None:
+            scores[f"curve {name}"] = dict(result.curve(name))
     facts = ("queries", "gallery", "excluded", "no_mate", "ties", "hierarchy", "severity")
     more = {fact: result.provenance.get(fact) for fact in (*facts, "consistency", "folds")}
     scores |= {"skipped": result.skipped, "provenance": more}
@@ -357,6 +363,7 @@ def evaluation(shape: str, distance: str, options: Mapping[str, Any]) -> Found:
     if options.get("metrics") == "all":
         for later in set(intervals) - {*EXAMPLES, "provenance"}:
             del scores[later], intervals[later]
+            scores.pop(f"curve {LATER_CURVES.get(later)}", None)
     return scores, intervals
 
 

@@ -2,9 +2,10 @@
 
 from truerank.families.verification import (
     area,
+    best_f1,
     eer,
     min_dcf,
     rates,
 )
 
-__all__ = ["area", "eer", "min_dcf", "rates"]
+__all__ = ["area", "best_f1", "eer", "min_dcf", "rates"]
