@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from truerank.core import catalogue
+from truerank.core.metric import in_order
 
 __all__ = ["ranking"]
 
@@ -11,7 +11,7 @@ def ranking() -> list[str]:
     """The examples of ranking metrics, for labels of one level."""
     return [
         text
-        for entry in catalogue.in_order()
+        for entry in in_order()
         if entry.family == "ranking"
         for text in entry.examples
         if "level=" not in text

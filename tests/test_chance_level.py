@@ -9,7 +9,7 @@ import pytest
 
 import truerank
 from truerank.core import registry
-from truerank.core.definition import RankingDefinition
+from truerank.core.metric import RankingDefinition
 
 METRICS = [
     text

@@ -15,7 +15,7 @@ import truerank
 from tests.conftest import Within
 from truerank import engine, evaluation
 from truerank.checkpoint import Checkpoint, chapters
-from truerank.engine.crew import Crew
+from truerank.engine.threads import Crew
 from truerank.settings import settings
 
 RNG = np.random.default_rng(0)

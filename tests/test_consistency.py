@@ -20,8 +20,8 @@ from tests.oracles import opis as oracle
 from tests.test_brute_force import cases
 from truerank import engine
 from truerank.engine import settings as engine_settings
+from truerank.families.family import Positives
 from truerank.families.opis.sampled import draw
-from truerank.families.positives import Positives
 from truerank.organise import Task
 from truerank.settings import limits
 from truerank.space import build

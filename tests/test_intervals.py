@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 import truerank
-from truerank.core import catalogue, registry
-from truerank.core.definition import RankingDefinition
+from truerank.core import registry
 from truerank.core.folds import FEWEST_CLASSES
 from truerank.core.left_out import LeftOut
-from truerank.core.metric import Metric
+from truerank.core.metric import DEFINITIONS, Metric, RankingDefinition
 from truerank.core.replicates import Replicates
 from truerank.core.scale import Scale
 from truerank.engine import TieGroups
@@ -110,7 +109,7 @@ def test_a_metric_that_looks_at_the_candidates(
     new = RankingDefinition(
         "fall_out", "fall-out", "as above", "nobody", per_query=_fall_out, reduced=reduced
     )
-    monkeypatch.setitem(catalogue.DEFINITIONS, "fall_out", new)
+    monkeypatch.setitem(DEFINITIONS, "fall_out", new)
     x, y = clusters(5, classes=24, size=6)
     groups = np.random.default_rng(0).integers(9, size=len(y))
     with truerank.engine.settings(sort_share=sort_share):

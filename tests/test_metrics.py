@@ -18,8 +18,7 @@ import truerank
 from tests import registered
 from truerank.core import registry
 from truerank.core.average import class_mean, mean
-from truerank.core.definition import Definition, RankingDefinition, ThresholdDefinition
-from truerank.core.metric import Metric
+from truerank.core.metric import Definition, Metric, RankingDefinition, ThresholdDefinition
 from truerank.core.parameters import Choice
 from truerank.core.registry import parse
 from truerank.core.scale import Scale

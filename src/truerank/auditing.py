@@ -24,7 +24,7 @@ from truerank.errors import InputError, TruerankWarning
 from truerank.evaluation import evaluate_task
 from truerank.neighbours import Nearest, Neighbours, neighbours
 from truerank.result import Result
-from truerank.space import Space, build
+from truerank.space import Space, build, catalogue
 from truerank.space.digests import as_keys
 from truerank.space.fingerprint import mix
 from truerank.task import TaskRules
@@ -35,7 +35,6 @@ __all__ = ["Audit", "Finding", "audit"]
 Array = npt.NDArray[Any]
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
-DISTANCES = ("cosine", "euclidean")
 SEVERITIES = ("error", "warning", "note")
 EXAMPLES = 5
 
@@ -139,7 +138,8 @@ def audit(
         makes the classes; ties are looked for at all of them.
     train : (M, d) array, tensor or path, optional
         Embeddings of the training rows: test rows found among them are leaks.
-    distance : {"cosine", "euclidean"}
+    distance : str
+        "cosine", "euclidean", or another that ranks as a euclidean distance of points does.
     threads, progress : as in evaluate
     seed : int
         Of the sample that is ranked again in half precision.
@@ -161,9 +161,10 @@ def audit(
     >>> truerank.audit(x, y)["duplicates across classes"].rows
     ((0, 50),)
     """
-    if not isinstance(distance, str) or distance not in DISTANCES:
+    known = catalogue.names(points=True)
+    if not isinstance(distance, str) or distance not in known:
         raise InputError(
-            f"The 'distance' parameter of audit must be one of {', '.join(DISTANCES)}. "
+            f"The 'distance' parameter of audit must be one of {', '.join(known)}. "
             f"Got {distance!r} instead."
         )
     rows = as_matrix(embeddings, "embeddings")
@@ -521,7 +522,8 @@ def _half_precision(
     most = max(16, SAMPLE_NUMBERS // len(rows))
     chosen = np.sort(queries[np.argsort(mix(queries + 1 + (seed << 32)), kind="stable")[:most]])
     unit = np.asarray(rows, np.float64)
-    if distance == "cosine":
+    directions = catalogue.find(distance).points == "directions"
+    if directions:
         norms = np.sqrt((unit * unit).sum(axis=1, keepdims=True))
         unit = unit / np.where(norms > 0, norms, 1.0)
     labels = task.query_codes
@@ -531,11 +533,11 @@ def _half_precision(
     for name, rounded in (("float16", _float16), ("bfloat16", _bfloat16)):
         narrow = rounded(unit)
         scores = narrow[chosen] @ narrow.T
-        if distance == "euclidean":
+        if not directions:
             squares = (narrow * narrow).sum(axis=1)
             scores = 2 * scores - squares[chosen][:, None] - squares[None, :]
         scores = rounded(scores)
-        exact = _exact_scores(unit, chosen, distance)
+        exact = _exact_scores(unit, chosen, directions)
         pair = [
             evaluate_task(some, matrix, None, distance="similarity", **options)["map"]
             for matrix in (exact, scores)
@@ -562,9 +564,9 @@ def _half_precision(
             )
 
 
-def _exact_scores(unit: Reals, chosen: Integers, distance: str) -> Reals:
+def _exact_scores(unit: Reals, chosen: Integers, directions: bool) -> Reals:
     scores: Reals = unit[chosen] @ unit.T
-    if distance == "euclidean":
+    if not directions:
         squares = (unit * unit).sum(axis=1)
         scores = 2 * scores - squares[chosen][:, None] - squares[None, :]
     return scores

@@ -10,7 +10,7 @@ import signal
 import sys
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
@@ -22,6 +22,7 @@ from truerank.errors import ExactnessError, InputError, TruerankWarning
 from truerank.progress import progress_bar
 from truerank.training.commands import embed, train
 from truerank.version import __version__
+from truerank.wording import either
 
 __all__ = ["main", "progress_bar"]
 
@@ -114,6 +115,22 @@ def _joined(
     return " ".join(values) if values else None
 
 
+class _Listed(click.Option):
+    """An option for a distance, whose help lists those that are registered once it is shown."""
+
+    def __init__(
+        self, *arguments: Any, listing: Callable[[Any], Sequence[str]], **options: Any
+    ) -> None:
+        super().__init__(*arguments, **options)
+        self._listing = listing
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        from truerank.space import catalogue
+
+        self.help = f"{either(self._listing(catalogue))}."
+        return super().get_help_record(ctx)
+
+
 def _label_options(command: Callable[..., None]) -> Callable[..., None]:
     """Options of every command that reads files of labels."""
     for option in (
@@ -152,9 +169,12 @@ commands.add_command(embed)
 @click.option("--junk-label", multiple=True, help="Exclude gallery items of this label.")
 @click.option(
     "--distance",
+    cls=_Listed,
     default="cosine",
     show_default=True,
-    help="cosine, euclidean, dot, cityblock, hamming, precomputed or similarity.",
+    listing=lambda catalogue: [
+        f"{name} ({catalogue.find(name).help})" for name in catalogue.names()
+    ],
 )
 @click.option(
     "-m",
@@ -265,7 +285,13 @@ def compare(form: str, output: Path | None, **options: Any) -> None:
 @click.option("--labels", "named", type=click.Path(path_type=Path), help="LABELS, by name.")
 @_label_options
 @click.option("--train", type=click.Path(path_type=Path), help="Embeddings of the training rows.")
-@click.option("--distance", default="cosine", show_default=True, help="cosine or euclidean.")
+@click.option(
+    "--distance",
+    cls=_Listed,
+    default="cosine",
+    show_default=True,
+    listing=lambda catalogue: catalogue.names(points=True),
+)
 @click.option("--threads", type=int, help="Number of threads; all cores by default.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of what is sampled.")
 @click.option("--format", "form", default="table", type=click.Choice(("table", "json")))

@@ -16,11 +16,12 @@ from truerank.errors import TruerankWarning
 from truerank.families.thresholds import certain
 from truerank.kmeans import kmeans
 from truerank.metrics.clustering import FORMULAS, Contingency
-from truerank.space import Space
+from truerank.space import Space, catalogue
 from truerank.stats import intervals
 from truerank.stats.intervals import Interval, Request
 from truerank.stats.shares import deal_queries
 from truerank.task import TaskRules
+from truerank.wording import either
 
 __all__ = ["score", "warn"]
 
@@ -45,7 +46,8 @@ def score(
     if task.levels is None:
         reason = "not defined: there are no labels to compare clusters with"
     elif rows is None:
-        reason = "not defined: k-means needs embeddings and the cosine or euclidean distance"
+        needed = either(catalogue.names(points=True))
+        reason = f"not defined: k-means needs embeddings and the {needed} distance"
     if reason is not None or rows is None:
         nan = float("nan")
         return {str(m): Score(str(m), nan, nan, nan, nan, reason=reason) for m in metrics}

@@ -19,6 +19,7 @@ from truerank.files import Bundle, atomic_path, check_readable, check_writable, 
 from truerank.files.alignment import aligned
 from truerank.organise import Task
 from truerank.result import Result
+from truerank.space import catalogue
 from truerank.taxonomy import Taxonomy
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ def evaluate_files(
     names = _level_names(levels)
     queries = _side(embeddings, labels, names, "--labels")
     items = Bundle()
-    given = options["distance"] in ("precomputed", "similarity")
+    given = options["distance"] in catalogue.names(given=True)
     if gallery is not None:
         items = _side(gallery, gallery_labels, names, "--gallery-labels")
     elif gallery_labels is not None and given:

@@ -22,16 +22,16 @@ from truerank.errors import InputError, TruerankWarning
 from truerank.pairs import Mask
 from truerank.result import Attribute, Result
 from truerank.scoring import score
-from truerank.space import DISTANCES, Space, build, probe
+from truerank.space import Space, build, catalogue, probe
 from truerank.space.digests import as_keys
 from truerank.stats.intervals import Request
 from truerank.task import TaskRules
 from truerank.version import __version__
+from truerank.wording import either
 
-__all__ = ["GIVEN", "evaluate", "evaluate_task"]
+__all__ = ["evaluate", "evaluate_task"]
 
 Array = npt.NDArray[Any]
-GIVEN = ("precomputed", "similarity")
 MOST_THREADS = 1024
 
 
@@ -84,7 +84,8 @@ def evaluate(
         which is matched by query_ids and gallery_ids. A (Q, G) matrix given in place of embeddings
         is then taken as it is: no row is removed from its own list.
     distance : str
-        cosine, euclidean, dot, cityblock, hamming, precomputed, similarity.
+        By its name in `truerank.space.catalogue`: cosine, euclidean, ...; "precomputed" and
+        "similarity" for a matrix.
     metrics : strings, optional
         Such as "map@r" or "hit@10"; "all" for every registered one. By default
         precision@1, hit@5, hit@10, r_precision, map@r, map, mrr, minp; with labels of several
@@ -124,10 +125,9 @@ def evaluate(
     >>> r["map@r"].value
     0.75
     """
-    _check_distance(distance)
+    given = catalogue.find(distance).given
     if isinstance(relevance, (str, os.PathLike)):
         relevance = _judgements(relevance, query_ids, gallery_ids)
-    given = distance in GIVEN
     rows = as_matrix(embeddings, "embeddings")
     items = None if gallery is None else as_matrix(gallery, "gallery")
     relevance = _check_relevance(relevance, rows, items, given)
@@ -179,7 +179,7 @@ def evaluate_task(
 ) -> Result:
     """Score the rows (and gallery items) of a task; both are in the task's order."""
     started = time.perf_counter()
-    _check_distance(distance)
+    given = catalogue.find(distance).given
     if not isinstance(average, str) or average not in ("query", "class"):
         raise InputError(
             f"The 'average' parameter must be one of query, class. Got {average!r} instead."
@@ -198,7 +198,7 @@ def evaluate_task(
     request = Request.of(confidence, seed)
     chosen = _choose(task, metrics)
     device = engine.resolve_device(device, task.queries * task.items)
-    _check_task(task, rows, items, given=distance in GIVEN)
+    _check_task(task, rows, items, given=given)
     space = build(distance, rows, items, task.columns, threads=threads)
     if not task.leave_one_out and items is not None and not task.excludes_pairs:
         _refuse_queries_in_gallery(task, space)
@@ -238,7 +238,7 @@ def evaluate_task(
         "version": __version__,
         "queries": task.queries,
         "gallery": task.items,
-        "dimensions": None if distance in GIVEN else int(rows.shape[1]),
+        "dimensions": None if given else int(rows.shape[1]),
         "leave_one_out": task.leave_one_out,
         "distance": space.facts.to_dict(),
         "average": average,
@@ -339,21 +339,13 @@ def _check_sides(
 ) -> None:
     if given and items is not None:
         raise InputError(
-            "a precomputed or similarity matrix already covers the gallery; leave gallery out and "
-            "pass gallery_labels for its columns."
+            f"a {either(catalogue.names(given=True))} matrix already covers the gallery; leave "
+            "gallery out and pass gallery_labels for its columns."
         )
     if not given and items is None and gallery_labels is not None:
         raise InputError("gallery_labels came without a gallery; pass gallery= or leave both out.")
     if items is not None and labels is not None and gallery_labels is None and relevance is None:
         raise InputError("a gallery came without gallery_labels; pass one label for each item.")
-
-
-def _check_distance(distance: Any) -> None:
-    if not isinstance(distance, str) or distance not in DISTANCES:
-        raise InputError(
-            f"The 'distance' parameter must be one of {', '.join(DISTANCES)}. "
-            f"Got {distance!r} instead."
-        )
 
 
 def _check_relevance(relevance: Any, rows: Array, items: Array | None, given: bool) -> Mask | None:

@@ -18,11 +18,12 @@ import numpy.typing as npt
 
 from truerank.arrays import as_matrix
 from truerank.errors import InputError
-from truerank.evaluation import GIVEN, evaluate_task
+from truerank.evaluation import evaluate_task
 from truerank.files import atomic_path, check_readable, read_archive
 from truerank.labels import MISSING, Encoded, encode, missing_rows
 from truerank.pairs import Mask, PairList
 from truerank.result import Result
+from truerank.space import catalogue
 from truerank.storage import take
 from truerank.task import TaskRules
 
@@ -188,7 +189,7 @@ def _evaluate(
 ) -> Result:
     """Align a submission to the task and score it."""
     rows = as_matrix(embeddings, "embeddings")
-    given = options.get("distance") in GIVEN
+    given = options.get("distance") in catalogue.names(given=True)
     known = task.id_names
     if known is None:
         if ids is not None:

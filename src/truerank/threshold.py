@@ -21,9 +21,9 @@ from truerank.engine import resolve_device, sweep
 from truerank.engine.cuts import largest_float
 from truerank.errors import InputError
 from truerank.evaluation import evaluate
+from truerank.families.family import Positives
 from truerank.families.opis.classes import ClassTable, ClassTally
-from truerank.families.positives import Positives
-from truerank.space import DISTANCES, Space, build
+from truerank.space import Space, build, catalogue
 from truerank.stats.operating import mean_interval, rate_interval
 from truerank.task import TaskRules
 
@@ -103,8 +103,8 @@ class OperatingPoint:
             "rep": "re-identification precision (ReP)",
         }
         rule = f"{self.distance} distance is at most"
-        if self.distance == "similarity":
-            rule = "similarity is at least"
+        if catalogue.find(self.distance).larger_is_nearer:
+            rule = f"{self.distance} is at least"
         lines = [
             f"Accept a pair if its {rule} {self.threshold:.6g} (chosen for a FAR of "
             f"{self.target:g})."
@@ -178,9 +178,10 @@ def choose_threshold(
     >>> point.optimistic, round(point.threshold, 3), round(point.values["frr"], 3)
     (False, 0.232, 0.22)
     """
-    if distance not in DISTANCES:
+    known = catalogue.names()
+    if distance not in known:
         raise InputError(
-            f"The 'distance' parameter must be one of {', '.join(DISTANCES)}. Got {distance!r}."
+            f"The 'distance' parameter must be one of {', '.join(known)}. Got {distance!r}."
         )
     if (apply is None) != (apply_labels is None):
         raise InputError("apply and apply_labels go together; pass both or neither.")
@@ -283,11 +284,12 @@ def _judge(
 
 def _decimal(space: Space, threshold: float) -> str:
     """Decimal text that accepts this observed distance: up to the next 10^-18, or 27th digit."""
-    if space.facts.distance == "euclidean":  # the root was rounded
+    if space.unit_rounds:
         threshold = float(np.nextafter(threshold, np.inf))
     exact = Decimal(threshold)
     step = Decimal(1).scaleb(-min(18, 26 - exact.adjusted()))
-    outward = ROUND_FLOOR if space.facts.distance == "similarity" else ROUND_CEILING
+    similar = catalogue.find(space.facts.distance).larger_is_nearer
+    outward = ROUND_FLOOR if similar else ROUND_CEILING
     text = f"{exact.quantize(step, outward):f}"
     return registry.parse(f"far@tau={text}").text("tau")
 

@@ -16,15 +16,14 @@ from truerank.arrays import as_array, as_matrix
 from truerank.core import registry
 from truerank.engine.sight import Sight
 from truerank.errors import InputError, TruerankWarning
+from truerank.families.family import Positives, Units
 from truerank.families.pool import Pooled
-from truerank.families.positives import Positives
-from truerank.families.units import Units
 from truerank.families.verification.curves import curves
 from truerank.families.verification.pooled import PooledPairs
 from truerank.files.trials import Trials, read_trials
 from truerank.jit import compiled
 from truerank.result import Result
-from truerank.space import DISTANCES, Space, build, probe
+from truerank.space import Space, build, catalogue, probe
 from truerank.version import __version__
 
 __all__ = ["verify"]
@@ -165,7 +164,7 @@ def _distances(
             return _scores(array, trials, distance or "similarity")
         values = array
     distance = distance or "cosine"
-    if distance not in DISTANCES or distance in ("precomputed", "similarity"):
+    if distance not in catalogue.names(given=False):
         raise InputError(f"embeddings have no distance {distance!r}; choose cosine, euclidean, ...")
     rows = as_matrix(values, "embeddings")
     place = _places(ids, len(rows))
@@ -178,7 +177,7 @@ def _distances(
 def _scores(
     scores: npt.NDArray[Any], trials: Trials, distance: str
 ) -> tuple[Space, npt.NDArray[np.float64]]:
-    if distance not in ("precomputed", "similarity"):
+    if distance not in catalogue.names(given=True):
         raise InputError(
             "scores are of similarity (larger means the same) or precomputed distances. "
             f"Got {distance!r} instead."

@@ -1,8 +1,10 @@
-"""Small words for messages: numbers with their nouns."""
+"""Small words for messages: numbers with their nouns, and lists of choices."""
 
 from __future__ import annotations
 
-__all__ = ["count", "plural"]
+from collections.abc import Sequence
+
+__all__ = ["count", "either", "plural"]
 
 _IRREGULAR = {"class": "classes", "query": "queries"}
 
@@ -15,3 +17,9 @@ def count(number: int, noun: str) -> str:
 def plural(noun: str) -> str:
     """'queries', 'positive pairs'."""
     return _IRREGULAR.get(noun, noun + "s")
+
+
+def either(choices: Sequence[str]) -> str:
+    """'cosine', 'cosine or dot', 'cosine, dot or hamming'."""
+    *others, last = choices
+    return f"{', '.join(others)} or {last}" if others else last

@@ -12,8 +12,7 @@ import pytest
 import truerank
 from tests.cli.driving import environment
 from truerank.core import registry
-from truerank.core.definition import Definition, RankingDefinition, ThresholdDefinition
-from truerank.core.metric import Metric
+from truerank.core.metric import Definition, Metric, RankingDefinition, ThresholdDefinition
 from truerank.core.parameters import (
     COUNT,
     HALF,

@@ -23,7 +23,7 @@ import truerank
 from tests.conftest import Within
 from truerank import engine
 from truerank.core import registry
-from truerank.core.definition import RankingDefinition, ThresholdDefinition
+from truerank.core.metric import RankingDefinition, ThresholdDefinition
 from truerank.engine import cuda
 from truerank.engine.cuts import Cuts
 from truerank.engine.sight import Sight

@@ -1,13 +1,45 @@
-"""A metric is a value: hashable, and printed as the string that it parses from."""
+"""A metric: a value that prints as it parses, what is known about it, and all that there are.
+
+A metric asks its definition for what was left out, and definitions are found by family: they load
+nothing that computes over pairs. How a string becomes a metric is told in registry.py.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
-from truerank.core import catalogue
+import numpy as np
+import numpy.typing as npt
 
-__all__ = ["Metric"]
+from truerank.core.groups import TieGroups
+from truerank.core.left_out import LeftOut
+from truerank.core.parameters import Parameter
+from truerank.core.scale import Scale
+from truerank.core.sums import RankedSums
+
+__all__ = [
+    "DEFINITIONS",
+    "FAMILIES",
+    "Apart",
+    "Definition",
+    "Metric",
+    "RankingDefinition",
+    "ThresholdDefinition",
+    "entry",
+    "examples",
+    "in_order",
+    "load",
+    "names",
+    "register",
+]
+
+Score = Any
+"""truerank.core.score.Score, which asks its definition what it counts."""
+Triple = npt.NDArray[np.float64]
+"""Shape (3, queries): lower, expected, upper."""
 
 
 @dataclass(frozen=True)
@@ -32,24 +64,176 @@ class Metric:
 
     def __getitem__(self, key: str) -> Any:
         """A parameter's value, its default where it was left out, None where it has none."""
-        parameter = catalogue.entry(self.name).parameter(key)
+        parameter = entry(self.name).parameter(key)
         if parameter is None:
             raise KeyError(key)
         return parameter.value(dict(self.options).get(key))
 
     def get(self, key: str) -> Any:
-        """The same, and None for metrics that have no such parameter."""
-        return self[key] if catalogue.entry(self.name).parameter(key) is not None else None
+        """A parameter's value or default, None for metrics that have no such parameter."""
+        return self[key] if entry(self.name).parameter(key) is not None else None
 
     def text(self, key: str) -> str:
         """A parameter's value, or its default, as canonical text; a KeyError if it has neither."""
-        parameter = catalogue.entry(self.name).parameter(key)
+        parameter = entry(self.name).parameter(key)
         text = dict(self.options).get(key, None if parameter is None else parameter.default)
         if text is None:
             raise KeyError(key)
         return text
 
     def at_level(self, level: int) -> Metric:
-        """The same metric at a level by number."""
+        """This metric at a level by number."""
         options = dict(self.options) | {"level": str(level)}
         return Metric(self.name, self.cut, tuple(sorted(options.items())))
+
+
+@dataclass(frozen=True)
+class Apart:
+    """Two parameters that exclude each other, and what to do about it."""
+
+    first: str
+    second: str
+    advice: str = "choose one"
+
+
+def _never(metric: Metric) -> bool:
+    return False
+
+
+def _always(metric: Metric) -> bool:
+    return True
+
+
+def _nothing(of: Any) -> str | None:
+    return None
+
+
+@dataclass(frozen=True)
+class Definition:
+    """What is known about a metric."""
+
+    name: str
+    title: str
+    definition: str
+    citation: str
+    cut: str = "none"
+    """none, number (k must be given), number or none, or optional (nothing, r, or k)."""
+    parameters: tuple[Parameter, ...] = ()
+    """What else it may be given, in the order in which it is documented."""
+    one_of: tuple[str, ...] = ()
+    """Parameters of which exactly one must be given."""
+    apart: tuple[Apart, ...] = ()
+    """Parameters that exclude each other."""
+    needs: tuple[tuple[str, str], ...] = ()
+    """Parameters that say something only beside another one."""
+    unit: str = "share"
+    """share, or distance for metrics that are thresholds themselves."""
+    counted: str = "query"
+    """What the n of a score counts, in the singular."""
+    with_mate: bool = True
+    """Whether queries that count are those with a mate, or those without one."""
+    graded: bool = False
+    """Whether grades matter: it is then computed over the whole hierarchy, not the finest label."""
+    range: tuple[float, float] = (0.0, 1.0)
+    higher_is_better: bool = True
+    is_mean: Callable[[Metric], bool] = _never
+    """Whether it is a mean over queries, at thresholds that the data do not set."""
+    is_steep: bool = False
+    """Whether a few classes may make up most of what a score loses (not so in rates of false
+    accepts): its error then shrinks faster towards the ends of the range."""
+    ties: str = "none"
+    """What becomes of items at one and the same distance."""
+    advice: Callable[[Metric], str | None] = _nothing
+    """A sentence for whoever names the metric, None if there is nothing to say."""
+    warning: Callable[[Score], str | None] = _nothing
+    """A sentence about a score that looks wrong, None if it does not."""
+    family: str = "ranking"
+    examples: tuple[str, ...] = ()
+
+    def parameter(self, name: str) -> Parameter | None:
+        """The parameter of this name, None if it has none."""
+        return next((one for one in self.parameters if one.name == name), None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankingDefinition(Definition):
+    """A mean over queries of a triple over ties."""
+
+    per_query: Callable[[TieGroups, Metric, Scale], Triple]
+    reduced: Callable[[LeftOut, Metric], npt.NDArray[np.float64]] | None = None
+    """The headline value without each share of the gallery; None: from the groups left."""
+    ranked: Callable[[RankedSums, Metric, Scale], npt.NDArray[np.float64]] | None = None
+    """The value of queries without ties, from sums that a GPU took; None: from their groups."""
+    effort: Callable[[npt.NDArray[np.int64], npt.NDArray[np.int64]], float] | None = None
+    """Steps that chance takes, where that can be very many."""
+    is_mean: Callable[[Metric], bool] = _always
+    ties: str = "lower, expected and upper over all orders of tied items; the lower one is reported"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ThresholdDefinition(Definition):
+    """A metric over thresholds, measured on what the pass counted besides tie groups."""
+
+    score: Callable[[Any, Metric], Score] | str
+    """From what its family has seen; or the module whose SCORES hold it, loaded when it is used."""
+    is_steep: bool = True
+    ties: str = "none: items at one distance are accepted or rejected together"
+
+    @property
+    def measure(self) -> Callable[[Any, Metric], Score]:
+        """Gives a Score."""
+        if not isinstance(self.score, str):
+            return self.score
+        found: Callable[[Any, Metric], Score] = import_module(self.score).SCORES[self.name]
+        return found
+
+
+# -- all metrics by name ----------------------------------------------------------------------
+
+FAMILIES = {
+    "ranking": "truerank.metrics.ranking",
+    "hierarchy": "truerank.metrics.hierarchy",
+    "verification": "truerank.families.verification.definitions",
+    "openset": "truerank.families.openset.definitions",
+    "gom": "truerank.families.gom.definitions",
+    "consistency": "truerank.families.opis.definitions",
+    "clustering": "truerank.metrics.clustering_definitions",
+}
+"""Where the metrics of each family are defined, in the order in which they are listed."""
+
+DEFINITIONS: dict[str, Definition] = {}
+"""What was registered so far."""
+
+
+def register(definition: Definition) -> None:
+    """Add a metric; it is then parsed, computed, documented and tested like all others."""
+    if definition.name in DEFINITIONS:
+        raise ValueError(f"metric {definition.name!r} is registered twice")
+    DEFINITIONS[definition.name] = definition
+
+
+def load() -> dict[str, Definition]:
+    """All definitions by name."""
+    for module in FAMILIES.values():
+        import_module(module)
+    return DEFINITIONS
+
+
+def in_order() -> list[Definition]:
+    """All definitions, family by family, whichever module was imported first."""
+    return sorted(load().values(), key=lambda entry: list(FAMILIES).index(entry.family))
+
+
+def names() -> list[str]:
+    """The registered metric names."""
+    return [entry.name for entry in in_order()]
+
+
+def examples() -> list[str]:
+    """Metric strings that together exercise every registered metric."""
+    return [text for entry in in_order() for text in entry.examples]
+
+
+def entry(name: str) -> Definition:
+    """What is known about the metric of this name."""
+    return load()[name]

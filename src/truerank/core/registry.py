@@ -12,9 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from truerank.core.catalogue import DEFINITIONS, entry, examples, load, names, register
-from truerank.core.definition import Definition, RankingDefinition
-from truerank.core.metric import Metric
+from truerank.core.metric import (
+    DEFINITIONS,
+    Definition,
+    Metric,
+    RankingDefinition,
+    entry,
+    examples,
+    load,
+    names,
+    register,
+)
 from truerank.core.parameters import Parameter, check_cut
 from truerank.errors import InputError
 

@@ -10,8 +10,8 @@ from itertools import combinations_with_replacement, pairwise
 
 import numpy as np
 
-from truerank.engine.crew import Tile
 from truerank.engine.sight import Apart, Sight
+from truerank.engine.threads import Tile
 from truerank.engine.watch import Audience
 from truerank.relevance import View
 from truerank.space import Distances, Space

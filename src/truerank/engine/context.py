@@ -14,11 +14,10 @@ from types import TracebackType
 
 from truerank.checkpoint import Checkpoint
 from truerank.engine import cuda
-from truerank.engine.crew import Crew
 from truerank.engine.facts import DeviceFacts
 from truerank.engine.request import Request
 from truerank.engine.schedule import WorkItem, tiles
-from truerank.engine.threads import single_threaded_blas
+from truerank.engine.threads import Crew, single_threaded_blas
 from truerank.engine.watch import Audience
 from truerank.settings import Settings
 from truerank.space import Rows, Space

@@ -1,4 +1,7 @@
-"""Threads: how many there may be, what each keeps, and BLAS kept from starting more below them."""
+"""Threads: how many there may be, what each keeps, and how they share the tiles of a pass.
+
+They can stop between two tiles, and lose nothing.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +9,32 @@ import math
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from truerank.checkpoint import Checkpoint
+
 __all__ = [
+    "Crew",
+    "Resumable",
+    "Take",
+    "Tile",
     "Workspace",
     "available_cores",
     "show_all",
     "single_threaded_blas",
 ]
+
+Tile = tuple[int, int]
+Take = Callable[[], Tile | None]
+"""The next tile, or None when there is none left for this thread."""
+Outcome = TypeVar("Outcome")
+Part = TypeVar("Part")
 
 
 def available_cores() -> int:
@@ -51,9 +67,6 @@ class Workspace:
         return self._held[name][:size].reshape(shape)
 
 
-Part = TypeVar("Part")
-
-
 def show_all(parts: Sequence[Part], threads: int, look: Callable[[Part, Workspace], None]) -> None:
     """Call `look` for every part, with its thread's workspace."""
     remaining = deque(parts)
@@ -73,3 +86,111 @@ def show_all(parts: Sequence[Part], threads: int, look: Callable[[Part, Workspac
                 worker.result()
         finally:
             remaining.clear()  # on an interrupt the threads stop after the rows they are in
+
+
+class Resumable(Protocol):
+    """Whoever sees the tiles, and can go on from what it has seen."""
+
+    def state(self) -> dict[str, npt.NDArray[Any]]:
+        """What was seen, while no thread is at work."""
+
+    def restore(self, state: dict[str, npt.NDArray[Any]]) -> None:
+        """Go on from there."""
+
+
+@dataclass(frozen=True)
+class Crew:
+    """The threads of a pass, who hears of finished pairs, and where counts are kept."""
+
+    pool: ThreadPoolExecutor
+    threads: int
+    tick: Callable[[int], None]
+    """Called in the calling thread."""
+    checkpoint: Checkpoint
+    audience: Resumable | None = None
+    """Who watches: what they have seen is kept with the counts."""
+
+    def complete(
+        self,
+        tiles: Sequence[Tile],
+        work: Callable[[Take, Callable[[Tile], None]], Outcome],
+        merge: Callable[[Outcome], object],
+        pairs: Callable[[Tile], int],
+        key: str,
+        state: dict[str, npt.NDArray[Any]],
+    ) -> None:
+        """Run `work(take, finished)` in the threads until every tile has been taken.
+
+        `merge` adds an outcome to the arrays of the state, which the checkpoint holds under `key`
+        whenever no thread is at work. Tiles counted before an interrupt are not handed out again.
+        """
+        is_open = np.ones(len(tiles), bool)
+        state = state | {"open": is_open}
+        self._restore(key, state)
+        ahead = deque(tile for tile, left in zip(tiles, is_open, strict=True) if left)
+        already = sum(map(pairs, tiles)) - sum(map(pairs, ahead))
+        if already:
+            self.tick(already)
+        while ahead:
+            self.checkpoint.release(key)
+            outcomes, stopped = self._share(ahead, work, pairs)
+            for outcome in outcomes:
+                merge(outcome)
+            left_over = set(ahead)
+            is_open[:] = [tile in left_over for tile in tiles]
+            if ahead or stopped is not None:
+                self.checkpoint.hold(key, self._with_seen(state))
+            if stopped is not None:
+                raise stopped
+            if self.checkpoint.due():
+                self.checkpoint.save()
+        self.checkpoint.release(key)
+
+    def _restore(self, key: str, state: dict[str, npt.NDArray[Any]]) -> None:
+        """Go on from what an earlier run left: the counts, and what watchers saw of the same."""
+        if self.audience is None:
+            self.checkpoint.restore(key, state)
+        else:
+            self.checkpoint.restore_seen(key, state, self.audience.restore)
+
+    def _with_seen(self, state: dict[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
+        if self.audience is None or not self.checkpoint.is_kept:
+            return state
+        return self.checkpoint.with_seen(state, self.audience.state())
+
+    def _share(
+        self,
+        ahead: deque[Tile],
+        work: Callable[[Take, Callable[[Tile], None]], Outcome],
+        pairs: Callable[[Tile], int],
+    ) -> tuple[list[Outcome], BaseException | None]:
+        """The outcomes so far, and the interrupt (or the error of `tick`) that ended it early."""
+        stopped: BaseException | None = None
+        closed = False
+        done: deque[Tile] = deque()
+
+        def take() -> Tile | None:
+            try:
+                return None if closed else ahead.popleft()
+            except IndexError:
+                return None
+
+        try:
+            workers = [
+                self.pool.submit(work, take, done.append)
+                for _ in range(min(self.threads, len(ahead)))
+            ]
+            pending = set(workers)
+            while pending:
+                try:
+                    pending = wait(pending, timeout=0.1).not_done
+                    failed = any(worker.exception() for worker in workers if worker.done())
+                    closed = closed or failed or self.checkpoint.due()
+                    while done and stopped is None:
+                        self.tick(pairs(done.popleft()))
+                except BaseException as error:
+                    closed = True
+                    stopped = stopped or error
+        finally:
+            closed = True  # whatever happened, no thread begins another tile
+        return [worker.result() for worker in workers], stopped

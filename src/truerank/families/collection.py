@@ -10,19 +10,17 @@ import numpy.typing as npt
 
 from truerank.checkpoint import fill
 from truerank.core import registry
-from truerank.core.catalogue import FAMILIES
 from truerank.core.curve import Curve
 from truerank.core.folds import Dealing
 from truerank.core.groups import LocatedGroups
-from truerank.core.metric import Metric
+from truerank.core.metric import FAMILIES, Metric
 from truerank.core.score import Score
 from truerank.engine.watch import Witness, restore, states
-from truerank.families.context import Context
-from truerank.families.family import Family, Moves, Without
+from truerank.families.family import Context, Family, Moves, Without
 from truerank.families.gom.family import GomFamily
 from truerank.families.openset.family import OpenSet
 from truerank.families.opis.family import Opis
-from truerank.families.pairs import Pairs
+from truerank.families.pool import Pairs
 from truerank.families.verification.family import Verification
 
 __all__ = ["Collection", "CollectionWithout"]

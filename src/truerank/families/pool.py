@@ -11,19 +11,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property
+from weakref import proxy
 
 import numpy as np
 import numpy.typing as npt
 
+from truerank.core import registry
+from truerank.core.curve import POINTS, Curve
 from truerank.engine.cuts import Cuts
 from truerank.engine.sight import Range
 from truerank.engine.watch import Collector, Tally, Watcher
-from truerank.families.positives import Positives
-from truerank.families.thresholds import allowed
+from truerank.families.family import Context, Positives
+from truerank.families.thresholds import allowed, far_targets
 from truerank.settings import current_limits, current_settings
-from truerank.space import Distances
+from truerank.space import Distances, Space
 
-__all__ = ["Pooled", "quantile_range"]
+__all__ = ["Pairs", "Pooled", "quantile_range"]
 
 Integers = npt.NDArray[np.int64]
 SAMPLE_CUTS = 64
@@ -118,6 +121,35 @@ class Pooled:
                 within = self._negatives(low, high)
                 found[number] += np.searchsorted(within, threshold, side="right")
         return found
+
+    # -- curves -------------------------------------------------------------------------------
+
+    def corners(self) -> Integers:
+        """The cuts at every corner of the ROC curve, or at some where there are very many."""
+        steps = np.flatnonzero(np.diff(self.true_accepts, prepend=0))
+        if len(steps) > POINTS:
+            true = np.linspace(0, self.genuine, POINTS // 2 + 1)
+            false = np.logspace(0, np.log10(self.impostors), POINTS // 2 + 1)
+            places = [
+                np.searchsorted(counts[steps], wanted)
+                for counts, wanted in ((self.true_accepts, true), (self.false_accepts, false))
+            ]
+            steps = steps[np.unique(np.minimum(np.concatenate(places), len(steps) - 1))]
+        keep = np.unique(np.concatenate([steps - 1, steps]))
+        return keep[keep >= 0]
+
+    def curves(self, space: Space) -> dict[str, Curve]:
+        """ROC and DET, from nothing accepted to everything."""
+        keep = self.corners()
+        with np.errstate(invalid="ignore"):  # just below the distance 0 lies nothing: NaN
+            at = space.in_unit(self.cuts.at[keep])
+        far = np.concatenate([[0.0], self.false_accepts[keep] / self.impostors, [1.0]])
+        tar = np.concatenate([[0.0], self.true_accepts[keep] / self.genuine, [1.0]])
+        threshold = np.concatenate([[np.nan], at, [np.nan]])
+        return {
+            "roc": Curve("roc", {"far": far, "tar": tar, "threshold": threshold}),
+            "det": Curve("det", {"far": far, "frr": 1 - tar, "threshold": threshold}),
+        }
 
     # -- order statistics ---------------------------------------------------------------------
 
@@ -263,3 +295,44 @@ def _half(rate: float) -> float:
     Pairs that share a row go together, so the sample is worth less than its size.
     """
     return rate * min(0.5, 0.2 * float(np.sqrt(0.01 / max(rate, 1e-12))))
+
+
+class Pairs:
+    """The pool, made once somebody asks for it."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self.companions: list[Callable[[], list[Watcher]]] = []
+        """Who else may watch when the pool needs another pass."""
+
+    @cached_property
+    def pool(self) -> Pooled:
+        """With all FAR targets and thresholds that metrics ask for."""
+        context, mine = self._context, proxy(self)  # no cycle: what is held goes with its last user
+        judged = [m for m in context.metrics if registry.definition(m).family == "verification"]
+        return Pooled(
+            context.positives,
+            context.task.queries,
+            sample=context.sample,
+            pairs=context.pairs,
+            targets=sorted({target for m in context.metrics for target in far_targets(m)}),
+            thresholds=[
+                context.units.cut(metric["tau"])
+                for metric in judged
+                if metric.get("tau") is not None
+            ],
+            whole_curve=not len(context.sample) or bool(judged),
+            sweep=lambda watchers: mine.sweep(watchers),
+        )
+
+    def curves(self) -> dict[str, Curve]:
+        """ROC and DET, where the pool was counted for them."""
+        pool = self.pool
+        if not (pool.whole_curve and pool.genuine and pool.impostors):
+            return {}
+        return pool.curves(self._context.space)
+
+    def sweep(self, watchers: list[Watcher]) -> None:
+        """Another pass, which companions join."""
+        joining = [watcher for companion in self.companions for watcher in companion()]
+        self._context.sweep([*watchers, *joining])

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from truerank.core.definition import ThresholdDefinition
-from truerank.core.metric import Metric
+from truerank.core.metric import Metric, ThresholdDefinition
 from truerank.core.registry import definition
 from truerank.core.score import Score
 from truerank.wording import count

@@ -19,7 +19,7 @@ from truerank.core import registry
 from truerank.errors import InputError
 from truerank.evaluation import evaluate
 from truerank.result import Result
-from truerank.space import DISTANCES
+from truerank.space import catalogue
 
 try:
     from torchmetrics import Metric
@@ -89,11 +89,7 @@ class RetrievalMetric(Metric):
             raise InputError(f"The 'levels' parameter must be an int >= 1. Got {levels!r} instead.")
         if isinstance(metrics, str):
             raise InputError(f"metrics must be a list of strings. Got {metrics!r} instead.")
-        if distance not in DISTANCES:
-            raise InputError(
-                f"The 'distance' parameter must be one of {', '.join(DISTANCES)}. "
-                f"Got {distance!r} instead."
-            )
+        catalogue.find(distance)
         chosen = registry.parse_all(list(registry.DEFAULT if metrics is None else metrics))
         self.metrics = tuple(str(metric) for metric in chosen)
         self.distance, self.levels, self.kept_dtype = distance, levels, dtype

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from truerank.core.catalogue import register
-from truerank.core.definition import Definition
+from truerank.core.metric import Definition, register
 
 __all__: list[str] = []
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import textwrap
 
-from truerank.core import catalogue, registry
-from truerank.core.definition import Definition
+from truerank.core import registry
+from truerank.core.metric import FAMILIES, Definition, in_order
 from truerank.core.parameters import Parameter
 from truerank.wording import plural
 
@@ -68,10 +68,10 @@ def _overview() -> str:
     rows = {
         family: [
             (one.name, one.title, direction(one), parameters(one))
-            for one in catalogue.in_order()
+            for one in in_order()
             if one.family == family
         ]
-        for family in catalogue.FAMILIES
+        for family in FAMILIES
     }
     every = [header, *(row for some in rows.values() for row in some)]
     widths = [max(len(row[column]) for row in every) for column in range(len(header))]

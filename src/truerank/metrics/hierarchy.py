@@ -13,10 +13,8 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from truerank.core.catalogue import register
-from truerank.core.definition import Apart, RankingDefinition
 from truerank.core.groups import TieGroups
-from truerank.core.metric import Metric
+from truerank.core.metric import Apart, Metric, RankingDefinition, register
 from truerank.core.parameters import LEVEL, NUMBERS, POSITIVE, Choice, Parameter
 from truerank.core.scale import Scale
 from truerank.core.sums import RankedSums

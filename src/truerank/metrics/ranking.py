@@ -10,11 +10,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from truerank.core.catalogue import register
-from truerank.core.definition import RankingDefinition
 from truerank.core.groups import TieGroups
 from truerank.core.left_out import LeftOut
-from truerank.core.metric import Metric
+from truerank.core.metric import Metric, RankingDefinition, register
 from truerank.core.parameters import LEVEL, Choice, Parameter
 from truerank.core.scale import Scale
 from truerank.core.sums import RankedSums

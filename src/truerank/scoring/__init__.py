@@ -13,13 +13,12 @@ from truerank import engine
 from truerank.checkpoint import Checkpoint
 from truerank.core import registry
 from truerank.core.curve import Curve
-from truerank.core.definition import ThresholdDefinition
-from truerank.core.metric import Metric
+from truerank.core.metric import Metric, ThresholdDefinition
 from truerank.core.scale import Scale
 from truerank.core.score import Score
 from truerank.curves import FirstMates
 from truerank.families.collection import Collection
-from truerank.families.context import Context
+from truerank.families.family import Context
 from truerank.relevance import TreeView
 from truerank.scoring.plan import Pass, level_parts, plan_passes, try_out
 from truerank.scoring.run import Means, complete, restore

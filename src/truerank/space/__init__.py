@@ -1,7 +1,9 @@
 """Space: exact vectors and exact distances (the argument for each is in the module that has it)."""
 
+from truerank.space import catalogue
 from truerank.space.base import Distances, Facts, Rows, Space
-from truerank.space.build import DISTANCES, build
+from truerank.space.build import build
+from truerank.space.catalogue import Distance
 from truerank.space.probe import probe
 
-__all__ = ["DISTANCES", "Distances", "Facts", "Rows", "Space", "build", "probe"]
+__all__ = ["Distance", "Distances", "Facts", "Rows", "Space", "build", "catalogue", "probe"]

@@ -55,6 +55,8 @@ class Space(ABC):
     gallery_digests: Digests
     """Fingerprints of the rounded rows, to recognise a row met twice (empty for given matrices)."""
 
+    unit_rounds = False
+    """Whether `in_unit` rounds up or down, so that `raw` of a distance may fall short of it."""
     unit_scale: float | None = None
     """What takes a distance to the threshold axis [0, 1] of GOM; None if only min-max does."""
 

@@ -15,9 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank.jit import compiled
-from truerank.space import kernels
+from truerank.space import grid, kernels
 from truerank.space.base import Distances, Facts, Rows, Space
+from truerank.space.digests import row_digests
 from truerank.space.fingerprint import Fingerprints, row_prints
+from truerank.space.sides import Sides
+from truerank.storage import room
 
 __all__ = ["Cityblock", "Hamming"]
 
@@ -87,6 +90,25 @@ class _Elementwise(Space):
 
 class Cityblock(_Elementwise):
     """sum |x_i - y_i|."""
+
+    @classmethod
+    def of(cls, sides: Sides) -> Space:
+        """The space of these sides."""
+        limit = grid.LARGEST_EXPONENT
+        exponent = max(
+            grid.cityblock_exponent(rows) for side in sides for _, rows in side.chunks(limit)
+        )
+        exponent = 0 if exponent == -10_000 else exponent
+        grids = []
+        for side in sides:
+            integers = room((side.count, side.dimension), np.int64)
+            for where, rows in side.chunks(limit):
+                integers[where], inexact = grid.cityblock_grid(rows, exponent)
+                side.note_rounding(rows, inexact)
+                side.rounded.append(row_digests(integers[where]))
+            grids.append(integers)
+        facts = sides.facts("2^-52 of the largest L1 norm")
+        return cls(grids[0], grids[-1], facts, unit=2.0 ** (exponent - grid.CITYBLOCK_BITS))
 
     pair_kernel = staticmethod(kernels.pair_cityblock)
     tile_kernel = staticmethod(kernels.tile_cityblock)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from hashlib import blake2b
 
 import numpy as np
 
 from truerank.space.base import Distances, Facts, Rows, Space
 from truerank.space.fingerprint import Fingerprints, mix
+from truerank.space.sides import Sides
 
 __all__ = ["Given"]
 
@@ -28,6 +30,24 @@ class Given(Space):
         inside = (matrix.min(axis=0) >= 0) & (matrix.max(axis=0) <= 1)
         if sign > 0 and inside[kept].all():
             self.unit_scale = 1.0
+
+    @classmethod
+    def of_distances(cls, sides: Sides) -> Space:
+        """Of a matrix in which smaller is nearer."""
+        return cls._of(sides, 1.0)
+
+    @classmethod
+    def of_similarities(cls, sides: Sides) -> Space:
+        """Of a matrix in which larger is nearer."""
+        return cls._of(sides, -1.0)
+
+    @classmethod
+    def _of(cls, sides: Sides, sign: float) -> Space:
+        digest = blake2b(digest_size=16)
+        for _, rows in sides.queries.chunks(None):
+            digest.update((rows + 0.0).data)
+        facts = Facts(sides.distance, "as given", input_digest=digest.hexdigest())
+        return cls(sides.queries.array, sign, sides.columns, facts)
 
     def block(self, rows: Rows) -> Callable[[int, int], Distances]:
         """See Space."""

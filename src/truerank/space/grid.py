@@ -17,6 +17,7 @@ from truerank.space import kernels
 
 __all__ = [
     "CITYBLOCK_BITS",
+    "LARGEST_EXPONENT",
     "SCALED_BITS",
     "UNIT_BITS",
     "cityblock_exponent",

@@ -21,7 +21,6 @@ Rows are held as int32 (half the size of float64) and widened a tile at a time.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from threading import Lock
@@ -30,43 +29,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from truerank.jit import compiled
-from truerank.space import kernels
 from truerank.space.base import Distances, Facts, Rows, Space
 from truerank.space.fingerprint import Fingerprints, row_prints
-from truerank.space.grid import SCALED_BITS, UNIT_BITS
+from truerank.space.grid import LARGEST_EXPONENT, SCALED_BITS, UNIT_BITS
+from truerank.space.rows import GridRows, integer_products, round_rows, scaled_rows, unit_rows
+from truerank.space.sides import Sides
 from truerank.space.single import MOST_DIMENSIONS, SinglePrecision
 from truerank.storage import fits
 
-__all__ = ["Cosine", "Dot", "Euclidean", "GridRows", "SquaredDistance"]
-
-
-@dataclass(frozen=True)
-class GridRows:
-    """Integer rows, the power of two that scales each, and which of them have no direction."""
-
-    integers: npt.NDArray[np.int32]
-    exponent: npt.NDArray[np.int32]
-    zero: npt.NDArray[np.bool_]
-
-    def squares(self) -> npt.NDArray[np.int64]:
-        """|X|^2 of every row, in integers."""
-        index = np.arange(len(self.integers))
-        return integer_products(self, self, index, index)
-
-
-def integer_products(left: GridRows, right: GridRows, query: Rows, item: Rows) -> Rows:
-    """X_q . Y_g for single pairs: an integer below 2^53."""
-    out = np.empty(query.size, np.int64)
-    if compiled:
-        kernels.pair_product(left.integers, right.integers, query, item, out)
-        return out
-    step = max(1, (1 << 22) // left.integers.shape[1])
-    for first in range(0, query.size, step):
-        some = slice(first, first + step)
-        x = left.integers[query[some]].astype(np.int64)
-        out[some] = np.einsum("ij,ij->i", x, right.integers[item[some]].astype(np.int64))
-    return out
+__all__ = ["Cosine", "Dot", "Euclidean", "SquaredDistance"]
 
 
 class _InnerProductSpace(Space):
@@ -164,6 +135,12 @@ class Cosine(SquaredDistance):
 
     ZERO = 2.0 ** (2 * UNIT_BITS + 1)
 
+    @classmethod
+    def of(cls, sides: Sides) -> Space:
+        """The space of these sides."""
+        rows = [round_rows(side, unit_rows, None) for side in sides]
+        return cls(rows[0], rows[-1], sides.facts("2^-25 of the unit vector"))
+
     @cached_property
     def single(self) -> SinglePrecision | None:
         """See Space."""
@@ -217,6 +194,12 @@ class _Scaled(_InnerProductSpace):
 
     factor: float
 
+    @classmethod
+    def of(cls, sides: Sides) -> Space:
+        """The space of these sides."""
+        rows = [round_rows(side, scaled_rows, LARGEST_EXPONENT) for side in sides]
+        return cls(rows[0], rows[-1], sides.facts("2^-26 of each row's length"))
+
     def block(self, rows: Rows) -> Callable[[int, int], Distances]:
         """See Space."""
         left = _widen(self._left, rows, self.factor)
@@ -256,6 +239,7 @@ class Euclidean(_Scaled):
     """|x - y|^2."""
 
     factor = -2.0
+    unit_rounds = True
 
     def __init__(self, queries: GridRows, gallery: GridRows, facts: Facts) -> None:
         super().__init__(queries, gallery, facts)

@@ -16,7 +16,8 @@ import numpy.typing as npt
 
 from truerank.errors import ExactnessError
 from truerank.space.base import Distances, Facts, Rows, Space
-from truerank.space.inner import Cosine, GridRows, SquaredDistance
+from truerank.space.inner import Cosine, SquaredDistance
+from truerank.space.rows import GridRows
 
 __all__ = ["probe"]
 

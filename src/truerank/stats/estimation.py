@@ -20,16 +20,15 @@ import numpy.typing as npt
 from truerank import engine
 from truerank.core import registry
 from truerank.core.column import Column
-from truerank.core.definition import RankingDefinition
 from truerank.core.folds import FEWEST_CLASSES, Dealing, Shares
 from truerank.core.groups import Block, SplitGroups
 from truerank.core.jackknife import Stratum, replicates
 from truerank.core.left_out import LeftOut
-from truerank.core.metric import Metric
+from truerank.core.metric import Metric, RankingDefinition
 from truerank.core.replicates import Replicates
 from truerank.core.score import Score
 from truerank.families.collection import Collection, CollectionWithout
-from truerank.families.context import Context
+from truerank.families.family import Context
 from truerank.relevance import TreeView, View
 from truerank.settings import current_limits
 from truerank.space import Space

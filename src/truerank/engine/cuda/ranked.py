@@ -14,9 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from truerank.core.definition import RankingDefinition
 from truerank.core.groups import TieGroups
-from truerank.core.metric import Metric
+from truerank.core.metric import Metric, RankingDefinition
 from truerank.core.scale import Scale
 from truerank.engine.cuda import walk_kernels
 from truerank.engine.cuda.transfer import sent

@@ -19,7 +19,8 @@ from truerank.engine.cuda.transfer import Queries, sent, settled
 from truerank.space.base import Distances, Rows, Space
 from truerank.space.elementwise import Cityblock, Hamming
 from truerank.space.grid import SCALED_BITS
-from truerank.space.inner import Cosine, Dot, Euclidean, GridRows, SquaredDistance
+from truerank.space.inner import Cosine, Dot, Euclidean, SquaredDistance
+from truerank.space.rows import GridRows
 
 __all__ = ["DeviceSpace", "InnerProducts", "free_bytes", "place"]
 

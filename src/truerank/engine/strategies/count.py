@@ -7,9 +7,9 @@ from collections.abc import Generator
 from truerank.core.groups import Block
 from truerank.engine.context import PassContext
 from truerank.engine.counts import Counts
-from truerank.engine.crew import Tile
 from truerank.engine.schedule import WorkItem
 from truerank.engine.strategies.tiles import Begin, count_blocks
+from truerank.engine.threads import Tile
 from truerank.pairs import PairList
 from truerank.space import Rows
 

@@ -8,10 +8,10 @@ from contextlib import AbstractContextManager, nullcontext
 from truerank.core.groups import Block
 from truerank.engine.context import PassContext
 from truerank.engine.counts import Counts
-from truerank.engine.crew import Tile
 from truerank.engine.filter import Filter, Thresholds
 from truerank.engine.schedule import WorkItem
 from truerank.engine.strategies.tiles import Add, Begin, count_blocks
+from truerank.engine.threads import Tile
 from truerank.pairs import PairList
 from truerank.space import Rows
 

@@ -11,9 +11,8 @@ import numpy as np
 
 from truerank.core.groups import Block
 from truerank.engine.context import PassContext
-from truerank.engine.crew import Tile
 from truerank.engine.schedule import WorkItem
-from truerank.engine.threads import Workspace
+from truerank.engine.threads import Tile, Workspace
 from truerank.errors import ExactnessError
 from truerank.space import Distances, Rows, Space
 

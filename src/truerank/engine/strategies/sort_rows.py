@@ -18,12 +18,11 @@ from truerank.core.folds import Shares
 from truerank.core.groups import Block, LocatedGroups, SplitGroups, TieGroups
 from truerank.engine import kernels
 from truerank.engine.context import PassContext
-from truerank.engine.crew import Tile
 from truerank.engine.schedule import WorkItem
 from truerank.engine.sight import Apart, Sight
 from truerank.engine.strategies.rows_ahead import check_pairs, rows_ahead, whole_rows
 from truerank.engine.strategies.split_rows import split_counts
-from truerank.engine.threads import Workspace
+from truerank.engine.threads import Tile, Workspace
 from truerank.engine.watch import Audience
 from truerank.relevance import View
 from truerank.space import Rows, Space

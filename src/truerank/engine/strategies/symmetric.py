@@ -17,10 +17,10 @@ from truerank.core.groups import Block
 from truerank.engine.both_ways import every_two, strips_of
 from truerank.engine.context import PassContext
 from truerank.engine.counts import Counts, Room
-from truerank.engine.crew import Crew, Take, Tile
 from truerank.engine.filter import Filter, Thresholds
 from truerank.engine.schedule import WorkItem
 from truerank.engine.strategies.tiles import begin_counts
+from truerank.engine.threads import Crew, Take, Tile
 from truerank.relevance import View
 from truerank.space import Rows, Space
 

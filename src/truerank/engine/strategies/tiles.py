@@ -15,8 +15,8 @@ from truerank.core.groups import Block
 from truerank.engine import kernels
 from truerank.engine.context import PassContext
 from truerank.engine.counts import Counts, Room
-from truerank.engine.crew import Crew, Take, Tile
 from truerank.engine.schedule import WorkItem
+from truerank.engine.threads import Crew, Take, Tile
 from truerank.pairs import PairList
 from truerank.relevance import View
 from truerank.space import Rows, Space

@@ -9,10 +9,9 @@ import numpy as np
 from truerank.core.groups import Block
 from truerank.engine.both_ways import BothWays, every_two
 from truerank.engine.context import PassContext
-from truerank.engine.crew import Tile
 from truerank.engine.schedule import WorkItem
 from truerank.engine.strategies.symmetric import Begin, Inflight, count_all
-from truerank.engine.threads import Workspace, show_all
+from truerank.engine.threads import Tile, Workspace, show_all
 
 __all__ = ["ShowBothWays", "WatchBothWays"]
 

@@ -11,11 +11,10 @@ from truerank.core.folds import Shares
 from truerank.core.groups import Block
 from truerank.engine.context import PassContext
 from truerank.engine.counts import Counts
-from truerank.engine.crew import Tile
 from truerank.engine.schedule import WorkItem
 from truerank.engine.sight import Apart, Sight
 from truerank.engine.strategies.rows_ahead import check_pairs, rows_ahead, whole_rows
-from truerank.engine.threads import Workspace, show_all
+from truerank.engine.threads import Tile, Workspace, show_all
 from truerank.engine.watch import Audience, PerThread
 from truerank.relevance import View
 from truerank.space import Rows, Space

@@ -10,11 +10,10 @@ from collections.abc import Generator
 from truerank.core.groups import Block
 from truerank.engine.context import PassContext
 from truerank.engine.counts import Counts
-from truerank.engine.crew import Tile
 from truerank.engine.schedule import WorkItem
 from truerank.engine.sight import Apart, Sight
 from truerank.engine.strategies.tiles import Begin, count_blocks
-from truerank.engine.threads import Workspace, show_all
+from truerank.engine.threads import Tile, Workspace, show_all
 from truerank.pairs import PairList
 from truerank.space import Rows
 

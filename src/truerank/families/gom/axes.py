@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from truerank.core.metric import Metric
 from truerank.engine.watch import Extent
-from truerank.families.context import Context
-from truerank.families.family import Family
+from truerank.families.family import Context, Family
 from truerank.families.gom.axis import Axis
 from truerank.families.gom.collect import Gom
 from truerank.families.gom.peaks import Peak, peaks

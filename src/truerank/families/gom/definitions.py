@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from truerank.core.catalogue import register
-from truerank.core.definition import Apart, ThresholdDefinition
-from truerank.core.metric import Metric
+from truerank.core.metric import Apart, Metric, ThresholdDefinition, register
 from truerank.core.parameters import COUNT, RATE, Choice, Parameter
 
 __all__: list[str] = []

@@ -11,8 +11,7 @@ from truerank.core import registry
 from truerank.core.groups import LocatedGroups
 from truerank.core.metric import Metric
 from truerank.core.scale import Scale
-from truerank.families.context import Context
-from truerank.families.family import Family
+from truerank.families.family import Context, Family
 from truerank.space import Distances
 
 __all__ = ["Identification"]

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from truerank.engine.cuts import Cuts
 from truerank.engine.sight import Sight
 from truerank.engine.watch import PerThread, Tally, Watcher
-from truerank.families.positives import Positives
+from truerank.families.family import Positives
 from truerank.jit import kernel
 from truerank.space import Distances
 from truerank.task import TaskRules

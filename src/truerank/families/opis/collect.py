@@ -10,13 +10,11 @@ import numpy as np
 
 from truerank.core.metric import Metric
 from truerank.engine.watch import Watcher, Witness
-from truerank.families.context import Context
-from truerank.families.family import Family
+from truerank.families.family import Context, Family
 from truerank.families.opis.classes import ClassTally, cells
 from truerank.families.opis.sampled import SampledNegatives, draw
 from truerank.families.opis.utilities import Formula, Utilities, measure_all, measure_sampled
-from truerank.families.pairs import Pairs
-from truerank.families.pool import quantile_range
+from truerank.families.pool import Pairs, quantile_range
 from truerank.families.thresholds import far_targets
 from truerank.space import Distances
 

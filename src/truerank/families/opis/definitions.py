@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from truerank.core.catalogue import register
-from truerank.core.definition import Apart, ThresholdDefinition
+from truerank.core.metric import Apart, ThresholdDefinition, register
 from truerank.core.parameters import COUNT, HALF, POSITIVE, RATE, SEED, TARGETS, Choice, Parameter
 
 __all__: list[str] = []

@@ -23,7 +23,7 @@ from truerank.core.score import Score
 from truerank.engine.cuts import Cuts
 from truerank.engine.split import TallyByShare
 from truerank.engine.watch import Tally, Witness
-from truerank.families.context import Context
+from truerank.families.family import Context
 from truerank.families.opis.collect import CountedClasses
 from truerank.families.opis.scores import combine
 from truerank.families.opis.utilities import Formula

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from truerank.families.family import Positives
 from truerank.families.opis.classes import ClassTable
-from truerank.families.positives import Positives
 from truerank.pairs import PairList
 from truerank.space import Distances, Space
 from truerank.space.fingerprint import mix

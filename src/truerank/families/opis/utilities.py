@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank.engine.watch import Watcher
+from truerank.families.family import Positives
 from truerank.families.opis import kernels as utility
 from truerank.families.opis.classes import ClassEvents, ClassTable, ClassTally, cells
 from truerank.families.opis.sampled import SampledNegatives
-from truerank.families.positives import Positives
 from truerank.space import Distances, Space
 from truerank.task import TaskRules
 

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from truerank.core.catalogue import register
 from truerank.core.curve import Curve
-from truerank.core.metric import Metric
+from truerank.core.metric import Metric, register
 from truerank.core.score import Score
-from truerank.families.pair_curves import corners
 from truerank.families.thresholds import certain
 from truerank.families.verification.pair_metric import PairMetric
 
@@ -73,7 +71,7 @@ def _at_points(points: Points, metric: Metric) -> Reals:
 def _curve(pairs: PooledPairs) -> Curve:
     """F1, precision and recall by threshold, wherever anything is accepted."""
     pool = pairs.pool
-    cuts = np.union1d(corners(pool), [_best(pool)])
+    cuts = np.union1d(pool.corners(), [_best(pool)])
     cuts = cuts[pool.accepted[cuts] > 0]
     true, false = pool.true_accepts[cuts], pool.false_accepts[cuts]
     columns = {

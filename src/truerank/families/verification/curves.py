@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 from truerank.core.curve import Curve
 from truerank.core.metric import Metric
-from truerank.families.pair_curves import of_pairs
 from truerank.families.verification.pair_metric import pair_metric
 from truerank.families.verification.pooled import PooledPairs
 
@@ -17,7 +16,7 @@ def curves(pairs: PooledPairs, metrics: Iterable[Metric]) -> dict[str, Curve]:
     """ROC and DET, and what else the metrics draw; nothing where pairs are of one kind."""
     if pairs.lacking is not None:
         return {}
-    found = of_pairs(pairs.pool, pairs.units.space)
+    found = pairs.pool.curves(pairs.units.space)
     for draw in dict.fromkeys(pair_metric(metric).curve for metric in metrics):
         if draw is not None:
             curve = draw(pairs)

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from truerank.core.catalogue import register
-from truerank.core.metric import Metric
+from truerank.core.metric import Metric, register
 from truerank.core.score import Score
 from truerank.families.thresholds import certain
 from truerank.families.verification.pair_metric import ISO, PairMetric

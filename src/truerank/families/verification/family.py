@@ -6,9 +6,8 @@ from truerank.core.curve import Curve
 from truerank.core.folds import Dealing
 from truerank.core.metric import Metric
 from truerank.core.score import Score
-from truerank.families.context import Context
-from truerank.families.family import Family
-from truerank.families.pairs import Pairs
+from truerank.families.family import Context, Family
+from truerank.families.pool import Pairs
 from truerank.families.verification.curves import curves
 from truerank.families.verification.folds import PairShares
 from truerank.families.verification.pooled import PooledPairs

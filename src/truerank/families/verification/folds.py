@@ -18,7 +18,7 @@ from truerank.core.score import Score
 from truerank.engine.cuts import Cuts
 from truerank.engine.sight import LARGEST
 from truerank.engine.watch import Tally, Witness
-from truerank.families.context import Context
+from truerank.families.family import Context
 from truerank.families.thresholds import allowed, at_places
 from truerank.families.verification.pair_metric import pair_metric
 from truerank.families.verification.points import Points

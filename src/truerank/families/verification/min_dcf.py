@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from truerank.core.catalogue import register
-from truerank.core.metric import Metric
+from truerank.core.metric import Metric, register
 from truerank.core.parameters import INNER, POSITIVE, Parameter
 from truerank.core.score import Score
 from truerank.families.thresholds import certain

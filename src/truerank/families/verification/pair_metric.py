@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from truerank.core.definition import ThresholdDefinition
-from truerank.core.metric import Metric
+from truerank.core.metric import Metric, ThresholdDefinition
 from truerank.core.registry import definition
 
 if TYPE_CHECKING:

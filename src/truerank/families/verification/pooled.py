@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from truerank.core.metric import Metric
 from truerank.core.score import Score
+from truerank.families.family import Units
 from truerank.families.pool import Pooled
 from truerank.families.thresholds import measure, undefined
-from truerank.families.units import Units
 
 __all__ = ["PooledPairs"]
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from truerank.core.catalogue import register
-from truerank.core.metric import Metric
+from truerank.core.metric import Metric, register
 from truerank.core.parameters import RATE, THRESHOLD, Parameter
 from truerank.core.score import Score
 from truerank.families.thresholds import allowed, certain, threshold_at_far, undefined, unresolved

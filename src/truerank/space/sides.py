@@ -1,0 +1,157 @@
+"""What the user hands over for a space: arrays that are read in chunks, every number checked.
+
+Memory-mapped input is never held as a whole; what becomes of its rows is remembered by digest, and
+told in the facts of the space.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from truerank.arrays import name_rows
+from truerank.errors import InputError, TruerankWarning
+from truerank.space.base import Facts, Rows
+from truerank.space.digests import Digests, classes_of_equals, sorted_bytes
+
+__all__ = ["Side", "Sides"]
+
+Array = npt.NDArray[Any]
+_CHUNK_NUMBERS = 1 << 19
+_THREADS = min(8, os.cpu_count() or 1)
+"""That read, check and round a chunk each."""
+
+
+class Side:
+    """One side's rows, read a chunk at a time as float64 and remembered by digest."""
+
+    def __init__(
+        self, name: str, array: Array, columns: Rows | None, threads: int | None = None
+    ) -> None:
+        self.name, self.array, self.columns = name, array, columns
+        self.count = len(array) if columns is None else len(columns)
+        self.dimension = array.shape[1]
+        self.rounded: list[Digests] = []
+        self.inexact = False
+        self.zero_rows = 0
+        self.threads = min(_THREADS, threads or _THREADS)
+
+    @property
+    def digests(self) -> Digests:
+        """Of all rounded rows."""
+        return np.concatenate([np.empty((0, 2), np.uint64), *self.rounded])
+
+    def chunks(self, limit: int | None) -> Iterator[tuple[slice, npt.NDArray[np.float64]]]:
+        """Finite float64 rows; a larger magnitude than 2^limit is refused."""
+        bad: list[Rows] = []
+        wild: list[Rows] = []
+        self.rounded, self.zero_rows = [], 0
+        for where in self.slices():
+            rows, not_finite, too_large = self.read(where, limit)
+            bad.append(not_finite)
+            wild.append(too_large)
+            if not any(len(rows_) for rows_ in (*bad, *wild)):
+                self.zero_rows += int(np.count_nonzero(~rows.any(axis=1)))
+                yield where, rows
+        self.refuse(bad, wild, limit)
+
+    def slices(self) -> list[slice]:
+        """Rows that are read at a time."""
+        step = max(1, _CHUNK_NUMBERS // self.dimension)
+        starts = range(0, self.count, step)
+        return [slice(start, min(start + step, self.count)) for start in starts]
+
+    def read(self, where: slice, limit: int | None) -> tuple[npt.NDArray[np.float64], Rows, Rows]:
+        """These rows, and which of them are not finite or beyond the limit."""
+        index = where if self.columns is None else self.columns[where]
+        with np.errstate(invalid="ignore"):  # a signalling NaN; it is refused below
+            rows = np.asarray(self.array[index], np.float64, order="C")
+        finite = np.isfinite(rows).all(axis=1)
+        wild = np.empty(0, np.int64)
+        if limit is not None:
+            largest = np.abs(rows).max(axis=1)
+            tame = (largest <= 2.0**limit) & ((largest >= 2.0**-limit) | (largest == 0))
+            wild = np.flatnonzero(finite & ~tame) + where.start
+        return rows, np.flatnonzero(~finite) + where.start, wild
+
+    def refuse(self, bad: list[Rows], wild: list[Rows], limit: int | None) -> None:
+        """Name the rows that cannot be used, if there are any."""
+        for rows_, problem, fix in (
+            (np.concatenate(bad), "NaN or infinity", "drop those rows or compute them again"),
+            (
+                np.concatenate(wild),
+                f"numbers beyond 2^{limit} or all below 2^-{limit}",
+                "rescale the embeddings",
+            ),
+        ):
+            if len(rows_):
+                named = name_rows(rows_ if self.columns is None else self.columns[rows_])
+                raise InputError(
+                    f"{problem} in {self.name} {named} of {len(self.array)}; "
+                    f"every number must be finite and representable: {fix}."
+                )
+
+    def note_rounding(self, rows: npt.NDArray[np.float64], inexact: bool) -> None:
+        """Remember whether more than float32 carries was lost."""
+        if inexact and self.array.dtype == np.float64 and not self.inexact:
+            with np.errstate(over="ignore"):
+                if (rows.astype(np.float32) != rows).any():  # chunks come from several threads
+                    self.inexact = True
+
+
+class Sides:
+    """The queries and, where it is another array, the gallery of one distance.
+
+    `columns` are those of a given matrix that take part, None for all.
+    """
+
+    def __init__(self, distance: str, *sides: Side, columns: Rows | None = None) -> None:
+        self.distance, self._sides, self.columns = distance, sides, columns
+
+    @property
+    def queries(self) -> Side:
+        """The first side."""
+        return self._sides[0]
+
+    @property
+    def gallery(self) -> Side:
+        """The last side: the queries, where they are their own gallery."""
+        return self._sides[-1]
+
+    def __iter__(self) -> Iterator[Side]:
+        return iter(self._sides)
+
+    def facts(self, grid: str) -> Facts:
+        """What the result must say of rows that have been rounded to this grid."""
+        total = blake2b(digest_size=16)
+        for side in self:
+            total.update(b"side")
+            total.update(sorted_bytes(side.digests))
+        zero_rows = sum(side.zero_rows for side in self)
+        facts = Facts(self.distance, grid, _merged(list(self)), zero_rows, total.hexdigest())
+        if any(side.inexact for side in self):
+            note = (
+                f"float64 input holds more significant bits than the {self.distance} grid "
+                f"({grid}); distances are exact between the rounded rows"
+            )
+            facts.notes.append(note)
+            warnings.warn(note + ".", TruerankWarning, stacklevel=6)
+        return facts
+
+
+def _merged(sides: list[Side]) -> int:
+    """How many fewer distinct rows there are after rounding; only equal rounded rows can tell."""
+    number, times = classes_of_equals(np.concatenate([side.digests for side in sides]))
+    originals: dict[int, set[bytes]] = {}
+    for side, numbers in zip(sides, np.split(number, [sides[0].count]), strict=False):
+        for row in np.flatnonzero(times[numbers] > 1):
+            index = row if side.columns is None else side.columns[row]
+            original = np.asarray(side.array[index], np.float64) + 0.0
+            originals.setdefault(int(numbers[row]), set()).add(original.tobytes())
+    return sum(len(distinct) - 1 for distinct in originals.values())
