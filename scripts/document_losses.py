@@ -9,7 +9,7 @@ from pathlib import Path
 
 from truerank import losses
 from truerank.losses.catalogue import MINERS
-from truerank.losses.registry import Choice, Entry, Range
+from truerank.losses.registry import LossEntry, SearchChoice, SearchRange
 
 TARGET = Path(__file__).parents[1] / "docs" / "losses.md"
 
@@ -112,7 +112,7 @@ labels it takes, and the batch, classes x samples of each.
 
 ```python
 >>> losses.entry("arcface").search["margin"]
-Range(low=0.0, high=90.0, log=False, integer=False)
+SearchRange(low=0.0, high=90.0, log=False, integer=False)
 
 ```
 
@@ -165,7 +165,7 @@ def page() -> str:
     return HEAD + "\n".join(entries) + "\n" + MINER_HEAD + "".join(miners) + TAIL
 
 
-def section(entry: Entry) -> str:
+def section(entry: LossEntry) -> str:
     """What, formula and when, and what a protocol needs."""
     classes, samples = entry.batch
     facts = [
@@ -183,14 +183,14 @@ def section(entry: Entry) -> str:
     )
 
 
-def searched(search: object, own_lr: Range | None = None) -> str:
+def searched(search: object, own_lr: SearchRange | None = None) -> str:
     """The search space in words."""
     spaces = dict(search)  # type: ignore[call-overload]
     if own_lr is not None:
         spaces["own learning rate"] = own_lr
     parts = []
     for name, space in spaces.items():
-        if isinstance(space, Choice):
+        if isinstance(space, SearchChoice):
             parts.append(f"{name} {', '.join(map(str, space.values))}")
         else:
             parts.append(f"{name} {space.low:g} to {space.high:g}{' (log)' if space.log else ''}")

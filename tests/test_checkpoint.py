@@ -15,7 +15,7 @@ import truerank
 from tests.conftest import Within
 from truerank import engine, evaluation
 from truerank.checkpoint import Checkpoint, chapters
-from truerank.engine.threads import Crew
+from truerank.engine.threads import TilePool
 from truerank.settings import settings
 
 RNG = np.random.default_rng(0)
@@ -34,12 +34,12 @@ def _every_interrupt_counts(within: Within) -> None:
 @pytest.fixture
 def one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tiles are handed out one at a time, so that each is reported before the next is begun."""
-    share = Crew._share
+    share = TilePool._share_out
 
-    def patient(self: Crew, ahead: Any, *arguments: Any) -> Any:
+    def patient(self: TilePool, ahead: Any, *arguments: Any) -> Any:
         return share(self, deque([ahead.popleft()]), *arguments)
 
-    monkeypatch.setattr(Crew, "_share", patient)
+    monkeypatch.setattr(TilePool, "_share_out", patient)
 
 
 def bits(result: truerank.Result) -> str:

@@ -1,4 +1,4 @@
-"""Clustering metrics: formulas against scikit-learn, k-means against what is known of it."""
+"""Clustering metrics of an evaluation: chance, seed, intervals, and where there are none."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 import truerank
-from tests.test_intervals import clusters
+from tests.builders import clusters
 from truerank.kmeans import kmeans
-from truerank.metrics.clustering import Contingency, _ami, _nmi, _pairwise_f1
 
 
 @pytest.fixture(autouse=True)
@@ -20,39 +19,6 @@ def _no_warnings() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", truerank.TruerankWarning)
         yield
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_formulas_against_scikit_learn(seed: int) -> None:
-    metrics = pytest.importorskip("sklearn.metrics")
-    rng = np.random.default_rng(seed)
-    labels, found = rng.integers(1 + 5 * seed, size=200), rng.integers(3 + 9 * seed, size=200)
-    found[: 20 * seed] = labels[: 20 * seed]
-    both = Contingency.of(labels, found)
-    assert _nmi(both) == pytest.approx(
-        metrics.normalized_mutual_info_score(labels, found), abs=1e-12
-    )
-    assert _ami(both) == pytest.approx(metrics.adjusted_mutual_info_score(labels, found), abs=1e-10)
-    pairs = metrics.pair_confusion_matrix(labels, found)
-    f1 = 2 * pairs[1, 1] / (2 * pairs[1, 1] + pairs[0, 1] + pairs[1, 0])
-    assert _pairwise_f1(both) == pytest.approx(f1)
-
-
-def test_pairwise_f1_by_hand() -> None:
-    """Classes aab bc, clusters 0 0 0 1 1: one pair of 2 in a class is among the 4 in a cluster."""
-    found = Contingency.of(np.array([0, 0, 1, 1, 2]), np.array([0, 0, 0, 1, 1]))
-    assert _pairwise_f1(found) == pytest.approx(2 * 1 / (2 + 4))
-
-
-def test_the_papers_random_clusters() -> None:
-    """Each cluster of S rows holds S classes: NMI is 1 - log S/log C, 84.9 % at 10,000 x 4."""
-    classes, size = 10_000, 4
-    labels = np.tile(np.arange(classes), size)
-    found = Contingency.of(labels, np.arange(classes * size) // size)
-    assert _nmi(found) == pytest.approx(1 - math.log(4) / math.log(10_000))
-    assert _nmi(found) == pytest.approx(0.849485, abs=1e-6)
-    assert abs(_ami(found)) < 0.01
-    assert _pairwise_f1(found) == 0
 
 
 def test_separated_classes_are_found() -> None:
@@ -74,37 +40,6 @@ def test_chance_is_what_random_embeddings_get() -> None:
         value, chance = np.mean(found[name], axis=0)
         assert value == pytest.approx(chance, abs=tolerance), name
     assert np.mean(found["nmi"]) > 0.65
-
-
-def test_kmeans_is_no_worse_than_scikit_learns() -> None:
-    cluster = pytest.importorskip("sklearn.cluster")
-    x, _ = clusters(3, classes=20, size=15, noise=0.9)
-
-    def spread(labels: np.ndarray) -> float:
-        return sum(
-            ((x[labels == c] - x[labels == c].mean(axis=0)) ** 2).sum() for c in np.unique(labels)
-        )
-
-    theirs = cluster.KMeans(20, n_init=5, random_state=0).fit(x).labels_
-    assert spread(kmeans(x, 20, 0, 1)) < 1.05 * spread(theirs)
-
-
-def test_kmeans_of_two_pairs() -> None:
-    rows = np.array([[0.0, 0], [0, 1], [9, 0], [9, 1]])
-    found = kmeans(rows, 2, 0, 1)
-    assert found[0] == found[1] != found[2] == found[3]
-
-
-def test_more_centres_than_rows_differ() -> None:
-    rows = np.repeat(np.eye(3), 4, axis=0)
-    found = kmeans(rows, 6, 0, 1)
-    assert len(set(zip(found.tolist(), rows.argmax(axis=1).tolist(), strict=True))) == 3
-
-
-def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("truerank.kmeans.CHUNK", 17)
-    x, _ = clusters(4, classes=12, size=10)
-    assert np.array_equal(kmeans(x, 12, 5, 1), kmeans(x, 12, 5, 3))
 
 
 def test_seed_and_place_in_the_result() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from pytorch_metric_learning.utils import accuracy_calculator as original
 from pytorch_metric_learning.utils.inference import CustomKNN
 
 import truerank
-from truerank import InputError
+from tests.refusals import assert_refused
 from truerank.compat import AccuracyCalculator, evaluate_rank
 
 METRICS = (
@@ -106,7 +105,7 @@ def test_any_depth_that_holds_all_mates(k: Any, options: dict[str, Any]) -> None
 @pytest.mark.parametrize("options", SHAPES)
 @pytest.mark.parametrize("k", [1, 2, 5])
 def test_a_depth_that_cuts_mates_off(k: int, options: dict[str, Any]) -> None:
-    """Those metrics that a short list leaves meaningful: the first mate may be out of sight."""
+    """Those metrics that a short list leaves meaningful: the first mate may be out of block."""
     shallow = ("mean_average_precision", "mean_reciprocal_rank", "precision_at_1")
     options = options | {"k": k, "include": shallow}
     ours = AccuracyCalculator(**options).get_accuracy(ROWS, UNEVEN)
@@ -165,15 +164,6 @@ def test_ties_count_against_the_model() -> None:
     found = AccuracyCalculator().get_accuracy(rows, labels)
     assert found["precision_at_1"] == 0.0
     assert found["mean_reciprocal_rank"] == 1 / 4
-
-
-def assert_refused(call: Callable[[], Any], words: Sequence[str]) -> None:
-    with pytest.raises(InputError) as caught:
-        call()
-    message = str(caught.value)
-    assert "\n" not in message
-    assert message.endswith(".")
-    assert [word for word in words if word not in message] == [], message
 
 
 @pytest.mark.parametrize(

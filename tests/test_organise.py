@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import pytest
 import scipy.sparse
 
 import truerank
+from tests.refusals import assert_refused
 from truerank import InputError, Task
 
 N = 12
@@ -96,15 +97,6 @@ def load(path: Path) -> Task:
 
 def bits(result: truerank.Result) -> str:
     return json.dumps(result.to_dict()["scores"])
-
-
-def assert_refused(call: Callable[[], Any], words: Sequence[str]) -> None:
-    with pytest.raises(InputError) as caught:
-        call()
-    message = str(caught.value)
-    assert "\n" not in message
-    assert message.endswith(".")
-    assert [word for word in words if word not in message] == [], message
 
 
 # --- files ----------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ import pytest
 
 import truerank
 from truerank import engine, storage
-from truerank.storage import fits, memory, room, take
+from truerank.storage import allocate, fits, memory, take
 
 SOURCE = Path(truerank.__file__).parents[1]
 
@@ -47,7 +47,7 @@ def test_memory_is_at_most_the_machines() -> None:
 
 
 def test_room_in_memory_and_in_a_file(spilled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    array = room((3, 4), np.int32)
+    array = allocate((3, 4), np.int32)
     assert is_mapped(array)
     assert type(array) is np.ndarray
     assert (array.shape, array.dtype) == ((3, 4), np.int32)
@@ -55,13 +55,13 @@ def test_room_in_memory_and_in_a_file(spilled: Path, monkeypatch: pytest.MonkeyP
     assert array.sum() == 66
     assert os.listdir(spilled) == []  # the file has no name
     monkeypatch.setattr(storage, "memory", lambda: 4 * 48)
-    assert not is_mapped(room((3, 4), np.int32))
-    assert is_mapped(room((3, 5), np.int32))
+    assert not is_mapped(allocate((3, 4), np.int32))
+    assert is_mapped(allocate((3, 5), np.int32))
 
 
 def test_a_disk_that_is_too_small(spilled: Path) -> None:
     with pytest.raises(truerank.InputError, match=r"set the environment variable TMPDIR"):
-        room((1 << 40, 1 << 10), np.int32)
+        allocate((1 << 40, 1 << 10), np.int32)
     assert os.listdir(spilled) == []
 
 
@@ -73,7 +73,7 @@ def test_addresses_that_run_out(spilled: Path, monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(np, "memmap", refuse)
     with pytest.raises(MemoryError):
-        room((3, 4), np.int32)
+        allocate((3, 4), np.int32)
 
 
 def test_take(spilled: Path, monkeypatch: pytest.MonkeyPatch) -> None:

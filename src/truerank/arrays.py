@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from truerank.errors import InputError
 
-__all__ = ["as_array", "as_matrix", "name_rows"]
+__all__ = ["as_array", "as_matrix", "as_plain", "name_rows"]
 
 Array = npt.NDArray[Any]
 
@@ -80,6 +80,11 @@ def as_matrix(value: Any, name: str) -> Array:
                 "subtract an offset or divide by a power of two first."
             )
     return array
+
+
+def as_plain(value: Any) -> Any:
+    """A scalar of numpy as Python's own; anything else as it is."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def name_rows(rows: npt.NDArray[np.int64], most: int = 5) -> str:

@@ -1,6 +1,6 @@
 """A checkpoint: the counts so far in a file, so that an interrupted evaluation can go on.
 
-Whoever holds a state names its arrays; they are filled from the file at once and written to it
+Code that holds a state names its arrays; they are filled from the file at once and written to it
 from time to time. The file is replaced in one step, belongs to one evaluation (its task, its
 embeddings, its metrics, this version) and is refused for any other.
 """
@@ -30,7 +30,7 @@ _SEEN = "@"
 
 
 def fill(array: Array, kept: Array) -> None:
-    """Take over an array of the same kind."""
+    """Copy a kept array into one of the same shape and type; a ValueError if it is another."""
     if array.shape != kept.shape or array.dtype != kept.dtype:
         raise ValueError("an array of another kind was kept")
     array[...] = kept
@@ -63,7 +63,7 @@ class Checkpoint:
 
     @property
     def is_kept(self) -> bool:
-        """Whether there is a file."""
+        """Whether the arrays are kept in a file."""
         return self._path is not None
 
     def restore(self, key: str, arrays: dict[str, Array]) -> None:
@@ -77,7 +77,7 @@ class Checkpoint:
     def restore_seen(
         self, key: str, arrays: dict[str, Array], give: Callable[[dict[str, Array]], None]
     ) -> dict[str, Array]:
-        """The same, and what watchers have seen is given back to them; all of it, or nothing."""
+        """Fill arrays, and give observers back what they had seen; all of it, or nothing."""
         names = [name for name in self._stored if name.startswith(f"{key}/")]
         stored = {name[len(key) + 1 :]: self._stored.pop(name) for name in names}
         if stored:
@@ -89,12 +89,12 @@ class Checkpoint:
 
     @staticmethod
     def with_seen(arrays: dict[str, Array], seen: dict[str, Array]) -> dict[str, Array]:
-        """Arrays to hold, with what watchers have seen of the same queries."""
+        """Arrays to hold, with what observers have seen of the same queries."""
         return arrays | {f"{_SEEN}{name}": array for name, array in seen.items()}
 
     @contextmanager
     def _whole(self) -> Iterator[None]:
-        """Say so where arrays are missing or are not what they should be."""
+        """Refuse the file where arrays are missing or are not what they should be."""
         try:
             yield
         except (KeyError, ValueError):
@@ -102,11 +102,11 @@ class Checkpoint:
             raise InputError(message) from None
 
     def hold(self, key: str, arrays: dict[str, Array]) -> None:
-        """From now on these arrays belong together and may be written at any time."""
+        """Hold arrays under a key: they belong together and may be written from now on."""
         self._held[key] = arrays
 
     def release(self, key: str) -> None:
-        """From now on they are in flux, or of no more use, and are not written."""
+        """No longer write the arrays of a key, which change or are of no more use."""
         self._held.pop(key, None)
 
     def due(self) -> bool:
@@ -130,14 +130,14 @@ class Checkpoint:
         self._wait = max(self._seconds, 20 * (self._written - started))
 
     def abandon(self) -> None:
-        """The evaluation was stopped: write what is held, unless starting anew is as quick."""
+        """Write what is held of a stopped evaluation, unless starting anew is as quick."""
         if self._path is not None and (
             self._path.exists() or time.monotonic() - self._begun >= self._worth
         ):
             self.save()
 
     def remove(self) -> None:
-        """The evaluation is complete."""
+        """Delete the file, for the evaluation is complete."""
         if self._path is not None:
             self._path.unlink(missing_ok=True)
 
@@ -165,7 +165,7 @@ Integers = npt.NDArray[np.int64]
 
 
 def chapters(queries: Integers, gallery: int, seconds: float | None) -> Iterator[Integers]:
-    """These queries in parts that take some seconds each; all at once without a limit."""
+    """Queries in chapters that take some seconds each; all at once without a limit."""
     sizes = current_settings()
     count = len(queries) if seconds is None else max(1, sizes.chapter_pairs // gallery)
     least = count

@@ -18,8 +18,8 @@ from truerank.kmeans import kmeans
 from truerank.metrics.clustering import FORMULAS, Contingency
 from truerank.space import Space, catalogue
 from truerank.stats import intervals
-from truerank.stats.intervals import Interval, Request
-from truerank.stats.shares import deal_queries
+from truerank.stats.folds import deal_queries
+from truerank.stats.intervals import Interval, IntervalRequest
 from truerank.task import TaskRules
 from truerank.wording import either
 
@@ -35,11 +35,11 @@ def score(
     metrics: list[Metric],
     seed: int,
     threads: int,
-    request: Request | None,
+    request: IntervalRequest | None,
 ) -> dict[str, Score]:
     """Every clustering metric's score; all are of one clustering of the queries.
 
-    Intervals come from leaving shares of the classes out of the same clustering.
+    Intervals come from leaving folds of the classes out of the same clustering.
     """
     rows = space.vectors()
     reason = None
@@ -75,21 +75,21 @@ def score(
 def _without(
     space: Space, labels: Integers, clusters: Integers, seed: int
 ) -> tuple[list[Contingency], list[Contingency]] | None:
-    """Without each of the own and of the paired shares of the classes; None if they are too few."""
+    """Without each of the own and of the paired folds of the classes; None if they are too few."""
     everybody = np.ones(len(labels), bool)
-    dealing = deal_queries(space.fingerprints(), labels, everybody, seed)
-    if dealing is None:
+    folds = deal_queries(space.fingerprints(), labels, everybody, seed)
+    if folds is None:
         return None
     found = []
-    for column in range(2 * dealing.shares):
-        left = (dealing.query != column).all(axis=1)
+    for column in range(2 * folds.count):
+        left = (folds.query != column).all(axis=1)
         rest = np.unique(labels[left], return_inverse=True)[1]
         found.append(Contingency.of(rest, clusters[left]))
-    return found[: dealing.shares], found[dealing.shares :]
+    return found[: folds.count], found[folds.count :]
 
 
 def _shuffled(labels: Integers, clusters: Integers, seed: int) -> list[Contingency]:
-    """The same clusters dealt at random: what embeddings without any sense would get."""
+    """Scores of clusters of these sizes dealt at random: what senseless embeddings would get."""
     numbers = np.random.Generator(np.random.Philox(key=seed + 1))
     return [Contingency.of(labels, numbers.permutation(clusters)) for _ in range(PERMUTATIONS)]
 

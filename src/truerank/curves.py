@@ -1,4 +1,4 @@
-"""Curves of a result: ROC and DET, DIR over FAR, CMC, and GOM's over its threshold axis.
+"""The CMC curve, from where every query's nearest mate stands; families draw the other curves.
 
 A curve is a mapping from the names of its columns to arrays of one length, the abscissa first.
 """

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-__all__ = ["ExactnessError", "InputError", "TruerankWarning", "UnknownMetricError"]
+from collections.abc import Sequence
+
+__all__ = [
+    "ExactnessError",
+    "InputError",
+    "TruerankWarning",
+    "UnknownMetricError",
+    "check_choice",
+]
 
 
 class InputError(ValueError):
@@ -24,3 +32,13 @@ class ExactnessError(RuntimeError):
 
 class TruerankWarning(UserWarning):
     """The evaluation goes on, but the user should read this before trusting the numbers."""
+
+
+def check_choice(parameter: str, value: object, choices: Sequence[str], of: str = "") -> None:
+    """Refuse what is none of the choices; `of` is the function whose parameter it is."""
+    if not isinstance(value, str) or value not in choices:
+        whose = f" of {of}" if of else ""
+        raise InputError(
+            f"The {parameter!r} parameter{whose} must be one of {', '.join(choices)}. "
+            f"Got {value!r} instead."
+        )

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from truerank.arrays import as_array, name_rows
+from truerank.arrays import as_array, as_plain, name_rows
 from truerank.errors import InputError, TruerankWarning
 
 __all__ = ["MISSING", "Codes", "Encoded", "Levels", "encode", "encode_levels", "missing_rows"]
@@ -108,11 +108,7 @@ def _kinds(column: npt.NDArray[Any]) -> set[str]:
 def _encode_objects(
     columns: list[npt.NDArray[Any]], lengths: list[int], names: Sequence[str]
 ) -> Encoded:
-    items = [
-        item.item() if isinstance(item, np.generic) else item
-        for column in columns
-        for item in column.tolist()
-    ]
+    items = [as_plain(item) for column in columns for item in column.tolist()]
     present = [item for item in items if _kind(item) != "missing"]
     try:
         distinct = set(present)
@@ -141,16 +137,16 @@ class Levels:
 
     names: list[str]
     columns: list[Encoded]
-    """Each column's labels as they are."""
+    """The labels of each column as they are."""
     paths: list[Encoded]
-    """At each level, the path from the root: the same name under two parents is two nodes."""
+    """The path from the root at each level: one name under two parents is two nodes."""
 
     def __len__(self) -> int:
         return len(self.columns)
 
     @property
     def finest(self) -> Encoded:
-        """The labels that binary metrics and junk go by."""
+        """The finest labels, which binary metrics and junk go by."""
         return self.columns[-1]
 
     def first_split(self) -> str | None:

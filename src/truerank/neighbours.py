@@ -35,7 +35,7 @@ class Nearest:
         """Nothing met yet."""
         return Nearest(np.full(rows, np.inf), np.full(rows, np.inf), np.full(rows, -1))
 
-    def take(self, block: slice, distances: Reals, start: int) -> None:
+    def add(self, block: slice, distances: Reals, start: int) -> None:
         """Look at a tile; what does not count in it is infinite."""
         at = np.argmin(distances, axis=1)
         lines = np.arange(len(distances))
@@ -89,8 +89,8 @@ def neighbours(
                 own = rows[(rows >= start) & (rows < stop)]
                 distances[own - top, own - start] = np.inf
             matches = query_codes[rows][:, None] == gallery_codes[None, start:stop]
-            same.take(block, np.where(matches, distances, np.inf), start)
-            other.take(block, np.where(matches, np.inf, distances), start)
+            same.add(block, np.where(matches, distances, np.inf), start)
+            other.add(block, np.where(matches, np.inf, distances), start)
             count = min(NEAREST, distances.shape[1])
             at = np.argpartition(distances, count - 1, axis=1)[:, :count]
             best = np.hstack([best, np.take_along_axis(distances, at, axis=1)])

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from truerank.arrays import as_matrix
+from truerank.arrays import as_matrix, as_plain
 from truerank.errors import InputError
 from truerank.evaluation import evaluate_task
 from truerank.files import atomic_path, check_readable, read_archive
@@ -112,7 +112,7 @@ def _check(header: dict[str, Any]) -> str:
 
 
 def _plain_values(values: Iterable[Any], what: str) -> list[Any]:
-    plain = [value.item() if isinstance(value, np.generic) else value for value in values]
+    plain = [as_plain(value) for value in values]
     for value in plain:
         if not isinstance(value, (str, int, float, bool)):
             raise InputError(

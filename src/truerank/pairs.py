@@ -37,7 +37,7 @@ class PairList:
 
     @staticmethod
     def empty() -> PairList:
-        """No pairs."""
+        """A list without pairs."""
         return PairList(np.empty(0, np.int64), np.empty(0, np.int64))
 
     @staticmethod
@@ -50,7 +50,7 @@ class PairList:
 
 
 class CodeIndex:
-    """Finds the items that carry a code. Negative codes are carried by nobody."""
+    """Finds the items that carry a code; no item carries a negative code."""
 
     def __init__(self, codes: Codes) -> None:
         order = np.argsort(codes, kind="stable")

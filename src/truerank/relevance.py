@@ -1,4 +1,4 @@
-"""Views: who is relevant to whom at one level, in a tree, or by judgement, and who never meets.
+"""Views: which items are relevant to a query, by label, tree or judgement, and which never meet it.
 
 A view gives, for any block of queries, the relevant gallery items (with a grade from 1 up where
 there is more than one kind of relevant) and the excluded ones. What is excluded is the same in
@@ -23,13 +23,13 @@ __all__ = ["BlockPairs", "Equality", "Exclusions", "GradeView", "LabelView", "Tr
 Rows = npt.NDArray[np.int64]
 _CHUNK = 1024
 _NO_MATCH = -2
-"""Stands for a query's missing label, which is not equal to an item's missing label."""
+"""The code of a query's missing label, which is not equal to an item's missing label."""
 MOST_GRADES = 100
 
 
 @dataclass(frozen=True)
 class BlockPairs:
-    """For a block of queries (numbered from 0): its relevant and its excluded gallery items."""
+    """The relevant and the excluded gallery items of a block of queries, numbered from 0."""
 
     relevant: PairList
     grade: npt.NDArray[np.int64]
@@ -47,11 +47,11 @@ class Equality:
 
     @staticmethod
     def of(query: Codes, item: Codes) -> Equality:
-        """Build the index of the items."""
+        """The rule of these codes, with an index of the items."""
         return Equality(query, item, CodeIndex(item))
 
     def holds(self, rows: Rows, pairs: PairList) -> npt.NDArray[np.bool_]:
-        """Which pairs the rule keeps apart."""
+        """Which pairs the rule excludes."""
         code = self.query[rows][pairs.query]
         same: npt.NDArray[np.bool_] = (code == self.item[pairs.item]) & (code >= 0)
         return same
@@ -126,7 +126,7 @@ class View(ABC):
         """Pairs that are relevant unless excluded."""
 
     def kinds(self, rows: Rows) -> Codes:
-        """A number for each query; those of one kind are best looked at one after the other."""
+        """A number for each query; queries of one kind are best done one after the other."""
         return np.zeros(len(rows), np.int64)
 
     def grade(self, rows: Rows, pairs: PairList) -> npt.NDArray[np.int64]:
@@ -149,7 +149,7 @@ class View(ABC):
         return BlockPairs(pairs.where(kept), grade[kept], excluded)
 
     def relevant(self, rows: Rows) -> PairList:
-        """The relevant items of these queries alone."""
+        """The relevant items of these queries, without their grades."""
         pairs = self.candidates(rows)
         return pairs.where(~self.exclusions.covers(rows, pairs, self.items))
 
@@ -162,7 +162,7 @@ class View(ABC):
 
 
 class LabelView(View):
-    """Relevant: the same label."""
+    """The view in which items with the query's label are relevant."""
 
     def __init__(self, query: Codes, item: Codes, exclusions: Exclusions) -> None:
         self.query, self.item = query, item
@@ -178,7 +178,7 @@ class LabelView(View):
         return self.query[rows]
 
     def _count_mates(self) -> Codes:
-        """Without masks, no pair needs listing: inclusion and exclusion over the rules."""
+        """See View: without masks, by inclusion and exclusion over the rules, listing no pair."""
         if self.exclusions.masks:
             return super()._count_mates()
         counts = count_matches([self.query], [self.item])
@@ -194,7 +194,7 @@ class LabelView(View):
 
 
 class TreeView(LabelView):
-    """Relevant: the same path down to `lowest`; the grade is the length of the common path."""
+    """The view of a tree: the same path down to `lowest`, graded by the common path's length."""
 
     def __init__(
         self, query: list[Codes], item: list[Codes], lowest: int, exclusions: Exclusions
@@ -228,7 +228,7 @@ class TreeView(LabelView):
 
 
 class GradeView(View):
-    """Relevant: a judgement above zero; the grade numbers the distinct judgements, lowest 1."""
+    """The view of judgements above zero; grades number the distinct judgements, lowest 1."""
 
     def __init__(
         self, judgements: Mask, columns: Rows | None, exclusions: Exclusions, items: int

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -270,12 +269,9 @@ class Result(Mapping[str, Score]):
 
     def to_json(self, path: str | os.PathLike[str] | None = None, per_query: bool = True) -> str:
         """The JSON text; written to `path` in one step if given (never half a file)."""
-        text = json.dumps(self.to_dict(per_query), indent=1, allow_nan=False) + "\n"
-        if path is not None:
-            from truerank.files import write_text
+        from truerank.files import to_json
 
-            write_text(path, text)
-        return text
+        return to_json(self.to_dict(per_query), path)
 
     @staticmethod
     def from_json(path: str | os.PathLike[str]) -> Result:

@@ -1,7 +1,7 @@
 """Settings: sizes that trade memory for speed and change no result; and limits, which do.
 
 `settings(...)` and `limits(...)` change them inside a `with` block, for the thread that is in it.
-Whoever needs one reads it there, and hands its value on to threads of its own.
+Code reads them in that thread, and hands their values on to threads of its own.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ __all__ = [
 ]
 
 METHODS = ("auto", "float64", "filter", "symmetric")
-"""float64 tiles; float32 tiles refined by integers; the same with each pair computed once."""
+"""Methods of counting: by cost, by float64 tiles, by float32 tiles refined by integers, or by such
+tiles with each pair computed once."""
 
 
 def _or_none(default: Any) -> Any:
-    """A number that may be 0 as well."""
+    """A setting that may be 0 as well."""
     return field(default=default, metadata={"least": 0})
 
 
@@ -44,14 +45,14 @@ class Settings:
     mates: int = 1 << 22
     """Most relevant pairs in flight, counting every query of a block at its block's largest R."""
     split_mates: int = 1 << 18
-    """The same where tie groups are split by share, at some 300 bytes a group and thread."""
+    """Most relevant pairs in flight where groups are split by fold, at some 300 bytes a group."""
     sort_share: float = _or_none(0.05)
     """Queries for which more than this share of the gallery is relevant have their rows sorted."""
     row_numbers: int = 1 << 21
     """Most distances in rows held to be sorted, for each thread: arrays below 32 MB are reused by
     the C library, while larger ones cost a page fault for every 4 KB anew."""
-    watched_numbers: int = 4_000_000
-    """The same in rows that are watched and not sorted: the taller, the faster the product."""
+    observed_numbers: int = 4_000_000
+    """Most distances in rows that are observed and not sorted: taller rows, a faster product."""
     method: str = "auto"
     """How few relevant items are counted: one of METHODS; "auto" goes by cost."""
     side: int = 720
@@ -65,23 +66,23 @@ class Settings:
     """Up to this many pairs all distances are kept, where order statistics of them are wanted."""
     neighbour_rows: int = 512
     neighbour_items: int = 4096
-    """Tiles in which nearest neighbours are looked for."""
+    """Items of the tiles in which nearest neighbours are looked for; `neighbour_rows` queries."""
     chapter_pairs: int = 1 << 33
-    """Pairs of the first chapter of a pass that is kept while it is watched: it tells how long the
+    """Pairs of the first chapter of a pass that is kept while it is observed: it tells how long the
     others may be."""
     chapter_growth: int = 16
     """A chapter is at most so many times as long as the one before."""
     checkpoint_seconds: float = _or_none(60.0)
-    """From one writing of a checkpoint to the next, or twenty times as long as writing takes."""
+    """Seconds between two writings of a checkpoint, or twenty times as long as writing takes."""
     checkpoint_worth: float = _or_none(5.0)
     """Seconds of work from which on an interrupted evaluation leaves a checkpoint."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Up to where numbers are exact, and how large samples are: results depend on them.
+    """Limits up to which numbers are exact, and sizes of samples: results depend on them.
 
-    For tests, which have small data; no option of an evaluation.
+    They are there for tests, which have small data; an evaluation has no option for them.
     """
 
     breakpoints: int = _or_none(50_000_000)
@@ -95,9 +96,9 @@ class Limits:
     drawn: int = 100_000_000
     """Most negatives that OPIS may be asked to sample."""
     counted: int = 3_000
-    """Queries that are counted by share of the gallery, where there are so many, at the least."""
-    watched_again: int = 64
-    """Queries with a mate, and as many without, that GOM looks at without each share."""
+    """Queries that are counted by fold of the gallery, where there are so many, at the least."""
+    observed_again: int = 64
+    """Queries with a mate, and as many without, that GOM observes without each fold."""
 
 
 Kind = TypeVar("Kind", Settings, Limits)
@@ -107,12 +108,12 @@ _limits: ContextVar[Limits] = ContextVar("limits", default=_LIMITS)
 
 
 def current_settings() -> Settings:
-    """Those in force in this thread."""
+    """The settings in force in this thread."""
     return _settings.get()
 
 
 def current_limits() -> Limits:
-    """Those in force in this thread."""
+    """The limits in force in this thread."""
     return _limits.get()
 
 

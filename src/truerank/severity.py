@@ -1,4 +1,4 @@
-"""How bad are the errors? The level that each query shares with the item found first."""
+"""The severity of errors: the level that each query shares with the item found first."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Severity:
     by_level: dict[str, int]
     """Level name to number of errors; "none" where not even the coarsest level is shared."""
     by_class: dict[Any, dict[str, int]]
-    """The same for each finest label that has errors."""
+    """Errors by level for each finest label that has any."""
 
     @staticmethod
     def of(task: TaskRules, nearest: Integers, findable: npt.NDArray[np.bool_]) -> Severity:

@@ -1,4 +1,4 @@
-"""Room for large arrays: memory where they fit, a temporary file where they do not.
+"""Storage of large arrays: memory where they fit, a temporary file where they do not.
 
 A file is mapped into memory, so that the system keeps what is in use and drops the rest, and has no
 name: it vanishes with the process, however that ends.
@@ -19,11 +19,11 @@ import numpy.typing as npt
 
 from truerank.errors import InputError
 
-__all__ = ["fits", "memory", "room", "take"]
+__all__ = ["allocate", "fits", "memory", "take"]
 
 Array = npt.NDArray[Any]
 SHARE = 4
-"""An array may take up this part of the memory: a quarter."""
+"""An array may take up one part in so many of the memory."""
 _CHUNK_BYTES = 1 << 24
 
 
@@ -48,7 +48,7 @@ def fits(size: int) -> bool:
     return SHARE * size <= memory()
 
 
-def room(shape: tuple[int, ...], dtype: npt.DTypeLike) -> Array:
+def allocate(shape: tuple[int, ...], dtype: npt.DTypeLike) -> Array:
     """An array of this shape with anything in it."""
     size = math.prod(shape) * np.dtype(dtype).itemsize
     if fits(size):
@@ -73,7 +73,7 @@ def take(array: Array, rows: npt.NDArray[np.int64]) -> Array:
     """array[rows], in a file where it does not fit into memory, itself if nothing moves."""
     if np.array_equal(rows, np.arange(len(array))):
         return array
-    taken = room((len(rows), *array.shape[1:]), array.dtype)
+    taken = allocate((len(rows), *array.shape[1:]), array.dtype)
     step = max(1, _CHUNK_BYTES // max(1, array[:1].nbytes))
     for start in range(0, len(rows), step):
         taken[start : start + step] = array[rows[start : start + step]]

@@ -33,7 +33,7 @@ __all__ = [
 
 
 class Scored(Protocol):
-    """What a table is made of: a Result."""
+    """A Result, as far as tables need it."""
 
     skipped: dict[str, str]
     provenance: dict[str, Any]
@@ -42,7 +42,7 @@ class Scored(Protocol):
         """Metric strings and their scores."""
 
     def values(self) -> ValuesView[Score]:
-        """The scores alone."""
+        """The scores, without their metric strings."""
 
     def __iter__(self) -> Iterator[str]: ...
 
@@ -53,12 +53,12 @@ LOWER = "\N{DOWNWARDS ARROW}"
 
 
 def percent(value: float | None) -> str:
-    """'12.34', or '-' for what is not defined."""
+    """A share in percent, such as '12.34', or '-' for what is not defined."""
     return "-" if value is None or value != value else f"{100 * value:.2f}"
 
 
 def number(metric: str) -> Callable[[float | None], str]:
-    """Percent, but thresholds in the distance's own unit."""
+    """How a metric's values are written: in percent, but thresholds in the distance's unit."""
     from truerank.core import registry
 
     if registry.definition(registry.parse(metric)).unit == "share":
@@ -75,7 +75,7 @@ def marked(metric: str) -> str:
 
 
 def explained(metrics: Iterable[str]) -> list[str]:
-    """What the arrow means, if any of the metrics has it."""
+    """A line that explains the arrow, if any of the metrics has it."""
     return [f"{LOWER} lower is better."] if any(LOWER in marked(name) for name in metrics) else []
 
 
@@ -113,8 +113,8 @@ def cells(result: Scored, adjusted: bool = False) -> tuple[list[str], list[list[
             row.append(percent(score.chance))
         if adjusted:
             row.append(percent(score.adjusted))
-        alone = len(units) == 1 or not score.n
-        rows.append([*row, f"{score.n:,}" if alone else count(score.n, score.counted)])
+        in_header = len(units) == 1 or not score.n
+        rows.append([*row, f"{score.n:,}" if in_header else count(score.n, score.counted)])
     return header, rows
 
 
@@ -185,7 +185,7 @@ def summary(result: Scored) -> list[str]:
 
 
 def _undefined(result: Scored) -> list[str]:
-    """Why scores are not defined: what stands behind the dashes."""
+    """Sentences that say why scores are not defined, which are dashes in the table."""
     return [f"{score.metric}: {score.reason}." for score in result.values() if score.reason]
 
 
@@ -208,7 +208,7 @@ def _trials(facts: dict[str, Any]) -> list[str]:
 
 
 def _about_intervals(result: Scored) -> list[str]:
-    """How the intervals came about, and why a score has none."""
+    """Sentences that say how the intervals came about, and why scores have none."""
     facts = result.provenance.get("intervals")
     lines = []
     if facts is not None and any(score.interval is not None for score in result.values()):
@@ -226,7 +226,7 @@ def _about_intervals(result: Scored) -> list[str]:
 
 
 def _but_for(result: Scored) -> str:
-    """Thresholds are not shares of anything."""
+    """An exception to 'in percent', where some metrics are thresholds."""
     from truerank.core import registry
 
     units = {registry.definition(registry.parse(metric)).unit for metric in result}
@@ -252,7 +252,7 @@ def _severity(facts: dict[str, Any]) -> str:
 
 
 def as_text(result: Scored, adjusted: bool = False) -> str:
-    """Aligned plain text."""
+    """A result as aligned plain text."""
     return printable("\n".join([text(*cells(result, adjusted)), *summary(result)]))
 
 
@@ -271,7 +271,7 @@ def text(header: list[str], rows: list[list[str]]) -> str:
 
 
 def as_markdown(result: Scored, adjusted: bool = False) -> str:
-    """A Markdown table, and below it why scores are not defined, if any are not."""
+    """A result as a Markdown table, and below it why scores are not defined."""
     reasons = "".join(f"- {line}\n" for line in _undefined(result))
     return markdown(*cells(result, adjusted)) + (f"\n{reasons}" if reasons else "")
 
@@ -283,7 +283,7 @@ def markdown(header: list[str], rows: list[list[str]]) -> str:
 
 
 def as_latex(result: Scored, adjusted: bool = False) -> str:
-    """A booktabs tabular, and in comments why scores are not defined, if any are not."""
+    """A result as a booktabs tabular, and in comments why scores are not defined."""
     return latex(*cells(result, adjusted)) + "".join(f"% {line}\n" for line in _undefined(result))
 
 
@@ -306,7 +306,7 @@ def latex(header: list[str], rows: list[list[str]]) -> str:
 
 
 def as_csv(result: Scored) -> str:
-    """Fractions at full precision; empty cells for what is not defined."""
+    """A result as CSV: fractions at full precision, empty cells for what is not defined."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     fields = ["value", "lower", "expected", "upper", "chance", "n", "reason"]

@@ -1,7 +1,8 @@
-"""choose_threshold: one threshold for a FAR target, and everything a deployer needs at it.
+"""choose_threshold: one threshold for a false match rate, and all that a deployer needs at it.
 
 The threshold is chosen on one set and judged on another; judged where it was chosen, it looks
-better than it is, and the operating point says so.
+better than it is, and the operating point says so. All rates here are of pairs: what users know as
+`far` is the false match rate (FMR), the share of pairs of two classes that are accepted.
 """
 
 from __future__ import annotations
@@ -37,8 +38,9 @@ class ClassRates:
     label: Any
     frr: float
     far: float
+    """The false match rate of the class's pairs with other classes."""
     utility: float
-    """Harmonic mean of 1 - FRR and 1 - FAR."""
+    """Harmonic mean of 1 - FRR and 1 - FMR."""
 
 
 @dataclass(frozen=True)
@@ -46,18 +48,18 @@ class OperatingPoint:
     """A threshold with what it leads to."""
 
     threshold: float
-    """In the distance's own unit; a pair is accepted if its distance is at most this."""
+    """The threshold in the distance's own unit: pairs are accepted up to this distance."""
     threshold_interval: tuple[float, float] | None
-    """Where the threshold for this FAR may lie, had other classes been there to choose it on."""
+    """Where the threshold for this FMR may lie, had other classes been there to choose it on."""
     target: float
-    """The FAR that was asked for."""
+    """The FMR that was asked for."""
     values: dict[str, float]
-    """far, frr, and where they are defined dir, open_set_far, vp, rep."""
+    """far (the pairs' FMR), frr, and where they are defined dir, open_set_far, vp, rep."""
     intervals: dict[str, tuple[float, float] | None]
-    """Of each of them over the classes judged, the threshold being what it is; None where every
+    """Interval of each value over the classes judged, at this very threshold; None where every
     class is at the same limit, or there are too few."""
     optimistic: bool
-    """Whether it was judged on the data that it was chosen on."""
+    """Whether the threshold was judged on the data that it was chosen on."""
     distance: str
     classes: list[ClassRates] = field(repr=False)
     """Every class that can be judged, served worst first."""
@@ -81,7 +83,7 @@ class OperatingPoint:
         }
 
     def spread(self) -> dict[str, dict[str, float]]:
-        """What one threshold costs: quantiles over classes of FRR and FAR."""
+        """Quantiles over classes of FRR and FMR: what one threshold for all of them costs."""
         levels = {"best": 0.0, "lower quarter": 0.25, "median": 0.5, "upper quarter": 0.75,
                   "worst": 1.0}  # fmt: skip
         table = {}
@@ -151,7 +153,7 @@ def choose_threshold(
     device: str = "auto",
     threads: int | None = None,
 ) -> OperatingPoint:
-    """A threshold for a FAR target, chosen on one set and judged on another.
+    """A threshold for a false match rate, chosen on one set and judged on another.
 
     Parameters
     ----------
@@ -159,7 +161,7 @@ def choose_threshold(
         The set on which the threshold is chosen; all of its pairs count. Of several levels of
         labels only the finest counts.
     far : float or decimal text
-        The share of pairs of two classes that may be accepted.
+        The pairs' false match rate (FMR): the share of pairs of two classes that may be accepted.
     apply, apply_labels : optional
         The set on which it is judged; without them the same one, which is optimistic.
     distance, device, threads
@@ -188,7 +190,7 @@ def choose_threshold(
     options = {"distance": distance, "device": device, "threads": threads, "confidence": None}
     metric = registry.parse(f"threshold@far={far}")
     seen = as_matrix(embeddings, "embeddings")
-    threshold = _at_far(seen, labels, [str(metric)], options)[0]
+    threshold = _at_fmr(seen, labels, [str(metric)], options)[0]
     if isinstance(threshold, str):
         raise InputError(f"no threshold for a FAR of {far}: {threshold}.")
     task, space = TaskRules(labels), build(distance, seen)
@@ -222,10 +224,10 @@ def choose_threshold(
     )
 
 
-def _at_far(
+def _at_fmr(
     rows: Any, labels: Any, names: list[str], options: Mapping[str, Any]
 ) -> list[float | str]:
-    """Thresholds of FAR targets, or why there are none."""
+    """Thresholds of FMR targets, by their metric strings, or why there are none."""
     scores = evaluate(rows, labels, metrics=names, **options)
     return [scores[name].reason or scores[name].value for name in names]
 
@@ -233,9 +235,9 @@ def _at_far(
 def _threshold_interval(
     rows: Any, labels: Any, table: ClassTable, options: Mapping[str, Any]
 ) -> tuple[float, float] | None:
-    """The thresholds at both ends of the interval of the FAR that the chosen one has.
+    """The thresholds at both ends of the interval of the FMR that the chosen one has.
 
-    This is the set of thresholds whose FAR cannot be told from the target with so many classes
+    This is the set of thresholds whose FMR cannot be told from the target with so many classes
     (Woodruff's interval of a quantile); it needs no assumption on how distances are distributed.
     """
     ends = _intervals(table)["far"]
@@ -246,7 +248,7 @@ def _threshold_interval(
     for end in ends:
         rate = Decimal(f"{end:.4g}") if end > 1.001 * resolved else Decimal(0)
         names.append(str(registry.parse(f"threshold@far={rate:f}")))
-    found = _at_far(rows, labels, names, options)
+    found = _at_fmr(rows, labels, names, options)
     first, last = found[0], found[-1]
     if isinstance(first, str) or isinstance(last, str):  # nothing is nearer than an impostor
         return None
@@ -283,7 +285,7 @@ def _judge(
 
 
 def _decimal(space: Space, threshold: float) -> str:
-    """Decimal text that accepts this observed distance: up to the next 10^-18, or 27th digit."""
+    """A threshold as decimal text that accepts it: up to the next 10^-18, or 27th digit."""
     if space.unit_rounds:
         threshold = float(np.nextafter(threshold, np.inf))
     exact = Decimal(threshold)
@@ -295,7 +297,7 @@ def _decimal(space: Space, threshold: float) -> str:
 
 
 def _on_axis(space: Space, scale: float, tau: str) -> str:
-    """The same threshold on the axis of GOM."""
+    """A threshold on the axis of GOM, as decimal text."""
     exact = Fraction(space.raw(Fraction(tau))) * Fraction(scale)
     step = Decimal(1).scaleb(-18)
     text = (Decimal(exact.numerator) / Decimal(exact.denominator)).quantize(step, ROUND_CEILING)
@@ -303,34 +305,37 @@ def _on_axis(space: Space, scale: float, tau: str) -> str:
 
 
 def _classes(task: TaskRules, space: Space, tau: str, options: Mapping[str, Any]) -> ClassTable:
+    """Counts of every class at a threshold, from a pass over all pairs."""
     cut = largest_float(space.raw(Fraction(tau)))
     tally = ClassTally(task, Positives.of(task.view, space), np.array([cut]))
     device = resolve_device(options["device"])
     sweep(task.view, space, [tally.tally], device=device, threads=options["threads"])
-    return tally.table(alone=True)
+    return tally.table(without_positives=True)
 
 
 def _rates(task: TaskRules, table: ClassTable) -> list[ClassRates]:
+    """The rates of every class with positives, the lowest utility first."""
     names = task.named_levels.finest.values
     paired = table.genuine > 0
     classes = table.classes[paired]
     frr = 1 - table.positives[paired, 0] / table.genuine[paired]
-    far = table.negatives[paired, 0] / table.impostors[paired]
-    both = (1 - frr) + (1 - far)
-    utility = np.divide(2 * (1 - frr) * (1 - far), both, out=np.zeros_like(both), where=both > 0)
+    fmr = table.negatives[paired, 0] / table.impostors[paired]
+    both = (1 - frr) + (1 - fmr)
+    utility = np.divide(2 * (1 - frr) * (1 - fmr), both, out=np.zeros_like(both), where=both > 0)
     return [
-        ClassRates(names[classes[i]], float(frr[i]), float(far[i]), float(utility[i]))
+        ClassRates(names[classes[i]], float(frr[i]), float(fmr[i]), float(utility[i]))
         for i in np.lexsort((classes, utility))
     ]
 
 
 def _intervals(table: ClassTable) -> dict[str, tuple[float, float] | None]:
+    """Intervals of the pairs' FMR and FRR over classes, by the names of the values."""
     paired = table.genuine > 0
     genuine = table.genuine[paired]
     missed = genuine - table.positives[paired, 0]
-    far = frr = None
+    fmr = frr = None
     if len(table.classes) >= FEWEST_CLASSES:
-        far = rate_interval(table.negatives[:, 0], table.impostors, shared=True)
+        fmr = rate_interval(table.negatives[:, 0], table.impostors, shared=True)
     if len(genuine) >= FEWEST_CLASSES:
         frr = rate_interval(missed, genuine, shared=False)
-    return {"far": far, "frr": frr}
+    return {"far": fmr, "frr": frr}

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from truerank.arrays import as_array, as_matrix
+from truerank.arrays import as_array, as_matrix, as_plain
 from truerank.core import registry
-from truerank.engine.sight import Sight
+from truerank.core.score import split_undefined
+from truerank.engine.distance_block import DistanceBlock
 from truerank.errors import InputError, TruerankWarning
 from truerank.families.family import Positives, Units
 from truerank.families.pool import Pooled
@@ -91,10 +92,10 @@ def verify(
         targets=[],
         thresholds=[units.cut(tau) for metric in chosen if (tau := metric.get("tau")) is not None],
         whole_curve=True,
-        sweep=lambda watchers: None,
+        sweep=lambda observers: None,
     )
-    for watcher in pool.watchers:
-        watcher.look(Sight(np.zeros(1, np.int64), distances[None, :], compiled))
+    for observer in pool.observers:
+        observer.observe_at_once(DistanceBlock(np.zeros(1, np.int64), distances[None, :], compiled))
     judged = PooledPairs(pool, units, both_orders=False)
     scores = {}
     for metric in chosen:
@@ -103,10 +104,9 @@ def verify(
         scores[str(metric)] = replace(score, interval_reason=reason)
     for sentence in registry.warnings_about(scores.values()):
         warnings.warn(sentence, TruerankWarning, stacklevel=2)
-    skipped = {}
+    skipped: dict[str, str] = {}
     if metrics is None:
-        skipped = {name: s.reason for name, s in scores.items() if s.reason}
-        scores = {name: s for name, s in scores.items() if not s.reason}
+        scores, skipped = split_undefined(scores)
     provenance = {
         "version": __version__,
         "trials": {"positive": int(trials.same.sum()), "negative": int((~trials.same).sum())},
@@ -139,16 +139,12 @@ def _trials(pairs: Any, layout: str) -> Trials:
         one, two, flag = trial
         if flag not in (True, False, 0, 1):
             raise InputError(f"trial {number} must say True or False, not {flag!r}.")
-        left.append(_plain(one))
-        right.append(_plain(two))
+        left.append(as_plain(one))
+        right.append(as_plain(two))
         same.append(bool(flag))
     if not left:
         raise InputError("pairs is empty; at least one trial is needed.")
     return Trials(left, right, np.array(same, bool))
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
 
 
 def _distances(
@@ -192,7 +188,7 @@ def _scores(
 def _places(ids: Any, count: int) -> dict[Any, int]:
     if ids is None:
         return {number: number for number in range(count)}
-    names = [_plain(name) for name in (ids if isinstance(ids, list) else as_array(ids, "ids"))]
+    names = [as_plain(name) for name in (ids if isinstance(ids, list) else as_array(ids, "ids"))]
     if len(names) != count:
         raise InputError(f"ids must have one value a row ({count}). Got {len(names)}.")
     place = {name: number for number, name in enumerate(names)}

@@ -45,11 +45,9 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("clustering", "scoring", "evaluation", "verification", "threshold"),
     ("neighbours", "auditing", "comparison", "organise"),
     ("losses", "datasets", "compat", "integrations", "training", "demonstration"),
-    ("commandline", "cli", "__main__", ""),
+    ("cli", "__main__", ""),
 )
 LAYER = {name: number for number, names in enumerate(LAYERS) for name in names}
-COMMANDS = {"datasets.commands": "cli", "training.commands": "cli"}
-"""Parts of the command line that stand beside what they call."""
 
 
 def modules() -> dict[str, Path]:
@@ -87,7 +85,7 @@ IMPORTS = {name: imported(path) - {name} for name, path in MODULES.items()}
 
 
 def layer(module: str) -> int:
-    return LAYER[COMMANDS.get(module, module.split(".")[0])]
+    return LAYER[module.split(".")[0]]
 
 
 def test_the_page_shows_these_layers() -> None:

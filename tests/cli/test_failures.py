@@ -10,14 +10,14 @@ import pytest
 
 import truerank
 from tests.cli.driving import run
-from truerank import commandline
+from truerank.cli import evaluate_files
 
 
 def failing_with(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(**options: Any) -> Any:
         raise error
 
-    monkeypatch.setattr(commandline, "evaluate_files", fail)
+    monkeypatch.setattr(evaluate_files, "evaluate_files", fail)
 
 
 @pytest.fixture

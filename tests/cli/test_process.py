@@ -40,6 +40,22 @@ def test_bad_input(simple: list[str]) -> None:
     assert "nowhere.npy" in run_process("evaluate", "nowhere.npy").complaint()
 
 
+@pytest.mark.parametrize("asked", [[], ["compare"], ["data", "get"], ["train"], ["verify"]])
+def test_help_loads_nothing_large(asked: list[str]) -> None:
+    code = """
+import atexit, sys
+atexit.register(lambda: print({"numpy", "numba", "rich", "torch"} & set(sys.modules)))
+from truerank.cli import main
+main(sys.argv[1:])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, *asked, "--help"],
+        env=environment(), capture_output=True, text=True, timeout=SECONDS, check=True,
+    )  # fmt: skip
+    assert done.stdout.startswith("Usage: truerank")
+    assert done.stdout.endswith("set()\n")
+
+
 def test_an_unwritable_output(simple: list[str]) -> None:
     """As root, too: no one can write below a plain file."""
     path = Path(simple[1]) / "result.json"

@@ -13,7 +13,8 @@ import pytest
 
 from tests.cli.driving import run
 from tests.conftest import Within
-from truerank import cli, engine
+from truerank import engine
+from truerank.cli import evaluate
 from truerank.settings import settings
 
 
@@ -35,7 +36,7 @@ def interrupt(monkeypatch: pytest.MonkeyPatch, within: Within) -> Iterator[pytes
 
             yield report
 
-        m.setattr(cli, "progress_bar", stopping)
+        m.setattr(evaluate, "progress_bar", stopping)
         yield m
 
 

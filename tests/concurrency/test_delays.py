@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.concurrency.delays import PARTS, delays
+from tests.engine.cuda.devices import pretend
 from tests.stored.digest import digest
 from tests.stored.evaluations import evaluated, found, run
 from tests.stored.record import stored
@@ -43,16 +43,8 @@ def interrupting(done: int, total: int) -> None:
 
 @contextmanager
 def torch_devices() -> Iterator[dict[str, Any]]:
-    """device="cuda" stands for two of torch's CPU devices."""
-    pytest.importorskip("torch")
-    from truerank.engine import cuda
-    from truerank.engine.cuda import torch_kernels
-
     with pytest.MonkeyPatch.context() as patch:
-        engines = partial(cuda.Engine, devices=["cpu", "cpu"], kernels=torch_kernels)
-        patch.setattr(cuda, "unavailable", lambda: None)
-        patch.setattr(cuda, "Engine", engines)
-        patch.setattr(cuda, "Lent", partial(cuda.Lent, device="cpu", kernels=torch_kernels))
+        pretend(patch)
         yield {"device": "cuda"}
 
 

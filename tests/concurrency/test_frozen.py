@@ -77,7 +77,7 @@ class Watch:
     changed: set[str] = field(default_factory=set)
 
     def watched(self, submit: Callable[..., Future[Any]]) -> Callable[..., Future[Any]]:
-        def watching(
+        def observing(
             pool: ThreadPoolExecutor, work: Callable[..., Any], *args: Any, **named: Any
         ) -> Future[Any]:
             held = {id(one): one for one in frozen([work, *args, *named.values()])}
@@ -93,7 +93,7 @@ class Watch:
 
             return submit(pool, worked)
 
-        return watching
+        return observing
 
 
 def watched(path: str, folder: Path, **options: Any) -> Watch:

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from truerank import Task
-from truerank.engine import Shares, cuda
+from truerank.engine import GalleryFolds, cuda
 from truerank.engine.facts import DeviceFacts
-from truerank.engine.request import Queries, Request
+from truerank.engine.observers import Extent, NearestDistance, Observers, RankObserver
+from truerank.engine.request import PassRequest, Queries
 from truerank.engine.schedule import Schedule, schedule
 from truerank.engine.strategies import STRATEGIES
-from truerank.engine.watch import Audience, Extent, Nearest, RankWatcher
 from truerank.settings import Settings
 from truerank.space import Space, build
 
@@ -25,14 +25,14 @@ PAIRED, CROWDED, LONELY = np.arange(40), np.arange(40, 50), np.arange(50, 60)
 DATA = np.random.default_rng(0).standard_normal((ROWS, 4)).astype(np.float32)
 LIMITS = Settings(sort_share=0.05, query_rows=16)
 """Three mates are few."""
-GPU = DeviceFacts(walks=True, ranked_rows=7, watched_rows=5, showing=3)
+GPU = DeviceFacts(walks=True, ranked_rows=7, observed_rows=5, observing=3)
 VIEW = Task(LABELS).view
 
 
-class Looker(RankWatcher):
+class Looker(RankObserver):
     """Looks at whole rows."""
 
-    def see(self, sight: Any, groups: Any) -> None:
+    def observe(self, block: Any, groups: Any) -> None:
         raise AssertionError("nothing is run")
 
 
@@ -40,13 +40,13 @@ def space(distance: str = "cosine", *, square: bool = True) -> Space:
     return build(distance, DATA) if square else build(distance, DATA, DATA.copy())
 
 
-def request(device: str = "cpu", **asked: Any) -> Request:
+def request(device: str = "cpu", **asked: Any) -> PassRequest:
     asked = {"view": VIEW, "space": space(), "threads": 2} | asked
-    return Request(device=device, **asked)
+    return PassRequest(device=device, **asked)
 
 
 def planned(
-    asked: Request,
+    asked: PassRequest,
     limits: Settings = LIMITS,
     facts: DeviceFacts = GPU,
     left: Queries | None = None,
@@ -64,10 +64,10 @@ def heights(plan: Schedule) -> list[list[int]]:
     return [[len(block) for block in item.blocks] for item in plan.items]
 
 
-def shares(queries: Any = slice(None)) -> Shares:
+def shares(queries: Any = slice(None)) -> GalleryFolds:
     wanted = np.zeros(ROWS, bool)
     wanted[queries] = True
-    return Shares(np.zeros((ROWS, 1), np.uint8), 1, wanted)
+    return GalleryFolds(np.zeros((ROWS, 1), np.uint8), 1, wanted)
 
 
 def listed(*parts: np.ndarray) -> list[int]:
@@ -76,10 +76,10 @@ def listed(*parts: np.ndarray) -> list[int]:
 
 def test_every_strategy_that_is_planned_is_known() -> None:
     planned_here = {"reference", "count", "filter", "symmetric", "sort rows", "split rows"}
-    watching = {"watch tiles", "watch both ways", "watch rows"}
-    showing = {"show tiles", "show both ways", "show rows"}
-    devices = {"cuda count", "cuda rank", "cuda watch", "cuda show"}
-    assert set(STRATEGIES) == planned_here | watching | showing | devices
+    counting = {"count observed tiles", "count observed both ways", "count observed rows"}
+    observing = {"observe tiles", "observe both ways", "observe rows"}
+    devices = {"cuda count", "cuda rank", "cuda count observed", "cuda observe"}
+    assert set(STRATEGIES) == planned_here | counting | observing | devices
 
 
 # --- on the CPU -----------------------------------------------------------------------------------
@@ -106,7 +106,7 @@ def test_blocks_hold_so_many_rows_and_so_many_mates() -> None:
     few = replace(LIMITS, mates=9, row_numbers=3 * ROWS)
     assert heights(planned(request(), few)) == [[8, 8, 8, 8, 8], [1] * 10]
     split = replace(LIMITS, split_mates=4)
-    counted, sorted_rows = heights(planned(request(shares=shares()), split))
+    counted, sorted_rows = heights(planned(request(folds=shares()), split))
     assert (max(counted), sorted_rows) == (4, [10])
 
 
@@ -144,57 +144,65 @@ def test_what_was_seen_is_left_out_and_known() -> None:
 
 def test_observers_of_whole_rows_are_shown_whole_rows() -> None:
     """Queries without a mate first; rows that are sorted are seen there."""
-    plan = planned(request(audience=Audience([Looker(), Nearest(ROWS)])))
-    assert work(plan) == {"watch rows": listed(PAIRED, LONELY), "sort rows": listed(CROWDED)}
+    plan = planned(request(observers=Observers([Looker(), NearestDistance(ROWS)])))
+    assert work(plan) == {
+        "count observed rows": listed(PAIRED, LONELY),
+        "sort rows": listed(CROWDED),
+    }
     assert plan.items[0].blocks[0].tolist() == LONELY.tolist()
 
 
 def test_observers_of_tiles() -> None:
     few = Task(np.arange(ROWS) // 2).view
-    audience = Audience([Nearest(ROWS)])
+    observers = Observers([NearestDistance(ROWS)])
     symmetric = replace(LIMITS, method="symmetric")
-    plan = planned(request(audience=audience), symmetric)
-    assert work(plan) == {"watch tiles": listed(PAIRED, LONELY), "sort rows": listed(CROWDED)}
-    asked = request(view=few, audience=audience)
-    assert list(work(planned(asked))) == ["watch tiles"]
+    plan = planned(request(observers=observers), symmetric)
+    assert work(plan) == {
+        "count observed tiles": listed(PAIRED, LONELY),
+        "sort rows": listed(CROWDED),
+    }
+    asked = request(view=few, observers=observers)
+    assert list(work(planned(asked))) == ["count observed tiles"]
     plan = planned(asked, symmetric)
-    assert work(plan) == {"watch both ways": list(range(ROWS))}
+    assert work(plan) == {"count observed both ways": list(range(ROWS))}
     assert plan.items[0].both_ways is not None
     for other in (
         replace(asked, seen=np.arange(ROWS) == 3),
         replace(asked, space=space(square=False)),
     ):
-        assert list(work(planned(other, symmetric))) == ["watch tiles"]
+        assert list(work(planned(other, symmetric))) == ["count observed tiles"]
     crowded = replace(symmetric, symmetric_mates=ROWS - 1)  # each row never meets itself
-    assert list(work(planned(asked, crowded))) == ["watch tiles"]
+    assert list(work(planned(asked, crowded))) == ["count observed tiles"]
 
 
 def test_some_queries_alone_are_counted_and_with_shares_split() -> None:
     some = np.array([45, 3, 41, 55])
     assert work(planned(request(only=some))) == {"count": [3, 41, 45]}
-    plan = planned(request(only=some, shares=shares(some)))
+    plan = planned(request(only=some, folds=shares(some)))
     assert work(plan) == {"count": [3], "split rows": [41, 45]}
-    assert all(item.shares is not None for item in plan.items)
-    plan = planned(request(only=some, audience=Audience([Looker()])))
-    assert work(plan) == {"watch rows": [3, 41, 45, 55]}
+    assert all(item.folds is not None for item in plan.items)
+    plan = planned(request(only=some, observers=Observers([Looker()])))
+    assert work(plan) == {"count observed rows": [3, 41, 45, 55]}
 
 
 def test_rows_to_split_are_dealt_to_all_threads() -> None:
-    plan = planned(request(only=CROWDED, shares=shares(CROWDED), threads=5))
+    plan = planned(request(only=CROWDED, folds=shares(CROWDED), threads=5))
     assert heights(plan) == [[2, 2, 2, 2, 2]]
 
 
 # --- by the reference -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("audience", [None, Audience([Looker()]), Audience([Nearest(ROWS)])])
-def test_the_reference_does_everything_alone(audience: Audience | None) -> None:
+@pytest.mark.parametrize(
+    "observers", [None, Observers([Looker()]), Observers([NearestDistance(ROWS)])]
+)
+def test_the_reference_does_everything_alone(observers: Observers | None) -> None:
     for asked in (
-        request("reference", audience=audience),
-        request("reference", audience=audience, shares=shares()),
+        request("reference", observers=observers),
+        request("reference", observers=observers, folds=shares()),
     ):
         plan = planned(asked, replace(LIMITS, method="symmetric"))
-        rows = listed(PAIRED, CROWDED) if audience is None else list(range(ROWS))
+        rows = listed(PAIRED, CROWDED) if observers is None else list(range(ROWS))
         assert work(plan) == {"reference": rows}
 
 
@@ -221,55 +229,55 @@ def test_rankings_wait_until_the_memory_they_have_is_known() -> None:
     tied = second.left.and_rows(CROWDED[2:4])
     third = planned(asked, left=tied, spent=frozenset({"cuda rank"}))
     assert work(third) == {"sort rows": [42, 43]}
-    assert third.items[0].lent
+    assert third.items[0].device_backed
 
 
 @pytest.mark.parametrize(
     ("asked", "facts"),
     [
-        (request("cuda", rankings=True), DeviceFacts(showing=3)),
+        (request("cuda", rankings=True), DeviceFacts(observing=3)),
         (request("cuda"), GPU),
-        (request("cuda", rankings=True, audience=Audience([Looker()])), GPU),
+        (request("cuda", rankings=True, observers=Observers([Looker()])), GPU),
     ],
 )
 def test_rankings_stay_on_a_device_that_walks_if_they_may(
-    asked: Request, facts: DeviceFacts
+    asked: PassRequest, facts: DeviceFacts
 ) -> None:
     plan = planned(asked, facts=facts, left=Queries.with_mates(CROWDED))
     assert work(plan) == {"sort rows": listed(CROWDED)}
-    assert plan.items[0].lent
+    assert plan.items[0].device_backed
 
 
 def test_watched_by_gpus() -> None:
     """Queries without a mate are one block, and rows are shown as many at a time as fit."""
-    plan = planned(request("cuda", audience=Audience([Nearest(ROWS)])))
-    assert work(plan) == {"cuda watch": listed(PAIRED, LONELY)}
+    plan = planned(request("cuda", observers=Observers([NearestDistance(ROWS)])))
+    assert work(plan) == {"cuda count observed": listed(PAIRED, LONELY)}
     assert plan.items[0].blocks[0].tolist() == LONELY.tolist()
-    assert plan.items[0].shown == GPU.watched_rows
+    assert plan.items[0].observed == GPU.observed_rows
     assert plan.left.rows.tolist() == CROWDED.tolist()
 
 
 def test_shares_on_gpus() -> None:
     """Only groups of the view itself are split there; the others are asked for later."""
     other = (Task(LABELS).view, np.ones(ROWS, bool))
-    for apart, split in ((None, True), ((VIEW, other[1]), True), (other, False)):
-        plan = planned(request("cuda", shares=shares(), apart=apart))
-        assert (plan.items[0].strategy, plan.items[0].shares is not None) == ("cuda count", split)
+    for split_view, split in ((None, True), ((VIEW, other[1]), True), (other, False)):
+        plan = planned(request("cuda", folds=shares(), split_view=split_view))
+        assert (plan.items[0].strategy, plan.items[0].folds is not None) == ("cuda count", split)
     some = np.array([3, 41, 45])
-    first = planned(request("cuda", only=some, shares=shares(some), rankings=True))
+    first = planned(request("cuda", only=some, folds=shares(some), rankings=True))
     assert work(first) == {"cuda count": [3]}
-    second = planned(request("cuda", only=some, shares=shares(some)), left=first.left)
+    second = planned(request("cuda", only=some, folds=shares(some)), left=first.left)
     assert work(second) == {"split rows": [41, 45]}
-    assert second.items[0].lent
+    assert second.items[0].device_backed
 
 
 def test_some_queries_alone_are_counted_on_the_cpu_from_tiles_of_the_gpu() -> None:
     limits = replace(LIMITS, method="symmetric")
     plan = planned(request("cuda", only=np.array([3, 41, 45])), limits)
     assert work(plan) == {"count": [3, 41, 45]}
-    assert plan.items[0].lent
-    watched = request("cuda", only=np.array([3, 41, 55]), audience=Audience([Looker()]))
-    assert work(planned(watched)) == {"cuda watch": [3, 55]}
+    assert plan.items[0].device_backed
+    watched = request("cuda", only=np.array([3, 41, 55]), observers=Observers([Looker()]))
+    assert work(planned(watched)) == {"cuda count observed": [3, 55]}
 
 
 # --- without tie groups ---------------------------------------------------------------------------
@@ -278,18 +286,18 @@ def test_some_queries_alone_are_counted_on_the_cpu_from_tiles_of_the_gpu() -> No
 @pytest.mark.parametrize(
     ("device", "method", "observer", "wanted", "height"),
     [
-        ("cpu", "auto", Extent(), "show tiles", 4),
-        ("cpu", "symmetric", Extent(), "show both ways", ROWS),
-        ("cpu", "symmetric", Looker(), "show rows", 16),
-        ("reference", "symmetric", Extent(), "show tiles", 4),
-        ("reference", "auto", Looker(), "show rows", 16),
-        ("cuda", "symmetric", Looker(), "cuda show", 5),
+        ("cpu", "auto", Extent(), "observe tiles", 4),
+        ("cpu", "symmetric", Extent(), "observe both ways", ROWS),
+        ("cpu", "symmetric", Looker(), "observe rows", 16),
+        ("reference", "symmetric", Extent(), "observe tiles", 4),
+        ("reference", "auto", Looker(), "observe rows", 16),
+        ("cuda", "symmetric", Looker(), "cuda observe", 5),
     ],
 )
-def test_all_pairs_are_shown(
+def test_all_pairs_are_observed(
     device: str, method: str, observer: Any, wanted: str, height: int
 ) -> None:
-    asked = request(device, groups=False, audience=Audience([observer]))
+    asked = request(device, groups=False, observers=Observers([observer]))
     plan = planned(asked, replace(LIMITS, method=method))
     assert work(plan) == {wanted: list(range(ROWS))}
     assert plan.items[0].compiled == (device != "reference")
@@ -297,5 +305,5 @@ def test_all_pairs_are_shown(
 
 
 def test_few_queries_are_dealt_to_all_threads() -> None:
-    asked = request(groups=False, audience=Audience([Extent()]), threads=20)
+    asked = request(groups=False, observers=Observers([Extent()]), threads=20)
     assert heights(planned(asked)) == [[3] * 20]

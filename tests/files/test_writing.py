@@ -15,7 +15,7 @@ import pytest
 
 import truerank
 from tests.files.samples import EMBEDDINGS, IDS, LABELS
-from truerank.commandline import write_per_query
+from truerank.cli.outputs import write_per_query
 from truerank.files import atomic_path, check_writable, write_text
 
 OLD = "what was there before"

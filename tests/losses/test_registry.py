@@ -15,7 +15,7 @@ import torch
 from tests.losses import cases
 from tests.losses.cases import EXAMPLES, NAMES
 from truerank import InputError, losses
-from truerank.losses.registry import Choice, Range
+from truerank.losses.registry import SearchChoice, SearchRange
 
 ENTRIES = [losses.entry(name) for name in NAMES]
 PAPERS = {
@@ -27,8 +27,8 @@ PAPERS = {
 }  # fmt: skip
 
 
-def corners(space: Range | Choice) -> list[Any]:
-    if isinstance(space, Choice):
+def corners(space: SearchRange | SearchChoice) -> list[Any]:
+    if isinstance(space, SearchChoice):
         return list(space.values)
     ends = [space.low, space.high]
     return [int(end) for end in ends] if space.integer else ends
@@ -39,7 +39,7 @@ def test_everything_the_papers_name_is_there() -> None:
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=NAMES)
-def test_entries_are_complete(entry: losses.Entry) -> None:
+def test_entries_are_complete(entry: losses.LossEntry) -> None:
     for text in (entry.title, entry.what, entry.formula, entry.when, entry.citation):
         assert text.strip() == text != ""
     assert entry.kind in ("embedding", "classification", "regulariser")
@@ -54,7 +54,7 @@ def test_entries_are_complete(entry: losses.Entry) -> None:
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=NAMES)
-def test_defaults_are_those_of_what_is_built(entry: losses.Entry) -> None:
+def test_defaults_are_those_of_what_is_built(entry: losses.LossEntry) -> None:
     """Every parameter has its default in the entry and nowhere else."""
     module, _, name = entry.build.partition(":")
     parameters = inspect.signature(
@@ -69,16 +69,16 @@ def test_defaults_are_those_of_what_is_built(entry: losses.Entry) -> None:
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=NAMES)
-def test_every_corner_of_the_search_space_can_be_built(entry: losses.Entry) -> None:
+def test_every_corner_of_the_search_space_can_be_built(entry: losses.LossEntry) -> None:
     assert set(entry.search) <= set(entry.defaults)
     assert entry.search or entry.own_lr
     example = EXAMPLES["even"]
     for parameter, space in entry.search.items():
-        if isinstance(space, Range):
+        if isinstance(space, SearchRange):
             assert space.low < space.high
             assert not space.log or space.low > 0
         default = entry.defaults[parameter]
-        if isinstance(space, Choice):
+        if isinstance(space, SearchChoice):
             assert default in space.values
         else:
             assert space.low <= default <= space.high

@@ -7,7 +7,6 @@ arccosine may differ in its last bit from one machine to the next.
 from __future__ import annotations
 
 import ast
-import inspect
 from bisect import bisect_right
 from collections.abc import Iterator
 from fractions import Fraction
@@ -17,9 +16,8 @@ import numpy as np
 import pytest
 
 import truerank
+from tests import registered
 from tests.cli.driving import run
-from truerank.core import registry
-from truerank.core.metric import RankingDefinition
 from truerank.space import Distance, Distances, build, catalogue
 from truerank.space.inner import Cosine
 
@@ -76,14 +74,11 @@ def fields(score: truerank.Score) -> list[object]:
 @pytest.mark.filterwarnings("ignore::truerank.TruerankWarning")
 @pytest.mark.parametrize("device", ["cpu", "reference"])
 def test_ranking_scores_are_those_of_cosine(angular: str, device: str) -> None:
-    ranking = [
-        text
-        for text in registry.examples()
-        if isinstance(registry.definition(registry.parse(text)), RankingDefinition)
-    ]
     paths = np.stack([LABELS // 4, LABELS], axis=1)
     ours, theirs = (
-        truerank.evaluate(clusters(), paths, distance=distance, metrics=ranking, device=device)
+        truerank.evaluate(
+            clusters(), paths, distance=distance, metrics=registered.of_rankings(), device=device
+        )
         for distance in (angular, "cosine")
     )
     assert ours.provenance["distance"]["distance"] == "angular"
@@ -178,13 +173,6 @@ def test_it_is_gone_afterwards() -> None:
 def test_a_name_is_registered_once() -> None:
     with pytest.raises(ValueError, match="'cosine' is registered twice"):
         catalogue.register(Distance("cosine", "another", Cosine.of))
-
-
-def test_the_page_shows_this_example() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "architecture.md").read_text(encoding="utf-8")
-    assert inspect.getsource(Angular) in page
-    made = f'Distance("{ANGULAR.name}", "{ANGULAR.help}", Angular.of, points="{ANGULAR.points}")'
-    assert made in page
 
 
 def test_nobody_else_compares_with_names_of_distances() -> None:

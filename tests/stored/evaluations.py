@@ -299,7 +299,7 @@ BRACKETED: dict[str, tuple[dict[str, int], dict[str, int]]] = {
         {"collected": 0},
     ),
 }
-SAMPLED = {"counted": 20, "watched_again": 300}
+SAMPLED = {"counted": 20, "observed_again": 300}
 
 
 # --- one evaluation -------------------------------------------------------------------------------

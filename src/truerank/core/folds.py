@@ -1,4 +1,4 @@
-"""Folds: which share of the classes leaves together, with its queries and its gallery items."""
+"""Folds of the classes: which classes leave together, with their queries and gallery items."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from truerank.wording import count
 
-__all__ = ["FEWEST_CLASSES", "Dealing", "Shares", "why_too_few"]
+__all__ = ["FEWEST_CLASSES", "FoldAssignment", "GalleryFolds", "why_too_few"]
 
 Integers = npt.NDArray[np.int64]
 
@@ -19,14 +19,14 @@ FEWEST_CLASSES = 10
 
 
 @dataclass(frozen=True)
-class Shares:
-    """The gallery cut into shares, in one or more ways at once; the ways' columns are distinct."""
+class GalleryFolds:
+    """The gallery cut into folds, in one or more ways at once; the ways' columns are distinct."""
 
     item: npt.NDArray[np.uint8]
-    """(items, ways): the column of each item's share in each way."""
+    """(items, ways): the column of each item's fold in each way."""
     columns: int
     queries: npt.NDArray[np.bool_]
-    """Whose tie groups are to be split; those of other queries are left at zero."""
+    """Which queries' tie groups are to be split; those of other queries are left at zero."""
 
     @cached_property
     def sizes(self) -> Integers:
@@ -35,7 +35,7 @@ class Shares:
 
     @property
     def dtype(self) -> type:
-        """Half the memory where no share has more items than 16 bits can count."""
+        """The integer type that counts a fold's items; 16 bits, where they do, halve the memory."""
         return np.uint16 if self.sizes.max() < 1 << 16 else np.uint32
 
     def candidates(self, queries: int, excluded: tuple[Integers, Integers]) -> Integers:
@@ -49,14 +49,14 @@ class Shares:
 
 
 @dataclass(frozen=True)
-class Dealing:
-    """Which share each class, and so each query and each gallery item, belongs to."""
+class FoldAssignment:
+    """Which fold each class, and so each query and each gallery item, belongs to."""
 
     own: Integers
-    """Share of each class, dealt in the order of the embeddings."""
+    """Fold of each class, assigned in the order of the embeddings."""
     paired: Integers
-    """Share of each class, dealt in the order of the names."""
-    shares: int
+    """Fold of each class, assigned in the order of the names."""
+    count: int
     classes: int
     """Classes with a query that counts."""
     query_codes: Integers
@@ -64,13 +64,13 @@ class Dealing:
     priority: npt.NDArray[np.uint64]
     """A random number for each query; a sample is made of the smallest."""
 
-    def gallery(self, queries: npt.NDArray[np.bool_]) -> Shares:
-        """The columns of each gallery item, its own share and the paired one, for these queries."""
-        return Shares(self.items, 2 * self.shares, queries)
+    def gallery(self, queries: npt.NDArray[np.bool_]) -> GalleryFolds:
+        """The columns of each gallery item, its own fold and the paired one, for these queries."""
+        return GalleryFolds(self.items, 2 * self.count, queries)
 
     @property
     def takes_items(self) -> bool:
-        """Whether a share leaves the gallery as well: in leave-one-out, where labels name it."""
+        """Whether a fold leaves the gallery as well: in leave-one-out, where labels name it."""
         return len(self.gallery_codes) > 0
 
     @cached_property
@@ -80,16 +80,16 @@ class Dealing:
 
     @cached_property
     def query(self) -> Integers:
-        """The same for each query, which leaves with its share."""
+        """(queries, 2): the columns of each query, which leaves with its fold."""
         return self._columns(self.query_codes)
 
     def sample(self, rows: Integers, count: int) -> Integers:
-        """So many of these queries, the same whatever the order of rows."""
+        """A sample of `count` of these queries, the same whatever the order of rows."""
         order = np.argsort(self.priority[rows], kind="stable")
         return np.sort(rows[order[:count]])
 
     def _columns(self, codes: Integers) -> Integers:
-        return np.column_stack([self.own[codes], self.shares + self.paired[codes]])
+        return np.column_stack([self.own[codes], self.count + self.paired[codes]])
 
 
 def why_too_few(classes: int, unit: str, fewest: int) -> str:

@@ -64,7 +64,7 @@ def merge_grades(
 
 @kernel
 def mates_left(offsets: Any, relevant: Any, gone: Any, wanted: Any, out: Any) -> None:
-    """R of each query without each share."""
+    """R of each query without each fold."""
     for q in range(out.shape[0]):
         if not wanted[q]:
             continue

@@ -1,7 +1,7 @@
 """Tie groups: everything a ranking metric needs to know of a query's list.
 
 Inside a group the order of items is open; between groups it is exact. Groups that know their
-distances serve threshold metrics, groups split by share serve intervals.
+distances serve threshold metrics, groups split by fold serve intervals.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class TieGroups:
         return self.per_query(self.relevant)
 
     def per_query(self, values: npt.NDArray[Any]) -> Integers:
-        """Sums of a per-group quantity."""
+        """Sums of a per-group quantity over the groups of each query."""
         totals = np.zeros(len(self), np.int64)
         group_kernels.sum_groups(values, self.offsets, totals)
         return totals
@@ -100,7 +100,7 @@ class TieGroups:
         return self.per_query(self.ambiguous.astype(np.int64))
 
     def nearest_level(self) -> Integers:
-        """For each query the grade of the first item, the lowest one where several come first."""
+        """The grade of each query's first item, the lowest one where several come first."""
         first = self.offsets[:-1]
         top = self.graded[first]
         lowest = np.argmax(top > 0, axis=1) + 1
@@ -112,7 +112,7 @@ class TieGroups:
         return measure.per_query(self, metric, scale)
 
     def at_least(self: Some, grade: int) -> tuple[Integers, Some]:
-        """With only this grade and above relevant: the queries that keep one, and their groups."""
+        """Queries that keep a mate with only this grade and above relevant, and their groups."""
         alike = grade == 1 and self.graded.shape[1] == 1
         if alike and self.graded.all() and np.diff(self.offsets).all():  # nothing falls away
             return np.arange(len(self)), self
@@ -128,7 +128,7 @@ class TieGroups:
         return queries, replace(few, graded=merged[: offsets[-1]])
 
     def binary(self: Some, grade: int) -> Some:
-        """With only this grade and above relevant: all queries, some of them without groups."""
+        """Groups of all queries with only this grade and above relevant; some queries have none."""
         if self.graded.shape[1] == 1 and grade == 1:
             return self
         queries, few = self.at_least(grade)
@@ -144,7 +144,7 @@ class TieGroups:
         return np.stack([self.before[at], self.size[at], relevant])
 
     def part(self: Some, start: int, stop: int) -> Some:
-        """The queries start to stop."""
+        """The tie groups of the queries start to stop."""
         first, last = self.offsets[[start, stop]]
         offsets = self.offsets[start : stop + 1] - first
         return self._chosen(offsets, slice(first, last), self.candidates[start:stop])
@@ -157,7 +157,7 @@ class TieGroups:
         return self._chosen(offsets, groups, self.candidates[queries])
 
     def _chosen(self: Some, offsets: Integers, groups: Any, candidates: Integers) -> Some:
-        """Some of the groups, which belong to other queries."""
+        """Some of the groups, with the offsets and candidates of the queries that now own them."""
         held = {name: getattr(self, name)[groups] for name in self.BY_GROUP}
         return replace(self, offsets=offsets, candidates=candidates, **held)
 
@@ -181,7 +181,7 @@ class LocatedGroups(TieGroups):
 
     @staticmethod
     def none(candidates: Integers, grades: int) -> LocatedGroups:
-        """Of queries without a relevant item."""
+        """The empty groups of queries without a relevant item."""
         nothing = np.empty(0, np.int64)
         graded = np.empty((0, grades), np.int32)
         offsets = np.zeros(len(candidates) + 1, np.int64)
@@ -190,32 +190,32 @@ class LocatedGroups(TieGroups):
 
 @dataclass(frozen=True)
 class SplitGroups:
-    """Tie groups of some queries, and what each share of the gallery contributes to them.
+    """Tie groups of some queries, and what each fold of the gallery contributes to them.
 
     counts[0, g] are the items strictly between group g and the one before it, counts[1, g] those
-    in it, counts[1 + i, g] those in it that are relevant with grade i: one column for each share.
+    in it, counts[1 + i, g] those in it that are relevant with grade i: one column for each fold.
     Where rows are sorted, the groups are those of another view than the block's.
     """
 
     queries: Integers
-    """Their places in the block, ascending."""
+    """Places of the queries in the block, ascending."""
     groups: TieGroups
     counts: npt.NDArray[Any]
     wanted: npt.NDArray[np.bool_]
-    """The queries for which it was counted; the counts of others are zero."""
+    """Which queries were counted by fold; the counts of others are zero."""
     candidates: Integers
-    """(queries, columns): the items of each share that a query can rank."""
+    """(queries, columns): the items of each fold that a query can rank."""
 
     @staticmethod
     def none() -> SplitGroups:
-        """Of no query."""
+        """Split groups without a query, where no splitting was asked for."""
         nothing = np.empty(0, np.int64)
         groups = TieGroups.single(np.empty((0, 1), np.int64), nothing)
         counts, candidates = np.empty((3, 0, 0), np.uint16), np.empty((0, 0), np.int64)
         return SplitGroups(nothing, groups, counts, np.empty(0, bool), candidates)
 
     def part(self, start: int, stop: int) -> SplitGroups:
-        """Those of the block's queries start to stop."""
+        """The split groups of the block's queries start to stop."""
         first, last = np.searchsorted(self.queries, [start, stop]).tolist()
         groups = slice(*self.groups.offsets[[first, last]])
         return SplitGroups(
@@ -227,7 +227,7 @@ class SplitGroups:
         )
 
     def without(self, column: int) -> tuple[Integers, TieGroups]:
-        """Without one share of the gallery: the places of the queries that keep a mate, and their
+        """Without one fold of the gallery: the places of the queries that keep a mate, and their
         groups."""
         groups = self.groups
         between, equal, *relevant = self.counts[:, :, column].astype(np.int64)

@@ -1,6 +1,6 @@
-"""The delete-group jackknife: scores without each share of the classes, as queries and as gallery.
+"""The delete-group jackknife: scores without each fold of the classes, as queries and as gallery.
 
-Without a share, a score loses the share's queries, and the others move because the share is gone
+Without a fold, a score loses the fold's queries, and the others move because the fold is gone
 from the gallery. The first is known of every query; the second is measured on a sample of queries
 (all of them, where that is cheap), whose own noise is taken out of the variance. Sums are taken in
 integers, so that they do not depend on the order of rows.
@@ -19,7 +19,7 @@ from truerank.core.replicates import Replicates
 from truerank.jit import kernel
 
 if TYPE_CHECKING:
-    from truerank.core.folds import Dealing
+    from truerank.core.folds import FoldAssignment
 
 __all__ = ["Stratum", "replicates"]
 
@@ -32,7 +32,7 @@ COARSE = 2.0**20
 
 @dataclass(frozen=True)
 class Stratum:
-    """Queries of one kind, and how some of them move without each share (NaN: no mate left)."""
+    """Queries of one kind, and how some of them move without each fold (NaN: no mate left)."""
 
     rows: Integers
     sample: Integers
@@ -40,22 +40,22 @@ class Stratum:
 
 
 def replicates(
-    dealing: Dealing, rows: Integers, values: Reals, strata: list[Stratum], by_class: bool
+    folds: FoldAssignment, rows: Integers, values: Reals, strata: list[Stratum], by_class: bool
 ) -> tuple[Replicates, Replicates]:
-    """Over the own and over the paired shares, from the values of the queries that count."""
-    shares = dealing.shares
-    weight = np.ones(len(dealing.query_codes))
+    """Replicates over the own and over the paired folds, from the queries that count."""
+    count = folds.count
+    weight = np.ones(len(folds.query_codes))
     if by_class:
-        size = np.bincount(dealing.query_codes[rows], minlength=1)
-        weight[rows] = 1.0 / size[dealing.query_codes[rows]]
-    own = dealing.query
-    left = _left(_fixed(weight[rows]), own[rows], 2 * shares)
-    base = _left(_fixed(weight[rows] * values), own[rows], 2 * shares) / left
-    moved = np.zeros(2 * shares)
-    noise = np.zeros(2 * shares)
+        size = np.bincount(folds.query_codes[rows], minlength=1)
+        weight[rows] = 1.0 / size[folds.query_codes[rows]]
+    own = folds.query
+    left = _left(_fixed(weight[rows]), own[rows], 2 * count)
+    base = _left(_fixed(weight[rows] * values), own[rows], 2 * count) / left
+    moved = np.zeros(2 * count)
+    noise = np.zeros(2 * count)
     for stratum in strata:
-        share = _left(_fixed(weight[stratum.rows]), own[stratum.rows], 2 * shares) / left
-        away = len(stratum.rows) - np.bincount(own[stratum.rows].ravel(), minlength=2 * shares)
+        share = _left(_fixed(weight[stratum.rows]), own[stratum.rows], 2 * count) / left
+        away = len(stratum.rows) - np.bincount(own[stratum.rows].ravel(), minlength=2 * count)
         centre, variance = _sampled(stratum, own, weight, away)
         moved += share * centre
         noise += share * share * variance
@@ -63,9 +63,9 @@ def replicates(
     return tuple(  # type: ignore[return-value]
         Replicates(
             tuple(values_without[part].tolist()),
-            math.fsum(noise[part]) * (shares - 1) / shares,
+            math.fsum(noise[part]) * (count - 1) / count,
         )
-        for part in (slice(0, shares), slice(shares, None))
+        for part in (slice(0, count), slice(count, None))
     )
 
 
@@ -74,16 +74,16 @@ def _fixed(values: Reals, unit: float = ONE) -> Integers:
 
 
 def _left(values: Integers, own: Integers, columns: int) -> Reals:
-    """Sums over the queries that stay when each share leaves."""
+    """Sums over the queries that stay when each fold leaves."""
     gone = np.zeros(columns, np.int64)
-    _sum_of_shares(values, own, gone)
+    _sum_of_folds(values, own, gone)
     return np.asarray((values.sum() - gone) / ONE, np.float64)
 
 
 def _sampled(
     stratum: Stratum, own: Integers, weight: Reals, population: Integers
 ) -> tuple[Reals, Reals]:
-    """Weighted mean change without each share, and its variance as the mean of a sample."""
+    """Weighted mean change without each fold, and its variance as the mean of a sample."""
     change, mine, weights = stratum.change, own[stratum.sample], weight[stratum.sample]
     columns = change.shape[1]
     count, whole, moved, squares = np.zeros((4, columns), np.int64)
@@ -98,7 +98,7 @@ def _sampled(
 
 
 @kernel
-def _sum_of_shares(values: Any, own: Any, out: Any) -> None:
+def _sum_of_folds(values: Any, own: Any, out: Any) -> None:
     for query in range(own.shape[0]):
         for way in range(own.shape[1]):
             out[own[query, way]] += values[query]
@@ -106,7 +106,7 @@ def _sum_of_shares(values: Any, own: Any, out: Any) -> None:
 
 @kernel
 def _stays(change: Any, mine: Any, query: int, column: int) -> bool:
-    """Whether a query's change without a share counts: it left, or has no mate left, if not."""
+    """Whether a query counts without a fold: it does not leave with it, and keeps a mate."""
     stays = not np.isnan(change[query, column])
     for way in range(mine.shape[1]):
         stays = stays and mine[query, way] != column

@@ -1,4 +1,4 @@
-"""Tie groups without each share of the gallery, as metrics that are computed again need them."""
+"""Tie groups without each fold of the gallery, as metrics that are computed again need them."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Reals = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class LeftOut:
-    """What metrics by one grade need to be computed without each share of the gallery.
+    """What metrics by one grade need to be computed without each fold of the gallery.
 
-    Complete once it is made, and changed by nobody: threads share it.
+    Complete once it is made, and never changed: threads share it.
     """
 
     offsets: Integers
@@ -31,19 +31,21 @@ class LeftOut:
     relevant: Integers
     """Items of at least the grade in each group."""
     between: npt.NDArray[Any]
+    """(groups, folds): items between a group and the one before it that leave with each fold."""
     equal: npt.NDArray[Any]
+    """(groups, folds): items of a group that leave with each fold."""
     gone: npt.NDArray[Any]
-    """(groups, shares): items between a group and the one before it, in it, and relevant in it,
-    that leave with each share."""
+    """(groups, folds): relevant items of a group that leave with each fold."""
     wanted: npt.NDArray[np.bool_]
+    """Which queries were counted by fold."""
     mates: Reals
-    """(queries, shares): R of each query without each share."""
+    """(queries, folds): R of each query without each fold."""
     candidates: Integers
-    """(queries, shares): items that a query can rank without each share."""
+    """(queries, folds): items that a query can rank without each fold."""
 
     @staticmethod
     def of(split: SplitGroups, lowest: int) -> LeftOut:
-        """Items from this grade on are relevant."""
+        """What is left of groups split by fold, with grades from `lowest` on relevant."""
         groups = split.groups
         relevant = groups.graded[:, lowest - 1 :].sum(axis=1, dtype=np.int64)
         between, equal, *by_grade = split.counts
@@ -66,7 +68,7 @@ class LeftOut:
         )
 
     def table(self, run: Callable[..., None], *options: Any) -> Reals:
-        """What a kernel makes of it."""
+        """(queries, folds): what a kernel computes from these groups."""
         out = np.full(self.mates.shape, np.nan)
         run(
             self.offsets,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -23,8 +24,8 @@ from truerank.core.sums import RankedSums
 __all__ = [
     "DEFINITIONS",
     "FAMILIES",
-    "Apart",
     "Definition",
+    "Exclusive",
     "Metric",
     "RankingDefinition",
     "ThresholdDefinition",
@@ -88,7 +89,7 @@ class Metric:
 
 
 @dataclass(frozen=True)
-class Apart:
+class Exclusive:
     """Two parameters that exclude each other, and what to do about it."""
 
     first: str
@@ -119,10 +120,10 @@ class Definition:
     cut: str = "none"
     """none, number (k must be given), number or none, or optional (nothing, r, or k)."""
     parameters: tuple[Parameter, ...] = ()
-    """What else it may be given, in the order in which it is documented."""
+    """Parameters besides the cut-off, in the order in which they are documented."""
     one_of: tuple[str, ...] = ()
     """Parameters of which exactly one must be given."""
-    apart: tuple[Apart, ...] = ()
+    exclusive: tuple[Exclusive, ...] = ()
     """Parameters that exclude each other."""
     needs: tuple[tuple[str, str], ...] = ()
     """Parameters that say something only beside another one."""
@@ -144,7 +145,7 @@ class Definition:
     ties: str = "none"
     """What becomes of items at one and the same distance."""
     advice: Callable[[Metric], str | None] = _nothing
-    """A sentence for whoever names the metric, None if there is nothing to say."""
+    """A sentence for users who name the metric, None if there is nothing to say."""
     warning: Callable[[Score], str | None] = _nothing
     """A sentence about a score that looks wrong, None if it does not."""
     family: str = "ranking"
@@ -161,7 +162,7 @@ class RankingDefinition(Definition):
 
     per_query: Callable[[TieGroups, Metric, Scale], Triple]
     reduced: Callable[[LeftOut, Metric], npt.NDArray[np.float64]] | None = None
-    """The headline value without each share of the gallery; None: from the groups left."""
+    """The headline value without each fold of the gallery; None: from the groups left."""
     ranked: Callable[[RankedSums, Metric, Scale], npt.NDArray[np.float64]] | None = None
     """The value of queries without ties, from sums that a GPU took; None: from their groups."""
     effort: Callable[[npt.NDArray[np.int64], npt.NDArray[np.int64]], float] | None = None
@@ -175,13 +176,13 @@ class ThresholdDefinition(Definition):
     """A metric over thresholds, measured on what the pass counted besides tie groups."""
 
     score: Callable[[Any, Metric], Score] | str
-    """From what its family has seen; or the module whose SCORES hold it, loaded when it is used."""
+    """A function of what its family collected; or the module whose SCORES hold it, loaded late."""
     is_steep: bool = True
     ties: str = "none: items at one distance are accepted or rejected together"
 
     @property
     def measure(self) -> Callable[[Any, Metric], Score]:
-        """Gives a Score."""
+        """The function that gives a Score, loaded if need be."""
         if not isinstance(self.score, str):
             return self.score
         found: Callable[[Any, Metric], Score] = import_module(self.score).SCORES[self.name]
@@ -202,7 +203,7 @@ FAMILIES = {
 """Where the metrics of each family are defined, in the order in which they are listed."""
 
 DEFINITIONS: dict[str, Definition] = {}
-"""What was registered so far."""
+"""The metrics registered so far, by name."""
 
 
 def register(definition: Definition) -> None:
@@ -214,9 +215,14 @@ def register(definition: Definition) -> None:
 
 def load() -> dict[str, Definition]:
     """All definitions by name."""
+    _import_families()
+    return DEFINITIONS
+
+
+@cache
+def _import_families() -> None:
     for module in FAMILIES.values():
         import_module(module)
-    return DEFINITIONS
 
 
 def in_order() -> list[Definition]:

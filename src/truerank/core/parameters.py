@@ -42,16 +42,16 @@ class Kind(Protocol):
 
     @property
     def title(self) -> str:
-        """Its name."""
+        """The kind's name."""
         ...
 
     @property
     def expected(self) -> str:
-        """Its values in words, for a sentence that ends in 'must be ...'."""
+        """The kind's values in words, for a sentence that ends in 'must be ...'."""
         ...
 
     def canonical(self, text: str) -> str | None:
-        """The one spelling of this value, None if it is no value of this kind."""
+        """The one spelling of a value, None if the text is no value of this kind."""
         ...
 
     def value(self, text: str) -> Any:
@@ -227,5 +227,5 @@ def check_cut(allowed: str, text: str, metric: str) -> int | str:
 
 
 def _plain(number: Decimal) -> str:
-    """Without an exponent, a needless zero, or a sign of zero."""
+    """A number as text without an exponent, a needless zero, or a sign of zero."""
     return f"{number.normalize() + 0:f}"

@@ -175,7 +175,7 @@ def _check_together(
     if known.one_of and sum(key in options for key in known.one_of) != 1:
         choice = " or ".join(f"{key}=" for key in known.one_of)
         raise InputError(f"metric {text!r} needs {choice}, for example {known.examples[0]}.")
-    for pair in known.apart:
+    for pair in known.exclusive:
         if pair.first in options and pair.second in options:
             raise InputError(
                 f"metric {text!r} gives both {pair.first} and {pair.second}; {pair.advice}."

@@ -1,4 +1,4 @@
-"""Replicates: a score without each share of the classes, and the error that they stand for."""
+"""Replicates: a score without each fold of the classes, and the error that they stand for."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Replicates"]
 
 @dataclass(frozen=True)
 class Replicates:
-    """A score without each share; `noise` is what sampling adds to the sum of their squares."""
+    """A score without each fold; `noise` is what sampling adds to the sum of their squares."""
 
     values: tuple[float, ...]
     noise: float = 0.0
@@ -40,7 +40,7 @@ class Replicates:
         return seen, max(seen - self.noise / unit / unit, seen / 4)
 
     def standard_error(self) -> float:
-        """Of the score that was computed with all shares."""
+        """The standard error of the score that was computed with all folds."""
         count = len(self.values)
         return self._away[0] * math.sqrt((count - 1) / count * self._squares[1])
 
@@ -54,7 +54,7 @@ class Replicates:
 
     @property
     def heavy_freedom(self) -> int:
-        """The same, fewer still where a few shares move the score most.
+        """Degrees of freedom, fewer still where a few folds move the score most.
 
         The variance of n squares of kurtosis k is that of 2n/(k - (n - 3)/(n - 1)) normal ones.
         """
@@ -68,7 +68,7 @@ class Replicates:
         return max(3, min(self.freedom, math.floor(worth)))
 
     def minus(self, other: Replicates) -> Replicates:
-        """Replicates of a difference of two scores over the same shares."""
+        """Replicates of a difference of two scores over the same folds."""
         pairs = zip(self.values, other.values, strict=True)
         return Replicates(tuple(a - b for a, b in pairs), self.noise + other.noise)
 

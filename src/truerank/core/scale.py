@@ -1,4 +1,4 @@
-"""What grades are worth."""
+"""Scales: what the grades of relevant items are worth."""
 
 from __future__ import annotations
 

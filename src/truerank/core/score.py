@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from truerank.core.replicates import Replicates
 
-__all__ = ["PerQuery", "Score"]
+__all__ = ["PerQuery", "Score", "split_undefined"]
 
 Reals = npt.NDArray[np.float64]
 
@@ -69,7 +69,7 @@ class Score:
     interval_reason: str | None = None
     """Why there is no interval, if one was asked for."""
     replicates: Replicates | None = field(default=None, repr=False)
-    """In leave-one-out, the score without each share of the classes: what comparisons pair."""
+    """In leave-one-out, the score without each fold of the classes: what comparisons pair."""
     n: int = 0
     """Number of queries that count; of pairs, classes or rows for some metrics (`counted`)."""
     reason: str | None = None
@@ -148,6 +148,12 @@ class Score:
             bracket=None if bracket is None else (bracket[0], bracket[1]),
             per_query=None if rows is None else PerQuery.from_dict(rows),
         )
+
+
+def split_undefined(scores: Mapping[str, Score]) -> tuple[dict[str, Score], dict[str, str]]:
+    """The scores that exist, and the reasons why the others do not."""
+    reasons = {name: score.reason for name, score in scores.items() if score.reason}
+    return {name: scores[name] for name in scores if name not in reasons}, reasons
 
 
 def _plain(value: float | None) -> float | None:

@@ -1,7 +1,8 @@
 """Sums over rankings without ties, from which metrics make their values.
 
-Whoever holds such rankings (a GPU, where rows have many relevant items) offers these sums by the
-operations of the metrics' own kernels, in the same order; so values do not depend on who took them.
+What holds such rankings (a GPU, where rows have many relevant items) offers these sums by the
+operations of the metrics' own kernels, in the same order: values do not depend on where they are
+taken.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ Reals = npt.NDArray[np.float64]
 
 
 class RankedSums(Protocol):
-    """Queries whose relevant items tie with nothing."""
+    """Sums over the rankings of queries whose relevant items tie with nothing."""
 
     def __len__(self) -> int: ...
 
@@ -39,7 +40,7 @@ class RankedSums(Protocol):
         """Ranks, from 0, of the first and of the last relevant item."""
 
     def found(self, cut: Integers) -> Integers:
-        """Relevant items among the first `cut`."""
+        """Relevant items among the first `cut` of each ranking."""
 
     def precision_sum(self, cut: Integers) -> tuple[Reals, Reals]:
         """Precisions at relevant ranks up to the cut, as a sum in two parts."""
@@ -47,8 +48,11 @@ class RankedSums(Protocol):
     def weighted_precision_sum(
         self, place: npt.NDArray[np.int32], value: Reals, value_top: Reals, value_low: Reals
     ) -> tuple[Reals, Reals]:
-        """The same where an item counts by its relevance: the places of each query's grades by
-        rising relevance, and the relevance by place, its upper bits and its low part."""
+        """Precisions at relevant ranks where items count by their relevance: a sum in two parts.
+
+        `place` orders each query's grades by rising relevance; the values are the relevance of
+        each place, its upper bits and its low part.
+        """
 
     def discounted(self, count: int, cut: int, tables: tuple[Reals, Reals]) -> tuple[Reals, Reals]:
         """Discounts of relevant ranks, added up by grade, in two parts."""

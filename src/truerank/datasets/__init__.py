@@ -21,7 +21,7 @@ _HOME = {
 
 
 def __getattr__(name: str) -> Any:
-    """Load what is asked for when it is asked for."""
+    """Load a name when it is asked for."""
     if name in _HOME:
         return getattr(import_module(_HOME[name]), name)
     raise AttributeError(f"module 'truerank.datasets' has no attribute {name!r}")

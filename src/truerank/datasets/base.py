@@ -204,7 +204,7 @@ class Dataset:
         return arguments
 
     def task(self, split: str | None = None) -> Task:
-        """The same as a `truerank.Task`, to save or to hand to submitters."""
+        """The `truerank.Task` of these arguments, to save or to hand to submitters."""
         from truerank.organise import Task
 
         arguments = self.task_arguments(split)

@@ -1,4 +1,4 @@
-"""Where fetched data sets live: $TRUERANK_CACHE, else truerank in the user's cache folder."""
+"""The cache of fetched data sets: $TRUERANK_CACHE, else truerank in the user's cache folder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["cached_file", "read_cached"]
 
 
 def cached_file(name: str, version: str) -> Path:
-    """The file of a data set; a new version is a new file."""
+    """The cached file of a data set; a new version is a new file."""
     chosen = os.environ.get("TRUERANK_CACHE")
     if chosen:
         folder = Path(chosen)

@@ -1,4 +1,4 @@
-"""What is known of each data set before it is read: title, reader, licence, citation, counts."""
+"""The catalogue of data sets: title, reader, licence, citation and counts of each."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ from truerank.datasets.readers.products import read_products
 from truerank.datasets.readers.reid import read_market, read_msmt17, read_veri
 from truerank.datasets.readers.table import read_table
 
-__all__ = ["ENTRIES", "Entry"]
+__all__ = ["ENTRIES", "DatasetEntry"]
 
 
 @dataclass(frozen=True)
-class Entry:
-    """One data set."""
+class DatasetEntry:
+    """What is known of one data set before it is read."""
 
     name: str
     title: str
     reader: Callable[[str, Any], Dataset]
     page: str
-    """Its page in docs/data."""
+    """The data set's page in docs/data."""
     licence: str = ""
     citation: str = ""
     expected: Mapping[str, tuple[int, int | None]] = field(default_factory=dict)
     """Images and classes of each split, as published; None where sources disagree."""
     aliases: tuple[str, ...] = ()
     fetched: bool = False
-    """Whether `truerank data get` can fetch it."""
+    """Whether `truerank data get` can fetch the data set."""
 
 
 NOT_STATED = "none stated; photographs of others: research use"
@@ -62,8 +62,8 @@ DYML = (
 )
 
 
-def _inaturalist(suffix: str, levels: str, reader: Callable[[str, Any], Dataset]) -> Entry:
-    return Entry(
+def _inaturalist(suffix: str, levels: str, reader: Callable[[str, Any], Dataset]) -> DatasetEntry:
+    return DatasetEntry(
         f"inaturalist-2018{suffix}",
         f"iNaturalist 2018, {levels} levels",
         reader,
@@ -75,12 +75,12 @@ def _inaturalist(suffix: str, levels: str, reader: Callable[[str, Any], Dataset]
     )
 
 
-def _dyml(name: str, title: str, reader: Callable[[str, Any], Dataset]) -> Entry:
+def _dyml(name: str, title: str, reader: Callable[[str, Any], Dataset]) -> DatasetEntry:
     licence = "none stated; collected from other data sets, whose terms apply"
-    return Entry(f"dyml-{name}", f"DyML-{title}", reader, "dyml.md", licence, DYML)
+    return DatasetEntry(f"dyml-{name}", f"DyML-{title}", reader, "dyml.md", licence, DYML)
 
 
-def _dyml_by_level(topic: str) -> list[Entry]:
+def _dyml_by_level(topic: str) -> list[DatasetEntry]:
     return [
         _dyml(topic, f"{topic.title()}, training set", read_dyml_train),
         *(
@@ -95,7 +95,7 @@ def _dyml_by_level(topic: str) -> list[Entry]:
 
 
 _ALL = (
-    Entry(
+    DatasetEntry(
         "quickdraw",
         "QuickDraw, 345 classes of sketches",
         read_quickdraw,
@@ -106,7 +106,7 @@ _ALL = (
         ("quickdraw-345",),
         fetched=True,
     ),
-    Entry(
+    DatasetEntry(
         "emoji",
         "emoji in eight designs, three levels",
         read_emoji_families,
@@ -118,7 +118,7 @@ _ALL = (
         ("emoji-families",),
         fetched=True,
     ),
-    Entry(
+    DatasetEntry(
         "cub-200-2011",
         "Caltech-UCSD Birds 200",
         read_cub,
@@ -129,7 +129,7 @@ _ALL = (
         {"train": (5_864, 100), "test": (5_924, 100)},
         ("cub", "cub-200"),
     ),
-    Entry(
+    DatasetEntry(
         "cars-196",
         "Stanford Cars",
         read_cars,
@@ -140,7 +140,7 @@ _ALL = (
         {"train": (8_054, 98), "test": (8_131, 98)},
         ("cars", "stanford-cars"),
     ),
-    Entry(
+    DatasetEntry(
         "stanford-online-products",
         "Stanford Online Products",
         read_products,
@@ -151,7 +151,7 @@ _ALL = (
         {"train": (59_551, 11_318), "test": (60_502, 11_316)},
         ("sop",),
     ),
-    Entry(
+    DatasetEntry(
         "in-shop",
         "In-Shop Clothes Retrieval (DeepFashion)",
         read_inshop,
@@ -164,7 +164,7 @@ _ALL = (
     ),
     _inaturalist("", "seven", read_inaturalist),
     _inaturalist("-base", "two", read_inaturalist_base),
-    Entry(
+    DatasetEntry(
         "market-1501",
         "Market-1501, people",
         read_market,
@@ -175,8 +175,10 @@ _ALL = (
         {"train": (12_936, 751), "query": (3_368, 750), "gallery": (19_732, 752)},
         ("market",),
     ),
-    Entry("market-layout", "any set in the layout of Market-1501", read_market, "market-1501.md"),
-    Entry(
+    DatasetEntry(
+        "market-layout", "any set in the layout of Market-1501", read_market, "market-1501.md"
+    ),
+    DatasetEntry(
         "msmt17",
         "MSMT17, people",
         read_msmt17,
@@ -186,7 +188,7 @@ _ALL = (
         "Re-Identification. CVPR 2018.",
         {"train": (32_621, 1_041), "query": (11_659, 3_060), "gallery": (82_161, 3_060)},
     ),
-    Entry(
+    DatasetEntry(
         "veri-776",
         "VeRi-776, vehicles",
         read_veri,
@@ -200,7 +202,7 @@ _ALL = (
     *_dyml_by_level("vehicle"),
     *_dyml_by_level("animal"),
     _dyml("product", "Product", read_dyml_product),
-    Entry(
+    DatasetEntry(
         "omniglot",
         "Omniglot, handwritten characters",
         read_omniglot,
@@ -210,7 +212,7 @@ _ALL = (
         "program induction. Science 350 (6266), 2015.",
         {"train": (19_280, 964), "test": (13_180, 659)},
     ),
-    Entry("folder", "any folder of images, labelled by folders", read_folder, "your-own.md"),
-    Entry("table", "any table of paths and labels", read_table, "your-own.md"),
+    DatasetEntry("folder", "any folder of images, labelled by folders", read_folder, "your-own.md"),
+    DatasetEntry("table", "any table of paths and labels", read_table, "your-own.md"),
 )
-ENTRIES: dict[str, Entry] = {entry.name: entry for entry in _ALL}
+ENTRIES: dict[str, DatasetEntry] = {entry.name: entry for entry in _ALL}

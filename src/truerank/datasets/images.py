@@ -25,7 +25,7 @@ _ORIENTATION = 0x0112
 
 
 class Images(Sequence[Image]):
-    """A sequence of images, by row number alone: a slice is a matter of rows, see ImageRows."""
+    """A sequence of images, by row number only; for a slice see ImageRows."""
 
     def __getitem__(self, row: Any) -> Any:
         try:
@@ -64,7 +64,7 @@ class ImageFiles(Images):
         return len(self._paths)
 
     def path(self, row: int) -> str:
-        """Where the image of a row is."""
+        """The path of the image of a row."""
         return os.path.join(self.root, os.fsdecode(self._paths[row]))
 
     def _image(self, row: int) -> Image:

@@ -43,12 +43,12 @@ class Package:
 
     @property
     def spec(self) -> str:
-        """As npm writes it."""
+        """The package and its version as npm writes them."""
         return f"{self.name}@{self.version}"
 
     @property
     def url(self) -> str:
-        """Where the public registry has it."""
+        """The address of the package's archive in the public registry."""
         file = f"{self.name.split('/')[-1]}-{self.version}.tgz"
         return f"https://registry.npmjs.org/{self.name}/-/{file}"
 
@@ -106,7 +106,7 @@ def _reason(complaint: str) -> str:
 
 
 def pick(packages: Sequence[Package], sources: Iterable[Path]) -> dict[str, Path]:
-    """Find packages among files, and the .tgz files in folders, by their checksum alone."""
+    """Find packages among files, and the .tgz files in folders, by nothing but their checksum."""
     files = []
     for source in sources:
         if source.is_dir():

@@ -39,7 +39,7 @@ FOLDER, ENDING = "package/src/drawings/", ".ndjson.gz"
 
 
 def quickdraw_file() -> Path:
-    """Where the cache has it."""
+    """The file of QuickDraw in the cache."""
     return cached_file("quickdraw", PACKAGES[0].version)
 
 

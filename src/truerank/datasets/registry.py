@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from truerank.datasets.base import Dataset
-from truerank.datasets.catalogue import ENTRIES, Entry
+from truerank.datasets.catalogue import ENTRIES, DatasetEntry
 from truerank.errors import InputError, TruerankWarning
 from truerank.wording import count
 
@@ -34,7 +34,7 @@ def names() -> tuple[str, ...]:
     return tuple(ENTRIES)
 
 
-def find(name: str) -> Entry:
+def find(name: str) -> DatasetEntry:
     """The entry of a data set, by its name or another name that it goes by.
 
     Examples
@@ -94,8 +94,8 @@ def read(name: str, root: str | os.PathLike[str] | None = None) -> Dataset:
     return replace(data, licence=entry.licence, citation=entry.citation)
 
 
-def _differences(entry: Entry, data: Dataset) -> list[str]:
-    """What is not as published, in sentences."""
+def _differences(entry: DatasetEntry, data: Dataset) -> list[str]:
+    """Sentences about what is not as published."""
     found = []
     for split, (images, classes) in entry.expected.items():
         rows = data.splits.get(split, np.empty(0, np.int64))

@@ -2,9 +2,9 @@
 
     tie_groups(...), sweep(...)
         |
-    Request            all that is asked of a pass               request.py
+    PassRequest            all that is asked of a pass               request.py
         |
-    Queries            the rows that are left to look at         request.py
+    Queries            the rows that are left to do              request.py
         |       <---------------------------------------------------------.
     schedule()         pure: settings, and what devices can      schedule.py
         |              tell, decide who takes which rows                  |
@@ -27,15 +27,15 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank.checkpoint import Checkpoint
-from truerank.core.folds import Shares
+from truerank.core.folds import GalleryFolds
 from truerank.core.groups import Block, SplitGroups, TieGroups
 from truerank.engine.context import PassContext
 from truerank.engine.counts import Counts
-from truerank.engine.request import Queries, Request
+from truerank.engine.observers import Observer, Observers, PairObserver
+from truerank.engine.request import PassRequest, Queries
 from truerank.engine.schedule import DEVICES, each_pair_once, resolve_device, schedule
 from truerank.engine.strategies import STRATEGIES
 from truerank.engine.threads import available_cores
-from truerank.engine.watch import Audience, Observer, Watcher
 from truerank.relevance import View
 from truerank.settings import METHODS, Settings, current_settings, settings
 from truerank.space import Rows, Space
@@ -45,12 +45,12 @@ __all__ = [
     "METHODS",
     "Block",
     "Counts",
+    "GalleryFolds",
     "Settings",
-    "Shares",
     "SplitGroups",
     "TieGroups",
     "available_cores",
-    "keeps_watched",
+    "keeps_observed",
     "resolve_device",
     "settings",
     "sweep",
@@ -58,7 +58,7 @@ __all__ = [
 ]
 
 Progress = Callable[[int, int], None]
-"""Hears of the pairs that are done, and of all."""
+"""Called with the number of pairs that are done, and that of all pairs."""
 
 
 def tie_groups(
@@ -71,78 +71,78 @@ def tie_groups(
     keep: bool = True,
     checkpoint: Checkpoint | None = None,
     seen: npt.NDArray[np.bool_] | None = None,
-    watchers: Sequence[Observer] = (),
+    observers: Sequence[Observer] = (),
     grade: int = 1,
     rankings: bool = False,
-    shares: Shares | None = None,
-    apart: tuple[View, npt.NDArray[np.bool_]] | None = None,
+    folds: GalleryFolds | None = None,
+    split_view: tuple[View, npt.NDArray[np.bool_]] | None = None,
     only: Rows | None = None,
 ) -> Generator[Block, None, None]:
     """Yield blocks of queries with their tie groups until all that have a relevant item are seen.
 
-    Whoever may stop early must close it (contextlib.closing): it holds threads, and left to the
+    A caller that may stop early must close it (contextlib.closing): it holds threads; left to the
     garbage collector it would wait for them at any moment, even while another thread begins.
 
     With `keep=False` a block's tie groups are valid only until the next block is asked for. Queries
-    already `seen` are left out; a checkpoint holds the counts of those in flight. Watchers see
+    already `seen` are left out; a checkpoint holds the counts of those in flight. Observers see
     every query, also those without a relevant item, and as relevant what has at least this grade.
     With `rankings`, a GPU may give truerank.engine.cuda.ranked.Ranked in place of tie groups.
-    With `shares` the groups of counted rows are split by share. Where rows are sorted instead, the
-    groups in the view `apart` are, for the queries that go with it (they must have few mates in
-    it). `only` names the queries to look at; without watchers or shares, they are all counted on
-    the CPU.
+    With `folds` the groups of counted rows are split by fold. Where rows are sorted instead, the
+    groups in the view of `split_view` are, for the queries that go with it (they must have few
+    mates in it). `only` names the queries to look at; without observers or folds, they are all
+    counted on the CPU.
     """
-    request = Request(
+    request = PassRequest(
         view,
         space,
         resolve_device(device),
         threads or available_cores(),
-        audience=Audience(watchers, grade=grade) if watchers else None,
+        observers=Observers(observers, grade=grade) if observers else None,
         seen=seen,
         only=only,
         rankings=rankings,
-        shares=shares,
-        apart=apart,
+        folds=folds,
+        split_view=split_view,
         keep=keep,
     )
     return _run(request, checkpoint, progress)
 
 
-def keeps_watched(
-    view: View, space: Space, watchers: Sequence[Observer], *, device: str, split: bool
+def keeps_observed(
+    view: View, space: Space, observers: Sequence[Observer], *, device: str, split: bool
 ) -> bool:
-    """Whether a checkpoint holds what these watchers have seen of a pass that is under way."""
+    """Whether a checkpoint holds what these observers have seen of a pass that is under way."""
     if resolve_device(device) != "cpu":
         return False
-    audience = Audience(watchers)
-    return each_pair_once(view, space, audience, current_settings(), split=split) is not None
+    together, limits = Observers(observers), current_settings()
+    return each_pair_once(view, space, together, limits, split=split) is not None
 
 
 def sweep(
     view: View,
     space: Space,
-    watchers: Sequence[Watcher],
+    observers: Sequence[PairObserver],
     *,
     device: str = "auto",
     threads: int | None = None,
 ) -> None:
-    """Show all pairs to the watchers, without tie groups."""
-    request = Request(
+    """Let the observers see all pairs, without tie groups."""
+    request = PassRequest(
         view,
         space,
         resolve_device(device),
         threads or available_cores(),
         groups=False,
-        audience=Audience(watchers),
+        observers=Observers(observers),
     )
     for _ in _run(request):
         pass
 
 
 def _run(
-    request: Request, checkpoint: Checkpoint | None = None, progress: Progress | None = None
+    request: PassRequest, checkpoint: Checkpoint | None = None, progress: Progress | None = None
 ) -> Generator[Block, None, None]:
-    """Yield the blocks of a pass; whoever may stop early must close it."""
+    """Yield the blocks of a pass; a caller that may stop early must close it."""
     limits = current_settings()
     left = Queries.of(request)
     spent: frozenset[str] = frozenset()
@@ -159,7 +159,7 @@ def _run(
 
 
 def _ticking(queries: Queries, gallery: int, progress: Progress | None) -> Callable[[int], None]:
-    """Adds up the pairs that are done, with those of queries that had been seen before."""
+    """A function that adds up finished pairs, with those of queries that had been seen before."""
     done = queries.behind * gallery
     total = done + len(queries) * gallery
 

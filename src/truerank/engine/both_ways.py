@@ -1,6 +1,6 @@
 """Both ways: the queries are the gallery, and a tile of distances serves its rows and its columns.
 
-Only the tiles on and above the diagonal are made; watchers see such a tile twice, in float64.
+Only the tiles on and above the diagonal are made; observers see such a tile twice, in float64.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from itertools import combinations_with_replacement, pairwise
 
 import numpy as np
 
-from truerank.engine.sight import Apart, Sight
+from truerank.engine.distance_block import DistanceBlock, ExcludedPairs
+from truerank.engine.observers import Observers
 from truerank.engine.threads import Tile
-from truerank.engine.watch import Audience
 from truerank.relevance import View
 from truerank.space import Distances, Space
 
@@ -23,25 +23,25 @@ SQUARE = 32
 
 
 class BothWays:
-    """Strips of rows, with the pairs in each that never meet."""
+    """Strips of rows, with the pairs of each strip that never meet."""
 
-    def __init__(self, strips: list[Tile], apart: list[Apart]) -> None:
-        self.strips, self._apart = strips, apart
+    def __init__(self, strips: list[Tile], excluded: list[ExcludedPairs]) -> None:
+        self.strips, self._excluded = strips, excluded
 
     @staticmethod
     def of(view: View, side: int, most: int) -> BothWays | None:
-        """None where more than so many pairs never meet: all of them are held."""
-        strips, apart, total = strips_of(view.items, side), [], 0
+        """Strips of a view; None where more than `most` pairs never meet, for all are held."""
+        strips, excluded, total = strips_of(view.items, side), [], 0
         for start, stop in strips:
-            excluded = view.exclusions.pairs(np.arange(start, stop), view.items)
-            total += len(excluded)
+            pairs = view.exclusions.pairs(np.arange(start, stop), view.items)
+            total += len(pairs)
             if total > most:
                 return None
-            apart.append(Apart.of(excluded))
-        return BothWays(strips, apart)
+            excluded.append(ExcludedPairs.of(pairs))
+        return BothWays(strips, excluded)
 
     def sides(self, space: Space, tile: Tile) -> Iterator[tuple[int, Tile, Tile, Distances]]:
-        """The number of the strip that has the queries, queries, items and their distances."""
+        """Each side of a tile: the strip that has the queries, queries, items and distances."""
         i, j = tile
         rows, columns = self.strips[i], self.strips[j]
         distances = space.block(np.arange(*rows))(*columns)
@@ -50,24 +50,26 @@ class BothWays:
         if turned is not None:
             yield j, columns, rows, turned
 
-    def show(self, audience: Audience, number: int, items: Tile, distances: Distances) -> None:
-        """Let watchers see one side."""
+    def observe(self, observers: Observers, number: int, items: Tile, distances: Distances) -> None:
+        """Let observers see one side of a tile."""
         rows = np.arange(*self.strips[number])
-        audience.look(Sight(rows, distances, True, items[0]), self._apart[number])
+        observers.observe_at_once(
+            DistanceBlock(rows, distances, True, items[0]), self._excluded[number]
+        )
 
 
 def strips_of(rows: int, side: int) -> list[Tile]:
-    """So many rows, from start to stop, in strips."""
+    """Rows cut into strips of `side` rows, each from start to stop."""
     return list(pairwise([*range(0, rows, side), rows]))
 
 
 def every_two(strips: list[Tile]) -> list[Tile]:
-    """Every two strips once, in the order in which they are best looked at."""
+    """Every two strips once, in the order in which their tiles are best made."""
     return sorted(combinations_with_replacement(range(len(strips)), 2), key=_turn)
 
 
 def _turn(tile: Tile) -> tuple[int, int, int]:
-    """When a tile's turn comes.
+    """A key that sorts tiles by when their turn comes.
 
     Square by square, so that rows that come from a file are read again less often. In a square
     along its diagonals, so that threads seldom wait for each other's strip; the main diagonal,

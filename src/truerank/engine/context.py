@@ -1,4 +1,4 @@
-"""What the strategies of one pass share: its threads, its GPUs and whoever hears of progress.
+"""What the strategies of one pass share: its threads, its GPUs and its progress.
 
 Threads and devices are there once the first strategy asks for them, and end with the pass. Only
 the thread that runs the pass asks.
@@ -15,10 +15,10 @@ from types import TracebackType
 from truerank.checkpoint import Checkpoint
 from truerank.engine import cuda
 from truerank.engine.facts import DeviceFacts
-from truerank.engine.request import Request
+from truerank.engine.observers import Observers
+from truerank.engine.request import PassRequest
 from truerank.engine.schedule import WorkItem, tiles
-from truerank.engine.threads import Crew, single_threaded_blas
-from truerank.engine.watch import Audience
+from truerank.engine.threads import TilePool, single_threaded_blas
 from truerank.settings import Settings
 from truerank.space import Rows, Space
 
@@ -30,7 +30,7 @@ class PassContext:
 
     def __init__(
         self,
-        request: Request,
+        request: PassRequest,
         limits: Settings,
         checkpoint: Checkpoint,
         tick: Callable[[int], None],
@@ -51,35 +51,35 @@ class PassContext:
         self._stack.__exit__(kind, error, trace)
 
     @property
-    def audience(self) -> Audience:
-        """Who watches; for strategies that are there for them."""
-        if self.request.audience is None:
-            raise ValueError("nobody watches this pass")
-        return self.request.audience
+    def observers(self) -> Observers:
+        """The observers of the pass; an error where it has none."""
+        if self.request.observers is None:
+            raise ValueError("this pass has no observers")
+        return self.request.observers
 
     def space(self, item: WorkItem) -> Space:
-        """Where the distances of some work come from."""
-        return self._lent if item.lent else self.request.space
+        """The space that the distances of some work come from."""
+        return self._device_backed if item.device_backed else self.request.space
 
     def has_mates(self, block: Rows) -> bool:
         """Whether these queries have relevant items; blocks hold no two kinds."""
         return bool(self.request.view.mates[block[0]])
 
-    def saw(self, rows: Rows) -> None:
-        """Progress: these queries against the whole gallery."""
+    def advance(self, rows: Rows) -> None:
+        """Report progress: these queries have met the whole gallery."""
         self.tick(len(rows) * self.request.space.gallery)
 
-    def crew(self) -> Crew:
-        """Threads whose counts the checkpoint keeps, while nobody watches."""
-        kept = self._checkpoint if self.request.audience is None else Checkpoint()
-        return Crew(self.pool, self.request.threads, self.tick, kept)
+    def tile_pool(self) -> TilePool:
+        """Threads that count tiles; the checkpoint keeps their counts if there are no observers."""
+        kept = self._checkpoint if self.request.observers is None else Checkpoint()
+        return TilePool(self.pool, self.request.threads, self.tick, kept)
 
-    def watched_crew(self) -> Crew:
-        """The same for watchers whose sights can be kept with the counts."""
-        audience = self.audience
-        if not audience.resumable:
-            return self.crew()
-        return Crew(self.pool, self.request.threads, self.tick, self._checkpoint, audience)
+    def observed_tile_pool(self) -> TilePool:
+        """Threads that count tiles and keep what observers have seen, where that can be kept."""
+        observers = self.observers
+        if not observers.resumable:
+            return self.tile_pool()
+        return TilePool(self.pool, self.request.threads, self.tick, self._checkpoint, observers)
 
     @cached_property
     def pool(self) -> ThreadPoolExecutor:
@@ -89,9 +89,9 @@ class PassContext:
 
     @cached_property
     def gpus(self) -> cuda.Engine:
-        """The GPUs; where somebody watches, progress is what was shown, not what was counted."""
+        """The GPUs; with observers, progress is what they have seen, not what was counted."""
         request = self.request
-        tick = self.tick if request.audience is None else lambda pairs: None
+        tick = self.tick if request.observers is None else lambda pairs: None
         return cuda.Engine(request.view, request.space, self.limits, tick)
 
     def facts(self) -> DeviceFacts:
@@ -99,5 +99,5 @@ class PassContext:
         return self.gpus.facts() if self.request.device == "cuda" else DeviceFacts()
 
     @cached_property
-    def _lent(self) -> Space:
-        return cuda.Lent(self.request.space)
+    def _device_backed(self) -> Space:
+        return cuda.DeviceBackedSpace(self.request.space)

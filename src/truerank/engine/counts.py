@@ -14,36 +14,36 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from truerank.core.folds import Shares
+from truerank.core.folds import GalleryFolds
 from truerank.core.groups import Block, LocatedGroups, SplitGroups
 from truerank.engine import kernels
 from truerank.errors import ExactnessError
 from truerank.pairs import PairList
 from truerank.relevance import BlockPairs
 
-__all__ = ["Counts", "Room"]
+__all__ = ["Counts", "SplitBuffer"]
 
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
 
 
 @dataclass
-class Room:
-    """Zeros for the split counts of several blocks, one block after the other."""
+class SplitBuffer:
+    """One array for the split counts of several blocks, which reserve their parts in turn."""
 
     zeros: npt.NDArray[Any]
     """(planes, groups, columns)."""
-    taken: int = 0
+    reserved: int = 0
 
     @staticmethod
-    def of(shares: Shares, grades: int, groups: int) -> Room:
-        """For so many groups at most."""
-        return Room(np.zeros((2 + grades, groups, shares.columns), shares.dtype))
+    def of(folds: GalleryFolds, grades: int, groups: int) -> SplitBuffer:
+        """Zeros for at most so many groups."""
+        return SplitBuffer(np.zeros((2 + grades, groups, folds.columns), folds.dtype))
 
-    def take(self, groups: int) -> npt.NDArray[Any]:
-        """For the next so many."""
-        self.taken += groups
-        return self.zeros[:, self.taken - groups : self.taken]
+    def reserve(self, groups: int) -> npt.NDArray[Any]:
+        """The part of the next so many groups."""
+        self.reserved += groups
+        return self.zeros[:, self.reserved - groups : self.reserved]
 
 
 @dataclass
@@ -87,27 +87,27 @@ class Counts:
         return Counts(offsets, distinct, graded, nothing, nothing.copy())
 
     def empty_copy(self) -> Counts:
-        """The same frame with nothing counted yet."""
+        """Counts at the same distances, with nothing counted yet."""
         zeros = np.zeros_like(self.between)
         split = None if self.split is None else np.zeros_like(self.split)
         return Counts(self.offsets, self.distance, self.graded, zeros, zeros.copy(), split)
 
     def split_by(
         self,
-        shares: Shares,
+        folds: GalleryFolds,
         rows: Integers,
         pairs: BlockPairs,
         relevant: npt.NDArray[np.float64],
         excluded: npt.NDArray[np.float64] | None = None,
-        room: Room | None = None,
+        buffer: SplitBuffer | None = None,
     ) -> None:
-        """Count by share as well from now on; where the relevant pairs lie is known already.
+        """Count by fold as well from now on; where the relevant pairs lie is known already.
 
         Excluded pairs, if their distances are given, are taken out beforehand: counts below zero
         wrap around, and back again once the pair is met.
         """
-        room = room or Room.of(shares, self.graded.shape[1], len(self.distance))
-        self.split = room.take(len(self.distance))
+        buffer = buffer or SplitBuffer.of(folds, self.graded.shape[1], len(self.distance))
+        self.split = buffer.reserve(len(self.distance))
         frame = (self.offsets, self.distance)
         kernels.split_relevant(
             pairs.relevant.query,
@@ -115,8 +115,8 @@ class Counts:
             relevant,
             pairs.grade,
             *frame,
-            shares.queries[rows],
-            shares.item,
+            folds.queries[rows],
+            folds.item,
             self.split,
         )
         if excluded is not None:
@@ -127,8 +127,8 @@ class Counts:
                 excluded,
                 -1,
                 *frame,
-                shares.queries[rows],
-                shares.item,
+                folds.queries[rows],
+                folds.item,
                 self.split,
             )
 
@@ -137,10 +137,10 @@ class Counts:
         distances: npt.NDArray[np.float64],
         rows: Integers,
         tile: tuple[int, int],
-        shares: Shares | None,
+        folds: GalleryFolds | None,
     ) -> None:
         """Count exact distances between these queries and a range of items."""
-        self.add_tile_from(0, distances, rows, tile, shares)
+        self.add_tile_from(0, distances, rows, tile, folds)
 
     def add_tile_from(
         self,
@@ -148,19 +148,19 @@ class Counts:
         distances: npt.NDArray[np.float64],
         rows: Integers,
         tile: tuple[int, int],
-        shares: Shares | None,
+        folds: GalleryFolds | None,
     ) -> None:
-        """The same, for the queries from `first` on."""
+        """Count exact distances of the queries from `first` on and a range of items."""
         frame = (self.offsets[first:], self.distance, self.between, self.equal)
-        if shares is None or self.split is None:
+        if folds is None or self.split is None:
             kernels.count_tile(distances, *frame)
             return
         kernels.split_tile(
-            distances, *frame, shares.queries[rows], shares.item[slice(*tile)], self.split
+            distances, *frame, folds.queries[rows], folds.item[slice(*tile)], self.split
         )
 
     def digest(self) -> str:
-        """A fingerprint of the frame."""
+        """A fingerprint of the queries' relevant distances."""
         total = blake2b(self.offsets.tobytes(), digest_size=8)
         total.update(self.distance.tobytes())
         return total.hexdigest()
@@ -210,13 +210,13 @@ class Counts:
         )
 
     def block(
-        self, rows: Integers, candidates: Integers, excluded: PairList, shares: Shares | None
+        self, rows: Integers, candidates: Integers, excluded: PairList, folds: GalleryFolds | None
     ) -> Block:
-        """The same as a pass yields it, split where that was asked for."""
+        """The block that a pass yields, its tie groups split where that was asked for."""
         groups = self.tie_groups(candidates)
-        if shares is None or self.split is None:
+        if folds is None or self.split is None:
             return Block(rows, groups, SplitGroups.none())
-        met = shares.candidates(len(rows), (excluded.query, excluded.item))
-        everybody = np.arange(len(rows))
-        split = SplitGroups(everybody, groups, self.split, shares.queries[rows], met)
+        met = folds.candidates(len(rows), (excluded.query, excluded.item))
+        places = np.arange(len(rows))
+        split = SplitGroups(places, groups, self.split, folds.queries[rows], met)
         return Block(rows, groups, split)

@@ -40,7 +40,7 @@ class Cuts:
 
     @staticmethod
     def of(thresholds: Distances) -> Cuts:
-        """Sorted and made distinct; at least one is needed."""
+        """Thresholds sorted and made distinct; at least one is needed."""
         at = np.unique(thresholds)
         cells = min(MOST_CELLS, max(LEAST_CELLS, CELLS * len(at)))
         low = float(at[0])

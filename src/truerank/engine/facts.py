@@ -1,4 +1,4 @@
-"""What a schedule must know of devices that only they can tell."""
+"""Device facts: what a schedule must know of GPUs that only they can tell."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ class DeviceFacts:
     """The GPUs of a pass, as they are when a schedule is made; of a pass without any, zeros."""
 
     walks: bool = False
-    """Whether rankings can stay on them."""
+    """Whether rankings can stay on the GPUs."""
     ranked_rows: int = 0
-    """Rows of grades that each of them has room for now, with two blocks under way."""
-    watched_rows: int = 0
-    """Rows that each of the threads which show them may hold now."""
-    showing: int = 0
-    """Threads that show rows."""
+    """Rows of grades that each GPU has memory for now, with two blocks under way."""
+    observed_rows: int = 0
+    """Rows that each observing thread may hold now."""
+    observing: int = 0
+    """Threads in which observers see rows."""

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from truerank.core.folds import Shares
+from truerank.core.folds import GalleryFolds
 from truerank.engine import filter_kernels, kernels
 from truerank.engine.counts import Counts
 from truerank.settings import current_settings
@@ -26,7 +26,7 @@ __all__ = ["Buffers", "Filter", "Thresholds"]
 Singles = npt.NDArray[np.float32]
 
 OPEN_SHARE = 1 / 16
-"""A pair alone costs about ten times as much as in a float64 tile."""
+"""Pairs of a tile that may stay open: a single pair costs some ten times as much as in a tile."""
 _ROWS_AT_ONCE = 1 << 14
 
 
@@ -34,11 +34,15 @@ class Thresholds:
     """The interval of scores around each relevant distance of some queries."""
 
     def __init__(
-        self, counts: Counts, rows: Rows, single: SinglePrecision, shares: Shares | None = None
+        self,
+        counts: Counts,
+        rows: Rows,
+        single: SinglePrecision,
+        folds: GalleryFolds | None = None,
     ) -> None:
         self.rows = rows
-        self.split = None if shares is None else shares.queries[rows]
-        """Which of the queries are counted by share as well."""
+        self.split = None if folds is None else folds.queries[rows]
+        """Which of the queries are counted by fold as well."""
         self.low = np.empty(len(counts.distance), np.float32)
         self.high = np.empty(len(counts.distance), np.float32)
         for first in range(0, len(rows), _ROWS_AT_ONCE):
@@ -59,8 +63,8 @@ class Buffers:
         self.right = np.empty((width, dimension), np.float32)
         self._scores = np.empty(most, np.float32)
         self._turned = np.empty(most, np.float32)
-        room = int(most * OPEN_SHARE) + max(height, width)
-        self.query, self.item = np.empty(room, np.int64), np.empty(room, np.int64)
+        entries = int(most * OPEN_SHARE) + max(height, width)
+        self.query, self.item = np.empty(entries, np.int64), np.empty(entries, np.int64)
 
     def product(self, left: Singles, right: Singles) -> Singles:
         """The tile left x right, valid until the next one."""
@@ -70,7 +74,7 @@ class Buffers:
         return scores
 
     def turned(self, scores: Singles) -> Singles:
-        """The same tile with items as queries."""
+        """The tile turned over: its items are the queries."""
         out = self._turned[: scores.size].reshape(scores.shape[::-1])
         np.copyto(out, scores.T)
         return out
@@ -79,25 +83,27 @@ class Buffers:
 class Filter:
     """Adds tiles of scores to counts, exactly; remembers whether that is worth while."""
 
-    def __init__(self, space: Space, single: SinglePrecision, shares: Shares | None = None) -> None:
-        self.space, self.single, self.shares = space, single, shares
+    def __init__(
+        self, space: Space, single: SinglePrecision, folds: GalleryFolds | None = None
+    ) -> None:
+        self.space, self.single, self.folds = space, single, folds
         self._tried = self._failed = 0
         self._patience = current_settings().patience
 
     @staticmethod
-    def of(space: Space, shares: Shares | None) -> Filter:
-        """For a space that has float32 scores."""
+    def of(space: Space, folds: GalleryFolds | None) -> Filter:
+        """The filter of a space that has float32 scores."""
         if space.single is None:
             raise ValueError("this space has no float32 scores")
-        return Filter(space, space.single, shares)
+        return Filter(space, space.single, folds)
 
     @property
     def pays(self) -> bool:
-        """Whether tiles have mostly been decided so far."""
+        """Whether float32 has decided most tiles so far."""
         return self._failed <= self._patience + self._tried // 4
 
     def buffers(self, height: int, width: int) -> Buffers:
-        """For tiles of up to this size."""
+        """A thread's buffers for tiles of up to this size."""
         return Buffers(height, width, self.single.dimension)
 
     def add(
@@ -115,8 +121,8 @@ class Filter:
         `guard` is held while counts change.
         """
         height, width = scores.shape
-        room = int(scores.size * OPEN_SHARE) + width
-        query, item = buffers.query[:room], buffers.item[:room]
+        entries = int(scores.size * OPEN_SHARE) + width
+        query, item = buffers.query[:entries], buffers.item[:entries]
         with guard:
             taken, listed = filter_kernels.count_scores(
                 scores,
@@ -134,7 +140,7 @@ class Filter:
             kernels.count_pairs(
                 query, distances, 1, counts.offsets, counts.distance, counts.between, counts.equal
             )
-            if self.shares is not None and thresholds.split is not None:
+            if self.folds is not None and thresholds.split is not None:
                 filter_kernels.split_scores(
                     scores[:taken],
                     first,
@@ -142,7 +148,7 @@ class Filter:
                     thresholds.low,
                     thresholds.high,
                     thresholds.split[first : first + taken],
-                    self.shares.item[start : start + width],
+                    self.folds.item[start : start + width],
                     counts.split,
                 )
                 kernels.split_pairs(
@@ -153,7 +159,7 @@ class Filter:
                     counts.offsets,
                     counts.distance,
                     thresholds.split,
-                    self.shares.item,
+                    self.folds.item,
                     counts.split,
                 )
         self._tried += 1
@@ -176,4 +182,4 @@ class Filter:
         """Count the tile of the queries first to last and the items start to stop in float64."""
         distances = self.space.block(rows[first:last])(start, stop)
         with guard:
-            counts.add_tile_from(first, distances, rows[first:last], (start, stop), self.shares)
+            counts.add_tile_from(first, distances, rows[first:last], (start, stop), self.folds)

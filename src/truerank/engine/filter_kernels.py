@@ -92,10 +92,10 @@ def split_scores(
     low: Any,
     high: Any,
     wanted: Any,
-    share: Any,
+    fold: Any,
     split: Any,
 ) -> None:
-    """The certain entries of count_scores again, by share, for wanted queries."""
+    """The certain entries of count_scores again, by fold, for wanted queries."""
     near = np.empty(scores.shape[1] + 1, np.int64)
     for q in range(scores.shape[0]):
         start = offsets[first + q]
@@ -120,8 +120,8 @@ def split_scores(
             g = find_score(high, start, stop, row[i])
             if g == stop or (g > start and low[g - 1] <= row[i]):
                 continue
-            for way in range(share.shape[1]):
-                split[0, g, share[i, way]] += 1
+            for way in range(fold.shape[1]):
+                split[0, g, fold[i, way]] += 1
 
 
 @kernel

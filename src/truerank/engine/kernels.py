@@ -14,13 +14,13 @@ __all__ = [
     "count_on_grid",
     "count_pairs",
     "count_tile",
-    "nearest_by_share",
+    "nearest_by_fold",
     "pack",
     "rank_grades",
     "split_pairs",
     "split_relevant",
     "split_tile",
-    "tally_by_share",
+    "tally_by_fold",
     "tally_grades",
     "walk",
 ]
@@ -96,12 +96,12 @@ def split_tile(
     between: Any,
     equal: Any,
     wanted: Any,
-    share: Any,
+    fold: Any,
     split: Any,
 ) -> None:
-    """count_tile, and for wanted queries the same counts by share.
+    """count_tile, and for wanted queries the same counts by fold.
 
-    share[item] are the columns of an item's shares.
+    fold[item] are the columns of an item's folds.
     """
     for q in range(distances.shape[0]):
         start = offsets[q]
@@ -110,7 +110,7 @@ def split_tile(
             continue
         last = relevant_distance[stop - 1]
         row = distances[q]
-        ways = share.shape[1] if wanted[q] else 0
+        ways = fold.shape[1] if wanted[q] else 0
         for item in range(row.size):
             d = row[item]
             if d <= last:
@@ -122,7 +122,7 @@ def split_tile(
                 else:
                     between[g] += 1
                 for way in range(ways):
-                    split[at, g, share[item, way]] += 1
+                    split[at, g, fold[item, way]] += 1
 
 
 @kernel
@@ -134,10 +134,10 @@ def split_pairs(
     offsets: Any,
     relevant_distance: Any,
     wanted: Any,
-    share: Any,
+    fold: Any,
     split: Any,
 ) -> None:
-    """count_pairs by share alone."""
+    """Add `step` for each single pair by fold, for wanted queries; see count_pairs."""
     for p in range(query.size):
         if not wanted[query[p]]:
             continue
@@ -148,8 +148,8 @@ def split_pairs(
             continue
         g = find(relevant_distance, start, stop - 1, d)
         at = 1 if relevant_distance[g] == d else 0
-        for way in range(share.shape[1]):
-            split[at, g, share[item[p], way]] += step
+        for way in range(fold.shape[1]):
+            split[at, g, fold[item[p], way]] += step
 
 
 @kernel
@@ -161,22 +161,22 @@ def split_relevant(
     offsets: Any,
     relevant_distance: Any,
     wanted: Any,
-    share: Any,
+    fold: Any,
     split: Any,
 ) -> None:
-    """Relevant items of each grade at each relevant distance, by share."""
+    """Relevant items of each grade at each relevant distance, by fold."""
     for p in range(query.size):
         q = query[p]
         if not wanted[q]:
             continue
         g = find(relevant_distance, offsets[q], offsets[q + 1] - 1, distances[p])
-        for way in range(share.shape[1]):
-            split[1 + grade[p], g, share[item[p], way]] += 1
+        for way in range(fold.shape[1]):
+            split[1 + grade[p], g, fold[item[p], way]] += 1
 
 
 GRADE_BITS = 7
 LAST = np.iinfo(np.int64).max
-"""Behind every distance: what is not ranked."""
+"""The key of what is not ranked, behind every distance."""
 
 
 @kernel
@@ -193,7 +193,7 @@ def pack(distances: Any, grade: Any, keys: Any) -> None:
 
 @kernel
 def rank_grades(distances: Any, order: Any, grade: Any, keys: Any) -> None:
-    """The same for any distances, from their argsort: equal ones share a number."""
+    """Keys as of `pack` for any distances, from their argsort: equal ones share a number."""
     for q in range(distances.shape[0]):
         number = np.int64(0)
         previous = distances[q, order[q, 0]]
@@ -305,17 +305,17 @@ def count_on_grid(distances: Any, grid: Any, low: float, scale: float, counts: A
 
 
 @kernel
-def tally_by_share(
+def tally_by_fold(
     distances: Any,
     at: Any,
     start: Any,
     low: float,
     scale: float,
     owner: Any,
-    share: Any,
+    fold: Any,
     counts: Any,
 ) -> None:
-    """Pairs up to the last cut, usually few."""
+    """Count pairs up to the last cut, usually few, by the row's owner and the item's folds."""
     highest = at[at.size - 1]
     near = np.empty(distances.shape[1] + 1, np.int64)
     for q in range(distances.shape[0]):
@@ -329,15 +329,15 @@ def tally_by_share(
             count += row[item] <= highest
         for item in near[:count]:
             cell = cuts.place(row[item], at, start, low, scale)
-            for way in range(share.shape[1]):
-                mine[share[item, way], cell] += 1
+            for way in range(fold.shape[1]):
+                mine[fold[item, way], cell] += 1
 
 
 @kernel
-def nearest_by_share(
-    distances: Any, rows: Any, limit: Any, share: Any, least: Any, within: Any
+def nearest_by_fold(
+    distances: Any, rows: Any, limit: Any, fold: Any, least: Any, within: Any
 ) -> None:
-    """The nearest item of each share, and how many lie within a query's own limit."""
+    """The nearest item of each fold, and how many lie within a query's own limit."""
     for i in range(rows.size):
         q = rows[i]
         row = distances[i]
@@ -350,8 +350,8 @@ def nearest_by_share(
                 d = row[item]
                 if d > matters:
                     continue
-                for way in range(share.shape[1]):
-                    column = share[item, way]
+                for way in range(fold.shape[1]):
+                    column = fold[item, way]
                     nearest[column] = min(nearest[column], d)
                     if d <= most:
                         count[column] += 1

@@ -7,76 +7,76 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from truerank.core.folds import Shares
-from truerank.engine.watch import Audience
+from truerank.core.folds import GalleryFolds
+from truerank.engine.observers import Observers
 from truerank.relevance import View
 from truerank.space import Rows, Space
 
-__all__ = ["Queries", "Request"]
+__all__ = ["PassRequest", "Queries"]
 
 
 @dataclass(frozen=True, eq=False)
-class Request:
+class PassRequest:
     """One pass over queries x gallery; see truerank.engine.tie_groups for what is meant."""
 
     view: View
     space: Space
     device: str
-    """Resolved: reference, cpu or cuda."""
+    """The device as resolved: reference, cpu or cuda."""
     threads: int
     groups: bool = True
-    """Whether tie groups are wanted; if not, all pairs are shown to the audience."""
-    audience: Audience | None = None
+    """Whether tie groups are wanted; if not, observers see all pairs."""
+    observers: Observers | None = None
     seen: npt.NDArray[np.bool_] | None = None
     """Queries that are left out."""
     only: Rows | None = None
     """The queries to look at; None for all."""
     rankings: bool = False
     """Whether rankings without ties may stay on a device."""
-    shares: Shares | None = None
-    """How groups are split."""
-    apart: tuple[View, npt.NDArray[np.bool_]] | None = None
+    folds: GalleryFolds | None = None
+    """How groups are split by fold; None if they are not."""
+    split_view: tuple[View, npt.NDArray[np.bool_]] | None = None
     """The view in which groups of sorted rows are split, and the queries that go with it."""
     keep: bool = True
     """Whether a block's tie groups stay valid when the next block is asked for."""
 
     @property
     def splitting(self) -> bool:
-        """Whether some queries are looked at for nothing but their split groups."""
-        return self.only is not None and self.audience is None and self.shares is not None
+        """Whether the pass is there for nothing but the split groups of some queries."""
+        return self.only is not None and self.observers is None and self.folds is not None
 
 
 @dataclass(frozen=True, eq=False)
 class Queries:
-    """Rows in the order in which they are best looked at."""
+    """The queries that are left to do, in the order in which they are best done."""
 
     rows: Rows
-    """Those that have a relevant item, by their number; without tie groups, all."""
-    alone: Rows
-    """Those that have none, and are looked at only because somebody watches."""
+    """Queries that have a relevant item, by their number of mates; without tie groups, all."""
+    no_mate_rows: Rows
+    """Queries that have no relevant item, and are there for the observers only."""
     behind: int = 0
     """Queries with a relevant item that had been seen before."""
 
     def __len__(self) -> int:
-        return len(self.rows) + len(self.alone)
+        return len(self.rows) + len(self.no_mate_rows)
 
     def and_rows(self, rows: Rows) -> Queries:
-        """With some more that have a relevant item."""
+        """The queries, and some more that have a relevant item."""
         return replace(self, rows=np.concatenate([self.rows, rows]))
 
     @staticmethod
     def none() -> Queries:
-        """Nothing left to do."""
+        """No queries: nothing is left to do."""
         return Queries.with_mates(np.empty(0, np.int64))
 
     @staticmethod
     def with_mates(rows: Rows) -> Queries:
-        """Only such as have a relevant item."""
+        """Queries that all have a relevant item."""
         return Queries(rows, rows[:0])
 
     @staticmethod
-    def of(request: Request) -> Queries:
-        """All that a request asks for."""
+    def of(request: PassRequest) -> Queries:
+        """All queries that a request asks for."""
         view, seen, only = request.view, request.seen, request.only
         if not request.groups:
             return Queries.with_mates(np.arange(view.queries))
@@ -89,10 +89,10 @@ class Queries:
             wanted &= ~seen
         rows = np.flatnonzero(wanted)
         rows = rows[np.lexsort((view.kinds(rows), view.mates[rows]))]
-        alone = rows[:0]
-        if request.audience is not None:
-            alone = np.arange(view.queries) if only is None else np.sort(only)
-            alone = alone[view.mates[alone] == 0]
+        no_mate_rows = rows[:0]
+        if request.observers is not None:
+            no_mate_rows = np.arange(view.queries) if only is None else np.sort(only)
+            no_mate_rows = no_mate_rows[view.mates[no_mate_rows] == 0]
             if seen is not None:
-                alone = alone[~seen[alone]]
-        return Queries(rows, alone, every - len(rows))
+                no_mate_rows = no_mate_rows[~seen[no_mate_rows]]
+        return Queries(rows, no_mate_rows, every - len(rows))

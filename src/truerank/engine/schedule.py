@@ -13,13 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from truerank.core.folds import Shares
+from truerank.core.folds import GalleryFolds
 from truerank.engine import cuda
 from truerank.engine.both_ways import BothWays
 from truerank.engine.facts import DeviceFacts
-from truerank.engine.request import Queries, Request
-from truerank.engine.watch import Audience
-from truerank.errors import InputError
+from truerank.engine.observers import Observers
+from truerank.engine.request import PassRequest, Queries
+from truerank.errors import InputError, check_choice
 from truerank.jit import compiled
 from truerank.relevance import View
 from truerank.settings import Settings
@@ -34,49 +34,49 @@ __all__ = [
     "even",
     "height",
     "method_of",
+    "observes_each_pair_once",
     "resolve_device",
     "schedule",
-    "shows_each_pair_once",
     "tiles",
 ]
 
 COUNTING = {"float64": "count", "filter": "filter", "symmetric": "symmetric"}
-"""The strategy of each method, while nobody watches."""
+"""The strategy of each method, without observers."""
 DEVICES = ("auto", "cpu", "cuda", "reference")
 _LARGE = 1 << 27
 """Pairs from which a GPU, found and warmed up, is faster than the CPU."""
 _SMALL = 1 << 22
-"""Pairs below which the plain way is as fast."""
+"""Pairs below which counting float64 tiles is as fast."""
 
 
 @dataclass(frozen=True, eq=False)
 class WorkItem:
-    """Some blocks of rows for one strategy."""
+    """Blocks of rows for one strategy."""
 
     strategy: str
     blocks: tuple[Rows, ...]
-    shares: Shares | None = None
+    folds: GalleryFolds | None = None
     """How groups are split, if they are."""
-    lent: bool = False
+    device_backed: bool = False
     """Whether a GPU makes the distances that the CPU counts."""
     compiled: bool = True
-    """Whether watchers may count by compiled kernels."""
+    """Whether observers may count by compiled kernels."""
     both_ways: BothWays | None = None
-    """The strips, where watchers see each tile from both sides."""
-    shown: int = 0
-    """Rows that are shown at a time, where that is up to a device's memory."""
+    """The strips, where observers see each tile from both sides."""
+    observed: int = 0
+    """Rows that are observed at a time, where that is up to a device's memory."""
 
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
-    """Work in its order, and the queries that a later schedule takes."""
+    """Work in its order, and the queries that are left to a later schedule."""
 
     items: tuple[WorkItem, ...]
     left: Queries
 
 
 def schedule(
-    request: Request,
+    request: PassRequest,
     left: Queries,
     limits: Settings,
     facts: DeviceFacts,
@@ -87,48 +87,50 @@ def schedule(
     return Schedule(tuple(item for item in made.items if item.blocks), made.left)
 
 
-Planner = Callable[[Request, Queries, Settings, DeviceFacts, frozenset[str]], Schedule]
+Planner = Callable[[PassRequest, Queries, Settings, DeviceFacts, frozenset[str]], Schedule]
 
 
 def _by_reference(
-    request: Request, left: Queries, limits: Settings, facts: DeviceFacts, spent: frozenset[str]
+    request: PassRequest, left: Queries, limits: Settings, facts: DeviceFacts, spent: frozenset[str]
 ) -> Schedule:
     if not request.groups:
-        return _shown(request, left, limits, compiled=False)
+        return _observed(request, left, limits, compiled=False)
     found = _in_turn(request, left, limits.query_rows, limits.mates)
-    return _last(WorkItem("reference", found, request.shares))
+    return _last(WorkItem("reference", found, request.folds))
 
 
 def _by_cpu(
-    request: Request, left: Queries, limits: Settings, facts: DeviceFacts, spent: frozenset[str]
+    request: PassRequest, left: Queries, limits: Settings, facts: DeviceFacts, spent: frozenset[str]
 ) -> Schedule:
     if not request.groups:
-        return _shown(request, left, limits, compiled=True)
+        return _observed(request, left, limits, compiled=True)
     few = _few(request, left.rows, limits)
     if request.only is not None and not request.splitting:
         few[:] = True
-    return _in_main_memory(request, left, few, limits, lent=False)
+    return _in_main_memory(request, left, few, limits, device_backed=False)
 
 
 def _by_gpus(
-    request: Request, left: Queries, limits: Settings, facts: DeviceFacts, spent: frozenset[str]
+    request: PassRequest, left: Queries, limits: Settings, facts: DeviceFacts, spent: frozenset[str]
 ) -> Schedule:
-    """Few relevant items are counted there, then rankings stay there, then the rest is sorted."""
+    """First GPUs count rows with few relevant items, then they rank, then the rest is sorted."""
     if not request.groups:
-        return _last(WorkItem("cuda show", even(left.rows, facts.watched_rows, facts.showing)))
+        return _last(
+            WorkItem("cuda observe", even(left.rows, facts.observed_rows, facts.observing))
+        )
     few = _few(request, left.rows, limits)
-    if request.only is not None and request.audience is None and not request.splitting:
+    if request.only is not None and request.observers is None and not request.splitting:
         few[:] = True  # these are too few for a device of their own
-        return _in_main_memory(request, left, few, limits, lent=True)
-    if few.any() or len(left.alone):
-        item = _counted_by_gpus(request, Queries(left.rows[few], left.alone), limits, facts)
+        return _in_main_memory(request, left, few, limits, device_backed=True)
+    if few.any() or len(left.no_mate_rows):
+        item = _counted_by_gpus(request, Queries(left.rows[few], left.no_mate_rows), limits, facts)
         return Schedule((item,), Queries.with_mates(left.rows[~few]))
-    ranks = request.rankings and facts.walks and request.only is None and request.audience is None
+    ranks = request.rankings and facts.walks and request.only is None and request.observers is None
     if ranks and "cuda rank" not in spent:
         tall = min(cuda.TALLER * limits.query_rows, facts.ranked_rows)
         found = cut(request.view.mates, left.rows, tall, cuda.TALLER**3 * limits.mates)
         return _last(WorkItem("cuda rank", found))
-    return _in_main_memory(request, left, few, limits, lent=True)
+    return _in_main_memory(request, left, few, limits, device_backed=True)
 
 
 _BY_DEVICE: dict[str, Planner] = {"reference": _by_reference, "cpu": _by_cpu, "cuda": _by_gpus}
@@ -138,7 +140,7 @@ def _last(*items: WorkItem) -> Schedule:
     return Schedule(items, Queries.none())
 
 
-def _few(request: Request, rows: Rows, limits: Settings) -> npt.NDArray[np.bool_]:
+def _few(request: PassRequest, rows: Rows, limits: Settings) -> npt.NDArray[np.bool_]:
     """Which rows have few relevant items: looking each of all items up among them pays."""
     few: npt.NDArray[np.bool_] = (
         request.view.mates[rows] <= limits.sort_share * request.space.gallery
@@ -146,86 +148,103 @@ def _few(request: Request, rows: Rows, limits: Settings) -> npt.NDArray[np.bool_
     return few
 
 
-def _in_turn(request: Request, left: Queries, height: int, most: int) -> tuple[Rows, ...]:
-    """Blocks of queries alone, then of the others."""
+def _in_turn(request: PassRequest, left: Queries, height: int, most: int) -> tuple[Rows, ...]:
+    """Blocks of queries without a mate, then of the others."""
     mates = request.view.mates
-    return cut(mates, left.alone, height, most) + cut(mates, left.rows, height, most)
+    return cut(mates, left.no_mate_rows, height, most) + cut(mates, left.rows, height, most)
 
 
 def _counted_by_gpus(
-    request: Request, queries: Queries, limits: Settings, facts: DeviceFacts
+    request: PassRequest, queries: Queries, limits: Settings, facts: DeviceFacts
 ) -> WorkItem:
     mates, tall = request.view.mates, cuda.TALLER * limits.query_rows
     if request.splitting:
         found = cut(mates, queries.rows, tall, cuda.SPLIT_TALLER * limits.split_mates)
-        return WorkItem("cuda count", found, request.shares)
+        return WorkItem("cuda count", found, request.folds)
     found = cut(mates, queries.rows, tall, cuda.TALLER * limits.mates)
-    own = request.apart is None or request.apart[0] is request.view
-    shares = request.shares if own else None
-    if request.audience is None:
-        return WorkItem("cuda count", found, shares)
-    lonely = (queries.alone,) if len(queries.alone) else ()
-    return WorkItem("cuda watch", lonely + found, shares, shown=facts.watched_rows)
+    own_view = request.split_view is None or request.split_view[0] is request.view
+    folds = request.folds if own_view else None
+    if request.observers is None:
+        return WorkItem("cuda count", found, folds)
+    without_mate = (queries.no_mate_rows,) if len(queries.no_mate_rows) else ()
+    blocks = without_mate + found
+    return WorkItem("cuda count observed", blocks, folds, observed=facts.observed_rows)
 
 
 def _in_main_memory(
-    request: Request, left: Queries, few: npt.NDArray[np.bool_], limits: Settings, *, lent: bool
+    request: PassRequest,
+    left: Queries,
+    few: npt.NDArray[np.bool_],
+    limits: Settings,
+    *,
+    device_backed: bool,
 ) -> Schedule:
-    """Few relevant items are counted, and rows with many are sorted, or split."""
-    counted = Queries(left.rows[few], left.alone)
+    """Rows with few relevant items are counted, and rows with many are sorted, or split."""
+    counted = Queries(left.rows[few], left.no_mate_rows)
     return _last(
-        _counted(request, counted, limits, lent=lent),
-        _whole(request, left.rows[~few], len(left.rows), limits, lent=lent),
+        _counted(request, counted, limits, device_backed=device_backed),
+        _whole(request, left.rows[~few], len(left.rows), limits, device_backed=device_backed),
     )
 
 
-def _counted(request: Request, queries: Queries, limits: Settings, *, lent: bool) -> WorkItem:
-    view, space, audience = request.view, request.space, request.audience
-    shares, split = request.shares, request.shares is not None
+def _counted(
+    request: PassRequest, queries: Queries, limits: Settings, *, device_backed: bool
+) -> WorkItem:
+    view, space, observers = request.view, request.space, request.observers
+    folds, split = request.folds, request.folds is not None
     most = limits.split_mates if split else limits.mates
     ascending = np.sort(queries.rows)
-    if audience is None:
-        # A space that is lent makes float64 tiles alone.
+    if observers is None:
+        # A device-backed space makes float64 tiles only.
         mates = view.mates[queries.rows]
-        name = COUNTING["float64" if lent else method_of(space, mates, limits, split=split)]
+        name = COUNTING[
+            "float64" if device_backed else method_of(space, mates, limits, split=split)
+        ]
         if name == "symmetric":
             found = cut(view.mates, ascending, limits.query_rows, limits.mates)
-            return WorkItem(name, found, shares)
+            return WorkItem(name, found, folds)
         found = _in_turn(request, queries, limits.query_rows, most)
-        return WorkItem(name, found, shares, lent)
-    if audience.whole_rows:
-        tall = height(space.gallery, limits.watched_numbers, limits)
-        return WorkItem("watch rows", _in_turn(request, queries, tall, limits.mates), shares, lent)
-    if len(queries) == view.queries and not lent:
-        both = each_pair_once(view, space, audience, limits, split=split)
+        return WorkItem(name, found, folds, device_backed)
+    if observers.whole_rows:
+        tall = height(space.gallery, limits.observed_numbers, limits)
+        return WorkItem(
+            "count observed rows",
+            _in_turn(request, queries, tall, limits.mates),
+            folds,
+            device_backed,
+        )
+    if len(queries) == view.queries and not device_backed:
+        both = each_pair_once(view, space, observers, limits, split=split)
         if both is not None:
             found = cut(view.mates, ascending, limits.query_rows, limits.mates)
-            return WorkItem("watch both ways", found, shares, both_ways=both)
+            return WorkItem("count observed both ways", found, folds, both_ways=both)
     found = _in_turn(request, queries, limits.query_rows, most)
-    return WorkItem("watch tiles", found, shares, lent)
+    return WorkItem("count observed tiles", found, folds, device_backed)
 
 
-def _whole(request: Request, many: Rows, rows: int, limits: Settings, *, lent: bool) -> WorkItem:
+def _whole(
+    request: PassRequest, many: Rows, rows: int, limits: Settings, *, device_backed: bool
+) -> WorkItem:
     mates = request.view.mates
     tall = height(request.space.gallery, limits.row_numbers, limits)
     if request.splitting:  # these are few: some for each thread
         tall = min(tall, -(-rows // request.threads))
         found = cut(mates, many, tall, limits.split_mates)
-        return WorkItem("split rows", found, request.shares, lent)
-    return WorkItem("sort rows", cut(mates, many, tall, limits.mates), request.shares, lent)
+        return WorkItem("split rows", found, request.folds, device_backed)
+    return WorkItem("sort rows", cut(mates, many, tall, limits.mates), request.folds, device_backed)
 
 
-def _shown(request: Request, left: Queries, limits: Settings, *, compiled: bool) -> Schedule:
-    """All pairs for the audience, and no tie groups."""
-    space, audience = request.space, request.audience
-    whole = audience is not None and audience.whole_rows
-    if compiled and audience is not None:
-        both = shows_each_pair_once(request.view, space, audience, limits)
+def _observed(request: PassRequest, left: Queries, limits: Settings, *, compiled: bool) -> Schedule:
+    """A schedule in which observers see all pairs, and there are no tie groups."""
+    space, observers = request.space, request.observers
+    whole = observers is not None and observers.whole_rows
+    if compiled and observers is not None:
+        both = observes_each_pair_once(request.view, space, observers, limits)
         if both is not None:
-            return _last(WorkItem("show both ways", (left.rows,), both_ways=both))
-    name, tall = "show tiles", limits.query_rows // 4
+            return _last(WorkItem("observe both ways", (left.rows,), both_ways=both))
+    name, tall = "observe tiles", limits.query_rows // 4
     if whole:
-        name, tall = "show rows", height(space.gallery, limits.watched_numbers, limits)
+        name, tall = "observe rows", height(space.gallery, limits.observed_numbers, limits)
     return _last(WorkItem(name, even(left.rows, tall, request.threads), compiled=compiled))
 
 
@@ -233,7 +252,7 @@ def _shown(request: Request, left: Queries, limits: Settings, *, compiled: bool)
 
 
 def cut(mates: Rows, rows: Rows, height: int, most: int) -> tuple[Rows, ...]:
-    """Blocks of at most so many rows, in which rows x largest R is at most `most`."""
+    """Blocks of at most `height` rows, in which rows x largest R is at most `most`."""
     found = []
     start = 0
     while start < len(rows):
@@ -246,7 +265,7 @@ def cut(mates: Rows, rows: Rows, height: int, most: int) -> tuple[Rows, ...]:
 
 
 def even(rows: Rows, height: int, threads: int) -> tuple[Rows, ...]:
-    """Blocks of at most so many rows, and no larger than that each thread has one."""
+    """Blocks of at most `height` rows, and no larger than that each thread has one."""
     height = max(1, min(height, -(-len(rows) // threads)))
     return tuple(rows[start : start + height] for start in range(0, len(rows), height))
 
@@ -266,10 +285,10 @@ def tiles(gallery: int, limits: Settings) -> list[tuple[int, int]]:
 
 
 def method_of(
-    space: Space, mates: Rows, limits: Settings, *, split: bool = False, watched: bool = False
+    space: Space, mates: Rows, limits: Settings, *, split: bool = False, observed: bool = False
 ) -> str:
-    """The method that the settings name, or the one that costs least; watchers see float64."""
-    if not len(mates) or (not watched and space.single is None):
+    """The method that the settings name, or the cheapest one; observers see float64."""
+    if not len(mates) or (not observed and space.single is None):
         return "float64"
     square = space.symmetric
     if limits.method == "symmetric" and not square:
@@ -281,31 +300,31 @@ def method_of(
     # Half of all tiles cost as much as the rows of half of the queries.
     most = limits.symmetric_mates // 8 if split else limits.symmetric_mates
     fits = int(mates.sum()) <= most
-    if watched:
+    if observed:
         return "symmetric" if square and fits else "float64"
     return "symmetric" if square and fits and 2 * len(mates) > space.gallery else "filter"
 
 
 def each_pair_once(
-    view: View, space: Space, audience: Audience, limits: Settings, *, split: bool
+    view: View, space: Space, observers: Observers, limits: Settings, *, split: bool
 ) -> BothWays | None:
-    """Each pair computed once for watchers of all queries, where it can be and pays."""
+    """Strips to compute each pair once for observers of all queries, where it can be and pays."""
     mates = view.mates[view.mates > 0]
-    if audience.whole_rows or (mates > limits.sort_share * space.gallery).any():
+    if observers.whole_rows or (mates > limits.sort_share * space.gallery).any():
         return None
-    if method_of(space, mates, limits, split=split, watched=True) != "symmetric":
+    if method_of(space, mates, limits, split=split, observed=True) != "symmetric":
         return None
     return BothWays.of(view, limits.side, limits.symmetric_mates)
 
 
-def shows_each_pair_once(
-    view: View, space: Space, audience: Audience, limits: Settings
+def observes_each_pair_once(
+    view: View, space: Space, observers: Observers, limits: Settings
 ) -> BothWays | None:
-    """The same where no tie groups are wanted."""
+    """Strips to compute each pair once for observers, where no tie groups are wanted."""
     pays = limits.method == "symmetric" or (
         limits.method == "auto" and space.queries * space.gallery >= _SMALL
     )
-    if audience.whole_rows or not space.symmetric or not pays:
+    if observers.whole_rows or not space.symmetric or not pays:
         return None
     return BothWays.of(view, limits.side, limits.symmetric_mates)
 
@@ -318,10 +337,7 @@ def resolve_device(device: str, pairs: int = 0) -> str:
 
     "auto" looks for a GPU, which imports torch, only for as many pairs as make it worth the while.
     """
-    if not isinstance(device, str) or device not in DEVICES:
-        raise InputError(
-            f"The 'device' parameter must be one of {', '.join(DEVICES)}. Got {device!r} instead."
-        )
+    check_choice("device", device, DEVICES)
     if device == "auto":
         if pairs >= _LARGE and cuda.likely() and cuda.unavailable() is None:
             return "cuda"

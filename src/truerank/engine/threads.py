@@ -1,6 +1,6 @@
 """Threads: how many there may be, what each keeps, and how they share the tiles of a pass.
 
-They can stop between two tiles, and lose nothing.
+Threads can stop between two tiles, and lose nothing.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ import numpy.typing as npt
 from truerank.checkpoint import Checkpoint
 
 __all__ = [
-    "Crew",
+    "NextTile",
     "Resumable",
-    "Take",
     "Tile",
+    "TilePool",
     "Workspace",
     "available_cores",
-    "show_all",
+    "run_in_threads",
     "single_threaded_blas",
 ]
 
 Tile = tuple[int, int]
-Take = Callable[[], Tile | None]
+NextTile = Callable[[], Tile | None]
 """The next tile, or None when there is none left for this thread."""
 Outcome = TypeVar("Outcome")
 Part = TypeVar("Part")
@@ -46,7 +46,7 @@ def available_cores() -> int:
 
 @contextmanager
 def single_threaded_blas() -> Iterator[None]:
-    """Our threads each multiply their own tile; BLAS must not start more threads below them."""
+    """Keep BLAS to one thread, since each of our threads multiplies a tile of its own."""
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(limits=1, user_api="blas"):
@@ -59,7 +59,7 @@ class Workspace:
     def __init__(self) -> None:
         self._held: dict[str, npt.NDArray[Any]] = {}
 
-    def take(self, name: str, shape: tuple[int, ...], dtype: type) -> npt.NDArray[Any]:
+    def array(self, name: str, shape: tuple[int, ...], dtype: type) -> npt.NDArray[Any]:
         """An array of this shape with anything in it."""
         size = math.prod(shape)
         if name not in self._held or len(self._held[name]) < size:
@@ -67,59 +67,61 @@ class Workspace:
         return self._held[name][:size].reshape(shape)
 
 
-def show_all(parts: Sequence[Part], threads: int, look: Callable[[Part, Workspace], None]) -> None:
-    """Call `look` for every part, with its thread's workspace."""
+def run_in_threads(
+    parts: Sequence[Part], threads: int, work: Callable[[Part, Workspace], None]
+) -> None:
+    """Call `work` for every part, with its thread's workspace."""
     remaining = deque(parts)
 
-    def work() -> None:
+    def take_turns() -> None:
         workspace = Workspace()
         while True:
             try:
                 part = remaining.popleft()
             except IndexError:
                 return
-            look(part, workspace)
+            work(part, workspace)
 
     with single_threaded_blas(), ThreadPoolExecutor(threads) as pool:
         try:
-            for worker in [pool.submit(work) for _ in range(threads)]:
+            for worker in [pool.submit(take_turns) for _ in range(threads)]:
                 worker.result()
         finally:
             remaining.clear()  # on an interrupt the threads stop after the rows they are in
 
 
 class Resumable(Protocol):
-    """Whoever sees the tiles, and can go on from what it has seen."""
+    """Something that sees tiles, and can go on from what it has seen."""
 
     def state(self) -> dict[str, npt.NDArray[Any]]:
-        """What was seen, while no thread is at work."""
+        """What was seen, as arrays by name, while no thread is at work."""
 
     def restore(self, state: dict[str, npt.NDArray[Any]]) -> None:
-        """Go on from there."""
+        """Go on from a state."""
 
 
 @dataclass(frozen=True)
-class Crew:
-    """The threads of a pass, who hears of finished pairs, and where counts are kept."""
+class TilePool:
+    """The threads that share the tiles of a pass, its progress, and where counts are kept."""
 
     pool: ThreadPoolExecutor
     threads: int
     tick: Callable[[int], None]
-    """Called in the calling thread."""
+    """Called with finished pairs, in the thread that runs the pass."""
     checkpoint: Checkpoint
-    audience: Resumable | None = None
-    """Who watches: what they have seen is kept with the counts."""
+    observers: Resumable | None = None
+    """The observers of the tiles: what they have seen is kept with the counts."""
 
     def complete(
         self,
         tiles: Sequence[Tile],
-        work: Callable[[Take, Callable[[Tile], None]], Outcome],
+        work: Callable[[NextTile, Callable[[Tile], None]], Outcome],
         merge: Callable[[Outcome], object],
         pairs: Callable[[Tile], int],
         key: str,
         state: dict[str, npt.NDArray[Any]],
     ) -> None:
-        """Run `work(take, finished)` in the threads until every tile has been taken.
+        """Run `work(next_tile, finished)` in the threads until every tile is done.
 
         `merge` adds an outcome to the arrays of the state, which the checkpoint holds under `key`
         whenever no thread is at work. Tiles counted before an interrupt are not handed out again.
@@ -133,7 +135,7 @@ class Crew:
             self.tick(already)
         while ahead:
             self.checkpoint.release(key)
-            outcomes, stopped = self._share(ahead, work, pairs)
+            outcomes, stopped = self._share_out(ahead, work, pairs)
             for outcome in outcomes:
                 merge(outcome)
             left_over = set(ahead)
@@ -147,29 +149,29 @@ class Crew:
         self.checkpoint.release(key)
 
     def _restore(self, key: str, state: dict[str, npt.NDArray[Any]]) -> None:
-        """Go on from what an earlier run left: the counts, and what watchers saw of the same."""
-        if self.audience is None:
+        """Go on from what an earlier run left: the counts, and what observers saw of the same."""
+        if self.observers is None:
             self.checkpoint.restore(key, state)
         else:
-            self.checkpoint.restore_seen(key, state, self.audience.restore)
+            self.checkpoint.restore_seen(key, state, self.observers.restore)
 
     def _with_seen(self, state: dict[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
-        if self.audience is None or not self.checkpoint.is_kept:
+        if self.observers is None or not self.checkpoint.is_kept:
             return state
-        return self.checkpoint.with_seen(state, self.audience.state())
+        return self.checkpoint.with_seen(state, self.observers.state())
 
-    def _share(
+    def _share_out(
         self,
         ahead: deque[Tile],
-        work: Callable[[Take, Callable[[Tile], None]], Outcome],
+        work: Callable[[NextTile, Callable[[Tile], None]], Outcome],
         pairs: Callable[[Tile], int],
     ) -> tuple[list[Outcome], BaseException | None]:
-        """The outcomes so far, and the interrupt (or the error of `tick`) that ended it early."""
+        """Let threads share the tiles: outcomes so far, and the error that ended it early."""
         stopped: BaseException | None = None
         closed = False
         done: deque[Tile] = deque()
 
-        def take() -> Tile | None:
+        def next_tile() -> Tile | None:
             try:
                 return None if closed else ahead.popleft()
             except IndexError:
@@ -177,7 +179,7 @@ class Crew:
 
         try:
             workers = [
-                self.pool.submit(work, take, done.append)
+                self.pool.submit(work, next_tile, done.append)
                 for _ in range(min(self.threads, len(ahead)))
             ]
             pending = set(workers)

@@ -1,6 +1,7 @@
 """Families of threshold metrics, a package each.
 
-What a family collects in a pass, its scores, its curves, and what it does without a fold.
+A package says what its family collects in a pass, its scores, its curves, and how the scores move
+without a fold of the classes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The families that an evaluation asks for, side by side in one pass."""
+"""A collection: the families that an evaluation asks for, side by side in one pass."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import numpy.typing as npt
 from truerank.checkpoint import fill
 from truerank.core import registry
 from truerank.core.curve import Curve
-from truerank.core.folds import Dealing
+from truerank.core.folds import FoldAssignment
 from truerank.core.groups import LocatedGroups
 from truerank.core.metric import FAMILIES, Metric
 from truerank.core.score import Score
-from truerank.engine.watch import Witness, restore, states
+from truerank.engine.observers import ResumableObserver, restore, states
 from truerank.families.family import Context, Family, Moves, Without
 from truerank.families.gom.family import GomFamily
 from truerank.families.openset.family import OpenSet
@@ -29,7 +29,7 @@ Array = npt.NDArray[Any]
 
 
 class Collection:
-    """Everybody who watches the first pass, and what came of it."""
+    """The families of an evaluation: their observers of the first pass, scores and curves."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
@@ -37,7 +37,7 @@ class Collection:
         for metric in context.metrics:
             asked.setdefault(registry.definition(metric).family, []).append(metric)
         pairs = Pairs(context)
-        # In the order in which checkpoints number their watchers.
+        # In the order in which checkpoints number their observers.
         makers: dict[str, Callable[[list[Metric]], Family]] = {
             "openset": lambda some: OpenSet(context, some),
             "gom": lambda some: GomFamily(context, some),
@@ -45,19 +45,19 @@ class Collection:
             "verification": lambda some: Verification(context, some, pairs),
         }
         self._families = {name: make(asked[name]) for name, make in makers.items() if name in asked}
-        self.watchers: list[Witness] = _once(self._families.values())
+        self.observers: list[ResumableObserver] = _once(self._families.values())
 
-    def take(self, rows: npt.NDArray[np.int64], groups: LocatedGroups) -> None:
-        """The tie groups, by the finest label, of queries that have a mate."""
+    def collect(self, rows: npt.NDArray[np.int64], groups: LocatedGroups) -> None:
+        """Hand all families the tie groups, by the finest label, of queries that have a mate."""
         for family in self._families.values():
-            family.take(rows, groups)
+            family.collect(rows, groups)
 
     def score(self, metric: Metric) -> Score:
-        """Once the first pass is over."""
+        """A metric's score, once the first pass is over."""
         return self._families[registry.definition(metric).family].score(metric)
 
     def curves(self) -> dict[str, Curve]:
-        """Every curve that what was seen can be drawn as."""
+        """Every curve that can be drawn from what was collected, by name."""
         return {
             name: curve
             for family in self._families.values()
@@ -65,46 +65,48 @@ class Collection:
         }
 
     def reports(self) -> dict[str, Any]:
-        """What families tell besides, by the name of the family."""
+        """What families report besides scores and curves, by the name of the family."""
         found = {name: family.report() for name, family in self._families.items()}
         return {name: report for name, report in found.items() if report is not None}
 
-    def without(self, dealing: Dealing) -> CollectionWithout:
-        """The same families without each share; their watchers join."""
-        found = {name: family.without(dealing) for name, family in self._families.items()}
+    def without(self, folds: FoldAssignment) -> CollectionWithout:
+        """The families without each fold of the classes; their observers join the first pass."""
+        found = {name: family.without(folds) for name, family in self._families.items()}
         in_order = sorted(found, key=list(FAMILIES).index)
-        self.watchers += _once(found[name] for name in in_order)
-        return CollectionWithout(found, dealing)
+        self.observers += _once(found[name] for name in in_order)
+        return CollectionWithout(found, folds)
 
     def state(self) -> dict[str, Array]:
-        """What was seen so far, by name, while no pass is under way."""
-        return {name: array.copy() for name, array in self._taken().items()} | states(self.watchers)
+        """What was collected so far, as arrays by name, while no pass is under way."""
+        return {name: array.copy() for name, array in self._collected().items()} | states(
+            self.observers
+        )
 
     def restore(self, state: dict[str, Array]) -> None:
-        """Go on from there; a KeyError or a ValueError says that it is no state of this task."""
-        for name, array in self._taken().items():
+        """Go on from a state; a KeyError or a ValueError says that it is no state of this task."""
+        for name, array in self._collected().items():
             fill(array, state[name])
-        restore(self.watchers, state)
+        restore(self.observers, state)
 
-    def _taken(self) -> dict[str, Array]:
-        return {k: v for family in self._families.values() for k, v in family.taken().items()}
+    def _collected(self) -> dict[str, Array]:
+        return {k: v for family in self._families.values() for k, v in family.collected().items()}
 
 
 class CollectionWithout:
-    """How the scores of all families move without each share of the classes."""
+    """How the scores of all families move without each fold of the classes."""
 
-    def __init__(self, families: dict[str, Without], dealing: Dealing) -> None:
-        self._families, self.dealing = families, dealing
+    def __init__(self, families: dict[str, Without], folds: FoldAssignment) -> None:
+        self._families, self.folds = families, folds
 
     def moves(self, metric: Metric, score: Score) -> Moves:
-        """What becomes of a score that exists."""
+        """How far a score that exists moves, or why that cannot be told."""
         return self._families[registry.definition(metric).family].moves(metric, score)
 
 
-def _once(owners: Iterable[Family | Without]) -> list[Witness]:
-    """Everybody's watchers; some families share one."""
-    found: dict[int, Witness] = {}
+def _once(owners: Iterable[Family | Without]) -> list[ResumableObserver]:
+    """The observers of all owners, each once: some families share one."""
+    found: dict[int, ResumableObserver] = {}
     for owner in owners:
-        for watcher in owner.watchers:
-            found.setdefault(id(watcher), watcher)
+        for observer in owner.observers:
+            found.setdefault(id(observer), observer)
     return list(found.values())

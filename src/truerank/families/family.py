@@ -1,6 +1,6 @@
-"""What a family of threshold metrics is given, and what it is to an evaluation: named hooks.
+"""The base of a family of threshold metrics: hooks for an evaluation, and the context it is given.
 
-It is given a context: the task, the space, the positives, and ways to look again.
+The context holds the task, the space and the positives, and lets observers see pairs again.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ import numpy.typing as npt
 from truerank import engine
 from truerank.core.average import class_mean, mean
 from truerank.core.curve import Curve
-from truerank.core.folds import Dealing
+from truerank.core.folds import FoldAssignment
 from truerank.core.groups import LocatedGroups
 from truerank.core.metric import Metric
 from truerank.core.replicates import Replicates
 from truerank.core.score import Score
 from truerank.engine.cuts import largest_float
-from truerank.engine.watch import Nearest, RankWatcher, Watcher, Witness
+from truerank.engine.observers import NearestDistance, PairObserver, RankObserver, ResumableObserver
 from truerank.relevance import View
 from truerank.settings import current_limits
 from truerank.space import Distances, Rows, Space
@@ -38,7 +38,7 @@ __all__ = ["Context", "Family", "Moves", "Positives", "Units", "Without", "dista
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
 Moves = Reals | tuple[Replicates, Replicates] | str
-"""How far a score moves without each share, or its replicates, or why there are none."""
+"""How far a score moves without each fold, or its replicates, or why there are none."""
 Flags = npt.NDArray[np.bool_]
 ROUGH_ROWS = 64
 _LISTED, _PAIRS = 1 << 22, 1 << 13
@@ -47,7 +47,7 @@ _LISTED, _PAIRS = 1 << 22, 1 << 13
 
 @dataclass(frozen=True)
 class Units:
-    """From the unit of a distance to the numbers of a space, and back."""
+    """Conversion from the unit of a distance to the numbers of a space, and back."""
 
     space: Space
 
@@ -71,7 +71,7 @@ class Positives:
 
     @staticmethod
     def of(view: View, space: Space, threads: int = 1) -> Positives:
-        """By integer arithmetic, pair by pair."""
+        """All relevant pairs of a view, their distances by integer arithmetic."""
 
         parts = []
         step = max(1, _LISTED // max(1, int(view.mates.max(initial=0))))
@@ -88,7 +88,7 @@ class Positives:
 
     @cached_property
     def ascending(self) -> Distances:
-        """The distances in order."""
+        """The distances in ascending order."""
         return np.sort(self.distance)
 
     def up_to(self, thresholds: Distances) -> npt.NDArray[np.int64]:
@@ -102,7 +102,7 @@ class Context:
     Parameters
     ----------
     metrics : all threshold metrics that are asked for, of whatever family
-    seed : of what is dealt at random beside a score
+    seed : seed of what is shuffled beside a score, such as the noise of OPIS
     """
 
     def __init__(
@@ -120,8 +120,8 @@ class Context:
         self.by_class, self.seed = average == "class", seed
         self.threads, self._device = threads or engine.available_cores(), device
         self.limits, self.units = current_limits(), Units(space)
-        self.nearest = Nearest(task.queries)
-        """Sees the distance of every query's nearest candidate, where a family shows it pairs."""
+        self.nearest = NearestDistance(task.queries)
+        """Observes every query's nearest candidate, if a family lists it among its observers."""
 
     # -- queries ------------------------------------------------------------------------------
 
@@ -140,12 +140,12 @@ class Context:
 
     @property
     def both_orders(self) -> bool:
-        """Whether each pair is met twice."""
+        """Whether each pair is met twice, once from either side."""
         return self.task.leave_one_out
 
     @property
     def pairs(self) -> int:
-        """Pairs that are looked at, those that never meet included."""
+        """Number of all pairs of a query and an item, those that never meet included."""
         return self.task.queries * self.space.gallery
 
     @cached_property
@@ -157,7 +157,7 @@ class Context:
     def sample(self) -> Distances:
         """Distances of some irrelevant pairs, the same ones in whatever order rows come.
 
-        Empty where the task is small or rows cannot be told apart by content.
+        Empty where the task is small or rows cannot be distinguished by content.
         """
         prints, rows = self.space.contents(), self.limits.sampled_rows
         if prints is None or self.pairs <= self.limits.sampled_from or not rows:
@@ -184,22 +184,22 @@ class Context:
         row, column = np.nonzero(~never[:, item])
         return np.sort(distances(self.space, query[row], item[column], self.threads))
 
-    # -- further looks ------------------------------------------------------------------------
+    # -- further passes -----------------------------------------------------------------------
 
-    def sweep(self, watchers: list[Watcher]) -> None:
-        """One more pass over all pairs."""
+    def sweep(self, observers: list[PairObserver]) -> None:
+        """Let observers see all pairs in one more pass."""
         engine.sweep(
-            self.task.view, self.space, watchers, device=self._device, threads=self.threads
+            self.task.view, self.space, observers, device=self._device, threads=self.threads
         )
 
-    def look_again(self, watcher: RankWatcher, rows: Integers) -> None:
-        """Show a few queries once more, with their tie groups by the finest label."""
+    def observe_again(self, observer: RankObserver, rows: Integers) -> None:
+        """Let an observer see a few queries once more, with tie groups by the finest label."""
         blocks = engine.tie_groups(
             self.task.view,
             self.space,
             device=self._device,
             threads=self.threads,
-            watchers=[watcher],
+            observers=[observer],
             only=rows,
         )
         with closing(blocks):
@@ -227,44 +227,44 @@ def distances(space: Space, query: Rows, item: Rows, threads: int) -> Distances:
 
 
 class Without(Protocol):
-    """A family without each share of the classes."""
+    """A family without each fold of the classes."""
 
     @property
-    def watchers(self) -> list[Witness]:
-        """Who must see all pairs of the first pass for it."""
+    def observers(self) -> list[ResumableObserver]:
+        """The observers that must see all pairs of the first pass."""
 
     def moves(self, metric: Metric, score: Score) -> Moves:
-        """What becomes of a score that exists."""
+        """How far a score that exists moves, or why that cannot be told."""
 
 
 class Family(ABC):
     """The metrics of one family that an evaluation asks for."""
 
-    watchers: list[Witness]
-    """Who must see all pairs of the first pass."""
+    observers: list[ResumableObserver]
+    """The observers that must see all pairs of the first pass."""
 
     def __init__(self, context: Context, metrics: list[Metric]) -> None:
         self.context, self.metrics = context, metrics
 
-    def take(self, rows: Integers, groups: LocatedGroups) -> None:  # noqa: B027 (most need none)
-        """The tie groups, by the finest label, of queries that have a mate."""
+    def collect(self, rows: Integers, groups: LocatedGroups) -> None:  # noqa: B027 (most need none)
+        """Collect from the tie groups, by the finest label, of queries that have a mate."""
 
-    def taken(self) -> dict[str, npt.NDArray[Any]]:
-        """The arrays that `take` fills, by name: a checkpoint keeps them."""
+    def collected(self) -> dict[str, npt.NDArray[Any]]:
+        """The arrays that `collect` fills, by name: a checkpoint keeps them."""
         return {}
 
     @abstractmethod
     def score(self, metric: Metric) -> Score:
-        """Once the first pass is over; it may look once more."""
+        """A metric's score, once the first pass is over; another pass may be made for it."""
 
     def curves(self) -> dict[str, Curve]:
-        """Every curve that what was seen can be drawn as."""
+        """Every curve that can be drawn from what was collected, by name."""
         return {}
 
     def report(self) -> Any:
-        """What is to be told besides scores and curves, None if nothing is."""
+        """What the family reports besides scores and curves, None if nothing."""
         return None
 
     @abstractmethod
-    def without(self, dealing: Dealing) -> Without:
-        """The same without each share of the classes; before the first pass."""
+    def without(self, folds: FoldAssignment) -> Without:
+        """The family without each fold of the classes; to be asked for before the first pass."""

@@ -19,8 +19,8 @@ import numpy.typing as npt
 from truerank.core import registry
 from truerank.core.curve import POINTS, Curve
 from truerank.engine.cuts import Cuts
-from truerank.engine.sight import Range
-from truerank.engine.watch import Collector, Tally, Watcher
+from truerank.engine.distance_block import DistanceRange
+from truerank.engine.observers import Collector, PairObserver, Tally
 from truerank.families.family import Context, Positives
 from truerank.families.thresholds import allowed, far_targets
 from truerank.settings import current_limits, current_settings
@@ -46,7 +46,7 @@ class Pooled:
         targets: Sequence[Fraction],
         thresholds: Sequence[float],
         whole_curve: bool,
-        sweep: Callable[[list[Watcher]], None],
+        sweep: Callable[[list[PairObserver]], None],
     ) -> None:
         self.positives, self.whole_curve, self._sweep = positives, whole_curve, sweep
         self._targets = targets
@@ -66,11 +66,11 @@ class Pooled:
         self._tally, self._times = Tally(self.cuts, np.zeros(queries, np.int64), 1), 1
         self._collector = Collector(ranges)
         self._collected = [self._collector]
-        self._segments: dict[Range, Distances] = {}
+        self._segments: dict[DistanceRange, Distances] = {}
 
     @property
-    def watchers(self) -> list[Tally | Collector]:
-        """Who must see all pairs."""
+    def observers(self) -> list[Tally | Collector]:
+        """The observers that must see all pairs."""
         return [self._tally, self._collector]
 
     def count_with(self, tally: Tally, times: int) -> None:
@@ -110,7 +110,7 @@ class Pooled:
         return int(self._counts.sum()) - self.genuine
 
     def up_to(self, thresholds: Distances) -> Integers:
-        """Negatives accepted at any thresholds."""
+        """Negatives accepted at each of any thresholds."""
         place = np.searchsorted(self.cuts.at, thresholds, side="right") - 1
         found = np.where(place >= 0, self.false_accepts[place], 0)
         for number, (index, threshold) in enumerate(zip(place, thresholds, strict=True)):
@@ -227,7 +227,7 @@ class Pooled:
         return self._segments[low, high]
 
     def _holds(self, low: float, high: float) -> list[tuple[Collector, int]]:
-        """Where all distances of a range are kept."""
+        """The collectors, and the numbers of their ranges, that hold all distances of a range."""
         return [
             (collector, number)
             for collector in self._collected
@@ -281,7 +281,7 @@ def _foretell(
 
 
 def quantile_range(sample: Distances, rate: float, most: float = 1.0) -> tuple[float, float]:
-    """Where the quantile of all distances probably lies, no more than a share `most` of them."""
+    """The range that probably holds a quantile of all distances, at most a share `most` of them."""
     count = len(sample)
     half = min(_half(rate), most / 2) + 8 / count
     low = int(np.floor((rate - half) * count))
@@ -298,16 +298,16 @@ def _half(rate: float) -> float:
 
 
 class Pairs:
-    """The pool, made once somebody asks for it."""
+    """The pool of all pairs of an evaluation, made when it is first asked for."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self.companions: list[Callable[[], list[Watcher]]] = []
-        """Who else may watch when the pool needs another pass."""
+        self.companions: list[Callable[[], list[PairObserver]]] = []
+        """Functions that name further observers whenever the pool needs another pass."""
 
     @cached_property
     def pool(self) -> Pooled:
-        """With all FAR targets and thresholds that metrics ask for."""
+        """The pool, with all FAR targets and thresholds that metrics ask for."""
         context, mine = self._context, proxy(self)  # no cycle: what is held goes with its last user
         judged = [m for m in context.metrics if registry.definition(m).family == "verification"]
         return Pooled(
@@ -322,7 +322,7 @@ class Pairs:
                 if metric.get("tau") is not None
             ],
             whole_curve=not len(context.sample) or bool(judged),
-            sweep=lambda watchers: mine.sweep(watchers),
+            sweep=lambda observers: mine.sweep(observers),
         )
 
     def curves(self) -> dict[str, Curve]:
@@ -332,7 +332,7 @@ class Pairs:
             return {}
         return pool.curves(self._context.space)
 
-    def sweep(self, watchers: list[Watcher]) -> None:
-        """Another pass, which companions join."""
-        joining = [watcher for companion in self.companions for watcher in companion()]
-        self._context.sweep([*watchers, *joining])
+    def sweep(self, observers: list[PairObserver]) -> None:
+        """Let observers see all pairs in another pass, which the companions join."""
+        joining = [observer for companion in self.companions for observer in companion()]
+        self._context.sweep([*observers, *joining])

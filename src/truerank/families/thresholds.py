@@ -52,14 +52,14 @@ def limit_at(impostors: Distances, target: Fraction) -> float:
 
 
 class Negatives(Protocol):
-    """Distances of negative pairs, of which some can be looked up."""
+    """Negative pairs, whose distances can be looked up by rank."""
 
     @property
     def impostors(self) -> int:
-        """Their number."""
+        """The number of negative pairs."""
 
     def impostor(self, rank: int) -> float:
-        """The rank-th smallest of them, infinite beyond the last."""
+        """The rank-th smallest negative distance, infinite beyond the last."""
 
     def observed_below(self, distance: float) -> float | None:
         """The largest distance of any pair below this one; None if there is none."""
@@ -86,7 +86,7 @@ def unresolved(target: Fraction, impostors: int) -> str | None:
 
 
 def measure(metric: Metric, seen: Any) -> Score:
-    """A metric's score from what its family has seen."""
+    """A metric's score from what its family has collected."""
     known = definition(metric)
     if not isinstance(known, ThresholdDefinition):
         raise TypeError(f"{metric} is no metric over thresholds")
@@ -95,7 +95,7 @@ def measure(metric: Metric, seen: Any) -> Score:
 
 
 def undefined(metric: Metric, reason: str, n: int = 0) -> Score:
-    """A score that does not exist."""
+    """A score that is not defined, with the reason."""
     nan = float("nan")
     return Score(str(metric), nan, nan, nan, nan, n=n, reason=reason)
 

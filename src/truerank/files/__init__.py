@@ -8,7 +8,7 @@ from truerank.files.reading import (
     read_embeddings,
     read_json,
 )
-from truerank.files.writing import atomic_path, check_writable, write_text
+from truerank.files.writing import atomic_path, check_writable, to_json, write_text
 
 __all__ = [
     "Bundle",
@@ -19,5 +19,6 @@ __all__ = [
     "read_archive",
     "read_embeddings",
     "read_json",
+    "to_json",
     "write_text",
 ]

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank.errors import InputError
-from truerank.storage import room
+from truerank.storage import allocate
 
 __all__ = ["HEADER", "NAMES", "read_csv", "read_parquet"]
 
@@ -134,7 +134,7 @@ def _matrix(path: Path, name: str, file: Any) -> npt.NDArray[Any]:
     for batch in batches:
         rows = _rows(path, name, batch.column(0))
         if start == 0:
-            out = room((file.metadata.num_rows, rows.shape[1]), rows.dtype)
+            out = allocate((file.metadata.num_rows, rows.shape[1]), rows.dtype)
         elif rows.shape[1] != out.shape[1]:
             _refuse_lengths(path, name, {out.shape[1], rows.shape[1]})
         out[start : start + len(rows)] = rows

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from truerank.errors import InputError
 
-__all__ = ["atomic_path", "check_writable", "write_text"]
+__all__ = ["atomic_path", "check_writable", "to_json", "write_text"]
 
 
 @contextmanager
@@ -76,3 +78,11 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
     """Write UTF-8 text in one step."""
     with atomic_path(path) as partial:
         partial.write_text(text, encoding="utf-8", newline="\n")
+
+
+def to_json(value: Any, path: str | os.PathLike[str] | None = None) -> str:
+    """The JSON text of plain values; written to `path` in one step if given."""
+    text = json.dumps(value, indent=1, allow_nan=False) + "\n"
+    if path is not None:
+        write_text(path, text)
+    return text

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from truerank.losses.registry import (
-    Choice,
-    Entry,
-    Range,
+    LossEntry,
+    SearchChoice,
+    SearchRange,
     entry,
     get,
     miner,
@@ -16,9 +16,9 @@ from truerank.losses.registry import (
 )
 
 __all__ = [
-    "Choice",
-    "Entry",
-    "Range",
+    "LossEntry",
+    "SearchChoice",
+    "SearchRange",
     "entry",
     "get",
     "miner",

@@ -22,7 +22,7 @@ __all__ = ["Batch", "Loss", "WeightedSum", "check_number"]
 
 @dataclass(frozen=True)
 class Batch:
-    """Checked input. Labels are paths, coarse to fine: (rows, levels) int64."""
+    """The checked input of a loss; labels are paths, coarse to fine: (rows, levels) int64."""
 
     embeddings: Tensor
     labels: Tensor
@@ -43,14 +43,14 @@ class Batch:
 
 
 class Loss(torch.nn.Module):
-    """What all losses share. A subclass writes `compute`, and says what it takes."""
+    """The base of all losses: a subclass writes `compute`, and says what it takes."""
 
     takes_references = True
-    """Whether ref_emb has a meaning; a loss with proxies compares rows with those alone."""
+    """Whether ref_emb has a meaning; a loss with proxies compares rows with nothing else."""
 
     @property
     def title(self) -> str:
-        """What messages call it."""
+        """The name of the loss in messages."""
         return type(self).__name__
 
     def forward(
@@ -71,7 +71,7 @@ class Loss(torch.nn.Module):
             Any integers in any order; several columns are a path from coarse to fine, of which
             a binary loss takes the finest.
         indices_tuple : three or four index tensors, optional
-            What a miner chose. A loss over pairs then counts these pairs alone; a loss with
+            What a miner chose. A loss over pairs then counts only these pairs; a loss with
             proxies weighs each row by how often it occurs.
         ref_emb, ref_labels : optional
             Compare the rows with these instead of with one another. No row is then left out.
@@ -79,14 +79,14 @@ class Loss(torch.nn.Module):
         batch = self._check(embeddings, labels, indices_tuple, ref_emb, ref_labels)
         with torch.autocast(embeddings.device.type, enabled=False):
             value = self.compute(batch)
-            # A mask may hide what is not a number; nobody waits for a GPU to say so.
+            # A mask may hide what is not a number; asking with `if` would wait for the GPU.
             sound = batch.embeddings.isfinite().all()
             if not batch.searches_itself:
                 sound = sound & batch.references.isfinite().all()
             return torch.where(sound, value, torch.nan)
 
     def compute(self, batch: Batch) -> Tensor:
-        """The loss itself."""
+        """The loss of a checked batch."""
         raise NotImplementedError
 
     def __add__(self, other: torch.nn.Module) -> WeightedSum:
@@ -134,7 +134,7 @@ class Loss(torch.nn.Module):
 
 
 class WeightedSum(Loss):
-    """`a + w * b`: each part takes the same batch; a binary part takes the finest label."""
+    """The loss `a + w * b`: parts take the same batch; a binary part takes the finest label."""
 
     def __init__(self, parts: Sequence[tuple[float, torch.nn.Module]]) -> None:
         super().__init__()
@@ -151,7 +151,7 @@ class WeightedSum(Loss):
         self.losses = torch.nn.ModuleList(loss for _, loss in flat)
 
     def parts(self) -> list[tuple[float, torch.nn.Module]]:
-        """Weights and losses."""
+        """The weight and the loss of each part."""
         return list(zip(self.weights, self.losses, strict=True))
 
     def forward(

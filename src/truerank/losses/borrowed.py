@@ -1,6 +1,6 @@
 """The losses that pytorch-metric-learning has right, behind our call form and our checks.
 
-Around each: labels outside the known classes are refused, half precision is widened first (the
+For each of them labels outside the known classes are refused, half precision is widened first (the
 library would turn its own proxies into half precision), and a batch with one pair counts.
 """
 
@@ -61,7 +61,7 @@ class Borrowed(Loss):
 
     @property
     def title(self) -> str:
-        """The library's name of it."""
+        """The library's name of the loss."""
         return type(self.inner).__name__
 
     def compute(self, batch: Batch) -> Tensor:

@@ -1,4 +1,4 @@
-"""Similarities on the right side of two fixed margins: ROADMAP's calibration, TCM and its variants.
+"""Losses over similarities and two fixed margins: ROADMAP's calibration, TCM and its variants.
 
 In: a Batch with one label a row. Out: how far positive pairs stay below their margin and negative
 ones reach above theirs, averaged over the offending ("hard") pairs or over all of them.
@@ -19,7 +19,7 @@ DENOMINATORS = ("hard", "all")
 
 
 class Calibration(Loss):
-    """Both margins as a loss; a weight of 0 drops a side, without `indicator` all pairs pull."""
+    """A loss over two margins; a weight of 0 drops a side, without `indicator` all pairs pull."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Every loss and miner: one entry each, in the order of the page that lists them.
+"""The catalogue of losses and miners: an entry each, in the order of the page that lists them.
 
 Search ranges are the Reality Check's for the losses it compares, and otherwise lie around the
 values of the loss's own paper.
@@ -8,24 +8,24 @@ from __future__ import annotations
 
 from typing import Any
 
-from truerank.losses.registry import Choice, Entry, MinerEntry, Range
+from truerank.losses.registry import LossEntry, MinerEntry, SearchChoice, SearchRange
 
 __all__ = ["ALIASES", "LOSSES", "MINERS"]
 
-LR = Range(1e-6, 1.0, log=True)
-MARGIN = Range(-0.2, 2.0)
-SHARE = Range(0.0, 1.0)
-SCALE_100 = Range(0.01, 100.0)
-SCALE_200 = Range(0.01, 200.0)
-TEMPERATURE = Range(1e-3, 0.1, log=True)
+LR = SearchRange(1e-6, 1.0, log=True)
+MARGIN = SearchRange(-0.2, 2.0)
+SHARE = SearchRange(0.0, 1.0)
+SCALE_100 = SearchRange(0.01, 100.0)
+SCALE_200 = SearchRange(0.01, 200.0)
+TEMPERATURE = SearchRange(1e-3, 0.1, log=True)
 
 PROXIES = ("num_classes", "embedding_size")
 LIBRARY = "pytorch-metric-learning"
 SURROGATE = {"temperature": 0.01, "rho": 100.0, "delta": 0.05, "start": 0.5, "offset": None}
 SURROGATE_SEARCH = {
     "temperature": TEMPERATURE,
-    "rho": Range(1.0, 1000.0, log=True),
-    "delta": Range(0.0, 0.2),
+    "rho": SearchRange(1.0, 1000.0, log=True),
+    "delta": SearchRange(0.0, 0.2),
 }
 CALIBRATION = {
     "positive_margin": 0.9,
@@ -35,7 +35,10 @@ CALIBRATION = {
     "denominator": "hard",
     "indicator": True,
 }
-CALIBRATION_SEARCH = {"positive_margin": Range(0.5, 1.0), "negative_margin": Range(0.0, 0.8)}
+CALIBRATION_SEARCH = {
+    "positive_margin": SearchRange(0.5, 1.0),
+    "negative_margin": SearchRange(0.0, 0.8),
+}
 HAPPIER = {
     "alpha": 1.0,
     "relevance": "level",
@@ -47,7 +50,7 @@ HAPPIER = {
 }
 HAPPIER_SEARCH = {
     "cluster_weight": SHARE,
-    "cluster_temperature": Range(0.01, 1.0, log=True),
+    "cluster_temperature": SearchRange(0.01, 1.0, log=True),
     **SURROGATE_SEARCH,
 }
 
@@ -63,11 +66,11 @@ ZHANG_2024 = (
 MUSGRAVE = "Musgrave, Belongie & Lim, A Metric Learning Reality Check, ECCV 2020"
 
 
-def _embedding(name: str, title: str, **more: Any) -> Entry:
-    return Entry(name=name, title=title, **more)
+def _embedding(name: str, title: str, **more: Any) -> LossEntry:
+    return LossEntry(name=name, title=title, **more)
 
 
-def _classification(name: str, title: str, **more: Any) -> Entry:
+def _classification(name: str, title: str, **more: Any) -> LossEntry:
     options: dict[str, Any] = {
         "kind": "classification",
         "batch": (32, 1),
@@ -75,12 +78,12 @@ def _classification(name: str, title: str, **more: Any) -> Entry:
         "needs": PROXIES,
         "takes_references": False,
     }
-    return Entry(name=name, title=title, **{**options, **more})
+    return LossEntry(name=name, title=title, **{**options, **more})
 
 
-def _regulariser(name: str, title: str, **more: Any) -> Entry:
+def _regulariser(name: str, title: str, **more: Any) -> LossEntry:
     options: dict[str, Any] = {"kind": "regulariser", "batch": (1000, 4)}
-    return Entry(name=name, title=title, **{**options, **more})
+    return LossEntry(name=name, title=title, **{**options, **more})
 
 
 _ENTRIES = (
@@ -155,7 +158,7 @@ _ENTRIES = (
         "2019",
         build="borrowed:normalized_softmax",
         defaults={"temperature": 0.05},
-        search={"temperature": Range(1e-2, 1e2, log=True)},
+        search={"temperature": SearchRange(1e-2, 1e2, log=True)},
         source=LIBRARY,
     ),
     _classification(
@@ -182,7 +185,7 @@ _ENTRIES = (
         "CVPR 2019",
         build="proxies:ArcFace",
         defaults={"margin": 28.6, "scale": 64.0},
-        search={"margin": Range(0.0, 90.0), "scale": SCALE_200},
+        search={"margin": SearchRange(0.0, 90.0), "scale": SCALE_200},
     ),
     _embedding(
         "fastap",
@@ -193,7 +196,7 @@ _ENTRIES = (
         citation="Cakir et al., Deep Metric Learning to Rank, CVPR 2019",
         build="borrowed:fastap",
         defaults={"bins": 10},
-        search={"bins": Range(2, 250, integer=True)},
+        search={"bins": SearchRange(2, 250, integer=True)},
         takes_references=False,
         source=LIBRARY,
     ),
@@ -208,8 +211,8 @@ _ENTRIES = (
         build="borrowed:snr_contrastive",
         defaults={"positive_margin": 0.0, "negative_margin": 1.0, "regularizer": 0.1},
         search={
-            "positive_margin": Range(0.0, 2.0),
-            "negative_margin": Range(0.0, 2.0),
+            "positive_margin": SearchRange(0.0, 2.0),
+            "negative_margin": SearchRange(0.0, 2.0),
             "regularizer": SHARE,
         },
         normalizes=False,
@@ -273,7 +276,7 @@ _ENTRIES = (
         "2017",
         build="borrowed:sphereface",
         defaults={"margin": 4, "scale": 1.0},
-        search={"margin": Choice((1, 2, 3, 4)), "scale": SCALE_200},
+        search={"margin": SearchChoice((1, 2, 3, 4)), "scale": SCALE_200},
         normalizes=False,
         source=LIBRARY,
     ),
@@ -287,7 +290,7 @@ _ENTRIES = (
         citation="Wang et al., Deep Metric Learning with Angular Loss, ICCV 2017",
         build="tuples:Angular",
         defaults={"alpha": 45.0},
-        search={"alpha": Range(30.0, 60.0)},
+        search={"alpha": SearchRange(30.0, 60.0)},
     ),
     _embedding(
         "lifted_structure",
@@ -313,7 +316,7 @@ _ENTRIES = (
         build="borrowed:n_pairs",
         defaults={"regularizer": 0.002},
         batch=(16, 2),
-        search={"regularizer": Range(1e-5, 0.1, log=True)},
+        search={"regularizer": SearchRange(1e-5, 0.1, log=True)},
         takes_references=False,
         normalizes=False,
         source=LIBRARY,
@@ -327,7 +330,7 @@ _ENTRIES = (
         citation="Yu & Tao, Deep Metric Learning with Tuplet Margin Loss, ICCV 2019",
         build="tuples:TupletMargin",
         defaults={"margin": 5.73, "scale": 64.0},
-        search={"margin": Range(0.0, 30.0), "scale": SCALE_200},
+        search={"margin": SearchRange(0.0, 30.0), "scale": SCALE_200},
     ),
     _classification(
         "proxy_nca_plus_plus",
@@ -386,7 +389,7 @@ _ENTRIES = (
             "block": None,
         },
         batch=(1000, 4),
-        search={"temperature": TEMPERATURE, "cut_temperature": Range(0.1, 10.0, log=True)},
+        search={"temperature": TEMPERATURE, "cut_temperature": SearchRange(0.1, 10.0, log=True)},
     ),
     _embedding(
         "sup_ap",
@@ -421,7 +424,7 @@ _ENTRIES = (
         search={
             **SURROGATE_SEARCH,
             **CALIBRATION_SEARCH,
-            "calibration_weight": Range(0.1, 10.0, log=True),
+            "calibration_weight": SearchRange(0.1, 10.0, log=True),
         },
     ),
     _regulariser(
@@ -495,7 +498,7 @@ _ENTRIES = (
         defaults=HAPPIER,
         labels="path",
         batch=(64, 4),
-        search={"alpha": Range(0.5, 5.0), **HAPPIER_SEARCH},
+        search={"alpha": SearchRange(0.5, 5.0), **HAPPIER_SEARCH},
         own_lr=LR,
         needs=PROXIES,
         needs_nothing_if={"cluster_weight": 0},
@@ -511,7 +514,7 @@ _ENTRIES = (
         defaults={**HAPPIER, "alpha": 5.0},
         labels="path",
         batch=(64, 4),
-        search={"alpha": Range(1.0, 10.0), **HAPPIER_SEARCH},
+        search={"alpha": SearchRange(1.0, 10.0), **HAPPIER_SEARCH},
         own_lr=LR,
         needs=PROXIES,
         needs_nothing_if={"cluster_weight": 0},
@@ -579,7 +582,7 @@ MINERS = {
             "multi_similarity",
             "pairs harder than the hardest of the other kind, within epsilon",
             "Wang et al., Multi-Similarity Loss, CVPR 2019",
-            "mining:multi_similarity",
+            "mining:hard_pairs",
             {"epsilon": 0.1},
             {"epsilon": SHARE},
         ),
@@ -589,7 +592,7 @@ MINERS = {
             "Schroff, Kalenichenko & Philbin, FaceNet, CVPR 2015",
             "mining:semihard",
             {"margin": 0.2},
-            {"margin": Range(0.01, 2.0)},
+            {"margin": SearchRange(0.01, 2.0)},
         ),
         MinerEntry(
             "batch_hard",
@@ -603,7 +606,7 @@ MINERS = {
             "Wu et al., Sampling Matters in Deep Embedding Learning, ICCV 2017",
             "mining:DistanceWeighted",
             {"cutoff": 0.5, "farthest": 1.4},
-            {"cutoff": Range(0.1, 1.0), "farthest": Range(1.0, 2.0)},
+            {"cutoff": SearchRange(0.1, 1.0), "farthest": SearchRange(1.0, 2.0)},
         ),
     )
 }

@@ -21,7 +21,7 @@ __all__ = ["Mined", "SumOverLevels", "mined_multi_similarity"]
 
 
 class SumOverLevels(Loss):
-    """The same loss at every level of the labels, summed: the papers' sigma baselines.
+    """A loss taken at every level of the labels and summed: the papers' sigma baselines.
 
     One loss without parameters of its own serves all levels; a loss with proxies needs one for
     each level, coarse to fine, because each level has its own classes. Each level's labels are
@@ -83,4 +83,4 @@ class Mined(Loss):
 
 def mined_multi_similarity(alpha: float, beta: float, base: float, epsilon: float) -> Mined:
     """The multi-similarity loss as its paper trains with it."""
-    return Mined(borrowed.multi_similarity(alpha, beta, base), mining.multi_similarity(epsilon))
+    return Mined(borrowed.multi_similarity(alpha, beta, base), mining.hard_pairs(epsilon))

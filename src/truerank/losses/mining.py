@@ -17,12 +17,12 @@ from truerank.errors import InputError
 from truerank.losses.base import check_number
 from truerank.losses.borrowed import library
 
-__all__ = ["DistanceWeighted", "batch_hard", "multi_similarity", "semihard"]
+__all__ = ["DistanceWeighted", "batch_hard", "hard_pairs", "semihard"]
 
 Miner = Callable[..., Any]
 
 
-def multi_similarity(epsilon: float) -> Miner:
+def hard_pairs(epsilon: float) -> Miner:
     """Pairs harder than the hardest of the other kind, within epsilon (Wang et al. 2019)."""
     check_number("epsilon", epsilon)
     miner: Miner = library("miners", "multi_similarity").MultiSimilarityMiner(epsilon=epsilon)

@@ -24,7 +24,7 @@ def cosine(batch: Batch) -> Tensor:
 
 
 def levels(batch: Batch) -> Tensor:
-    """How many labels, from the coarsest on, both share: int16 from 0 to L, or LEFT_OUT."""
+    """How many labels, from the coarsest on, a pair shares: int16 from 0 to L, or LEFT_OUT."""
     agree = torch.ones(
         len(batch.labels), len(batch.reference_labels), dtype=torch.bool, device=batch.labels.device
     )
@@ -36,7 +36,7 @@ def levels(batch: Batch) -> Tensor:
 
 
 def same_label(batch: Batch) -> Tensor:
-    """1 where the finest labels agree, 0 where they differ, or LEFT_OUT."""
+    """For each pair, 1 where the finest labels agree, 0 where they differ, or LEFT_OUT."""
     same = batch.finest.unsqueeze(1) == batch.reference_labels[:, -1]
     return _leave_out(same.to(torch.int16), batch)
 
@@ -65,9 +65,9 @@ def _anchors(indices: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
 
 
 def logsumexp(values: Tensor, mask: Tensor) -> Tensor:
-    """Over the last dimension where the mask holds; -inf, without a gradient, where it never does.
+    """log(sum(exp)) of the last dimension where a mask holds; -inf, without a gradient, if nowhere.
 
-    (The plain function's gradient is NaN for a row of -inf alone.)
+    (The plain function's gradient is NaN for a row that is -inf throughout.)
     """
     some = mask.any(-1, keepdim=True)
     values = values.masked_fill(~mask, -torch.inf).masked_fill(~some, 0.0)

@@ -31,7 +31,7 @@ BLOCK = {"cpu": 2**17, "cuda": 2**24}
 
 
 def check_block(block: int | None) -> None:
-    """Refuse what is no size of a block."""
+    """Refuse a block that is neither None nor a positive number."""
     if block is not None and (isinstance(block, bool) or not isinstance(block, int) or block < 1):
         raise InputError(
             f"The 'block' parameter must be None or an int >= 1. Got {block!r} instead."
@@ -51,6 +51,8 @@ def sum_over_positives(
 
 
 class _SumOverPositives(torch.autograd.Function):
+    """The sum and its gradient, taken block by block in the forward pass."""
+
     @staticmethod
     def forward(ctx: Any, scores: Tensor, positive: Tensor, term: Term, size: int) -> Tensor:
         wanted = ctx.needs_input_grad[0]

@@ -62,7 +62,7 @@ class Classes(torch.nn.Module):
 
 
 class Checks:
-    """Whether all labels are known; of a batch on a GPU, the answer is read at the next batch.
+    """Checks that all labels are known; for a batch on a GPU the answer is read at the next one.
 
     Waiting for it would leave the GPU idle until the rest of the step is queued.
     """
@@ -105,7 +105,7 @@ def _as_integers(classes: Any) -> Tensor:
 
 
 def make_proxies(count: int, embedding_size: int) -> torch.nn.Parameter:
-    """Random directions."""
+    """Proxies that start in random directions."""
     if not isinstance(embedding_size, int) or embedding_size < 1:
         raise InputError(
             f"The 'embedding_size' parameter must be an int >= 1. Got {embedding_size!r} instead."

@@ -1,4 +1,4 @@
-"""A loss by name, and what is known about it: labels, defaults, batch, search space, citation.
+"""Losses by name, and what is known about each: labels, defaults, search space, citation.
 
 `get("arcface", num_classes=100, embedding_size=512)`. Nothing here needs torch until a loss is
 built, so that a protocol or a page can read the entries anywhere.
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from truerank.losses.base import Loss
 
 __all__ = [
-    "Choice",
-    "Entry",
+    "LossEntry",
     "MinerEntry",
-    "Range",
+    "SearchChoice",
+    "SearchRange",
     "entry",
     "get",
     "miner",
@@ -36,7 +36,7 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class Range:
+class SearchRange:
     """Numbers from low to high, both included; searched in the logarithm, or in whole numbers."""
 
     low: float
@@ -46,14 +46,14 @@ class Range:
 
 
 @dataclass(frozen=True)
-class Choice:
-    """One of these values."""
+class SearchChoice:
+    """A search among some values."""
 
     values: tuple[Any, ...]
 
 
 @dataclass(frozen=True)
-class Entry:
+class LossEntry:
     """What is known about a loss."""
 
     name: str
@@ -62,22 +62,22 @@ class Entry:
     formula: str
     when: str
     citation: str
-    build: str
-    """module:callable, within truerank.losses."""
+    build: str | Callable[..., Any]
+    """What builds the loss: module:callable within truerank.losses, loaded then; or a callable."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     kind: str = "embedding"
-    """embedding (pairs of the batch), classification (proxies), regulariser (added to another)."""
+    """Kind of loss: embedding (pairs of the batch), classification (proxies) or regulariser."""
     labels: str = "one"
-    """one label a row, or a path of labels from coarse to fine."""
+    """Labels of a row: "one", or a "path" from coarse to fine."""
     batch: tuple[int, int] = (8, 4)
     """Classes x samples of each in a batch, as in the paper that proposed or compared it."""
-    search: Mapping[str, Range | Choice] = field(default_factory=dict)
-    own_lr: Range | None = None
-    """Where to search the learning rate of its own parameters; None if it has none."""
+    search: Mapping[str, SearchRange | SearchChoice] = field(default_factory=dict)
+    own_lr: SearchRange | None = None
+    """Where to search the learning rate of the loss's own parameters; None if it has none."""
     needs: tuple[str, ...] = ()
     """Parameters without a default; classes=, the labels themselves, may replace num_classes."""
     needs_nothing_if: Mapping[str, Any] = field(default_factory=dict)
-    """Parameters with which it learns no vectors, so that nothing is needed."""
+    """Parameters with which the loss learns no vectors, so that nothing is needed."""
     takes_references: bool = True
     normalizes: bool = True
     """Whether the length of an embedding is without effect."""
@@ -89,7 +89,7 @@ class Entry:
 
     @property
     def has_parameters(self) -> bool:
-        """Whether it learns parameters of its own, which need an optimiser too."""
+        """Whether the loss learns parameters of its own, which need an optimiser too."""
         return self.own_lr is not None
 
 
@@ -102,7 +102,7 @@ class MinerEntry:
     citation: str
     build: str
     defaults: Mapping[str, Any] = field(default_factory=dict)
-    search: Mapping[str, Range | Choice] = field(default_factory=dict)
+    search: Mapping[str, SearchRange | SearchChoice] = field(default_factory=dict)
 
 
 def names() -> list[str]:
@@ -110,14 +110,14 @@ def names() -> list[str]:
     return list(_catalogue().LOSSES)
 
 
-def entry(name: str) -> Entry:
+def entry(name: str) -> LossEntry:
     """What is known about a loss; case, spaces and hyphens do not matter."""
     catalogue = _catalogue()
     key = _canonical(name)
     key = catalogue.ALIASES.get(key, key)
     if key not in catalogue.LOSSES:
         raise InputError(_unknown("loss", name, [*catalogue.LOSSES, *catalogue.ALIASES]))
-    found: Entry = catalogue.LOSSES[key]
+    found: LossEntry = catalogue.LOSSES[key]
     return found
 
 
@@ -185,7 +185,7 @@ def miner(name: str, **parameters: Any) -> Callable[..., Any]:
 
 
 def sum_over_levels(loss: torch.nn.Module | Sequence[torch.nn.Module]) -> Loss:
-    """The same binary loss at every level of (N, L) labels, summed; or one loss for each level."""
+    """Sum a binary loss over every level of (N, L) labels; or one loss for each level."""
     summed: Loss = _build("composition:SumOverLevels", {"loss": loss})
     return summed
 
@@ -196,7 +196,9 @@ def with_miner(loss: torch.nn.Module, miner: Callable[..., Any]) -> Loss:
     return mined
 
 
-def _build(target: str, parameters: Mapping[str, Any]) -> Any:
+def _build(target: str | Callable[..., Any], parameters: Mapping[str, Any]) -> Any:
+    if not isinstance(target, str):
+        return target(**parameters)
     module, _, name = target.partition(":")
     try:
         import torch  # noqa: F401

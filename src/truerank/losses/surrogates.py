@@ -19,7 +19,7 @@ __all__ = ["Ahead", "behind"]
 
 @dataclass(frozen=True)
 class Ahead:
-    """Upper bound: a sigmoid up to x = 0, the same raised by `start`, and a line from delta on.
+    """An upper bound: a sigmoid up to x = 0, then raised by `start`, and a line from delta on.
 
     Without an offset the line begins where the sigmoid ends; the authors released 1.44, a step down
     of 0.05.
@@ -48,5 +48,5 @@ class Ahead:
 
 
 def behind(x: Tensor) -> Tensor:
-    """Lower bound: 10x up to x = 0, then 25x + 0.5, at most 1."""
+    """A lower bound of the step: 10x up to x = 0, then 25x + 0.5, at most 1."""
     return torch.where(x > 0, (25 * x + 0.5).clamp_max(1.0), 10 * x)

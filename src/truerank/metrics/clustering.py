@@ -1,7 +1,7 @@
 """Clustering metrics: how well clusters agree with classes.
 
-Offered because papers report them. They depend on a clustering and its seed, and NMI and F1 are
-high for random embeddings if classes are many and small: chance stands beside each score.
+They are offered because papers report them. They depend on a clustering and its seed, and NMI and
+F1 are high for random embeddings if classes are many and small: chance stands beside each score.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ class Contingency:
     """How classes and clusters overlap."""
 
     both: Integers
-    """Rows in each class and cluster that have any in common,"""
+    """Rows that each class and each cluster have in common, where there are any."""
     classes: Integers
-    """in each class,"""
+    """Rows in each class."""
     clusters: Integers
-    """and in each cluster."""
+    """Rows in each cluster."""
 
     @staticmethod
     def of(labels: Integers, clusters: Integers) -> Contingency:
-        """From the numbers of each row's class and cluster."""
+        """The overlap of each row's class with its cluster, both given by number."""
         pairs = labels * (int(clusters.max()) + 1) + clusters
         sizes = [np.unique(codes, return_counts=True)[1] for codes in (pairs, labels, clusters)]
         return Contingency(*sizes)
 
     @property
     def total(self) -> int:
-        """All rows."""
+        """Number of all rows."""
         return int(self.classes.sum())
 
     def information(self) -> float:
@@ -46,7 +46,7 @@ class Contingency:
         return max(0.0, sum(map(_entropy, (self.classes, self.clusters))) - _entropy(self.both))
 
     def mean_entropy(self) -> float:
-        """Of classes and clusters (the arithmetic normalisation)."""
+        """The mean entropy of classes and clusters (the arithmetic normalisation)."""
         return (_entropy(self.classes) + _entropy(self.clusters)) / 2
 
 
@@ -69,7 +69,7 @@ def _ami(found: Contingency) -> float:
 
 
 def _expected_information(found: Contingency) -> float:
-    """Over all ways to deal rows to clusters of these sizes (Vinh, Epps & Bailey 2010).
+    """Expected information over all clusters of these sizes (Vinh, Epps & Bailey 2010).
 
     Classes of one size share their terms, as do clusters.
     """
@@ -97,7 +97,7 @@ def _expected_information(found: Contingency) -> float:
 
 
 def _pairwise_f1(found: Contingency) -> float:
-    """Of the pairs in one cluster, taken as predictions of the pairs in one class."""
+    """F1 of the pairs in one cluster, taken as predictions of the pairs in one class."""
     together, classes, clusters = (
         int((sizes * (sizes - 1) // 2).sum())
         for sizes in (found.both, found.classes, found.clusters)

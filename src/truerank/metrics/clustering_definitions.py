@@ -1,4 +1,4 @@
-"""Clustering metrics: what is known about each."""
+"""The definitions of clustering metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known about metrics, in words: a table of all of them, or everything about one."""
+"""Descriptions of metrics in words: a table of all of them, or everything about one."""
 
 from __future__ import annotations
 
@@ -119,11 +119,11 @@ def _told(parameter: Parameter) -> str:
 
 
 def _rules(known: Definition) -> list[str]:
-    """What holds for parameters together."""
+    """The rules that parameters obey together."""
     rules = [f"{one.name} needs a number k" for one in known.parameters if one.needs_cut]
     if known.one_of:
         rules.append(" or ".join(f"{key}=" for key in known.one_of) + " must be given")
-    rules += [f"{pair.first} and {pair.second} exclude each other" for pair in known.apart]
+    rules += [f"{pair.first} and {pair.second} exclude each other" for pair in known.exclusive]
     rules += [f"{key} needs {other}" for key, other in known.needs]
     return [_entry("together", "; ".join(rules))] if rules else []
 

@@ -156,7 +156,7 @@ def settle(
 
 @kernel
 def settle_sure(sure: Any, sure_low: Any, total: Any, total_low: Any, out: Any) -> None:
-    """Queries without ties whose sums were taken elsewhere."""
+    """Lower, expected and upper of queries without ties, whose sums were taken elsewhere."""
     for q in range(sure.size):
         if total[q] == 0.0:  # nothing here is worth anything
             out[:, q] = np.nan

@@ -86,7 +86,7 @@ def ideal_gain(
 
 @kernel
 def whole_gain(alone: Any, alone_low: Any, gain: Any) -> tuple[float, float]:
-    """From the discounts of each grade to the gain."""
+    """The gain, from the discounts of each grade's items that tie with nothing."""
     sure = sure_low = 0.0
     for i in range(gain.size):
         part, part_low = two_sum(alone[i], alone_low[i])

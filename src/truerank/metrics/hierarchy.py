@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank.core.groups import TieGroups
-from truerank.core.metric import Apart, Metric, RankingDefinition, register
+from truerank.core.metric import Exclusive, Metric, RankingDefinition, register
 from truerank.core.parameters import LEVEL, NUMBERS, POSITIVE, Choice, Parameter
 from truerank.core.scale import Scale
 from truerank.core.sums import RankedSums
@@ -30,7 +30,7 @@ Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
 
 LARGEST_GRADE = 52
-"""Beyond it 2^grade - 1 is not a float64."""
+"""The largest grade for which 2^grade - 1 is a float64."""
 
 
 def _of_levels(metric: Metric, key: str, count: int) -> Reals:
@@ -78,7 +78,7 @@ def level_relevance(totals: Integers, metric: Metric, scale: Scale) -> tuple[Rea
 
 
 def weight_relevance(totals: Integers, metric: Metric, scale: Scale) -> tuple[Reals, Reals]:
-    """The relevance sum_{p <= l} w_p / |items of level >= p| makes H-AP the weighted mean of AP."""
+    """The relevance sum_{p <= l} w_p / |level >= p|, which makes H-AP the weighted mean of AP."""
     weights = np.ones(len(scale.values))
     if metric["weights"] is not None:
         weights = _of_levels(metric, "weights", len(weights))
@@ -92,11 +92,14 @@ def weight_relevance(totals: Integers, metric: Metric, scale: Scale) -> tuple[Re
     return high, low
 
 
-def by_relevance(
+def relevance_order(
     worth: Reals, worth_low: Reals, totals: Integers
 ) -> tuple[npt.NDArray[np.int32], Reals, Reals, Reals, Reals, Reals]:
-    """Places of the grades by rising relevance; relevance by place (and its upper bits and its low
-    part); and the two parts of the sum of all relevances."""
+    """Each query's grades in order of rising relevance, in six arrays.
+
+    The place of each grade; the relevance by place, its upper bits and its low part; and the two
+    parts of the sum of all relevances.
+    """
     place = np.empty(worth.shape, np.int32)
     value, value_top, value_low = (np.empty(worth.shape) for _ in range(3))
     total, total_low = np.empty(len(worth)), np.empty(len(worth))
@@ -142,7 +145,7 @@ def _sum_wap_ranked(ranked: RankedSums, metric: Metric, scale: Scale) -> Reals:
 
 
 def _weighted_ranked(ranked: RankedSums, worth: Reals, worth_low: Reals) -> Reals:
-    place, value, value_top, value_low, total, total_low = by_relevance(
+    place, value, value_top, value_low, total, total_low = relevance_order(
         worth, worth_low, ranked.totals
     )
     high, low = ranked.weighted_precision_sum(place, value, value_top, value_low)
@@ -162,7 +165,9 @@ def gains(metric: Metric, scale: Scale) -> Reals:
     return gain
 
 
-def discounts(metric: Metric, totals: Integers, longest: int) -> tuple[int, tuple[Reals, Reals]]:
+def cut_and_discounts(
+    metric: Metric, totals: Integers, longest: int
+) -> tuple[int, tuple[Reals, Reals]]:
     """NDCG's cut and its table of discounts, for relevant items up to rank `longest`."""
     cut = longest if metric.cut is None else int(metric.cut)
     size = min(cut, max(longest, int(totals.sum(axis=1).max()))) + 1
@@ -172,7 +177,8 @@ def discounts(metric: Metric, totals: Integers, longest: int) -> tuple[int, tupl
 def _ndcg(groups: TieGroups, metric: Metric, scale: Scale) -> Reals:
     gain = gains(metric, scale)
     totals = groups.totals
-    cut, (high, low) = discounts(metric, totals, int((groups.before + groups.size).max()))
+    longest = int((groups.before + groups.size).max())
+    cut, (high, low) = cut_and_discounts(metric, totals, longest)
     out = np.empty((3, len(groups)))
     gain_kernels.discounted_gain(
         groups.offsets,
@@ -192,10 +198,10 @@ def _ndcg(groups: TieGroups, metric: Metric, scale: Scale) -> Reals:
 
 def _ndcg_ranked(ranked: RankedSums, metric: Metric, scale: Scale) -> Reals:
     gain = gains(metric, scale)
-    cut, tables = discounts(metric, ranked.totals, int(ranked.ends[1].max()) + 1)
-    alone, alone_low = ranked.discounted(len(gain), cut, tables)
+    cut, tables = cut_and_discounts(metric, ranked.totals, int(ranked.ends[1].max()) + 1)
+    sums, sums_low = ranked.discounted(len(gain), cut, tables)
     out = np.empty((3, len(ranked)))
-    gain_kernels.settle_gains(alone, alone_low, ranked.totals, gain, cut, *tables, out)
+    gain_kernels.settle_gains(sums, sums_low, ranked.totals, gain, cut, *tables, out)
     return out
 
 
@@ -220,7 +226,7 @@ def _asi(groups: TieGroups, metric: Metric, scale: Scale) -> Reals:
             )
             return _asi(few, metric, scale)[:, number.ravel()]
     out = np.empty((3, len(groups)))
-    high, low = harmonic_sums(groups.totals)
+    high, low = harmonics_of_depths(groups.totals)
     overlap_kernels.set_intersection(
         groups.offsets,
         groups.before,
@@ -236,14 +242,14 @@ def _asi(groups: TieGroups, metric: Metric, scale: Scale) -> Reals:
 
 
 def _asi_ranked(ranked: RankedSums, metric: Metric, scale: Scale) -> Reals:
-    tables = harmonic_sums(ranked.totals)
+    tables = harmonics_of_depths(ranked.totals)
     high, low, overlap = ranked.intersected(tables)
     out = np.empty((3, len(ranked)))
     overlap_kernels.settle_overlaps(high, low, overlap, ranked.mates, *tables, out)
     return out
 
 
-def harmonic_sums(totals: Integers) -> tuple[Reals, Reals]:
+def harmonics_of_depths(totals: Integers) -> tuple[Reals, Reals]:
     """H(n) as far as ASI's depths reach, in two parts."""
     return _harmonic_sums(1 << int(totals.sum(axis=1).max()).bit_length())
 
@@ -291,7 +297,7 @@ for _definition in (
             Parameter("alpha", POSITIVE, "the larger, the more the finer levels count", "1"),
             Parameter("rel", NUMBERS, "relevances of your own, one for each level, coarse to fine"),
         ),
-        apart=(Apart("alpha", "rel", "relevances of your own need none"),),
+        exclusive=(Exclusive("alpha", "rel", "relevances of your own need none"),),
         examples=("h_ap", "h_ap@alpha=3", "h_ap@alpha=0.5"),
     ),
     RankingDefinition(

@@ -39,7 +39,7 @@ def settle_overlaps(
 def overlap_share(
     value: float, value_low: float, overlap: int, depth: int, high: Any, low: Any
 ) -> float:
-    """From the sum less the H(n - 1) to the mean over depths."""
+    """The mean over depths, from sums that still lack H(depth) for each item of the overlap."""
     value, value_low = two_sum(value, value_low)
     part, part_low = times(high[depth], low[depth], float(overlap))
     value, value_low = add(value, value_low, part, part_low)

@@ -81,7 +81,7 @@ def _recall_at_1(metric: Metric) -> str | None:
 
 
 def _hit(groups: TieGroups, metric: Metric, scale: Scale) -> Triple:
-    """Only the first group matters: whether its relevant items reach into the first `cut`."""
+    """Whether relevant items of the first group reach into the first `cut`; no other matters."""
     cut = _cut(groups, metric)
     first = groups.offsets[:-1]
     before, size, relevant = groups.before[first], groups.size[first], groups.relevant[first]
@@ -191,7 +191,7 @@ def _hit_without(left: LeftOut, metric: Metric) -> Reals:
 
 def _average_precision_without(left: LeftOut, metric: Metric) -> Reals:
     smaller = metric["divisor"] == "min"
-    return reduced.average_precision(left, _cut_without(metric), smaller)
+    return reduced.average_precision_without(left, _cut_without(metric), smaller)
 
 
 def _reciprocal_rank_without(left: LeftOut, metric: Metric) -> Reals:
@@ -203,7 +203,7 @@ def _inverse_negative_penalty_without(left: LeftOut, metric: Metric) -> Reals:
 
 
 def _cut_ranked(ranked: RankedSums, metric: Metric) -> Integers:
-    """Ranks that count."""
+    """Number of ranks that count for each query."""
     if metric.cut == "r":
         return ranked.mates
     most = ranked.items if metric.cut is None else min(int(metric.cut), ranked.items)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from truerank.jit import kernel
 from truerank.metrics.double_double import accumulate, add, over, settle, times
 from truerank.metrics.harmonics import harmonic_step, run, tied
@@ -26,7 +28,7 @@ def average_precision(
     """out[:, q] = lower, expected, upper of sum_{i <= cut} rel_i P@i / divisor."""
     for q in range(cut.size):
         worst = worst_low = mean = mean_low = best = best_low = sure = sure_low = 0.0
-        n = 0
+        n: Any = np.int64(0)  # a literal would have `run` and `tied` compiled twice
         for g in range(offsets[q], offsets[q + 1]):
             k = before[g]
             if k >= cut[q]:
@@ -75,7 +77,7 @@ def precision_sums(
     """out[:, g] = lower, expected, upper of the sum of precisions over the groups up to g."""
     for q in range(offsets.size - 1):
         worst = worst_low = mean = mean_low = best = best_low = 0.0
-        n = 0
+        n: Any = np.int64(0)  # a literal would have `run` and `tied` compiled twice
         for g in range(offsets[q], offsets[q + 1]):
             k = before[g]
             t = size[g]

@@ -1,6 +1,6 @@
-"""The lower bound of ranking metrics without one share of the gallery, for all shares at once.
+"""The lower bound of ranking metrics without one fold of the gallery, for all folds at once.
 
-Tie groups split by share come in; a (queries, shares) table goes out, NaN where a query has no mate
+Tie groups split by fold come in; a (queries, folds) table goes out, NaN where a query has no mate
 left. Plain float64 with a fixed order of operations: these values only say how far a score moves.
 """
 
@@ -14,14 +14,14 @@ import numpy.typing as npt
 from truerank.core.left_out import LeftOut
 from truerank.jit import kernel
 
-__all__ = ["UP_TO_R", "average_precision", "found", "rank_of_first", "rank_of_last"]
+__all__ = ["UP_TO_R", "average_precision_without", "found", "rank_of_first", "rank_of_last"]
 
 Reals = npt.NDArray[np.float64]
 UP_TO_R = -1
 """The cut-off R, each query's number of mates."""
 
 
-def average_precision(left: LeftOut, cut: int, smaller: bool) -> Reals:
+def average_precision_without(left: LeftOut, cut: int, smaller: bool) -> Reals:
     """Sum of precisions at mates up to the cut, over R, or over min(R, cut)."""
     return left.table(_average_precision, cut, smaller)
 
@@ -56,17 +56,17 @@ def _average_precision(
     smaller: bool,
     out: Any,
 ) -> None:
-    """Whole numbers are held as float64, so that a group's shares are worked on as vectors."""
-    shares = out.shape[1]
-    seen = np.empty(shares)
-    missing = np.empty(shares)  # items of the share that lie before the group
-    total = np.empty(shares)
-    limit = np.empty(shares)
+    """Average precision without each fold, in float64 so that folds are worked on as vectors."""
+    folds = out.shape[1]
+    seen = np.empty(folds)
+    missing = np.empty(folds)  # items of the fold that lie before the group
+    total = np.empty(folds)
+    limit = np.empty(folds)
     for q in range(out.shape[0]):
         if not wanted[q]:
             continue
         left = mates[q]
-        for c in range(shares):
+        for c in range(folds):
             seen[c] = 0.0
             missing[c] = 0.0
             total[c] = 0.0
@@ -75,7 +75,7 @@ def _average_precision(
             k0 = float(before[g])
             m0 = float(relevant[g])
             if size[g] == 1:
-                for c in range(shares):
+                for c in range(folds):
                     m = m0 - gone[g, c]
                     missing[c] += between[g, c]
                     k = k0 - missing[c]
@@ -84,7 +84,7 @@ def _average_precision(
                     inside = m if k < limit[c] else 0.0
                     total[c] += inside * seen[c] / (k + 1.0)
                 continue
-            for c in range(shares):
+            for c in range(folds):
                 m = m0 - gone[g, c]
                 # in the worst order the group's other items come before its mates
                 k = k0 - missing[c] - between[g, c] + (size[g] - equal[g, c]) - m
@@ -94,7 +94,7 @@ def _average_precision(
                     total[c] += (seen[c] + i) / (k + i)
                     i += 1.0
                 seen[c] += m
-        for c in range(shares):
+        for c in range(folds):
             divisor = min(left[c], float(cut)) if smaller else left[c]
             out[q, c] = total[c] / divisor if left[c] > 0 else np.nan
 
@@ -114,21 +114,21 @@ def _found(
     divisor: int,
     out: Any,
 ) -> None:
-    shares = out.shape[1]
-    missing = np.empty(shares)
-    inside = np.empty(shares)
+    folds = out.shape[1]
+    missing = np.empty(folds)
+    inside = np.empty(folds)
     for q in range(out.shape[0]):
         if not wanted[q]:
             continue
         left = mates[q]
-        for c in range(shares):
+        for c in range(folds):
             missing[c] = 0.0
             inside[c] = 0.0
         for g in range(offsets[q], offsets[q + 1]):
             nearest = np.inf
             k0 = float(before[g] + size[g])
             m0 = float(relevant[g])
-            for c in range(shares):
+            for c in range(folds):
                 missing[c] += between[g, c]
                 m = m0 - gone[g, c]
                 missing[c] += equal[g, c]
@@ -138,7 +138,7 @@ def _found(
                 nearest = min(nearest, k - left[c] if cut < 0 else k)
             if nearest >= max(cut, 0):
                 break
-        for c in range(shares):
+        for c in range(folds):
             if left[c] == 0.0:
                 out[q, c] = np.nan
             elif divisor == 0:
@@ -161,19 +161,19 @@ def _extreme(
     last: bool,
     out: Any,
 ) -> None:
-    shares = out.shape[1]
-    missing = np.empty(shares)
+    folds = out.shape[1]
+    missing = np.empty(folds)
     for q in range(out.shape[0]):
         if not wanted[q]:
             continue
         left = mates[q]
-        for c in range(shares):
+        for c in range(folds):
             missing[c] = 0.0
             out[q, c] = np.nan
         for g in range(offsets[q], offsets[q + 1]):
             waiting = 0
             k0 = float(before[g] + size[g])
-            for c in range(shares):
+            for c in range(folds):
                 missing[c] += between[g, c]
                 missing[c] += equal[g, c]
                 m = float(relevant[g]) - gone[g, c]

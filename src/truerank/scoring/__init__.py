@@ -21,12 +21,12 @@ from truerank.families.collection import Collection
 from truerank.families.family import Context
 from truerank.relevance import TreeView
 from truerank.scoring.plan import Pass, level_parts, plan_passes, try_out
-from truerank.scoring.run import Means, complete, restore
+from truerank.scoring.run import PassResources, complete, restore
 from truerank.scoring.score import combine, score_column
 from truerank.severity import Severity
 from truerank.space import Space
 from truerank.stats.estimation import Estimation
-from truerank.stats.intervals import Request
+from truerank.stats.intervals import IntervalRequest
 from truerank.task import TaskRules
 
 __all__ = ["Findings", "score"]
@@ -34,7 +34,7 @@ __all__ = ["Findings", "score"]
 
 @dataclass
 class Findings:
-    """What the passes saw besides the scores."""
+    """What the passes found besides the scores."""
 
     ties: dict[str, int] = field(default_factory=lambda: {"queries": 0, "groups": 0})
     hierarchy: dict[str, Any] | None = None
@@ -43,7 +43,7 @@ class Findings:
     curves: dict[str, Curve] = field(default_factory=dict)
     first_mates: FirstMates | None = None
     reports: dict[str, Any] = field(default_factory=dict)
-    """Of families of metrics, by name."""
+    """Reports of families of metrics, by the family's name."""
 
 
 def score(
@@ -56,9 +56,9 @@ def score(
     threads: int | None,
     progress: Callable[[int, int], None] | None,
     checkpoint: Checkpoint,
-    request: Request | None = None,
+    request: IntervalRequest | None = None,
 ) -> tuple[dict[str, Score], Findings]:
-    """Every metric's score, by its string."""
+    """Every metric's score by its string, and what else was found."""
     measured = [m for m in metrics if isinstance(registry.definition(m), ThresholdDefinition)]
     wanted = list(
         dict.fromkeys(
@@ -79,22 +79,22 @@ def score(
     findings = Findings()
     estimation = None if request is None else Estimation(task, space, request, average)
     if estimation is not None and families is not None:
-        estimation.watch(families)
+        estimation.observe(families)
     threads = threads or engine.available_cores()
     work = [int((p.view.mates > 0).sum()) * space.gallery for p in passes]
-    if families is not None:  # their watchers see every query
+    if families is not None:  # their observers see every query
         work[0] = task.queries * space.gallery
     for number, current in enumerate(passes):
         restore(number, current, families, checkpoint)
     try:
         with ThreadPoolExecutor(threads) as pool:
-            means = Means(space, device, threads, pool, checkpoint, progress, sum(work))
+            resources = PassResources(space, device, threads, pool, checkpoint, progress, sum(work))
             for number, current in enumerate(passes):
                 plan = None
                 if estimation is not None:
                     plan = estimation.plan(current.view, current.columns)
-                watching = families if number == 0 else None
-                complete(current, watching, plan, means, behind=sum(work[: number + 1]))
+                observing = families if number == 0 else None
+                complete(current, observing, plan, resources, behind=sum(work[: number + 1]))
                 _find(task, current, findings)
                 if plan is not None:
                     plan.finish(device, threads)
@@ -114,7 +114,7 @@ def _scores(
     estimation: Estimation | None,
     findings: Findings,
 ) -> tuple[dict[str, Score], Findings]:
-    """What the passes amount to; metrics over thresholds may look once more."""
+    """Scores from the filled passes; metrics over thresholds may make another pass."""
     if passes:
         findings.first_mates = FirstMates(*passes[0].first[:, passes[0].first[-1] > 0])
         findings.ties = {
@@ -147,7 +147,7 @@ def _scores(
 
 
 def _find(task: TaskRules, current: Pass, findings: Findings) -> None:
-    """What a pass over a whole tree tells besides."""
+    """Note what a pass over a whole tree tells besides scores."""
     if current.whole and task.levels is not None and getattr(current.view, "lowest", 1) == 1:
         counted = current.view.mates > 0
         falling = float(np.mean(~current.monotone[counted])) if counted.any() else 0.0

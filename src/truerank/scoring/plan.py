@@ -1,4 +1,4 @@
-"""Which passes the metrics that are asked for need, and what each pass fills.
+"""The plan of an evaluation: which passes its metrics need, and what each pass fills.
 
 One pass over queries x gallery serves every metric that can share it: the levels of a tree all come
 from the lengths of common paths. Labels that form no tree need a pass for each level asked for.
@@ -29,7 +29,7 @@ Reals = npt.NDArray[np.float64]
 
 @dataclass
 class Pass:
-    """One view and the columns filled from it."""
+    """One pass over queries x gallery: its view and the columns filled from it."""
 
     view: View
     scale: Scale
@@ -40,7 +40,7 @@ class Pass:
         self.seen = np.zeros(queries, bool)
         """Queries whose row of every column and of the arrays below is filled."""
         self.shown = np.zeros(queries, bool)
-        """Queries that watchers have seen, with a mate or without."""
+        """Queries that observers have seen, whether they have a mate or not."""
         self.ties = np.zeros(queries, np.int64)
         self.nearest = np.zeros(queries, np.int64)
         self.monotone = np.ones(queries, bool)
@@ -55,7 +55,7 @@ class Pass:
 
     @property
     def whole(self) -> bool:
-        """Whether it sees all levels of a tree."""
+        """Whether the pass covers all levels of a tree."""
         return isinstance(self.view, TreeView) and self.view.grades > 1
 
     def state(self) -> dict[str, npt.NDArray[Any]]:
@@ -69,6 +69,7 @@ class Pass:
 
 
 def plan_passes(task: TaskRules, metrics: list[Metric]) -> list[Pass]:
+    """The passes that together fill a column for each of these metrics."""
     levels = {metric: _level(task, metric) for metric in metrics}
     graded = [m for m in metrics if registry.definition(m).graded and m.get("level") is None]
     queries = task.queries
@@ -99,7 +100,7 @@ def plan_passes(task: TaskRules, metrics: list[Metric]) -> list[Pass]:
 
 
 def level_parts(task: TaskRules, metric: Metric) -> list[Metric]:
-    """A mean over levels is made of the metric at each level."""
+    """The metric at each level, if it is a mean over levels; else the metric itself."""
     if metric.get("level") != "mean":
         return [metric]
     return [metric.at_level(level) for level in range(1, _depth(task) + 1)]
@@ -125,7 +126,7 @@ def _depth(task: TaskRules) -> int:
 
 
 def try_out(passes: list[Pass]) -> None:
-    """Each metric on one query with one mate: options that do not suit the levels are refused now,
+    """Try each metric on one query with one mate: options that do not suit are refused now,
     not once everything has been counted."""
     for current in passes:
         if not current.view.mates.any():

@@ -1,4 +1,4 @@
-"""Passes under way: queries are seen block by block, and what fills up is kept on disk."""
+"""Running passes: queries are done block by block, and what is filled is kept on disk."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from truerank.settings import current_settings
 from truerank.space import Space
 from truerank.stats.estimation import Plan
 
-__all__ = ["Means", "complete", "restore"]
+__all__ = ["PassResources", "complete", "restore"]
 
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
@@ -32,8 +32,8 @@ _PARALLEL_GROUPS = 1 << 16
 
 
 @dataclass(frozen=True)
-class Means:
-    """What passes are made with."""
+class PassResources:
+    """The space, device, threads and checkpoint that passes are run with."""
 
     space: Space
     device: str
@@ -42,10 +42,10 @@ class Means:
     checkpoint: Checkpoint
     progress: Callable[[int, int], None] | None
     pairs: int
-    """Of all passes."""
+    """Pairs of all passes together."""
 
     def tick(self, behind: int) -> Callable[[int, int], None] | None:
-        """From what is left of one run to what has been done in all: `behind`, once it ends."""
+        """Progress of one run as progress of all: `behind` pairs are done once it ends."""
         progress = self.progress
         if progress is None:
             return None
@@ -67,54 +67,59 @@ def restore(
 
 
 def complete(
-    current: Pass, watching: Collection | None, plan: Plan | None, means: Means, *, behind: int
+    current: Pass,
+    observing: Collection | None,
+    plan: Plan | None,
+    resources: PassResources,
+    *,
+    behind: int,
 ) -> None:
-    """See all queries of a pass; `behind` pairs are done then."""
-    checkpoint, space = means.checkpoint, means.space
-    for seen in _runs(current, watching, plan, means):
-        if watching is not None:
+    """Complete a pass over all its queries; `behind` pairs are done then."""
+    checkpoint, space = resources.checkpoint, resources.space
+    for seen in _runs(current, observing, plan, resources):
+        if observing is not None:
             behind = int(np.count_nonzero(current.shown | ~seen)) * space.gallery
         blocks: Any = engine.tie_groups(
             current.view,
             space,
-            device=means.device,
-            threads=means.threads,
-            progress=means.tick(behind),
+            device=resources.device,
+            threads=resources.threads,
+            progress=resources.tick(behind),
             keep=False,
             checkpoint=checkpoint,
             seen=seen,
-            watchers=() if watching is None else watching.watchers,
+            observers=() if observing is None else observing.observers,
             grade=current.finest,
             rankings=True,
-            shares=None if plan is None else plan.shares,
-            apart=None if plan is None else (plan.apart, plan.counted),
+            folds=None if plan is None else plan.gallery_folds,
+            split_view=None if plan is None else (plan.split_view, plan.counted),
         )
         with closing(blocks):
-            if watching is None:
-                _fill(current, blocks, means, checkpoint, plan)
+            if observing is None:
+                _fill(current, blocks, resources, checkpoint, plan)
             else:  # it is written between two runs
-                looked = _taken(blocks, watching, current.finest)
-                _fill(current, looked, means, Checkpoint(), plan)
+                collected = _collected(blocks, observing, current.finest)
+                _fill(current, collected, resources, Checkpoint(), plan)
 
 
 def _runs(
-    current: Pass, families: Collection | None, plan: Plan | None, means: Means
+    current: Pass, families: Collection | None, plan: Plan | None, resources: PassResources
 ) -> Iterator[npt.NDArray[np.bool_]]:
     """The queries to leave out, of each run of the engine that it takes to complete a pass.
 
-    What watchers see is complete between two runs, and kept then; unless the engine keeps it while
+    What observers see is complete between two runs, and kept then; unless the engine keeps it while
     it is at it, these are chapters of some seconds.
     """
     if families is None:
         yield current.seen
         return
-    view, space, checkpoint = current.view, means.space, means.checkpoint
+    view, space, checkpoint = current.view, resources.space, resources.checkpoint
     split = plan is not None
     seconds = None
     if checkpoint.is_kept and (
         current.shown.any()
-        or not engine.keeps_watched(
-            view, space, families.watchers, device=means.device, split=split
+        or not engine.keeps_observed(
+            view, space, families.observers, device=resources.device, split=split
         )
     ):
         seconds = current_settings().checkpoint_seconds
@@ -131,23 +136,23 @@ def _runs(
                 checkpoint.save()
 
 
-def _taken(blocks: Iterator[Block], families: Collection, grade: int) -> Iterator[Block]:
-    """The same blocks, once the families have taken what they need of them."""
+def _collected(blocks: Iterator[Block], families: Collection, grade: int) -> Iterator[Block]:
+    """Hand blocks on once the families have collected what they need from them."""
     for block in blocks:
         chosen, finest = block.groups.at_least(grade)
-        families.take(block.rows[chosen], finest)
+        families.collect(block.rows[chosen], finest)
         yield block
 
 
 def _fill(
     current: Pass,
     blocks: Iterator[Block],
-    means: Means,
+    resources: PassResources,
     checkpoint: Checkpoint,
     plan: Plan | None,
 ) -> None:
-    def look(block: Integers, groups: Any, split: SplitGroups) -> None:
-        """Everything that is wanted of these queries; other threads have other queries."""
+    def fill(block: Integers, groups: Any, split: SplitGroups) -> None:
+        """Fill all that is wanted of these queries; other threads have other queries."""
         parts: dict[int, tuple[Integers, Any]] = {0: (np.arange(len(groups)), groups)}
         for grade in {current.finest, *(column.grade for column in current.columns)} - {0}:
             parts[grade] = groups.at_least(grade)
@@ -163,7 +168,7 @@ def _fill(
             column.totals[rows] = some.totals
             column.candidates[rows] = some.candidates
         if plan is not None:
-            plan.take(block, split)
+            plan.collect(block, split)
         current.ties[block] = groups.mixed
         if current.whole:
             current.nearest[block] = groups.nearest_level()
@@ -173,15 +178,15 @@ def _fill(
     for found in blocks:
         block, groups, split = found.rows, found.groups, found.split
         if not isinstance(groups, TieGroups):
-            look(block, groups, split)
+            fill(block, groups, split)
             current.seen[block] = True
             continue
-        count = min(means.threads, -(-len(groups.size) // _PARALLEL_GROUPS))
-        share = np.linspace(0, len(groups.size), count + 1)
-        cuts = np.unique(np.searchsorted(groups.offsets, share)).tolist()
+        count = min(resources.threads, -(-len(groups.size) // _PARALLEL_GROUPS))
+        even = np.linspace(0, len(groups.size), count + 1)
+        cuts = np.unique(np.searchsorted(groups.offsets, even)).tolist()
         work = [
-            means.pool.submit(
-                look, block[start:stop], groups.part(start, stop), split.part(start, stop)
+            resources.pool.submit(
+                fill, block[start:stop], groups.part(start, stop), split.part(start, stop)
             )
             for start, stop in pairwise(cuts)
         ]

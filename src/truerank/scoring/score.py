@@ -1,4 +1,4 @@
-"""What the filled columns of a pass amount to: a mean over queries, and over levels."""
+"""From the filled columns of a pass to scores: means over queries, and over levels."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ Reals = npt.NDArray[np.float64]
 
 
 def score_column(column: Column, task: TaskRules, average: str) -> Score:
+    """The score of a filled column, with its chance and what is attainable."""
     entry = registry.definition(column.metric)
     has_mates = ~np.isnan(column.values[0])
     counts = has_mates if task.no_mate == "report" else np.ones(task.queries, bool)
@@ -59,7 +60,7 @@ def score_column(column: Column, task: TaskRules, average: str) -> Score:
 
 
 def combine(task: TaskRules, metric: Metric, scored: dict[Metric, Score]) -> Score:
-    """The score itself, or the plain mean of the levels' scores."""
+    """A metric's score from those of its columns: the only one, or the mean over levels."""
     parts = [scored[part] for part in level_parts(task, metric)]
     if metric.get("level") != "mean":
         return parts[0]

@@ -1,4 +1,4 @@
-"""Space: exact vectors and exact distances (the argument for each is in the module that has it)."""
+"""Spaces: exact vectors and exact distances; each module gives the argument for its own."""
 
 from truerank.space import catalogue
 from truerank.space.base import Distances, Facts, Rows, Space

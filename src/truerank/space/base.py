@@ -1,4 +1,4 @@
-"""What every space offers the engine: exact distances, a tile at a time or a pair at a time.
+"""The base of all spaces: exact distances, a tile at a time or a pair at a time.
 
 A distance is a float64 whose order is exact: smaller is nearer, equal means tied. Tiles come from
 the fastest arithmetic at hand, pairs from integers; the probe compares the two on the user's rows.
@@ -48,17 +48,18 @@ class Space(ABC):
 
     facts: Facts
     integral = False
-    """Whether distances are integers below 2^54 in size, which leaves room to attach a grade."""
+    """Whether distances are integers below 2^54 in size, so that a grade can be attached."""
     queries: int
     gallery: int
     query_digests: Digests
+    """Digests of the queries' rounded rows, by which a row met twice is recognised."""
     gallery_digests: Digests
-    """Fingerprints of the rounded rows, to recognise a row met twice (empty for given matrices)."""
+    """Digests of the gallery's rounded rows; both are empty for given matrices."""
 
     unit_rounds = False
     """Whether `in_unit` rounds up or down, so that `raw` of a distance may fall short of it."""
     unit_scale: float | None = None
-    """What takes a distance to the threshold axis [0, 1] of GOM; None if only min-max does."""
+    """Factor from a distance to the threshold axis [0, 1] of GOM; None if only min-max does."""
 
     @property
     def symmetric(self) -> bool:
@@ -95,7 +96,7 @@ class Space(ABC):
         return threshold
 
     def linear(self, distances: Distances) -> Distances:
-        """Ascending with the distance, in a unit in which thresholds may be averaged."""
+        """Distances in a unit that ascends with them and in which thresholds may be averaged."""
         return self.in_unit(distances)
 
     def contents(self) -> tuple[Rows, Rows] | None:

@@ -1,7 +1,7 @@
-"""From the user's arrays to a Space, by the name of a distance.
+"""Building a space from the user's arrays, by the name of a distance.
 
-Every distance is a Distance in the table below: what is known about it, and what makes its space
-from the rows that come in.
+Every distance is a Distance in the table below: what is known about it, and what makes a space
+from the rows.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What is known about each distance, once, and the table in which all of them are found.
+"""The catalogue of distances: what is known about each, once, and the table of all.
 
-Whoever lists, checks or builds distances asks here; nobody else names them one by one.
+Code that lists, checks or builds distances asks here; nothing else names them one by one.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from truerank.errors import InputError
+from truerank.errors import check_choice
 from truerank.space.base import Space
 from truerank.space.sides import Sides
 
@@ -22,14 +22,14 @@ class Distance:
 
     name: str
     help: str
-    """What it is, in a few words."""
+    """What the distance is, in a few words."""
     make: Callable[[Sides], Space]
     given: bool = False
     """Whether a (Q, G) matrix is handed over in the embeddings' place."""
     larger_is_nearer: bool = False
     """Whether the user's numbers are similarities, which a threshold accepts from itself on."""
     points: Literal["directions", "rows"] | None = None
-    """Whose euclidean distance ranks as this one does, if anything's: unit vectors or the rows."""
+    """Points whose euclidean distance ranks as this one does: unit vectors or rows, if any."""
 
 
 _DISTANCES: dict[str, Distance] = {}
@@ -52,8 +52,8 @@ def names(*, given: bool | None = None, points: bool = False) -> tuple[str, ...]
 
     Parameters
     ----------
-    given : True for those of a matrix alone, False for those of embeddings alone
-    points : True for those alone that rank as a euclidean distance of points does
+    given : True for distances of a matrix only, False for those of embeddings only
+    points : True for only those that rank as a euclidean distance of points does
     """
     return tuple(
         one.name
@@ -70,8 +70,5 @@ def find(name: Any) -> Distance:
     >>> find("similarity").larger_is_nearer
     True
     """
-    if not isinstance(name, str) or name not in _DISTANCES:
-        raise InputError(
-            f"The 'distance' parameter must be one of {', '.join(names())}. Got {name!r} instead."
-        )
+    check_choice("distance", name, names())
     return _DISTANCES[name]

@@ -16,14 +16,14 @@ from truerank.jit import compiled, kernel
 __all__ = ["Digests", "as_keys", "classes_of_equals", "row_digests", "sorted_bytes"]
 
 Digests = npt.NDArray[np.uint64]
-"""(rows, 2)."""
+"""Digests of rows, (rows, 2)."""
 _SEEDS = (0x243F6A8885A308D3, 0x13198A2E03707344)
 _FACTORS = (0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93)
 _SHIFTS = (29, 32)
 
 
 def row_digests(rows: npt.NDArray[Any], more: npt.NDArray[Any] | None = None) -> Digests:
-    """One for each row of integers, to which another integer may belong."""
+    """The digest of each row of integers, to which another integer may belong."""
     first = np.zeros(len(rows), np.int64) if more is None else more.astype(np.int64)
     out = np.empty((len(rows), 2), np.uint64)
     if compiled:
@@ -57,13 +57,13 @@ def _digest(rows: Any, first: Any, out: Any) -> None:
 
 
 def sorted_bytes(digests: Digests) -> bytes:
-    """All of them in an order of their own, so that the order of rows does not show."""
+    """All digests in an order of their own, so that the order of rows does not show."""
     ordered = digests[_order(digests)]
     return ordered.astype("<u8").tobytes()
 
 
 def _order(digests: Digests) -> npt.NDArray[np.int64]:
-    """By the second half, and where two have the same, by the first: far quicker than by both."""
+    """The order by the second half, then by the first where two agree: quicker than by both."""
     order = np.argsort(digests[:, 1])
     half = digests[order, 1]
     same = np.zeros(len(order), bool)
@@ -75,7 +75,7 @@ def _order(digests: Digests) -> npt.NDArray[np.int64]:
 
 
 def as_keys(digests: Digests) -> list[bytes]:
-    """Each as something that can be looked up."""
+    """The digests as bytes, which can be looked up in a dict."""
     data = digests.astype("<u8").tobytes()
     return [data[start : start + 16] for start in range(0, len(data), 16)]
 

@@ -20,7 +20,7 @@ from truerank.space.base import Distances, Facts, Rows, Space
 from truerank.space.digests import row_digests
 from truerank.space.fingerprint import Fingerprints, row_prints
 from truerank.space.sides import Sides
-from truerank.storage import room
+from truerank.storage import allocate
 
 __all__ = ["Cityblock", "Hamming"]
 
@@ -29,6 +29,8 @@ _CHUNK = 1 << 22
 
 
 class _Elementwise(Space):
+    """Integer rows whose distance is a sum over components."""
+
     pair_kernel: Callable[..., None]
     tile_kernel: Callable[..., None]
     centre = 0.0
@@ -89,11 +91,11 @@ class _Elementwise(Space):
 
 
 class Cityblock(_Elementwise):
-    """sum |x_i - y_i|."""
+    """The cityblock distance, sum |x_i - y_i|."""
 
     @classmethod
     def of(cls, sides: Sides) -> Space:
-        """The space of these sides."""
+        """The cityblock space of these sides."""
         limit = grid.LARGEST_EXPONENT
         exponent = max(
             grid.cityblock_exponent(rows) for side in sides for _, rows in side.chunks(limit)
@@ -101,7 +103,7 @@ class Cityblock(_Elementwise):
         exponent = 0 if exponent == -10_000 else exponent
         grids = []
         for side in sides:
-            integers = room((side.count, side.dimension), np.int64)
+            integers = allocate((side.count, side.dimension), np.int64)
             for where, rows in side.chunks(limit):
                 integers[where], inexact = grid.cityblock_grid(rows, exponent)
                 side.note_rounding(rows, inexact)
@@ -120,7 +122,7 @@ class Cityblock(_Elementwise):
 
 
 class Hamming(_Elementwise):
-    """The number of unequal components."""
+    """The hamming distance of integers: the number of unequal components."""
 
     pair_kernel = staticmethod(kernels.pair_unequal)
     tile_kernel = staticmethod(kernels.tile_unequal)

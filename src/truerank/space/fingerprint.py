@@ -1,7 +1,8 @@
-"""A number for each row that neither the order of rows nor that of dimensions can change.
+"""Fingerprints: a number for each row that no order of rows or dimensions can change.
 
-It only has to tell rows apart: what is drawn at random is drawn in the order of these numbers, so
-that a seed picks the same rows and classes however they are arranged or named.
+Different rows have different fingerprints, with very few exceptions. What is drawn at random is
+drawn in their order, so that a seed picks the same rows and classes however they are arranged or
+named.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ def mix(numbers: npt.NDArray[Any]) -> Fingerprints:
 
 
 def row_prints(rows: npt.NDArray[Any]) -> Fingerprints:
-    """A number for each row of integers: a sum over its components, told apart by position.
+    """The fingerprint of each row of integers: a sum over its components.
 
-    First the sum, modulo 2^64, of the scrambled magnitudes. If any two rows agree in it, rows of
-    the same magnitudes in other places are told apart by their product with a sum of all rows, each
-    by its own number. Integers modulo 2^64: no order of summation shows.
+    First comes the sum, modulo 2^64, of the scrambled magnitudes. If any two rows agree in it, rows
+    of the same magnitudes in other places are separated by their product with a sum of all rows,
+    each weighted by its own number. In integers modulo 2^64 no order of summation shows.
     """
     prints = np.zeros(len(rows), np.uint64)
     if compiled:

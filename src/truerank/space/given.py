@@ -16,7 +16,7 @@ __all__ = ["Given"]
 
 
 class Given(Space):
-    """Entries as given, widened to float64; similarities with their sign turned.
+    """A given matrix: its entries widened to float64, similarities with their sign turned.
 
     `columns` are the gallery items that take part, None for all.
     """
@@ -33,12 +33,12 @@ class Given(Space):
 
     @classmethod
     def of_distances(cls, sides: Sides) -> Space:
-        """Of a matrix in which smaller is nearer."""
+        """The space of a matrix in which smaller is nearer."""
         return cls._of(sides, 1.0)
 
     @classmethod
     def of_similarities(cls, sides: Sides) -> Space:
-        """Of a matrix in which larger is nearer."""
+        """The space of a matrix in which larger is nearer."""
         return cls._of(sides, -1.0)
 
     @classmethod
@@ -65,11 +65,11 @@ class Given(Space):
         return self._distances(self._matrix[query, columns])
 
     def in_unit(self, distances: Distances) -> Distances:
-        """Distances as given, similarities as given."""
+        """See Space: distances and similarities as they were given."""
         return distances * self._sign
 
     def fingerprints(self) -> Fingerprints:
-        """See Space: by significands, which a scale that is a power of two leaves alone."""
+        """See Space: by significands, which no scale that is a power of two changes."""
         prints = np.array([mix(row).sum(dtype=np.uint64) for row in self._significands()])
         if self.queries != self._matrix.shape[1]:
             return prints
@@ -85,7 +85,7 @@ class Given(Space):
         return Fraction(float(threshold)) * int(self._sign)
 
     def linear(self, distances: Distances) -> Distances:
-        """As given, similarities with their sign turned."""
+        """See Space: entries as given, similarities with their sign turned."""
         return distances
 
     def _distances(self, entries: Distances) -> Distances:

@@ -33,12 +33,12 @@ UNIT_BITS = 25
 """Unit vectors are rounded to multiples of 2^-25: products are multiples of 2^-50 and sums stay
 below 2^3, which fits the 53 bits of a float64 in any order of summation."""
 SCALED_BITS = 26
-"""Vectors with an exponent of their own have length at most 1: one more bit fits."""
+"""Bits of vectors with an exponent of their own: their length is at most 1, one more bit fits."""
 CITYBLOCK_BITS = 52
-"""No products in a sum of absolute differences, so the whole significand is available."""
+"""Bits of cityblock rows: sums of differences have no products, so all bits are available."""
 
 LARGEST_EXPONENT = 480
-"""Beyond 2^480 or below 2^-480 a squared length would leave the range of float64."""
+"""The limit of magnitudes: beyond 2^480 or below 2^-480 a squared length leaves float64."""
 
 _ROUNDOFF = 2.0**-53
 
@@ -66,7 +66,7 @@ def unit_grid(rows: Reals) -> tuple[Integers, npt.NDArray[np.bool_]]:
 
 
 def _quotients(rows: Reals) -> Reals:
-    """x/|x| in grid units, as close as unit_grid says."""
+    """The quotients x/|x| in grid units, as close as unit_grid says."""
     largest = np.abs(rows).max(axis=1)
     scaled = np.ldexp(rows, -np.frexp(largest)[1][:, None])
     norm = np.sqrt(np.einsum("ij,ij->i", scaled, scaled))

@@ -14,13 +14,13 @@ from truerank.space.elementwise import Hamming
 from truerank.space.inner import SquaredDistance
 from truerank.space.rows import GridRows
 from truerank.space.sides import Sides
-from truerank.storage import room
+from truerank.storage import allocate
 
 __all__ = ["hamming"]
 
 
 def hamming(sides: Sides) -> Space:
-    """The space of these sides, whose components must be bool or integer."""
+    """The hamming space of these sides, whose components must be bool or integer."""
     for side in sides:
         if side.array.dtype.kind not in "biu":
             raise InputError(
@@ -34,7 +34,7 @@ def hamming(sides: Sides) -> Space:
     )
     grids: list[npt.NDArray[Any]] = []
     for side in sides:
-        integers = room((side.count, side.dimension), np.int32 if bits else np.int64)
+        integers = allocate((side.count, side.dimension), np.int32 if bits else np.int64)
         for where, rows in side.chunks(None):
             integers[where] = rows
             side.rounded.append(row_digests(integers[where]))

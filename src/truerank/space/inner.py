@@ -41,6 +41,8 @@ __all__ = ["Cosine", "Dot", "Euclidean", "SquaredDistance"]
 
 
 class _InnerProductSpace(Space):
+    """Integer rows whose distance is made of inner products."""
+
     def __init__(self, queries: GridRows, gallery: GridRows, facts: Facts) -> None:
         self._left, self._right = queries, gallery
         self.queries, self.gallery = len(queries.integers), len(gallery.integers)
@@ -126,18 +128,18 @@ class SquaredDistance(_InnerProductSpace):
         return distances.astype(np.float64)
 
     def in_unit(self, distances: Distances) -> Distances:
-        """The number of unequal bits, as it is."""
+        """See Space: the number of unequal bits, as it is."""
         return distances
 
 
 class Cosine(SquaredDistance):
-    """D in units of 2^-50; a row without a direction has cosine 0, D = 2, with everything."""
+    """Cosine, D in units of 2^-50; a row without a direction has D = 2 with everything."""
 
     ZERO = 2.0 ** (2 * UNIT_BITS + 1)
 
     @classmethod
     def of(cls, sides: Sides) -> Space:
-        """The space of these sides."""
+        """The cosine space of these sides."""
         rows = [round_rows(side, unit_rows, None) for side in sides]
         return cls(rows[0], rows[-1], sides.facts("2^-25 of the unit vector"))
 
@@ -173,11 +175,11 @@ class Cosine(SquaredDistance):
     unit_scale = 2.0 ** -(2 * UNIT_BITS + 2)
 
     def vectors(self) -> Distances | None:
-        """The rounded unit vectors."""
+        """See Space: the rounded unit vectors."""
         return np.ldexp(self._left.integers.astype(np.float64), -UNIT_BITS)
 
     def in_unit(self, distances: Distances) -> Distances:
-        """1 - s, which is D/2."""
+        """See Space: 1 - s, which is D/2."""
         return np.ldexp(distances, -(2 * UNIT_BITS + 1))
 
     def raw(self, threshold: Fraction) -> Fraction:
@@ -185,7 +187,7 @@ class Cosine(SquaredDistance):
         return threshold * int(2 ** (2 * UNIT_BITS + 1))
 
     def linear(self, distances: Distances) -> Distances:
-        """The L2 distance of unit vectors."""
+        """See Space: the L2 distance of unit vectors."""
         return np.sqrt(np.ldexp(distances, -2 * UNIT_BITS))
 
 
@@ -196,7 +198,7 @@ class _Scaled(_InnerProductSpace):
 
     @classmethod
     def of(cls, sides: Sides) -> Space:
-        """The space of these sides."""
+        """The space of these sides, each row with an exponent of its own."""
         rows = [round_rows(side, scaled_rows, LARGEST_EXPONENT) for side in sides]
         return cls(rows[0], rows[-1], sides.facts("2^-26 of each row's length"))
 
@@ -217,12 +219,12 @@ class _Scaled(_InnerProductSpace):
         return self._finish(np.ldexp(self.factor * product, exponent), query, item)
 
     def _finish(self, product: Distances, query: Rows, item: Rows) -> Distances:
-        """From factor * x.y to the distance, elementwise."""
+        """The distance, elementwise, from factor * x.y."""
         raise NotImplementedError
 
 
 class Dot(_Scaled):
-    """-x.y, exact."""
+    """The inner product with its sign turned, -x.y, exact."""
 
     factor = -1.0
 
@@ -231,12 +233,12 @@ class Dot(_Scaled):
         return product
 
     def in_unit(self, distances: Distances) -> Distances:
-        """-s as it is."""
+        """See Space: -s as it is."""
         return distances
 
 
 class Euclidean(_Scaled):
-    """|x - y|^2."""
+    """The squared euclidean distance, |x - y|^2."""
 
     factor = -2.0
     unit_rounds = True
@@ -248,7 +250,7 @@ class Euclidean(_Scaled):
 
     @property
     def norms(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        """See above, with each row's exponent."""
+        """|x|^2 of queries and gallery, with each row's exponent."""
         return self._left_norm, self._right_norm
 
     def _finish(self, product: Distances, query: Rows, item: Rows) -> Distances:
@@ -261,11 +263,11 @@ class Euclidean(_Scaled):
         return product
 
     def vectors(self) -> Distances | None:
-        """The rounded rows."""
+        """See Space: the rounded rows."""
         return _widen(self._left, slice(None), 1.0)
 
     def in_unit(self, distances: Distances) -> Distances:
-        """The distance unsquared."""
+        """See Space: the distance unsquared."""
         return np.sqrt(distances)
 
     def raw(self, threshold: Fraction) -> Fraction:

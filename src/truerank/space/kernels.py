@@ -23,8 +23,8 @@ __all__ = [
 ]
 
 CENTRE = 1 << 52
-"""Rounding may carry a sum of absolute differences a little beyond 2^53. Less 2^52 it is an
-integer below 2^53 in size again, which a float64 holds exactly, in the same order."""
+"""What is taken off sums of absolute differences, which rounding may carry beyond 2^53: less
+2^52 they are integers below 2^53 in size again, which a float64 holds exactly."""
 
 
 @kernel

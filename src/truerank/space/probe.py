@@ -1,4 +1,4 @@
-"""Trust nothing: the products, float64 and float32, are compared with integers on every run.
+"""The probe: matrix products, float64 and float32, are compared with integers on every run.
 
 Some of the user's own pairs, a block of all-positive rows (sums that only grow) and a block with
 an outlier dimension (sums that mix large and tiny terms) are the cases in which a BLAS that
@@ -42,7 +42,7 @@ def probe(space: Space, tiles: Tiles = lambda space: space.block) -> None:
 
 
 def _compare(space: Space, tiles: Tiles, what: str) -> bool:
-    """Whether float32 scores keep within their intervals; float64 must be exact."""
+    """Whether float32 scores keep within their intervals; an error if float64 is not exact."""
     query = _spread(space.queries, _QUERIES)
     start = max(0, (space.gallery - _ITEMS) // 2)
     stop = min(space.gallery, start + _ITEMS)
@@ -58,8 +58,8 @@ def _compare(space: Space, tiles: Tiles, what: str) -> bool:
         )
     if space.single is None:
         return True
-    room = np.empty((stop - start, space.single.dimension), np.float32)
-    scores = product(space.single.queries(query), space.single.items(start, stop, room))
+    out = np.empty((stop - start, space.single.dimension), np.float32)
+    scores = product(space.single.queries(query), space.single.items(start, stop, out))
     low, high = space.single.intervals(pairs[0].ravel(), expected.ravel())
     return bool(np.all((low <= scores.ravel()) & (scores.ravel() <= high)))
 

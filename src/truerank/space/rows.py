@@ -1,4 +1,4 @@
-"""Integer rows of the distances that are made of inner products, from a side's real ones.
+"""Integer rows, from a side's real ones, of distances that are made of inner products.
 
 Rows are held as int32. Those that do not fit into memory are rounded once, into a temporary file:
 every block of queries reads the whole gallery, and rounding costs more than reading.
@@ -18,7 +18,7 @@ from truerank.space import grid, kernels
 from truerank.space.base import Rows
 from truerank.space.digests import Digests, row_digests
 from truerank.space.sides import Side
-from truerank.storage import room
+from truerank.storage import allocate
 
 __all__ = ["GridRows", "integer_products", "round_rows", "scaled_rows", "unit_rows"]
 
@@ -57,7 +57,7 @@ def round_rows(
     limit: int | None,
 ) -> GridRows:
     """A side's rows as integers; a larger magnitude than 2^limit is refused."""
-    integers = room((side.count, side.dimension), np.int32)
+    integers = allocate((side.count, side.dimension), np.int32)
     exponent = np.zeros(side.count, np.int32)
     zero = np.zeros(side.count, bool)
 
@@ -84,7 +84,7 @@ def round_rows(
 
 
 def unit_rows(rows: npt.NDArray[np.float64]) -> tuple[GridRows, bool]:
-    """Their directions, for which no rounding is worth a note."""
+    """The directions of rows, for which no rounding is worth a note."""
     integers, zero = grid.unit_grid(rows)
     return GridRows(integers, np.zeros(len(rows), np.int32), zero), False
 

@@ -1,4 +1,4 @@
-"""What the user hands over for a space: arrays that are read in chunks, every number checked.
+"""Sides: the user's arrays for a space, read in chunks, every number checked.
 
 Memory-mapped input is never held as a whole; what becomes of its rows is remembered by digest, and
 told in the facts of the space.
@@ -25,7 +25,7 @@ __all__ = ["Side", "Sides"]
 Array = npt.NDArray[Any]
 _CHUNK_NUMBERS = 1 << 19
 _THREADS = min(8, os.cpu_count() or 1)
-"""That read, check and round a chunk each."""
+"""Most threads that read, check and round a chunk each."""
 
 
 class Side:
@@ -44,11 +44,11 @@ class Side:
 
     @property
     def digests(self) -> Digests:
-        """Of all rounded rows."""
+        """The digests of all rounded rows."""
         return np.concatenate([np.empty((0, 2), np.uint64), *self.rounded])
 
     def chunks(self, limit: int | None) -> Iterator[tuple[slice, npt.NDArray[np.float64]]]:
-        """Finite float64 rows; a larger magnitude than 2^limit is refused."""
+        """All rows in chunks, as finite float64; a larger magnitude than 2^limit is refused."""
         bad: list[Rows] = []
         wild: list[Rows] = []
         self.rounded, self.zero_rows = [], 0
@@ -62,13 +62,13 @@ class Side:
         self.refuse(bad, wild, limit)
 
     def slices(self) -> list[slice]:
-        """Rows that are read at a time."""
+        """The ranges of rows that are read at a time."""
         step = max(1, _CHUNK_NUMBERS // self.dimension)
         starts = range(0, self.count, step)
         return [slice(start, min(start + step, self.count)) for start in starts]
 
     def read(self, where: slice, limit: int | None) -> tuple[npt.NDArray[np.float64], Rows, Rows]:
-        """These rows, and which of them are not finite or beyond the limit."""
+        """A range of rows, and which of them are not finite or beyond the limit."""
         index = where if self.columns is None else self.columns[where]
         with np.errstate(invalid="ignore"):  # a signalling NaN; it is refused below
             rows = np.asarray(self.array[index], np.float64, order="C")
@@ -108,7 +108,7 @@ class Side:
 class Sides:
     """The queries and, where it is another array, the gallery of one distance.
 
-    `columns` are those of a given matrix that take part, None for all.
+    `columns` are the columns of a given matrix that take part, None for all.
     """
 
     def __init__(self, distance: str, *sides: Side, columns: Rows | None = None) -> None:
@@ -116,12 +116,12 @@ class Sides:
 
     @property
     def queries(self) -> Side:
-        """The first side."""
+        """The side of the queries, which is the first."""
         return self._sides[0]
 
     @property
     def gallery(self) -> Side:
-        """The last side: the queries, where they are their own gallery."""
+        """The side of the gallery: the queries, where they are their own gallery."""
         return self._sides[-1]
 
     def __iter__(self) -> Iterator[Side]:

@@ -23,7 +23,7 @@ Integers = npt.NDArray[np.int64]
 
 ROUNDOFF = 2.0**-24
 MOST_DIMENSIONS = 1 << 18
-"""Beyond this many terms the bound would leave hardly anything certain."""
+"""Most dimensions: with more terms the bound would leave hardly anything certain."""
 KEPT_BYTES = 1 << 27
 """Rows of up to 128 MB are kept in float32 as well."""
 
@@ -39,8 +39,8 @@ class SinglePrecision:
     X.Y > (n_q + n_g - D_p)/2, of which all is known exactly but n_g, which lies between the
     smallest and the largest square of the gallery.
 
-    A row without a direction is at D = `apart` from everything and has score 0; with its square
-    taken as apart/2 it fits the same inequality up to the largest |n - apart/2| / 2.
+    A row without a direction has D = `aimless` with everything and score 0; with its square
+    taken as aimless/2 it fits the same inequality up to the largest |n - aimless/2| / 2.
     """
 
     def __init__(
@@ -49,13 +49,13 @@ class SinglePrecision:
         right: Any,
         left_square: Integers,
         right_square: Integers,
-        apart: float,
+        aimless: float,
     ) -> None:
         self._left, self._right = left, right
         self._lock = Lock()
         self._kept: Singles | None = None
         self._keeps = right.integers.nbytes <= KEPT_BYTES and fits(right.integers.nbytes)
-        middle = int(apart) // 2
+        middle = int(aimless) // 2
         squares = [left_square, right_square]
         zeros = [left.zero, right.zero]
         slack = 0
@@ -73,12 +73,12 @@ class SinglePrecision:
         self._slack = slack / 2 + 2  # the 2 covers every rounding of the float64 sums below
 
     def queries(self, rows: Integers) -> Singles:
-        """Rows of the queries."""
+        """Some queries' rows in float32."""
         singles: Singles = self._left.integers[rows].astype(np.float32)
         return singles
 
     def items(self, start: int, stop: int, out: Singles) -> Singles:
-        """Rows of the gallery, in `out` or, where it is small enough, from a copy of all."""
+        """Gallery rows in float32, in `out` or, where the gallery is small, from a copy of all."""
         integers = self._right.integers
         if not self._keeps:
             np.copyto(out[: stop - start], integers[start:stop])

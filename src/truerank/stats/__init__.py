@@ -1,3 +1,3 @@
-"""Statistics: intervals, what luck alone would give, and tests of differences."""
+"""Statistics: intervals, what chance would give, and tests of differences."""
 
 __all__: list[str] = []

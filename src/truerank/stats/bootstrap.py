@@ -28,7 +28,7 @@ GRID = 2.0**30
 
 @dataclass(frozen=True)
 class ClassSums:
-    """Of every class with a query that counts: the sum of values, and the number of queries."""
+    """The sum of values and the number of queries of every class with a query that counts."""
 
     total: Reals
     count: Reals
@@ -43,7 +43,7 @@ class ClassSums:
 
     @staticmethod
     def of(values: Reals, codes: Integers, by_class: bool) -> ClassSums:
-        """From values of queries, NaN where one does not count; classes in the order of codes.
+        """Sums from values of queries, NaN where one does not count; classes in the order of codes.
 
         With `by_class` a class counts once, with the mean of its queries.
         """
@@ -60,7 +60,7 @@ class ClassSums:
         return ClassSums(total, number)
 
     def in_order(self) -> ClassSums:
-        """Classes in the order of their numbers, so that their names cannot show."""
+        """The classes in the order of their sums and counts, so that their names cannot show."""
         order = np.lexsort((self.total, self.count))
         return ClassSums(self.total[order], self.count[order])
 
@@ -99,6 +99,6 @@ def _resample(table: Reals, classes: int, seed: int) -> Reals:
 
 
 def _spread(values: Reals) -> float:
-    """The standard deviation."""
+    """The standard deviation of values."""
     centre = math.fsum(values) / len(values)
     return math.sqrt(math.fsum((values - centre) ** 2) / (len(values) - 1))

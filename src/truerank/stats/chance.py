@@ -1,4 +1,4 @@
-"""Chance and the attainable maximum: the two ends of luck and skill, exactly, from labels alone.
+"""Chance and the attainable maximum of every query, exactly, from labels only.
 
 A scorer that ignores its input ties everything, so chance is each metric's expected value with one
 tie group per query. Queries with as many mates of each grade among as many candidates share it.
@@ -19,7 +19,7 @@ __all__ = ["attainable_per_query", "chance_per_query"]
 Integers = npt.NDArray[np.int64]
 
 MOST_STEPS = 2e8
-"""About ten seconds; a metric whose chance takes longer has none."""
+"""Steps of about ten seconds; a metric whose chance takes longer has none."""
 
 
 def chance_per_query(

@@ -1,7 +1,7 @@
-"""Which interval each column of scores gets, and what the passes must count for it.
+"""Estimation: which interval each score gets, and what the passes must count for it.
 
-In leave-one-out the engine counts by share of the gallery, for every metric that can be computed
-again without a share and every query with few mates. The other values are computed again for a
+In leave-one-out the engine counts by fold of the gallery, for every metric that can be computed
+again without a fold and every query with few mates. The other values are computed again for a
 sample of queries only.
 """
 
@@ -20,7 +20,7 @@ import numpy.typing as npt
 from truerank import engine
 from truerank.core import registry
 from truerank.core.column import Column
-from truerank.core.folds import FEWEST_CLASSES, Dealing, Shares
+from truerank.core.folds import FEWEST_CLASSES, FoldAssignment, GalleryFolds
 from truerank.core.groups import Block, SplitGroups
 from truerank.core.jackknife import Stratum, replicates
 from truerank.core.left_out import LeftOut
@@ -35,8 +35,8 @@ from truerank.space import Space
 from truerank.space.fingerprint import Fingerprints, mix
 from truerank.stats import intervals
 from truerank.stats.bootstrap import FEWEST_DRAWN, ClassSums, standard_errors
-from truerank.stats.intervals import Interval, Request, interval_of
-from truerank.stats.shares import deal, deal_queries
+from truerank.stats.folds import deal, deal_queries
+from truerank.stats.intervals import Interval, IntervalRequest, interval_of
 from truerank.task import TaskRules
 
 __all__ = ["Estimation", "Plan"]
@@ -45,12 +45,12 @@ Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
 
 FEW = 0.05
-"""Queries with at most this share of the gallery as mates are counted without each share; it is no
+"""Queries with at most this share of the gallery as mates are counted without each fold; it is no
 setting, because it decides which values an interval is made of."""
 MOST_COUNTED = 1 << 16
-"""An eighth of the queries with few mates is counted by share, not fewer or more than these, ..."""
+"""An eighth of the queries with few mates is counted by fold, but, without limits, no more."""
 MOST_GROUPS, LEAST_COUNTED = 1 << 22, 512
-"""... nor more than have so many mates together; still, not fewer than so many queries."""
+"""Most mates of the queries counted by fold; and queries that are counted all the same."""
 WORK = 1e6
 FEWEST_SAMPLED, MOST_SAMPLED = 32, 512
 """The size of a sample to be computed again follows from the tie groups to walk, within limits."""
@@ -63,38 +63,40 @@ def headline(metric: Metric, values: Reals) -> Reals:
 
 
 class Estimation:
-    """Intervals of one evaluation."""
+    """The intervals of one evaluation."""
 
-    def __init__(self, task: TaskRules, space: Space, request: Request, average: str) -> None:
+    def __init__(
+        self, task: TaskRules, space: Space, request: IntervalRequest, average: str
+    ) -> None:
         self.task, self.space, self.request = task, space, request
         self.by_class = average == "class"
         self.jackknife = task.leave_one_out and task.levels is not None
-        self.dealing: Dealing | None = None
+        self.folds: FoldAssignment | None = None
         self.measured: CollectionWithout | None = None
         self._only_means = True
         self._counted = (task.mates > 0) | (task.no_mate == "zero")
         if self.jackknife:
-            self.dealing = deal(task, space, self._counted, request.seed)
+            self.folds = deal(task, space, self._counted, request.seed)
         self.replicates: dict[Metric, tuple[Replicates, Replicates]] = {}
         self._errors: dict[Metric, tuple[float, int]] = {}
 
-    def watch(self, families: Collection) -> None:
-        """Let the pass that families watch count what intervals of threshold metrics need."""
-        dealing, context = self.dealing, families.context
+    def observe(self, families: Collection) -> None:
+        """Let the families' pass count what intervals of threshold metrics need."""
+        folds, context = self.folds, families.context
         if not self.jackknife and self._alive >= FEWEST_DRAWN:
-            dealing = deal_queries(_prints(context), self.units, self._counted, self.request.seed)
-        if dealing is not None:
-            self.measured = families.without(dealing)
+            folds = deal_queries(_prints(context), self.units, self._counted, self.request.seed)
+        if folds is not None:
+            self.measured = families.without(folds)
             self._only_means = all(registry.definition(m).is_mean(m) for m in context.metrics)
 
     def plan(self, view: View, columns: list[Column]) -> Plan | None:
         """What a pass must count; None where it needs nothing more."""
-        if self.dealing is None or not columns:
+        if self.folds is None or not columns:
             return None
-        return Plan.of(self, self.dealing, view, columns)
+        return Plan.of(self, self.folds, view, columns)
 
     def estimate(self, columns: list[Column]) -> None:
-        """Once all passes are done: how far each column's score moves."""
+        """Find how far each column's score moves, once all passes are done."""
         if self.jackknife:
             return
         sums = []
@@ -120,7 +122,7 @@ class Estimation:
             if classes < FEWEST_DRAWN:
                 return intervals.too_few(classes, self.unit, FEWEST_DRAWN)
             return intervals.from_standard_error(score.value, error, classes, confidence, limits)
-        if self.dealing is None:
+        if self.folds is None:
             held = ~np.isnan(score.per_query.lower) if score.per_query is not None else ()
             classes = len(np.unique(self.task.query_codes[held]))
             return intervals.too_few(classes, self.unit, FEWEST_CLASSES)
@@ -130,7 +132,7 @@ class Estimation:
         return intervals.from_replicates(score.value, own, paired, confidence, limits)
 
     def _measured(self, score: Score, metric: Metric) -> Interval:
-        """Of a metric that the whole pass is needed for: a mean at given thresholds, or not."""
+        """The interval of a threshold metric: a mean at given thresholds, or computed by fold."""
         confidence = self.request.confidence
         is_mean = registry.definition(metric).is_mean(metric)
         if not self.jackknife and is_mean and score.per_query is not None:
@@ -156,7 +158,7 @@ class Estimation:
 
     @property
     def unit(self) -> str:
-        """What is drawn as a whole."""
+        """What is drawn, or assigned to a fold, as a whole: a class, or a query without labels."""
         return "query" if self.task.levels is None else "class"
 
     @property
@@ -167,15 +169,14 @@ class Estimation:
         return self.task.query_codes
 
     def facts(self) -> dict[str, Any]:
-        """For the provenance."""
-        dealing = self.dealing
-        if dealing is None and self.measured is not None and not self._only_means:
-            dealing = self.measured.dealing
-        shares = 0 if dealing is None else dealing.shares
+        """How the intervals came about, for the provenance."""
+        folds = self.folds
+        if folds is None and self.measured is not None and not self._only_means:
+            folds = self.measured.folds
         return intervals.facts(
             self.request,
             leave_one_out=self.jackknife,
-            shares=shares,
+            folds=0 if folds is None else folds.count,
             unit=self.unit,
         )
 
@@ -183,7 +184,7 @@ class Estimation:
 def _prints(context: Context) -> Fingerprints:
     """A number for each query, by its content and by the distances of its mates.
 
-    By their significands, which a scale that is a power of two leaves alone.
+    Distances count by their significands, which no scale that is a power of two changes.
     """
     ours = context.positives
     total = np.zeros(context.task.queries, np.uint64)
@@ -194,75 +195,79 @@ def _prints(context: Context) -> Fingerprints:
 
 @dataclass
 class Plan:
-    """One pass: its view, which of its columns and queries are counted by share."""
+    """What one pass counts by fold: its view, and which of its columns and queries."""
 
     estimation: Estimation
-    dealing: Dealing
+    folds: FoldAssignment
     view: View
     columns: list[Column]
     lowest: int
-    """Grades from here on are counted by share."""
-    apart: View
-    """The view of those grades."""
+    """Grades from here on are counted by fold."""
+    split_view: View
+    """The view in which the grades from `lowest` on are relevant."""
     few: npt.NDArray[np.bool_]
-    """Queries with few mates in it,"""
+    """Queries with few mates in `split_view`."""
     counted: npt.NDArray[np.bool_]
-    """and those of them that are counted by share."""
+    """Queries with few mates that are counted by fold."""
     changes: dict[Metric, Reals]
-    taken: npt.NDArray[np.bool_]
-    """Queries whose values without each share are known."""
+    known: npt.NDArray[np.bool_]
+    """Queries whose values without each fold are known."""
 
     @cached_property
     def _place(self) -> Integers:
-        """Number of each query among those that are counted by share."""
+        """Number of each query among those that are counted by fold."""
         return np.cumsum(self.counted) - 1
 
     @cached_property
-    def shares(self) -> Shares:
-        """What the engine is to count."""
-        return self.dealing.gallery(self.counted)
+    def gallery_folds(self) -> GalleryFolds:
+        """The folds by which the engine is to count, and for which queries."""
+        return self.folds.gallery(self.counted)
 
     @staticmethod
-    def of(estimation: Estimation, dealing: Dealing, view: View, columns: list[Column]) -> Plan:
-        """In a tree, from the coarsest level on at which most queries have few mates."""
+    def of(
+        estimation: Estimation, folds: FoldAssignment, view: View, columns: list[Column]
+    ) -> Plan:
+        """The plan of a pass: a tree is split from the level on at which most have few mates."""
         most = FEW * estimation.space.gallery
-        apart, lowest = view, 1
+        split_view, lowest = view, 1
         if isinstance(view, TreeView):
             lowest = view.lowest
-            while lowest < view.grades and np.median(apart.mates) > most:
+            while lowest < view.grades and np.median(split_view.mates) > most:
                 lowest += 1
-                apart = estimation.task.tree_view(lowest)
-        few = (apart.mates > 0) & (apart.mates <= most)
+                split_view = estimation.task.tree_view(lowest)
+        few = (split_view.mates > 0) & (split_view.mates <= most)
         rows = np.flatnonzero(few)
         count = max(current_limits().counted, min(len(rows) // 8, MOST_COUNTED))
-        mates = float(apart.mates[rows].mean()) if len(rows) else 1.0
+        mates = float(split_view.mates[rows].mean()) if len(rows) else 1.0
         count = min(count, max(LEAST_COUNTED, int(MOST_GROUPS / mates)))
         counted = np.zeros(len(few), bool)
-        counted[dealing.sample(rows, count)] = True
+        counted[folds.sample(rows, count)] = True
         changes = {
-            c.metric: np.full((int(counted.sum()), 2 * dealing.shares), np.nan)
+            c.metric: np.full((int(counted.sum()), 2 * folds.count), np.nan)
             for c in columns
             if registry.ranking(c.metric).reduced is not None and c.grade >= lowest
         }
-        taken = np.zeros(len(few), bool)
-        return Plan(estimation, dealing, view, columns, lowest, apart, few, counted, changes, taken)
+        known = np.zeros(len(few), bool)
+        return Plan(
+            estimation, folds, view, columns, lowest, split_view, few, counted, changes, known
+        )
 
-    def take(self, block: Integers, split: SplitGroups) -> None:
-        """Values of a block's queries without each share, where its counts are split."""
+    def collect(self, block: Integers, split: SplitGroups) -> None:
+        """Collect values of a block's queries without each fold, where its groups are split."""
         rows = block[split.queries]
         for column, left in self._left_out(rows, split):
-            self._take(column, rows, left)
-        self.taken[rows] = True
+            self._collect(column, rows, left)
+        self.known[rows] = True
 
     def _left_out(self, rows: Integers, split: SplitGroups) -> list[tuple[Column, LeftOut]]:
-        """What each column needs to be computed without each share, made once for each grade."""
+        """What each column needs to be computed without each fold, made once for each grade."""
         if not self.counted[rows].any():
             return []
         columns = [column for column in self.columns if column.metric in self.changes]
         left = {grade: LeftOut.of(split, grade) for grade in {c.grade for c in columns}}
         return [(column, left[column.grade]) for column in columns]
 
-    def _take(self, column: Column, rows: Integers, left: LeftOut) -> None:
+    def _collect(self, column: Column, rows: Integers, left: LeftOut) -> None:
         reduced = registry.ranking(column.metric).reduced
         if reduced is None:
             return
@@ -273,13 +278,13 @@ class Plan:
         self.changes[column.metric][place] = self._change(values, before)
 
     def _change(self, values: Reals, before: Reals) -> Reals:
-        """From value to value; without any mate left a query may count as 0."""
+        """How far values move; a query without any mate left may count as 0."""
         if self.estimation.task.no_mate == "zero":
             values = np.where(np.isnan(values), 0.0, values)
         return values - before[:, None]
 
     def finish(self, device: str, threads: int) -> None:
-        """Once all blocks are in: replicates of every column."""
+        """Compute the replicates of every column, once all blocks are in."""
         self._catch_up(device, threads)
         none_counts = self.estimation.task.no_mate == "zero"
         counted = np.flatnonzero(self.counted)
@@ -310,7 +315,7 @@ class Plan:
             values = headline(column.metric, column.values)
             rows = np.arange(len(values)) if none_counts else np.flatnonzero(~np.isnan(values))
             self.estimation.replicates[column.metric] = replicates(
-                self.dealing,
+                self.folds,
                 rows,
                 np.where(np.isnan(values), 0.0, values)[rows],
                 strata[column.metric],
@@ -322,42 +327,42 @@ class Plan:
                 pass
 
     def _catch_up(self, device: str, threads: int) -> None:
-        """Count by share what no block brought: a GPU's rows, or those of an earlier run."""
-        missing = np.flatnonzero(self.counted & ~self.taken)
+        """Count by fold what no block brought: a GPU's rows, or those of an earlier run."""
+        missing = np.flatnonzero(self.counted & ~self.known)
         if not len(missing) or not self.changes:
             return
         blocks = engine.tie_groups(
-            self.apart,
+            self.split_view,
             self.estimation.space,
             device=device,
             threads=threads,
-            shares=self.shares,
+            folds=self.gallery_folds,
             only=missing,
         )
         with closing(blocks), ThreadPoolExecutor(threads) as pool:
             for block in blocks:
                 rows = block.rows[block.split.queries]
                 work = self._left_out(rows, block.split)
-                for _ in pool.map(lambda one, rows=rows: self._take(one[0], rows, one[1]), work):
+                for _ in pool.map(lambda one, rows=rows: self._collect(one[0], rows, one[1]), work):
                     pass
 
     def _sample(self, rows: Integers) -> Integers:
         if not len(rows):
             return rows
-        steps = 2 * self.dealing.shares * max(1.0, float(self.view.mates[rows].mean()))
+        steps = 2 * self.folds.count * max(1.0, float(self.view.mates[rows].mean()))
         count = min(max(int(WORK / steps), FEWEST_SAMPLED), MOST_SAMPLED)
-        return self.dealing.sample(rows, count)
+        return self.folds.sample(rows, count)
 
     def _compute(
         self, columns: list[Column], sample: Integers, device: str, threads: int
     ) -> dict[Metric, Reals]:
-        """How each sampled query's value moves without each share; NaN if no mate is left."""
+        """How each sampled query's value moves without each fold; NaN if no mate is left."""
         queries = self.estimation.task.queries
         wanted = np.zeros(queries, bool)
         wanted[sample] = True
         place = np.cumsum(wanted) - 1
-        shares = self.dealing.gallery(wanted)
-        values = {c.metric: np.full((len(sample), shares.columns), np.nan) for c in columns}
+        folds = self.folds.gallery(wanted)
+        values = {c.metric: np.full((len(sample), folds.columns), np.nan) for c in columns}
         if not columns:
             return values
         blocks = engine.tie_groups(
@@ -365,12 +370,12 @@ class Plan:
             self.estimation.space,
             device=device,
             threads=threads,
-            shares=shares,
+            folds=folds,
             only=sample,
         )
 
-        def leave(share: int, block: Block) -> None:
-            kept, left = block.split.without(share)
+        def leave(fold: int, block: Block) -> None:
+            kept, left = block.split.without(fold)
             parts = {0: (kept, left)}
             for column in columns:
                 if column.grade not in parts:
@@ -380,14 +385,14 @@ class Plan:
                 if len(some_kept):
                     per_query = registry.ranking(column.metric).per_query
                     found = per_query(some, column.metric, column.scale)
-                    values[column.metric][place[block.rows[some_kept]], share] = headline(
+                    values[column.metric][place[block.rows[some_kept]], fold] = headline(
                         column.metric, found
                     )
 
         with closing(blocks), ThreadPoolExecutor(threads) as pool:
             for block in blocks:
                 some = partial(leave, block=block)
-                for _ in pool.map(some, range(shares.columns)):
+                for _ in pool.map(some, range(folds.columns)):
                     pass
         return {
             c.metric: self._change(values[c.metric], headline(c.metric, c.values)[sample])

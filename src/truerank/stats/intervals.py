@@ -1,4 +1,4 @@
-"""From a score and how far it moves to an interval, or the reason why there is none.
+"""Intervals, from a score and how far it moves, or the reason why there is none.
 
 Leave-one-out: the delete-group jackknife, for the expectation over new data sets of the same
 design. A gallery of its own: the class bootstrap, conditional on that gallery.
@@ -25,7 +25,7 @@ from truerank.wording import count
 
 __all__ = [
     "Interval",
-    "Request",
+    "IntervalRequest",
     "ends",
     "facts",
     "from_replicates",
@@ -39,15 +39,15 @@ ALL_AT_LIMIT = "the score is {limit} %, which says nothing about the spread"
 
 
 @dataclass(frozen=True)
-class Request:
-    """What the user asked for."""
+class IntervalRequest:
+    """The confidence and the seed that a user asked for."""
 
     confidence: float
     seed: int
 
     @staticmethod
-    def of(confidence: Any, seed: Any) -> Request | None:
-        """Checked; None without a confidence."""
+    def of(confidence: Any, seed: Any) -> IntervalRequest | None:
+        """A checked request; None without a confidence."""
         whole = isinstance(seed, (int, np.integer)) and not isinstance(seed, bool)
         if not whole or not 0 <= seed < 2**63:
             raise InputError(f"The 'seed' parameter must be an int >= 0. Got {seed!r} instead.")
@@ -62,7 +62,7 @@ class Request:
                 "The 'confidence' parameter must be a number between 0 and 1, such as 0.95, or "
                 f"None. Got {confidence!r} instead."
             )
-        return Request(number, int(seed))
+        return IntervalRequest(number, int(seed))
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Interval:
 
 
 def too_few(classes: int, unit: str, fewest: int) -> Interval:
-    """An interval needs independent observations."""
+    """No interval, because there are too few independent observations."""
     return Interval(reason=why_too_few(classes, unit, fewest))
 
 
@@ -94,7 +94,7 @@ def from_replicates(
     *,
     steep: bool = False,
 ) -> Interval:
-    """By t times the jackknife's standard error; `steep` where few classes may make up the loss."""
+    """An interval by the jackknife's error; `steep` where few classes may make up the loss."""
     t = quantile(confidence, own.heavy_freedom if steep else own.freedom)
     return _around(value, own.standard_error(), t, limits, paired, steep=steep)
 
@@ -106,7 +106,7 @@ def from_standard_error(
     confidence: float,
     limits: tuple[float, float],
 ) -> Interval:
-    """By t times the bootstrap's standard error."""
+    """An interval by the bootstrap's standard error."""
     return _around(value, error, quantile(confidence, classes - 1), limits)
 
 
@@ -151,18 +151,18 @@ def ends(
     return low + scale * min(p, centre - half), low + scale * max(p, centre + half)
 
 
-def facts(request: Request, *, leave_one_out: bool, shares: int, unit: str) -> dict[str, Any]:
+def facts(
+    request: IntervalRequest, *, leave_one_out: bool, folds: int, unit: str
+) -> dict[str, Any]:
     """How the intervals came about, for the result's provenance."""
     if leave_one_out:
-        method = f"delete-group jackknife over {shares} shares of the classes"
+        method = f"delete-group jackknife over {folds} shares of the classes"
         truth = "expectation over new data sets of the same design: new classes, same sizes"
     else:
         method = f"{unit} bootstrap with {RESAMPLES:,} resamples, ratio estimator"
-        if shares:
+        if folds:
             units = count(2, unit).removeprefix("2 ")
-            method += (
-                f"; delete-group jackknife over {shares} shares of the {units} where the data "
-            )
+            method += f"; delete-group jackknife over {folds} shares of the {units} where the data "
             method += "set a threshold"
         truth = "conditional on this gallery"
     return {
@@ -174,7 +174,7 @@ def facts(request: Request, *, leave_one_out: bool, shares: int, unit: str) -> d
 
 
 def interval_of(score: Score, metric: Metric, moves: Moves, confidence: float) -> Interval:
-    """Of a score that exists."""
+    """The interval of a threshold metric's score, from how far it moves without each fold."""
     if isinstance(moves, str):
         return Interval(reason=moves)
     if isinstance(moves, np.ndarray):

@@ -1,4 +1,4 @@
-"""Intervals of what is printed at a threshold, over the classes that happened to be tested."""
+"""Intervals of the rates at a threshold, over the classes that happened to be tested."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def rate_interval(
     With `shared`, each trial stands in two classes (a pair of different classes), once in the
     counts of either. The rate is then a U-statistic of degree two over classes, and its jackknife
     variance is that of class sums with every deviation counted double; it errs on the wide side.
-    On the log-odds scale, so that it stays between 0 and 1; None where there are no errors, or
-    nothing else.
+    It is taken on the log-odds scale, so that it stays between 0 and 1; None where there are no
+    errors, or nothing else.
 
     Examples
     --------

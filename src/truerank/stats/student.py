@@ -13,9 +13,9 @@ __all__ = ["central", "quantile"]
 
 DIGITS = 50
 LEAST = Decimal("1e-52")
-"""Below it nothing adds to a sum of so many digits."""
+"""The smallest term that adds to a sum of so many digits."""
 MOST_FREEDOM = 1000
-"""Beyond it t has settled: its 97.5 % point is 1.9623 there, and 1.9600 at infinity."""
+"""Degrees beyond which t has settled: its 97.5 % point is 1.9623 there, 1.9600 at infinity."""
 
 
 @lru_cache(maxsize=256)
@@ -51,7 +51,7 @@ def central(t: float, freedom: int) -> float:
 
 
 def _central(t: Decimal, freedom: int) -> Decimal:
-    """Abramowitz & Stegun 26.7.3 and 26.7.4, with tan(theta) = t/sqrt(freedom)."""
+    """The probability by Abramowitz & Stegun 26.7.3 and 26.7.4, tan(theta) = t/sqrt(freedom)."""
     square = freedom / (freedom + t * t)  # of the cosine
     sine = t / (freedom + t * t).sqrt()
     term = total = Decimal(1)
@@ -70,7 +70,7 @@ def _central(t: Decimal, freedom: int) -> Decimal:
 
 
 def _arctangent(x: Decimal) -> Decimal:
-    """Halve the angle until the series is short."""
+    """The arctangent by its series, once the angle is halved until that is short."""
     doublings = 0
     while x > Decimal("0.05"):
         x = x / (1 + (1 + x * x).sqrt())

@@ -87,8 +87,8 @@ class Augmentation:
 
 
 def draw(seed: int, epoch: int, count: int) -> Floats:
-    """The random numbers of an epoch's images: row k depends on the seed, the epoch and k alone."""
-    # The last word of the counter keeps these numbers apart from the sampler's, which leaves it 0.
+    """The random numbers of an epoch's images: row k depends only on the seed, the epoch and k."""
+    # The sampler leaves the counter's last word 0, so that it never draws these numbers.
     counter = np.array([0, 0, 0, 1], np.uint64)
     bits = np.random.Philox(key=np.array([seed, epoch], np.uint64), counter=counter)
     return np.random.Generator(bits).random((count, DRAWS))
@@ -134,7 +134,7 @@ def _weights(low: torch.Tensor, high: torch.Tensor, source: int, size: int) -> t
 def cut_one(
     image: npt.NDArray[np.uint8], box: Floats, mirrored: bool, size: int
 ) -> npt.NDArray[np.uint8]:
-    """The same for one image (H, W, 3) of any size, by Pillow: (3, size, size)."""
+    """The crop (3, size, size) of one image (H, W, 3) of any size, by Pillow."""
     try:
         from PIL import Image
     except ImportError as error:

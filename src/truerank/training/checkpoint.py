@@ -1,7 +1,7 @@
 """Checkpoints: written in one step, read without running any code that they might contain.
 
 `last.pt` of a run holds all that it takes to go on as if nothing had happened, also if `best.pt`,
-the model of the best epoch, is lost. Both name their trunk: `load_embedder` needs the file alone.
+the model of the best epoch, is lost. Both name their trunk: `load_embedder` needs nothing else.
 """
 
 from __future__ import annotations

@@ -31,13 +31,13 @@ __all__ = [
 
 
 class Section(BaseModel):
-    """Fields that are not known are refused: a misspelt one must not be ignored."""
+    """A section of the configuration; unknown fields are refused, for one may be misspelt."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class DataConfig(Section):
-    """Which images; `validation` names a split of its own, else a fold of the classes is kept."""
+    """The images; `validation` names a split of its own, else a fold of the classes is kept."""
 
     name: str
     root: str | None = None
@@ -123,7 +123,7 @@ class LossConfig(Section):
 
 
 class OptimiserConfig(Section):
-    """For the model, or for the loss's own parameters."""
+    """The optimiser of the model."""
 
     name: Literal["rmsprop", "sgd", "adam", "adamw"] = "rmsprop"
     lr: float = Field(default=1e-6, gt=0)
@@ -132,7 +132,7 @@ class OptimiserConfig(Section):
 
 
 class LossOptimiserConfig(OptimiserConfig):
-    """For the loss's own parameters, such as class weights, which start from nothing."""
+    """The optimiser of the loss's own parameters, such as class weights, which start anew."""
 
     lr: float = Field(default=1e-2, gt=0)
     weight_decay: float = Field(default=0.0, ge=0)
@@ -147,7 +147,7 @@ class ScheduleConfig(Section):
 
 
 class TrainingConfig(Section):
-    """How long, by which metric, and with what arithmetic."""
+    """How long training goes on, by which metric, and with what arithmetic."""
 
     epochs: int = Field(default=100, ge=1)
     iterations: int = Field(default=100, ge=1)
@@ -183,7 +183,7 @@ class EvaluationConfig(Section):
 
 
 class Config(Section):
-    """One run.
+    """The configuration of one run.
 
     Examples
     --------
@@ -298,7 +298,7 @@ _KINDS = {
 
 
 def _sentence(error: ValidationError, source: str) -> str:
-    """The first thing that is wrong, with the field's name and what came."""
+    """A sentence about the first thing that is wrong: the field's name and what came."""
     first = error.errors(include_url=False)[0]
     # A union reports each alternative that failed; the field is what comes before them.
     path = [str(part) for part in first["loc"] if not re.match(r"(list\[|str$)", str(part))]

@@ -1,4 +1,4 @@
-"""Where to compute and in which precision: names of a configuration become torch's own."""
+"""Devices and precisions: names of a configuration become torch's own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["precision", "resolve"]
 
 
 def resolve(name: str) -> torch.device:
-    """The device; "auto" is a GPU where there is one."""
+    """The torch device of a name; "auto" is a GPU where there is one."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:

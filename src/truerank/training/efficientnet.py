@@ -63,7 +63,7 @@ class Layer(nn.Sequential):
         super().__init__(convolution, norm, *([nn.ReLU6(inplace=True)] if active else []))
 
 
-class Block(nn.Module):
+class InvertedResidual(nn.Module):
     """Widen, convolve each channel, narrow; add the input where the shape allows it."""
 
     def __init__(
@@ -94,7 +94,9 @@ class EfficientNetLite0(nn.Module):
         width = STEM
         for kernel, stride, expansion, channels, repeats in STAGES:
             for number in range(repeats):
-                blocks.append(Block(width, channels, kernel, 1 if number else stride, expansion))
+                blocks.append(
+                    InvertedResidual(width, channels, kernel, 1 if number else stride, expansion)
+                )
                 width = channels
         self.blocks = nn.Sequential(*blocks)
         self.head = Layer(width, self.features)

@@ -102,7 +102,7 @@ def embed_rows(
 
 
 def check_target(path: str | os.PathLike[str]) -> None:
-    """Refuse before the work what could not be written after it."""
+    """Refuse a path to which embeddings could not be written, before the work is done."""
     if Path(path).suffix.lower() not in (".npy", ".npz"):
         raise InputError(f"embeddings are written as .npy or .npz. Got {os.fspath(path)!r}.")
     check_writable(path)

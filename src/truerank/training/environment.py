@@ -1,4 +1,4 @@
-"""What a run depended on beside its configuration: versions, device, threads, seed."""
+"""The environment of a run: versions, device, threads and seed, beside its configuration."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ __all__ = ["Interrupts"]
 
 
 class Interrupts:
-    """`with Interrupts() as interrupts:` and ask `interrupts.requested` between steps."""
+    """Notes Ctrl-C and SIGTERM in a `with` block; ask `interrupts.requested` between steps."""
 
     def __init__(self) -> None:
         self.requested = False

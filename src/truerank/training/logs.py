@@ -1,4 +1,4 @@
-"""Where the numbers of a run go: one interface, and logs as CSV, JSON lines and TensorBoard events.
+"""Logs of a run's numbers: one interface, and logs as CSV, JSON lines and TensorBoard events.
 
 The trainer calls `begin` with the records so far (none, or those of the checkpoint that it resumes
 from), `step` after each iteration, `record` after each epoch, and `close` at the end.
@@ -29,16 +29,16 @@ class Log:
     """
 
     def begin(self, history: Sequence[Record]) -> None:
-        """Training begins, or goes on after the given records."""
+        """Called when training begins, or goes on after the given records."""
 
     def step(self, iteration: int, total: int) -> None:
-        """So many iterations of all are done; called often, so be quick."""
+        """Called after each iteration with its number and that of all; it must be quick."""
 
     def record(self, values: Record) -> None:
-        """An epoch has ended."""
+        """Called when an epoch has ended."""
 
     def close(self) -> None:
-        """Training has ended, for whatever reason."""
+        """Called when training has ended, for whatever reason."""
 
 
 class FileLog(Log):
@@ -81,7 +81,7 @@ class CsvLog(FileLog):
     """One row for each epoch; the first record's keys are the header."""
 
     def begin(self, history: Sequence[Record]) -> None:
-        """As of a file; the header is written with the first record."""
+        """See FileLog; the header is written with the first record."""
         self._header: list[str] | None = None
         super().begin(history)
 
@@ -117,7 +117,7 @@ class TensorBoardLog(Log):
         self._writer: Any = None
 
     def begin(self, history: Sequence[Record]) -> None:
-        """Events after the last known epoch are marked as void."""
+        """Open the event file; events after the last known epoch are marked as void."""
         after = history[-1]["epoch"] + 1 if history else None
         self._writer = self._kind(self._folder, purge_step=after)
 

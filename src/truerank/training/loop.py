@@ -93,7 +93,7 @@ class Trainer:
             _check_disjoint(train, validation)
         self._sampler = _make_sampler(config, train)
         codes = objective.path_codes(train.labels)
-        with randomness.lent(config.training.seed, self.device):
+        with randomness.borrowed(config.training.seed, self.device):
             built = trunks.get(
                 config.model.trunk if trunk is None else trunk,
                 pretrained=config.model.pretrained,
@@ -132,7 +132,7 @@ class Trainer:
 
     @property
     def finished(self) -> bool:
-        """All epochs are done, or the metric has not risen for `patience` epochs."""
+        """Whether all epochs are done, or the metric has not risen for `patience` epochs."""
         if self.epoch >= self.config.training.epochs:
             return True
         patience = self.config.training.patience
@@ -223,7 +223,7 @@ class Trainer:
         settings = self.config.training
         with (
             randomness.deterministic(settings.deterministic),
-            randomness.lent(self._random, self.device),
+            randomness.borrowed(self._random, self.device),
         ):
             for log in self.logs:
                 log.begin(self.history)
@@ -240,7 +240,7 @@ class Trainer:
                     log.close()
 
     def _train_epoch(self, interrupts: Interrupts) -> int:
-        """The rest of the epoch, from iteration `_done`; how many images that were."""
+        """Train the rest of the epoch, from iteration `_done`; returns the number of images."""
         settings = self.config.training
         self._sampler.restore(self._sampler_at_start)
         chunks = [self._sampler.batch() for _ in range(settings.iterations)]
@@ -271,7 +271,7 @@ class Trainer:
             raise
 
     def _step(self, crops: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        """One update; the loss as a tensor, so that nobody waits for the device."""
+        """One update; the loss comes as a tensor, so that the device is not waited for."""
         settings = self.config.training
         share = rate(self.config.schedule, self.iteration, settings.epochs * settings.iterations)
         rates = iter(self._rates)
@@ -347,7 +347,7 @@ class Trainer:
         }
 
     def _save(self) -> None:
-        """Everything that the next iteration depends on."""
+        """Save everything that the next iteration depends on."""
         if self.folder is None:
             return
         checkpoint.save(

@@ -75,7 +75,7 @@ def build(config: LossConfig, codes: Codes, dimensions: int) -> nn.Module:
     return built
 
 
-def _one(entry: losses.Entry, parameters: Mapping[str, Any], filled: Mapping[str, Any]) -> Any:
+def _one(entry: losses.LossEntry, parameters: Mapping[str, Any], filled: Mapping[str, Any]) -> Any:
     missing = {name: filled[name] for name in entry.needs if name not in parameters}
     return losses.get(entry.name, **missing, **parameters)
 

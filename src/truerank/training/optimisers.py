@@ -17,7 +17,7 @@ __all__ = ["make_optimiser", "rate"]
 def make_optimiser(
     parameters: Iterable[torch.nn.Parameter], config: OptimiserConfig
 ) -> torch.optim.Optimizer:
-    """RMSprop, SGD, Adam or AdamW; the first two take the momentum."""
+    """The configured optimiser: RMSprop, SGD, Adam or AdamW; the first two take the momentum."""
     chosen = list(parameters)
     if config.name == "rmsprop":
         return torch.optim.RMSprop(

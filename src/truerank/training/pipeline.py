@@ -1,4 +1,4 @@
-"""From row numbers to batches of crops on the device.
+"""Pipelines: from row numbers to batches of crops on the device.
 
 Small images of one size are all kept on the device as bytes and cut there, a batch at a time; files
 are decoded and cut by threads, a few batches ahead. Both give the same crops, whatever the threads.
@@ -125,7 +125,7 @@ class Decoded(Pipeline):
                         yield self._collect(waiting.popleft())
                 while waiting:
                     yield self._collect(waiting.popleft())
-            finally:  # after an error or an early end, do not decode what nobody waits for
+            finally:  # after an error or an early end, the images ahead need no decoding
                 pool.shutdown(wait=True, cancel_futures=True)
 
     def _crop(self, row: int, draws: Floats | None) -> Image:

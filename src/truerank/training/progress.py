@@ -1,4 +1,4 @@
-"""What a person sees while it trains: a live line on a terminal, else a line for each epoch."""
+"""Progress of training for a person: a live line on a terminal, else a line for each epoch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["ProgressLine"]
 
 
 class ProgressLine(Log):
-    """Epochs, loss, metric and the time left, on stderr unless told otherwise.
+    """A line with epoch, loss, metric and the time left, on stderr unless told otherwise.
 
     The time left is to the last epoch; early stopping may come sooner.
     """

@@ -1,7 +1,8 @@
-"""The random numbers of a run, kept apart from everyone else's, and determinism as far as it goes.
+"""Random numbers that a run shares with nobody, and determinism as far as it goes.
 
 Sampler and augmentation draw from their own counters. What is left (initial weights, dropout,
-miners) draws from the global generators of Python, numpy and torch, lent to the run while it works.
+miners) draws from the global generators of Python, numpy and torch, which a run borrows while it
+works.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from typing import Any
 import numpy as np
 import torch
 
-__all__ = ["capture", "deterministic", "lent", "seed_all"]
+__all__ = ["borrowed", "capture", "deterministic", "seed_all"]
 
 State = dict[str, Any]
 
 
 def seed_all(seed: int) -> None:
-    """Seed the global generators."""
+    """Seed the global generators of Python, numpy and torch."""
     random.seed(seed)
     np.random.seed(seed)  # noqa: NPY002
     torch.manual_seed(seed)
@@ -56,8 +57,8 @@ def _restore(state: State, device: torch.device | None) -> None:
 
 
 @contextmanager
-def lent(state: State | int, device: torch.device) -> Iterator[None]:
-    """Work with the global generators from a state or a seed; afterwards they are as before."""
+def borrowed(state: State | int, device: torch.device) -> Iterator[None]:
+    """Borrow the global generators from a state or a seed on; afterwards they are as before."""
     before = capture(device)
     try:
         if isinstance(state, int):

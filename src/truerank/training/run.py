@@ -48,7 +48,7 @@ MAY_CHANGE = {
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """A finished training.
+    """A finished training run.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Which images make a batch: C classes with M images each, dealt from decks.
+"""Samplers, which choose the images of a batch: C classes with M images each, dealt from decks.
 
 Labels come in, one label or a path of labels for each image; row numbers go out, batch by batch.
 Every process deals from the same seed and keeps its own share of the classes.
@@ -23,7 +23,7 @@ State = dict[str, Any]
 
 
 class Deck:
-    """Cards 0 to n - 1, dealt in random order, and shuffled anew when all are out.
+    """A deck of cards 0 to n - 1, dealt in random order and shuffled anew when all are out.
 
     At any moment no card has been dealt more than once more often than another. No hand holds a
     card twice, also where it takes the last cards of one round and the first of the next.
@@ -40,7 +40,7 @@ class Deck:
         hand, self.left = self.left[:number], self.left[number:]
         missing = number - len(hand)
         if missing > 0:
-            # The counter's second word keeps rounds 2^64 draws apart: they share no number.
+            # Rounds differ in the counter's second word, 2^64 draws away: they share no number.
             counter = np.array([0, self.rounds, 0, 0], np.uint64)
             generator = np.random.Generator(np.random.Philox(key=self.key, counter=counter))
             fresh = generator.permutation(self.cards)
@@ -51,7 +51,7 @@ class Deck:
         return hand
 
     def state(self) -> State:
-        """Where the deck stands; plain numbers, for a checkpoint."""
+        """The position in the deck as plain numbers, for a checkpoint."""
         return {"rounds": self.rounds, "left": self.left.tolist()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -61,10 +61,10 @@ class Deck:
 
 
 class Sampler(ABC):
-    """What samplers share: decks of images, shares of a batch, and a state to resume from.
+    """The base of samplers: decks of images, parts of a batch, and a state to resume from.
 
     Every process of a distributed run builds the same sampler with its own `rank`. All deal the
-    same batch, and each keeps the images of every world-th class: shares never overlap, a class
+    same batch, and each keeps the images of every world-th class: parts never overlap, a class
     is never torn, and together they are the batch of a single process.
     """
 
@@ -116,10 +116,10 @@ class Sampler(ABC):
 
     @abstractmethod
     def _all_decks(self) -> list[Deck]:
-        """Everything that has a state, in a fixed order."""
+        """All decks in a fixed order, for the sampler's state."""
 
     def batch(self) -> Rows:
-        """The rows of the next batch, class after class; of several processes, this one's share."""
+        """The rows of the next batch, class after class; of several processes, this one's part."""
         hands = [self._hand(number) for number in self._choose()]
         return np.concatenate(hands[self.rank :: self.world])
 
@@ -134,7 +134,7 @@ class Sampler(ABC):
         return rows[np.concatenate(hands)]
 
     def state(self) -> State:
-        """Where the sampler stands, for a checkpoint; the same in every process."""
+        """The position of all decks, for a checkpoint; equal in every process."""
         return {"decks": [deck.state() for deck in self._all_decks()]}
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -302,7 +302,7 @@ def _codes(labels: npt.NDArray[Any]) -> Rows:
 
 
 def _members(codes: Rows, samples: int, few: str) -> list[Rows]:
-    """The rows of each class that takes part; what was done about small ones is said."""
+    """The rows of each class that takes part; a warning says what was done about small ones."""
     order = np.argsort(codes, kind="stable")
     members = np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
     small = [rows for rows in members if len(rows) < samples]

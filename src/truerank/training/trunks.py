@@ -1,4 +1,4 @@
-"""Trunks by name: what turns images into features, before the linear embedder.
+"""Trunks by name: networks that turn images into features, before the linear embedder.
 
 `get("convnet")`, `get("efficientnet_lite0")`, `get("timm:resnet50")`, `get("torchvision:resnet50")`
 or `get(callable)` give a Trunk: the network, its number of features, and the colours it expects.
@@ -138,7 +138,7 @@ def _from_callable(make: Callable[[], nn.Module], size: int) -> Trunk:
 
 
 def _count_features(network: nn.Module, size: int) -> int:
-    """What comes out for one blank image."""
+    """The number of features that come out for one blank image."""
     was_training = network.training
     network.eval()
     try:
@@ -182,7 +182,7 @@ def _import(name: str) -> Any:
 
 
 def _build(name: str, make: Callable[[], Any]) -> Any:
-    """Whatever goes wrong while weights are fetched is said in one sentence."""
+    """Make a network; whatever goes wrong while weights are fetched is said in one sentence."""
     try:
         return make()
     except MemoryError:

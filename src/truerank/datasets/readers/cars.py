@@ -1,6 +1,6 @@
 """Cars-196: pictures and annotations in any of the forms in which they are passed on.
 
-cars_annos.mat with car_ims (one list for all), the devkit's two lists with cars_train and
+These are cars_annos.mat with car_ims (one list for all), the devkit's two lists with cars_train and
 cars_test, or these lists as CSV. The .mat files need scipy.
 """
 
@@ -27,7 +27,7 @@ from truerank.errors import InputError
 __all__ = ["read_cars"]
 
 LAST_TRAIN_CLASS = 98
-"""By custom the first half of the models trains and the second half tests."""
+"""The last model of the training half; by custom the second half tests."""
 
 ALL_IN_ONE = "cars_annos"
 LISTS = {
@@ -81,7 +81,7 @@ def _find(folder: Path, stems: tuple[str, ...]) -> Path | None:
 
 
 def _annotations(file: Path, path_column: str) -> tuple[list[str], list[int]]:
-    """File names and model numbers."""
+    """File names and model numbers of an annotation file."""
     if file.suffix == ".csv":
         return _read_csv(file, path_column)
     try:
@@ -102,7 +102,7 @@ def _annotations(file: Path, path_column: str) -> tuple[list[str], list[int]]:
 
 
 def _read_csv(file: Path, path_column: str) -> tuple[list[str], list[int]]:
-    """With a header; or without, as file, four corners of a box, model."""
+    """A CSV list with a header; or without, as file, four corners of a box, model."""
     rows = list(csv.reader(read_lines(file)))
     names = [cell.strip().lower() for cell in rows[0]]
     if path_column in names and "class" in names:

@@ -20,7 +20,7 @@ from truerank.errors import InputError
 __all__ = ["read_cub"]
 
 LAST_TRAIN_CLASS = 100
-"""By custom the first half of the species trains and the second half tests."""
+"""The last species of the training half; by custom the second half tests."""
 
 
 def read_cub(name: str, root: str | os.PathLike[str]) -> Dataset:

@@ -1,4 +1,4 @@
-"""What every reader does: find the folder, read its lists, and say what was expected where."""
+"""Helpers of all readers: find the folder, read its lists, say what was expected where."""
 
 from __future__ import annotations
 

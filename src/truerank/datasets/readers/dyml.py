@@ -1,7 +1,7 @@
 """DyML-Vehicle, -Animal and -Product: training labels in three levels, tests by level.
 
 Vehicle and Animal have one benchmark for each level, bmk_coarse, bmk_middle and bmk_fine, with its
-own queries and gallery and that level's labels alone. Product has one test set with all levels.
+own queries and gallery and only that level's labels. Product has one test set with all levels.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def read_dyml_product(name: str, root: str | os.PathLike[str]) -> Dataset:
     paths, labels = _table(folder, TRAIN_LIST, "train/imgs", columns)
     more_paths, more_labels = _table(folder, TEST_LIST, "mini-bmk_all_in_one/imgs", columns)
     splits = ["train"] * len(paths) + ["test"] * len(more_paths)
-    # Class numbers of different files are not comparable; the prefix keeps them apart.
+    # Class numbers of different files are not comparable: the prefix makes them different.
     sides = [("train/", row) for row in labels] + [("test/", row) for row in more_labels]
     named = np.array([[side + cell for cell in row] for side, row in sides])
     return _dataset(name, folder, paths + more_paths, named, LEVELS, splits)

@@ -29,7 +29,7 @@ TAXONOMIES = ("categories.json", "train2018.json")
 
 
 def read_inaturalist(name: str, root: str | os.PathLike[str]) -> Dataset:
-    """Seven levels, from kingdom to species."""
+    """iNaturalist with seven levels, from kingdom to species."""
     folder, paths, splits = _listed(name, root)
     lineages = _lineages(name, folder)
     labels = []
@@ -42,7 +42,7 @@ def read_inaturalist(name: str, root: str | os.PathLike[str]) -> Dataset:
 
 
 def read_inaturalist_base(name: str, root: str | os.PathLike[str]) -> Dataset:
-    """Two levels, super-category and species, for which the paths suffice."""
+    """iNaturalist with two levels, super-category and species, for which the paths suffice."""
     folder, paths, splits = _listed(name, root)
     labels = [tuple(path.split("/")[-3:-1]) for path in paths]
     return _dataset(name, folder, paths, splits, labels, ("supercategory", "species"))

@@ -36,7 +36,7 @@ MSMT17_LISTS = {
     "gallery": ("list_gallery.txt",),
 }
 MSMT17_FOLDERS = (("mask_train_v2", "mask_test_v2"), ("train", "test"))
-"""Of the second version, in which faces are blurred, and of the first."""
+"""Folders of the second version, in which faces are blurred, and of the first."""
 
 
 def read_market(name: str, root: str | os.PathLike[str]) -> Dataset:
@@ -88,7 +88,7 @@ def read_msmt17(name: str, root: str | os.PathLike[str]) -> Dataset:
     """Lists of files such as 0000/0000_000_01_0303morning_0008_0.jpg: person 0, camera 1.
 
     The people of the training set and of the test set are different and are both counted from 0,
-    so that a label carries its side: "train/0000", "test/0000". What the authors set apart for
+    so that a label carries its side: "train/0000", "test/0000". What the authors kept for
     validation belongs to the training set, as in published results.
     """
     lists = tuple(file for files in MSMT17_LISTS.values() for file in files)

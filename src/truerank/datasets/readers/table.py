@@ -103,7 +103,7 @@ def _full(file: Path, columns: dict[str, Any], names: tuple[str, ...], what: str
 
 
 def _array(cells: list[Any]) -> npt.NDArray[Any]:
-    """Integers stay integers; all else is text."""
+    """Cells as an array: integers stay integers, all else is text."""
     if all(isinstance(cell, int) for cell in cells):
         return np.array(cells, np.int64)
     return np.array([str(cell) for cell in cells])

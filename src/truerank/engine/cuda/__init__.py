@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from truerank.core.folds import Shares
+from truerank.core.folds import GalleryFolds
 from truerank.core.groups import Block, LocatedGroups, SplitGroups
 from truerank.engine.facts import DeviceFacts
 from truerank.errors import InputError
@@ -32,18 +32,26 @@ from truerank.space.fingerprint import Fingerprints
 
 if TYPE_CHECKING:
     from truerank.engine.cuda.worker import Worker
-    from truerank.engine.watch import Audience, Rest
+    from truerank.engine.observers import Deferred, Observers
 
-__all__ = ["SPLIT_TALLER", "TALLER", "Engine", "Lent", "check", "likely", "unavailable"]
+__all__ = [
+    "SPLIT_TALLER",
+    "TALLER",
+    "DeviceBackedSpace",
+    "Engine",
+    "check",
+    "likely",
+    "unavailable",
+]
 
 Found = TypeVar("Found")
 
-TALLER, SPLIT_TALLER, SHOWN_TALLER = 32, 4, 2
+TALLER, SPLIT_TALLER, OBSERVED_TALLER = 32, 4, 2
 """A GPU's blocks hold this many times as many queries, and mates, as the CPU's; fewer mates where
-groups are split, which takes main memory, and fewer queries where whole rows are shown."""
-SHOWING, WATCHED, BYTES = 3, 1 << 28, 80
-"""Threads for each GPU that show rows to watchers; most distances that each of them holds, and the
-bytes that one may take."""
+groups are split, which takes main memory, and fewer queries where whole rows are observed."""
+OBSERVING, OBSERVED, BYTES = 3, 1 << 28, 80
+"""Observing threads for each GPU; the most distances that each of them holds, and the bytes that a
+distance may take."""
 DRIVERS = ("nvidiactl", "nvidia0", "dxg", "nvhost-gpu", "nvgpu", "kfd")
 """What a GPU's driver puts into /dev: of NVIDIA, in WSL, on Jetson, of AMD."""
 
@@ -104,40 +112,44 @@ class Engine:
         return DeviceFacts(
             walks=self._kernels.FUSED,
             ranked_rows=self._ranked_height(),
-            watched_rows=self._watched_height(),
-            showing=self.showing,
+            observed_rows=self._observed_height(),
+            observing=self.observing,
         )
 
     def tie_groups(
-        self, blocks: Iterator[Rows], *, distances: bool = False, shares: Shares | None = None
+        self, blocks: Iterator[Rows], *, distances: bool = False, folds: GalleryFolds | None = None
     ) -> Iterator[Block]:
         """Few relevant items: tie groups of each block, with their distances if asked for, and
-        split by share for the queries that want it."""
+        split by fold for the queries that want it."""
 
         def work(worker: Worker, rows: Rows) -> Block:
-            return worker.count(rows, self._limits, distances=distances, shares=shares)
+            return worker.count(rows, self._limits, distances=distances, folds=folds)
 
-        for rows, block in self._share(blocks, work):
+        for rows, block in self._in_turn(blocks, work):
             self._tick(len(rows) * self._space.gallery)
             yield block
 
     def rankings(self, blocks: Iterator[Rows], tied: list[Rows]) -> Iterator[Block]:
         """Many relevant items: rankings that stay on the device; ties are put aside."""
-        for rows, (ranked, ties) in self._share(blocks, lambda worker, rows: worker.rank(rows)):
+        for rows, (ranked, ties) in self._in_turn(blocks, lambda worker, some: worker.rank(some)):
             tied.append(rows[ties])
             self._tick(len(ranked) * self._space.gallery)
             if len(ranked):
                 yield Block(rows[~ties], ranked, SplitGroups.none())
 
-    def show(self, rows: Rows, audience: Audience) -> list[Rest]:
-        """Whole rows for watchers; from any thread. What they leave to do is handed back."""
+    def observe(self, rows: Rows, observers: Observers) -> list[Deferred]:
+        """Let observers see whole rows, in any thread; what they leave to do is handed back."""
         turn = next(self._turns) % len(self._devices)
-        return self._work(turn, rows, lambda worker, some: worker.show(some, audience))
+        return self._work(turn, rows, lambda worker, some: worker.observe(some, observers))
 
-    def show_rows(self, rows: Rows, audience: Audience, groups: LocatedGroups) -> list[Rest]:
-        """Whole rows with their tie groups."""
+    def observe_rows(
+        self, rows: Rows, observers: Observers, groups: LocatedGroups
+    ) -> list[Deferred]:
+        """Let observers see whole rows with their tie groups, in any thread."""
         turn = next(self._turns) % len(self._devices)
-        return self._work(turn, rows, lambda worker, some: worker.show_rows(some, audience, groups))
+        return self._work(
+            turn, rows, lambda worker, some: worker.observe_rows(some, observers, groups)
+        )
 
     def no_groups(self, rows: Rows) -> LocatedGroups:
         """The tie groups of queries without a relevant item."""
@@ -145,29 +157,31 @@ class Engine:
         gone = np.bincount(excluded.query, minlength=len(rows))
         return LocatedGroups.none(self._space.gallery - gone, self._view.grades)
 
-    def _watched_height(self) -> int:
-        """Rows that each of the threads which show them may hold."""
+    def _observed_height(self) -> int:
+        """Rows that each observing thread may hold."""
         from truerank.engine.cuda.rows import free_bytes
 
         free = min(free_bytes(device) for device in self._devices)
-        numbers = min(WATCHED, free // (BYTES * SHOWING))
-        return max(1, min(SHOWN_TALLER * self._limits.query_rows, numbers // self._space.gallery))
+        numbers = min(OBSERVED, free // (BYTES * OBSERVING))
+        tall = OBSERVED_TALLER * self._limits.query_rows
+        return max(1, min(tall, numbers // self._space.gallery))
 
     @property
-    def showing(self) -> int:
-        """Threads that show rows: while one waits for a device, another gives it work."""
-        return SHOWING * len(self._devices)
+    def observing(self) -> int:
+        """Observing threads: while one waits for a device, another gives it work."""
+        return OBSERVING * len(self._devices)
 
     def _ranked_height(self) -> int:
-        """Rows of grades that each device has room for, with two blocks under way."""
+        """Rows of grades that each device has memory for, with two blocks under way."""
         from truerank.engine.cuda.rows import free_bytes
 
         free = min(free_bytes(device) for device in self._devices)
         return max(1, min(1 << 32, free // 8) // self._space.gallery)
 
-    def _share(
+    def _in_turn(
         self, blocks: Iterator[Rows], task: Callable[[Worker, Rows], Found]
     ) -> Iterator[tuple[Rows, Found]]:
+        """Hand the blocks to the devices in turn; what each found comes back in order."""
         pools = [ThreadPoolExecutor(1) for _ in self._devices]
         ahead: deque[tuple[Rows, Future[Found]]] = deque()
         try:
@@ -197,8 +211,8 @@ class Engine:
             return task(self._workers[number], rows)
 
 
-class Lent(Space):
-    """A space whose tiles the first GPU makes, for whoever needs them in main memory."""
+class DeviceBackedSpace(Space):
+    """A space whose tiles the first GPU makes, for strategies that need them in main memory."""
 
     def __init__(
         self, space: Space, device: str = "cuda:0", kernels: ModuleType | None = None

@@ -18,7 +18,7 @@ from truerank.engine.cuda.splitting import COMPARISONS, Splitting
 from truerank.engine.cuda.transfer import fetched
 from truerank.errors import ExactnessError
 
-__all__ = ["NOTHING", "Frame", "Tally"]
+__all__ = ["NOTHING", "DeviceTally", "Frame"]
 
 Integers = npt.NDArray[np.int64]
 
@@ -27,17 +27,17 @@ NOTHING = float("-inf")
 
 @dataclass(frozen=True)
 class Frame:
-    """The distinct relevant distances of a block of queries, and who lies at them."""
+    """The distinct relevant distances of a block of queries, and the items at them."""
 
     edges: Any
     """(queries, most distinct distances) float64."""
     graded: Any
     """(groups, grades): relevant items of each grade at each distance, query after query."""
     order: Any
-    """Of each query's relevant pairs, by distance, behind as many empty places as it has less than
-    others."""
+    """The order of each query's relevant pairs by distance, behind as many empty places as it has
+    fewer pairs than others."""
     fresh: Any
-    """Which of them have another distance than the one before, among these places."""
+    """Which places of `order` have another distance than the place before."""
 
     def places(self, query: Any) -> Any:
         """The threshold at which each relevant pair lies."""
@@ -53,7 +53,7 @@ class Frame:
 
     @staticmethod
     def of(query: Any, distance: Any, grade: Any, queries: int, grades: int) -> Frame:
-        """From relevant pairs sorted by query."""
+        """The frame of relevant pairs, which are sorted by query."""
         sizes = torch.bincount(query, minlength=queries)
         first = torch.cumsum(sizes, 0) - sizes
         width = int(sizes.max())
@@ -81,7 +81,7 @@ class Frame:
         return Frame(table, graded, order, fresh)
 
 
-class Tally:
+class DeviceTally:
     """Counts at each threshold, while the gallery goes by."""
 
     def __init__(
@@ -93,32 +93,34 @@ class Tally:
         self.split = split
 
     @staticmethod
-    def of(edges: Any, split: Splitting | None = None) -> Tally:
-        """Nothing counted yet."""
+    def of(edges: Any, split: Splitting | None = None) -> DeviceTally:
+        """A tally with nothing counted yet."""
         rows, m = edges.shape
         less = torch.zeros((rows, m), dtype=torch.int32, device=edges.device)
         bins = torch.zeros((rows, m + 1), dtype=torch.int32, device=edges.device)
-        return Tally(edges, less, torch.zeros_like(less), bins, split)
+        return DeviceTally(edges, less, torch.zeros_like(less), bins, split)
 
-    def part(self, rows: slice) -> Tally:
-        """Some of the queries; what is counted there is counted here."""
+    def part(self, rows: slice) -> DeviceTally:
+        """A view of some of the queries: what is counted there is counted here."""
         split = None if self.split is None else self.split.part(rows)
-        return Tally(self.edges[rows], self.less[rows], self.equal[rows], self.bins[rows], split)
+        return DeviceTally(
+            self.edges[rows], self.less[rows], self.equal[rows], self.bins[rows], split
+        )
 
-    def again(self, rows: Any) -> Tally:
-        """Some of the queries, with nothing counted yet."""
+    def again(self, rows: Any) -> DeviceTally:
+        """A tally of some of the queries, with nothing counted yet."""
         split = None
         if self.split is not None:
             split = self.split.part(rows)
             split.forget()
-        return Tally.of(self.edges[rows], split)
+        return DeviceTally.of(self.edges[rows], split)
 
-    def replace(self, rows: Any, other: Tally) -> None:
+    def replace(self, rows: Any, other: DeviceTally) -> None:
         """Take these rows' counts from another tally of the same thresholds."""
         self.less[rows], self.equal[rows], self.bins[rows] = other.less, other.equal, other.bins
 
     def take_out(self, query: Any, distance: Any) -> None:
-        """Excluded pairs have been counted like any other; take them out again."""
+        """Take excluded pairs out again, which have been counted like any other."""
         step = max(1, COMPARISONS // self.edges.shape[1])
         for start in range(0, len(query), step):
             some = query[start : start + step]
@@ -128,7 +130,7 @@ class Tally:
             self.equal.index_add_(0, some, (d == edges).to(torch.int32), alpha=-1)
 
     def tie_groups(self, graded: Any, candidates: Any, *, distances: bool = False) -> TieGroups:
-        """Once the whole gallery has been seen; with their distances if these are asked for."""
+        """Tie groups once the whole gallery is counted; with their distances if asked for."""
         held = self.edges != NOTHING
         place = torch.nonzero(held.flatten()).flatten()
         nearer = self.less + torch.cumsum(self.bins, 1, dtype=torch.int32)[:, :-1]

@@ -15,7 +15,7 @@ import triton
 import triton.language as tl
 
 from truerank.engine.cuda.splitting import Splitting
-from truerank.engine.cuda.triton_kernels import EXACT, SQUARED, by_share, distance, look_up
+from truerank.engine.cuda.triton_kernels import EXACT, SQUARED, by_fold, distance, look_up
 
 __all__ = ["half_products", "list_near", "refine", "room_for_products", "settle"]
 
@@ -89,7 +89,7 @@ def _half_products(
 
 
 def room_for_products(queries: int, items: int, device: Any) -> Any:
-    """A matrix for half_products, padded to whole tiles."""
+    """An empty matrix for half_products, padded to whole tiles."""
     tall = triton.cdiv(queries, _TILE["ROWS"]) * _TILE["ROWS"]
     wide = triton.cdiv(items, _LISTED) * _LISTED
     return torch.empty((tall, wide), dtype=torch.float32, device=device)
@@ -136,7 +136,7 @@ def _list_near(
 def list_near(products: Any, queries: int, items: int, lost: Any, found: Any, near: Any) -> None:
     """Write down the items that may lie within each query's farthest mate.
 
-    An entry is the number of the item and the bits of its product; there is room for all items.
+    An entry is the item's number and the bits of its product; `near` has a place for each item.
     """
     _list_near[(queries, triton.cdiv(items, _LISTED))](
         products,
@@ -162,7 +162,7 @@ def _settle(
     bins,
     found,
     entries,
-    share,
+    fold,
     place,
     split_bins,
     split_equal,
@@ -198,7 +198,7 @@ def _settle(
             mine = tl.load(place + row).to(tl.int64)
             if mine >= 0:
                 item = entry >> 32
-                by_share(share, split_bins, mine * (m + 1), low, columns, item, counts, WAYS)
+                by_fold(fold, split_bins, mine * (m + 1), low, columns, item, counts, WAYS)
         one = open_.to(tl.int32)
         slot = tl.atomic_add(found + row, tl.sum(one, 0), sem="relaxed") + tl.cumsum(one, 0) - 1
         tl.store(entries + row * room + slot, entry >> 32, mask=open_ & (slot < room))
@@ -244,7 +244,7 @@ def settle(
 def _tables(split: Splitting | None) -> tuple[Any, Any, Any, Any]:
     if split is None:
         return None, None, None, None
-    return split.share, split.place, split.bins, split.equal
+    return split.fold, split.place, split.bins, split.equal
 
 
 @triton.jit(do_not_specialize=["m", "room", "steps", "columns"])
@@ -258,7 +258,7 @@ def _refine(
     entries,
     bins,
     equal,
-    share,
+    fold,
     place,
     split_bins,
     split_equal,
@@ -299,8 +299,8 @@ def _refine(
             mine = tl.load(place + row).to(tl.int64)
             if mine >= 0:
                 after = low + same.to(tl.int32)
-                by_share(share, split_bins, mine * (m + 1), after, columns, g, counts, WAYS)
-                by_share(share, split_equal, mine * m, low, columns, g, same, WAYS)
+                by_fold(fold, split_bins, mine * (m + 1), after, columns, g, counts, WAYS)
+                by_fold(fold, split_equal, mine * m, low, columns, g, same, WAYS)
 
 
 def refine(
@@ -317,7 +317,7 @@ def refine(
 ) -> None:
     """Decide the open pairs by exact products of integer rows.
 
-    Rows with more open pairs than there was room for are left alone.
+    Rows with more open pairs than `entries` holds are not touched.
     """
     dimension = left.shape[1]
     m = edges.shape[1]

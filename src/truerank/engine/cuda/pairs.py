@@ -1,4 +1,4 @@
-"""Who is relevant to whom and who never meets, listed on the device.
+"""Lists of relevant and of excluded pairs, on the device.
 
 Equal codes are expanded there; masks and judgements are listed by the view itself and sent over.
 """
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from truerank.engine.cuda.transfer import Queries, sent
+from truerank.engine.cuda.transfer import DeviceQueries, sent
 from truerank.relevance import LabelView, TreeView, View
 
 __all__ = ["DevicePairs", "Lists"]
@@ -29,7 +29,7 @@ class Lists:
 
 
 class DevicePairs:
-    """Lists of pairs for any block of queries."""
+    """Lists of relevant and excluded pairs for any block of queries."""
 
     def __init__(self, view: View, device: Any) -> None:
         self._view, self._device = view, device
@@ -52,7 +52,7 @@ class DevicePairs:
         """A numpy array on the device."""
         return sent(array, self._device)
 
-    def block(self, queries: Queries) -> Lists:
+    def block(self, queries: DeviceQueries) -> Lists:
         """The pairs of these queries, which are numbered from 0."""
         if not self._by_code:
             pairs = self._view.block(queries.rows)
@@ -69,11 +69,11 @@ class DevicePairs:
             grade += of_query[chosen[query]] == of_item[item]
         return Lists(query, item, grade, *self._excluded(chosen))
 
-    def grade_rows(self, queries: Queries) -> Any:
+    def grade_rows(self, queries: DeviceQueries) -> Any:
         """The grade of every item for these queries, uint8; excluded ones have theirs."""
         if not self._by_code:
             return self.send(self._view.grade_rows(queries.rows).astype(np.uint8))
-        from truerank.engine.cuda.walk_kernels import common_grades
+        from truerank.engine.cuda.grade_kernels import common_grades
 
         chosen = queries.there
         levels = [(self._relevant.query, self._relevant.item), *self._deeper]
@@ -81,7 +81,7 @@ class DevicePairs:
         item = torch.stack([of_item.to(torch.int32) for _, of_item in levels])
         return common_grades(query, item, self._lowest)
 
-    def excluded(self, queries: Queries) -> tuple[Any, Any]:
+    def excluded(self, queries: DeviceQueries) -> tuple[Any, Any]:
         """The excluded pairs of these queries."""
         if self._by_code:
             return self._excluded(queries.there)
@@ -105,7 +105,7 @@ class DevicePairs:
 
 
 class _Rule:
-    """Pairs with equal codes; negative codes are carried by nobody."""
+    """The pairs with equal codes; no item carries a negative code."""
 
     def __init__(self, owner: DevicePairs, query: Any, item: Any) -> None:
         self.query, self.item = owner.send(query), owner.send(item)

@@ -17,7 +17,7 @@ import torch
 from truerank.core.groups import TieGroups
 from truerank.core.metric import Metric, RankingDefinition
 from truerank.core.scale import Scale
-from truerank.engine.cuda import walk_kernels
+from truerank.engine.cuda import grade_kernels, walk_kernels
 from truerank.engine.cuda.transfer import sent
 
 __all__ = ["Ranked"]
@@ -45,7 +45,7 @@ class Ranked:
     ) -> None:
         self._grades, self.candidates = grades, candidates
         if survey is None:
-            survey = walk_kernels.survey(grades, count).cpu().numpy().astype(np.int64)
+            survey = grade_kernels.survey(grades, count).cpu().numpy().astype(np.int64)
         self._survey: Integers = survey
         self._count, self._lowest, self._binary = count, lowest, chosen is not None
         self._chosen = np.arange(len(grades)) if chosen is None else chosen
@@ -66,7 +66,7 @@ class Ranked:
         return total
 
     def at_least(self, grade: int) -> tuple[Integers, Ranked]:
-        """With only this grade and above relevant: the queries that keep one, and their rows."""
+        """Queries that keep a mate with only this grade and above relevant, and their rankings."""
         if grade == 1 and self._count == 1:
             return np.arange(len(self)), self
         queries = np.flatnonzero(self.totals[:, grade - 1 :].sum(axis=1))
@@ -90,12 +90,12 @@ class Ranked:
         return np.stack([self.ends[0], ones, ones])
 
     def nearest_level(self) -> Integers:
-        """The grade of the first item."""
+        """See TieGroups: the grade of each query's first item."""
         return self._home(self._grades[:, 0].to(torch.int64))
 
     def values(self, metric: Metric, scale: Scale, definition: RankingDefinition) -> Reals:
         """(3, queries): lower, expected and upper, which are one without ties."""
-        # The sums of a metric over all grades are by grade, which one level alone does not have.
+        # The sums of a metric over all grades are by grade, and a single level has no grades.
         whole = definition.graded and definition.parameter("level") is None
         if definition.ranked is None or (whole and self._binary):
             return definition.per_query(self.tie_groups(), metric, scale)
@@ -103,7 +103,7 @@ class Ranked:
             return np.broadcast_to(definition.ranked(self, metric, scale), (3, len(self)))
 
     def tie_groups(self) -> TieGroups:
-        """The same in main memory: a group for each relevant item."""
+        """The rankings as tie groups in main memory: a group for each relevant item."""
         rows = self._grades[self._send(self._chosen)]
         query, rank = torch.nonzero(rows >= self._lowest, as_tuple=True)
         grade = rows[query, rank].to(torch.int64)
@@ -150,7 +150,7 @@ class Ranked:
         return rows[self._chosen]
 
     def _spread(self, array: npt.NDArray[Any]) -> Any:
-        """The other way; rows that do not take part have zeros."""
+        """From one entry for each query to one for each row on the device, zero for other rows."""
         rows = np.zeros((len(self._grades), *array.shape[1:]), array.dtype)
         rows[self._chosen] = array
         return self._send(rows)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import torch
 
 from truerank.engine.cuda import torch_kernels
-from truerank.engine.cuda.transfer import Queries, sent, settled
+from truerank.engine.cuda.transfer import DeviceQueries, sent, settled
 from truerank.space.base import Distances, Rows, Space
 from truerank.space.elementwise import Cityblock, Hamming
 from truerank.space.grid import SCALED_BITS
@@ -41,7 +41,7 @@ class DeviceSpace:
         self.space, self.device, self.kernels = space, device, kernels
         self._nothing = torch.zeros(max(space.queries, space.gallery), device=device).double()
 
-    def block(self, queries: Queries) -> tuple[Any, Tile]:
+    def block(self, queries: DeviceQueries) -> tuple[Any, Tile]:
         """The norms of these queries, and a function that gives their tiles."""
         tile = self.space.block(queries.rows)
 
@@ -50,7 +50,7 @@ class DeviceSpace:
 
         return self._nothing[: len(queries)], give
 
-    def whole_rows(self, queries: Queries) -> Any:
+    def whole_rows(self, queries: DeviceQueries) -> Any:
         """Distances of these queries to the whole gallery."""
         norm, tile = self.block(queries)
         gallery = self.space.gallery
@@ -64,7 +64,7 @@ class DeviceSpace:
             )
         return distances
 
-    def pairs(self, queries: Queries, query: Any, item: Any) -> Any:
+    def pairs(self, queries: DeviceQueries, query: Any, item: Any) -> Any:
         """The distances of single pairs; `query` numbers the queries."""
         numbers = queries.rows[query.cpu().numpy()]
         return self._send(self.space.pairs(numbers, item.cpu().numpy()))
@@ -75,7 +75,7 @@ class DeviceSpace:
 
     def tiles(self, rows: Rows) -> Callable[[int, int], Distances]:
         """The tiles of these queries as a space gives them, in main memory."""
-        norm, tile = self.block(Queries.of(rows, self.device))
+        norm, tile = self.block(DeviceQueries.of(rows, self.device))
 
         def give(start: int, stop: int) -> Distances:
             products, item_norm = tile(start, stop)
@@ -98,7 +98,7 @@ class Elementwise(DeviceSpace):
         self._unequal = isinstance(space, Hamming)
         self._centre = int(space.centre)
 
-    def block(self, queries: Queries) -> tuple[Any, Tile]:
+    def block(self, queries: DeviceQueries) -> tuple[Any, Tile]:
         """See DeviceSpace."""
         left = self._send(self._left[queries.rows])
 
@@ -130,18 +130,20 @@ class InnerProducts(DeviceSpace):
         numbers = left.integers.size + (0 if self.one_side else right.integers.size)
         self.resident = 4 * numbers <= free_bytes(device) // 2
         scaled = self.mode != "squared"
-        self._left = _Side(left, norms[0], factor if scaled else None, device, self.resident)
+        self._left = _DeviceSide(left, norms[0], factor if scaled else None, device, self.resident)
         self._right = self._left
         if not self.one_side:
-            self._right = _Side(right, norms[1], 1.0 if scaled else None, device, self.resident)
+            self._right = _DeviceSide(
+                right, norms[1], 1.0 if scaled else None, device, self.resident
+            )
         self.dimension = self._right.dimension
         self._aimless = self.mode == "squared" and bool(left.zero.any() or right.zero.any())
         self._lock = Lock()
         self._kept: Any = None
-        """The whole gallery in float64, from the first tile on, if there is room; behind the rows y
+        """The whole gallery in float64, from the first tile on, if it fits; behind the rows y
         of squared distances are 1 and |y|^2."""
 
-    def block(self, queries: Queries) -> tuple[Any, Tile]:
+    def block(self, queries: DeviceQueries) -> tuple[Any, Tile]:
         """See DeviceSpace."""
         self._keep()
         kept = None if self._kept is None else self._kept[:, : self.dimension]
@@ -154,7 +156,7 @@ class InnerProducts(DeviceSpace):
 
         return self._left.norm[queries.there], give
 
-    def whole_rows(self, queries: Queries) -> Any:
+    def whole_rows(self, queries: DeviceQueries) -> Any:
         """See DeviceSpace; in one product where the gallery is kept."""
         self._keep()
         if self._kept is None:
@@ -171,7 +173,7 @@ class InnerProducts(DeviceSpace):
         return left @ self._kept.T  # |x|^2 + |y|^2 - 2 x.y: every partial sum is below 2^53
 
     def _keep(self) -> None:
-        """The gallery in float64, if there is room."""
+        """Keep the gallery in float64, if it fits."""
         gallery, dimension = self.space.gallery, self.dimension
         width = dimension if self.mode != "squared" else -(-(dimension + 2) // _PADDED) * _PADDED
         with self._lock:
@@ -187,7 +189,7 @@ class InnerProducts(DeviceSpace):
             settled(self.device)
             self._kept = kept
 
-    def pairs(self, queries: Queries, query: Any, item: Any) -> Any:
+    def pairs(self, queries: DeviceQueries, query: Any, item: Any) -> Any:
         """See DeviceSpace."""
         if not self.resident:
             return super().pairs(queries, query, item)
@@ -197,12 +199,12 @@ class InnerProducts(DeviceSpace):
             product = (product * self._left.scale[query]) * self._right.scale[item]
         return self.distances(product, self._left.norm[query], self._right.norm[item])
 
-    def query_rows(self, queries: Queries) -> Any:
+    def query_rows(self, queries: DeviceQueries) -> Any:
         """Integer rows of these queries."""
         return self._left.rows(queries)
 
-    def query_norm(self, queries: Queries) -> Any:
-        """Their norms."""
+    def query_norm(self, queries: DeviceQueries) -> Any:
+        """Norms of these queries."""
         return self._left.norm[queries.there]
 
     def gallery_rows(self, start: int, stop: int) -> tuple[Any, Any]:
@@ -211,7 +213,7 @@ class InnerProducts(DeviceSpace):
         return self._right.rows(items), self._right.norm[items]
 
 
-class _Side:
+class _DeviceSide:
     """Integer rows of one side, on the device or to be sent, with their scales and norms."""
 
     def __init__(
@@ -231,13 +233,13 @@ class _Side:
         if factor is not None:
             self.scale = sent(np.ldexp(factor, grid.exponent - SCALED_BITS), device)
 
-    def rows(self, index: Queries | slice) -> Any:
+    def rows(self, index: DeviceQueries | slice) -> Any:
         if self.integers is None:
             chosen = index if isinstance(index, slice) else index.rows
             return sent(self._host[chosen], self._device)
         return self.integers[index if isinstance(index, slice) else index.there]
 
-    def widened(self, index: Queries | slice) -> Any:
+    def widened(self, index: DeviceQueries | slice) -> Any:
         rows = self.rows(index).double()
         if self.scale is not None:
             chosen = index if isinstance(index, slice) else index.there
@@ -250,7 +252,7 @@ def _marked(norm: npt.NDArray[Any], grid: GridRows) -> npt.NDArray[np.float64]:
 
 
 def free_bytes(device: Any) -> int:
-    """Memory that nobody uses; on the CPU device of tests, as much as one likes."""
+    """Free memory of a device; on the CPU device of tests, as good as unlimited."""
     if device.type != "cuda":
         return 1 << 62
     return int(torch.cuda.mem_get_info(device)[0])

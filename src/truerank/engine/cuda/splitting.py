@@ -1,6 +1,6 @@
-"""Counts by share of the gallery, beside a tally's: for the queries of a block that want them.
+"""Counts by fold of the gallery, beside those of a tally, for the queries that want them.
 
-The kernels that count an item for a query count it for the item's shares as well.
+The kernels that count an item for a query count it for the item's folds as well.
 """
 
 from __future__ import annotations
@@ -12,65 +12,65 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from truerank.core.folds import Shares
+from truerank.core.folds import GalleryFolds
 from truerank.engine.cuda.transfer import fetched
 
 __all__ = ["COMPARISONS", "Splitting"]
 
 COMPARISONS = 1 << 26
-"""Of single pairs with thresholds, at a time."""
+"""Comparisons of single pairs with thresholds that are made at a time."""
 
 
 @dataclass(frozen=True)
 class Splitting:
-    """Tables of (queries that want it, thresholds, columns), as a tally's `bins` and `equal`."""
+    """Tables of (queries to split, thresholds, columns), as a tally's `bins` and `equal`."""
 
-    share: Any
-    """(items, ways): the columns of each item's shares."""
+    fold: Any
+    """(items, ways): the columns of each item's folds."""
     place: Any
-    """The place of each query of the block in the tables; -1 of those that do not want it."""
+    """The place of each query of the block in the tables; -1 for those that are not split."""
     bins: Any
     equal: Any
 
     @staticmethod
-    def of(share: Any, columns: int, wanted: Any, thresholds: int) -> Splitting:
-        """Nothing counted yet."""
+    def of(fold: Any, columns: int, wanted: Any, thresholds: int) -> Splitting:
+        """Tables with nothing counted yet."""
         place = torch.where(wanted, torch.cumsum(wanted, 0) - 1, -1).to(torch.int32)
         shape = (int(wanted.sum()), thresholds + 1, columns)
         bins = torch.zeros(shape, dtype=torch.int32, device=place.device)
-        return Splitting(share, place, bins, torch.zeros_like(bins[:, 1:].contiguous()))
+        return Splitting(fold, place, bins, torch.zeros_like(bins[:, 1:].contiguous()))
 
     @property
     def columns(self) -> int:
-        """Of all ways together."""
+        """The number of columns, in all ways together."""
         return int(self.bins.shape[2])
 
     @property
     def ways(self) -> int:
-        """To cut the gallery into shares."""
-        return int(self.share.shape[1])
+        """The number of ways in which the gallery is cut into folds."""
+        return int(self.fold.shape[1])
 
     def part(self, rows: Any) -> Splitting:
-        """Some of the queries; what is counted there is counted here."""
+        """A view of some of the queries: what is counted there is counted here."""
         return replace(self, place=self.place[rows])
 
     def items(self, start: int, stop: int) -> Splitting:
-        """The same for a range of items."""
-        return replace(self, share=self.share[start:stop])
+        """A view of the same tables for tiles that hold a range of items."""
+        return replace(self, fold=self.fold[start:stop])
 
     @property
     def rows(self) -> Any:
-        """The queries that want it."""
+        """The queries of the block that are split."""
         return torch.nonzero(self.place >= 0).flatten()
 
     def forget(self) -> None:
-        """Begin anew."""
+        """Set the counts of these queries to zero."""
         mine = self.place[self.rows].long()
         self.bins[mine] = 0
         self.equal[mine] = 0
 
     def take_out(self, query: Any, item: Any, distance: Any, edges: Any) -> None:
-        """Excluded pairs have been counted like any other; take them out again."""
+        """Take excluded pairs out again, which have been counted like any other."""
         query, item, distance = self._wanted(query, item, distance)
         step = max(1, COMPARISONS // edges.shape[1])
         for start in range(0, len(query), step):
@@ -78,15 +78,22 @@ class Splitting:
             mine, among = self.place[query[some]].long(), edges[query[some]]
             at = torch.searchsorted(among, distance[some, None]).flatten()
             same = (distance[some, None] == among).any(1)
-            for way in self.share.T:
+            for way in self.fold.T:
                 column = way[item[some]].long()
                 _add(self.bins, (mine, at + same, column), -1)
                 _add(self.equal, (mine[same], at[same], column[same]), -1)
 
     def counts(
-        self, query: Any, item: Any, grade: Any, at: Any, edges: Any, grades: int, shares: Shares
+        self,
+        query: Any,
+        item: Any,
+        grade: Any,
+        at: Any,
+        edges: Any,
+        grades: int,
+        folds: GalleryFolds,
     ) -> npt.NDArray[Any]:
-        """truerank.engine.counts.Split's table, once the whole gallery has been seen.
+        """The table of truerank.core.groups.SplitGroups, once the whole gallery is counted.
 
         Relevant pairs lie at thresholds `at`.
         """
@@ -95,21 +102,21 @@ class Splitting:
         between = self.bins[:, :-1].clone()
         between[:, 1:] -= self.equal[:, :-1]
         relevant = torch.zeros((grades, *self.equal.shape), dtype=torch.int32, device=edges.device)
-        for way in self.share.T:
+        for way in self.fold.T:
             _add(relevant, (grade - 1, mine, at, way[item].long()), 1)
         held = edges[self.rows] > -torch.inf
         table = torch.stack([between, self.equal, *relevant])[:, held]
-        if shares.dtype is np.uint16:
+        if folds.dtype is np.uint16:
             table = table.to(torch.int16)
-        return fetched(table).view(shares.dtype)
+        return fetched(table).view(folds.dtype)
 
-    def candidates(self, query: Any, item: Any, shares: Shares) -> npt.NDArray[np.int64]:
-        """(queries that want it, columns): the items of each share that they can rank, all but
+    def candidates(self, query: Any, item: Any, folds: GalleryFolds) -> npt.NDArray[np.int64]:
+        """(split queries, columns): the items of each fold that they can rank, all but
         these excluded ones."""
         query, item = self._wanted(query, item)
         mine = self.place[query].long()
-        met = torch.from_numpy(shares.sizes).to(mine.device).repeat(len(self.bins), 1)
-        for way in self.share.T:
+        met = torch.from_numpy(folds.sizes).to(mine.device).repeat(len(self.bins), 1)
+        for way in self.fold.T:
             _add(met, (mine, way[item].long()), -1)
         found: npt.NDArray[np.int64] = fetched(met)
         return found

@@ -24,7 +24,7 @@ SHIFT = 17
 """X 2^-17 is below 2^8 + 1 for unit vectors on the 2^-25 grid, and small integers stay exact."""
 LOST_BITS = 22
 _CAUTION = 1.0 + 2.0**-30
-"""For the roundings of the bound itself, which is computed in float64."""
+"""A factor for the roundings of the bound itself, which is computed in float64."""
 _ROWS, _COLUMNS = 256, 64
 """Rows and dimensions are padded to multiples of these."""
 _FARTHEST = 2.0**17
@@ -53,7 +53,7 @@ class Halves:
         return Halves(rows, self.length[some], self.half_length[some], self.residual[some])
 
     def take(self, index: Any) -> Halves:
-        """Some of the rows, padded again."""
+        """The rows of an index, padded again."""
         rows = torch.zeros(
             (-(-len(index) // _ROWS) * _ROWS, self.rows.shape[1]),
             dtype=torch.float16,
@@ -64,7 +64,7 @@ class Halves:
 
 
 def halves(integers: Any) -> Halves:
-    """Round integer rows."""
+    """Integer rows rounded to half precision, with bounds of what that loses."""
     count, dimension = integers.shape
     padded = torch.zeros(
         (-(-count // _ROWS) * _ROWS, -(-dimension // _COLUMNS) * _COLUMNS),
@@ -89,10 +89,10 @@ class Extremes:
     """The worst that any of some items adds to the error; numbers that stay on the device."""
 
     shortest: Any
-    """|Y|^2, of items with a direction."""
+    """The smallest |Y|^2 of items with a direction."""
     longest: Any
     aimed: Any
-    """Whether all have one."""
+    """Whether all items have a direction."""
     half_length: Any
     residual: Any
 
@@ -108,7 +108,7 @@ class Extremes:
 
 
 def thresholds(edges: Any, norm: Any, queries: Halves, items: Extremes) -> tuple[Any, Any]:
-    """For each query and threshold u_j: products above the first are nearer, below the second not.
+    """Two products for each query and threshold: above the first is nearer, below the second not.
 
     `norm` is |X|^2, negative for queries without a direction.
     """

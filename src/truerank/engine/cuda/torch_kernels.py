@@ -13,8 +13,8 @@ import torch
 from truerank.engine.cuda.splitting import Splitting
 
 if TYPE_CHECKING:
-    from truerank.engine.cuda.sight import DeviceCuts
-    from truerank.engine.sight import Range
+    from truerank.engine.cuda.distance_block import DeviceCuts
+    from truerank.engine.distance_block import DistanceRange
 
 __all__ = [
     "FUSED",
@@ -28,7 +28,7 @@ __all__ = [
     "pair_products",
     "split_tile",
     "tally",
-    "tally_by_share",
+    "tally_by_fold",
 ]
 
 FUSED = False
@@ -82,7 +82,7 @@ def count_tile(
 def split_tile(
     tile: Any, a: Any, b: Any, mode: str, edges: Any, rows: Any, split: Splitting
 ) -> None:
-    """The same by share, for the queries that want it."""
+    """Add a tile as count_tile does, by fold, for the queries that are split."""
     d = distances(tile[rows], a[rows, None], b[None, :], mode)
     last = edges.shape[1] - 1
     at = torch.searchsorted(edges[rows], d)
@@ -90,7 +90,7 @@ def split_tile(
     at = at[query, item]
     same = edges[rows[query], at] == d[query, item]
     place = split.place[rows[query]].long()
-    for way in split.share.T:
+    for way in split.fold.T:
         column = way[item].long()
         one = torch.ones_like(column, dtype=torch.int32)
         split.bins.index_put_((place, at + same, column), one, accumulate=True)
@@ -112,29 +112,29 @@ def tally(distances: Any, cuts: DeviceCuts, who: Any, owners: int, *, turned: bo
     return found.view(owners, cells)
 
 
-def tally_by_share(
+def tally_by_fold(
     distances: Any,
     cuts: DeviceCuts,
     who: Any,
     owners: int,
-    share: Any,
+    fold: Any,
     columns: int,
     *,
     turned: bool,
 ) -> Any:
     """(owners, columns, cuts): distances up to each cut and above the one before, by the owner of
-    their row and the shares of their column, or the other way round if turned."""
+    their row and the folds of their column, or the other way round if turned."""
     cells = len(cuts.at)
     query, item = torch.nonzero(distances <= cuts.at[-1], as_tuple=True)
     mine, other = (item, query) if turned else (query, item)
     place = torch.searchsorted(cuts.at, distances[query, item]) + who[mine] * (columns * cells)
     found = torch.zeros(owners * columns * cells, dtype=torch.int64, device=distances.device)
-    for way in share.T:
+    for way in fold.T:
         found += torch.bincount(place + cells * way[other].long(), minlength=len(found))
     return found.view(owners, columns, cells)
 
 
-def between(distances: Any, ranges: Sequence[Range]) -> list[Any]:
+def between(distances: Any, ranges: Sequence[DistanceRange]) -> list[Any]:
     """The distances in each range (low, high], in no order; ends must be finite above."""
     flat = distances.flatten()
     return [flat[(flat > low) & (flat <= high)] for low, high in ranges]

@@ -12,16 +12,16 @@ import torch
 
 from truerank.space.base import Rows
 
-__all__ = ["Queries", "Shelf", "fetched", "sent", "settled"]
+__all__ = ["DeviceCache", "DeviceQueries", "fetched", "sent", "settled"]
 
 
 def sent(array: npt.NDArray[Any], device: Any) -> Any:
-    """On the device."""
+    """An array copied to a device."""
     return torch.from_numpy(np.ascontiguousarray(array)).to(device)
 
 
 def fetched(tensor: Any) -> npt.NDArray[Any]:
-    """In main memory, through pinned pages: others are ten times slower to fill."""
+    """A tensor in main memory, through pinned pages: others are ten times slower to fill."""
     if tensor.device.type != "cuda":
         own: npt.NDArray[Any] = tensor.numpy()
         return own
@@ -31,23 +31,23 @@ def fetched(tensor: Any) -> npt.NDArray[Any]:
 
 
 @dataclass(frozen=True)
-class Queries:
+class DeviceQueries:
     """The numbers of some queries, in main memory and on a device."""
 
     rows: Rows
     there: Any
 
     @staticmethod
-    def of(rows: Rows, device: Any) -> Queries:
-        """Sent once for all who ask."""
-        return Queries(rows, sent(rows, device))
+    def of(rows: Rows, device: Any) -> DeviceQueries:
+        """Queries whose numbers are sent to the device once."""
+        return DeviceQueries(rows, sent(rows, device))
 
     def __len__(self) -> int:
         return len(self.rows)
 
-    def part(self, some: slice) -> Queries:
-        """Some of them."""
-        return Queries(self.rows[some], self.there[some])
+    def part(self, some: slice) -> DeviceQueries:
+        """Some of the queries."""
+        return DeviceQueries(self.rows[some], self.there[some])
 
 
 def settled(device: Any) -> None:
@@ -57,7 +57,7 @@ def settled(device: Any) -> None:
         torch.cuda.current_stream(device).synchronize()
 
 
-class Shelf:
+class DeviceCache:
     """Arrays on a device that are asked for again and again, by any thread."""
 
     def __init__(self, device: Any) -> None:
@@ -65,7 +65,7 @@ class Shelf:
         self._held: dict[int, tuple[npt.NDArray[Any], Any]] = {}
 
     def __call__(self, array: npt.NDArray[Any]) -> Any:
-        """On the device from the first time on; the array must not change."""
+        """The array on the device, sent the first time; it must not change."""
         with self._lock:
             if id(array) not in self._held:
                 there = sent(array, self._device)

@@ -16,13 +16,13 @@ import torch
 import triton
 import triton.language as tl
 
-from truerank.engine.cuda.sight_kernels import (
+from truerank.engine.cuda.observer_kernels import (
     ROUNDED,
     between,
     count_on_grid,
     nearer,
     tally,
-    tally_by_share,
+    tally_by_fold,
 )
 from truerank.engine.cuda.splitting import Splitting
 
@@ -31,7 +31,7 @@ __all__ = [
     "FUSED",
     "SQUARED",
     "between",
-    "by_share",
+    "by_fold",
     "count_on_grid",
     "count_tile",
     "distance",
@@ -42,7 +42,7 @@ __all__ = [
     "pair_products",
     "split_tile",
     "tally",
-    "tally_by_share",
+    "tally_by_fold",
 ]
 
 FUSED = True
@@ -58,7 +58,7 @@ _EUCLIDEAN = tl.constexpr(2)
 _ZERO = tl.constexpr(2.0**51)
 MODES = {"as is": 0, "squared": 1, "euclidean": 2}
 EXACT = {"enable_fp_fusion": True}
-"""Where sums are exact, fusing a product into them changes nothing."""
+"""Options of kernels with exact sums: fusing a product into them changes nothing."""
 _COLUMNS, _WARPS = 2048, 4
 _LOOKED_UP = 2048
 
@@ -265,10 +265,10 @@ def count_tile(
 
 
 @triton.jit
-def by_share(share, table, row, column_of, columns, item, counts, WAYS: tl.constexpr):
-    """Add counted items to their shares' columns of a table's row."""
+def by_fold(fold, table, row, column_of, columns, item, counts, WAYS: tl.constexpr):
+    """Add counted items to their folds' columns of a table's row."""
     for way in tl.static_range(WAYS):
-        column = tl.load(share + item * WAYS + way, mask=counts, other=0).to(tl.int32)
+        column = tl.load(fold + item * WAYS + way, mask=counts, other=0).to(tl.int32)
         at = (row + column_of) * columns + column
         tl.atomic_add(table + at, 1, mask=counts, sem="relaxed")
 
@@ -280,7 +280,7 @@ def _split_tile(
     b,
     edges,
     rows,
-    share,
+    fold,
     place,
     bins,
     equal,
@@ -303,14 +303,14 @@ def _split_tile(
     counts = d <= tl.load(edges + row * m + m - 1)
     if tl.max(counts.to(tl.int32), 0) > 0:
         low, same = look_up(edges + row * m, d, counts, m, steps, COLUMNS)
-        by_share(share, bins, mine * (m + 1), low + same.to(tl.int32), columns, item, counts, WAYS)
-        by_share(share, equal, mine * m, low, columns, item, same, WAYS)
+        by_fold(fold, bins, mine * (m + 1), low + same.to(tl.int32), columns, item, counts, WAYS)
+        by_fold(fold, equal, mine * m, low, columns, item, same, WAYS)
 
 
 def split_tile(
     tile: Any, a: Any, b: Any, mode: str, edges: Any, rows: Any, split: Splitting
 ) -> None:
-    """The same by share, for the queries that want it."""
+    """Add a tile as count_tile does, by fold, for the queries that are split."""
     width, m = tile.shape[1], edges.shape[1]
     _split_tile[(len(rows), triton.cdiv(width, _LOOKED_UP))](
         tile,
@@ -318,7 +318,7 @@ def split_tile(
         b,
         edges,
         rows,
-        split.share,
+        split.fold,
         split.place,
         split.bins,
         split.equal,

@@ -18,17 +18,17 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from truerank.core.folds import Shares
+from truerank.core.folds import GalleryFolds
 from truerank.core.groups import Block, LocatedGroups, SplitGroups
 from truerank.engine.cuda import tensor_filter
-from truerank.engine.cuda.counting import Frame, Tally
+from truerank.engine.cuda.counting import DeviceTally, Frame
+from truerank.engine.cuda.distance_block import DeviceDistanceBlock
 from truerank.engine.cuda.pairs import DevicePairs
 from truerank.engine.cuda.rows import DeviceSpace, InnerProducts, free_bytes, place
-from truerank.engine.cuda.sight import DeviceSight
 from truerank.engine.cuda.splitting import Splitting
-from truerank.engine.cuda.transfer import Queries, Shelf, fetched, sent
-from truerank.engine.sight import Apart
-from truerank.engine.watch import Audience, PerThread, Rest
+from truerank.engine.cuda.transfer import DeviceCache, DeviceQueries, fetched, sent
+from truerank.engine.distance_block import ExcludedPairs
+from truerank.engine.observers import Deferred, Observers, PerThread
 from truerank.errors import ExactnessError
 from truerank.relevance import View
 from truerank.settings import Settings
@@ -50,7 +50,7 @@ WIDER = 8
 _STRIP = 1 << 14
 """Most items between two refinements: their integer rows stay in the device's cache."""
 _PRODUCTS = 1 << 29
-"""Most products in half precision at a time, where there is room."""
+"""Most products in half precision at a time, if they fit."""
 _SORTED = 1 << 27
 """Most distances in rows that are sorted at a time."""
 _TRIED = 512
@@ -65,7 +65,7 @@ class Worker:
     def __init__(self, view: View, space: Space, device: Any, kernels: ModuleType) -> None:
         self._grades, self._gallery = view.grades, space.gallery
         self.device, self._kernels = device, kernels
-        self._pairs, self._shelf = DevicePairs(view, device), Shelf(device)
+        self._pairs, self._cache = DevicePairs(view, device), DeviceCache(device)
         self._space = place(space, device, kernels)
         self._filterable: InnerProducts | None = None
         """The space, where half precision can be tried."""
@@ -78,13 +78,14 @@ class Worker:
         slow = device.type == "cuda" and (
             torch.cuda.get_device_capability(device) not in _FULL_RATE
         )
-        self._room = 4 if slow else 16
-        share = free_bytes(device) // 64
-        self._most_products, self._most_sorted = min(_PRODUCTS, share), min(_SORTED, share)
+        self._sparse = 4 if slow else 16
+        """One item in so many may stay open for a query."""
+        part = free_bytes(device) // 64
+        self._most_products, self._most_sorted = min(_PRODUCTS, part), min(_SORTED, part)
         probe(space, lambda some: self._place(some, space).tiles)
 
     def _place(self, some: Space, own: Space) -> DeviceSpace:
-        """The probe looks at the space itself and at two others."""
+        """A space of the probe on the device: this worker's own, or one of two others."""
         return self._space if some is own else place(some, self.device, self._kernels)
 
     def count(
@@ -93,39 +94,39 @@ class Worker:
         limits: Settings,
         *,
         distances: bool = False,
-        shares: Shares | None = None,
+        folds: GalleryFolds | None = None,
     ) -> Block:
-        """Tie groups of a block of queries with few relevant items, split where they are wanted."""
-        queries = Queries.of(rows, self.device)
+        """Tie groups of a block of queries with few relevant items, split where that is wanted."""
+        queries = DeviceQueries.of(rows, self.device)
         lists = self._pairs.block(queries)
         mates = self._space.pairs(queries, lists.query, lists.item)
         frame = Frame.of(lists.query, mates, lists.grade, len(rows), self._grades)
-        wanted = np.flatnonzero(shares.queries[rows]) if shares is not None else rows[:0]
+        wanted = np.flatnonzero(folds.queries[rows]) if folds is not None else rows[:0]
         split = None
-        if shares is not None and len(wanted):
-            chosen = sent(shares.queries[rows], self.device)
-            share, thresholds = self._shelf(shares.item), frame.edges.shape[1]
-            split = Splitting.of(share, shares.columns, chosen, thresholds)
+        if folds is not None and len(wanted):
+            chosen = sent(folds.queries[rows], self.device)
+            fold, thresholds = self._cache(folds.item), frame.edges.shape[1]
+            split = Splitting.of(fold, folds.columns, chosen, thresholds)
         tally = self._tally(queries, frame.edges, limits, split)
         excluded = self._space.pairs(queries, lists.excluded_query, lists.excluded_item)
         tally.take_out(lists.excluded_query, excluded)
         gone = torch.bincount(lists.excluded_query, minlength=len(rows))
         groups = tally.tie_groups(frame.graded, self._gallery - gone, distances=distances)
-        if shares is None or split is None:
+        if folds is None or split is None:
             return Block(rows, groups, SplitGroups.none())
         split.take_out(lists.excluded_query, lists.excluded_item, excluded, frame.edges)
         relevant = (lists.query, lists.item, lists.grade, frame.places(lists.query))
-        counts = split.counts(*relevant, frame.edges, self._grades, shares)
-        met = split.candidates(lists.excluded_query, lists.excluded_item, shares)
+        counts = split.counts(*relevant, frame.edges, self._grades, folds)
+        met = split.candidates(lists.excluded_query, lists.excluded_item, folds)
         some = groups if len(wanted) == len(rows) else groups.some(wanted)
-        everybody = np.ones(len(wanted), bool)
-        return Block(rows, groups, SplitGroups(wanted, some, counts, everybody, met))
+        counted = np.ones(len(wanted), bool)
+        return Block(rows, groups, SplitGroups(wanted, some, counts, counted, met))
 
     def _tally(
-        self, queries: Queries, edges: Any, limits: Settings, split: Splitting | None
-    ) -> Tally:
+        self, queries: DeviceQueries, edges: Any, limits: Settings, split: Splitting | None
+    ) -> DeviceTally:
         """The gallery counted at these thresholds, by the path that suits the block."""
-        tally = Tally.of(edges, split)
+        tally = DeviceTally.of(edges, split)
         space = self._filterable
         if space is not None and self._filter_pays(space, queries, edges, limits):
             self._filter(space, queries, tally, limits)
@@ -133,29 +134,33 @@ class Worker:
             self._exact(queries, tally, limits)
         return tally
 
-    def show(self, rows: Rows, audience: Audience) -> list[Rest]:
-        """Whole rows of distances, for watchers; what they leave to do."""
+    def observe(self, rows: Rows, observers: Observers) -> list[Deferred]:
+        """Let observers see whole rows of distances; what they leave to do is handed back."""
         with self._own_stream():
-            sight, apart = self._sight(Queries.of(rows, self.device))
-            return audience.see(sight, apart)
+            block, excluded = self._whole_rows(DeviceQueries.of(rows, self.device))
+            return observers.observe(block, excluded)
 
-    def show_rows(self, rows: Rows, audience: Audience, groups: LocatedGroups) -> list[Rest]:
-        """Whole rows with their tie groups, which must be what these rows tell, too: as many items
-        before each nearest mate."""
+    def observe_rows(
+        self, rows: Rows, observers: Observers, groups: LocatedGroups
+    ) -> list[Deferred]:
+        """Let observers see whole rows with their tie groups.
+
+        The rows must agree with the groups: as many items before each nearest mate.
+        """
         held = np.flatnonzero(np.diff(groups.offsets))
         first = groups.offsets[held]
         nearest, before = np.full(len(rows), -np.inf), np.zeros(len(rows), np.int64)
         nearest[held], before[held] = groups.distance[first], groups.before[first]
         with self._own_stream():
-            sight, apart = self._sight(Queries.of(rows, self.device))
+            block, excluded = self._whole_rows(DeviceQueries.of(rows, self.device))
             counted: list[Any] = []
 
             def known() -> LocatedGroups:
-                """Once pairs that never meet are set apart."""
-                counted.append(sight.nearer(nearest))
+                """The groups; asked for once excluded pairs are at infinity."""
+                counted.append(block.nearer(nearest))
                 return groups
 
-            left = audience.see_rows(sight, apart, known)
+            left = observers.observe_rows(block, excluded, known)
             for found in counted:  # the device had enough to do until now
                 if not np.array_equal(fetched(found), before):
                     raise ExactnessError(INEXACT)
@@ -163,7 +168,7 @@ class Worker:
 
     @contextmanager
     def _own_stream(self) -> Iterator[None]:
-        """What one thread fetches comes home while the kernels of another run."""
+        """A stream for each thread: what one fetches comes home while kernels of another run."""
         if self.device.type != "cuda":
             yield
             return
@@ -172,16 +177,16 @@ class Worker:
         with torch.cuda.stream(stream):
             yield
 
-    def _sight(self, queries: Queries) -> tuple[DeviceSight, Apart]:
-        apart = Apart(*self._pairs.excluded(queries))
+    def _whole_rows(self, queries: DeviceQueries) -> tuple[DeviceDistanceBlock, ExcludedPairs]:
+        excluded = ExcludedPairs(*self._pairs.excluded(queries))
         distances = self._space.whole_rows(queries)
-        return DeviceSight(queries.rows, distances, self._kernels, self._shelf), apart
+        return DeviceDistanceBlock(queries.rows, distances, self._kernels, self._cache), excluded
 
     def rank(self, rows: Rows) -> tuple[Ranked, npt.NDArray[np.bool_]]:
         """Many relevant items: whole rows sorted. Which queries have ties is said, not resolved."""
         from truerank.engine.cuda.ranked import Ranked
 
-        queries = Queries.of(rows, self.device)
+        queries = DeviceQueries.of(rows, self.device)
         shape = (len(rows), self._gallery)
         grades = torch.empty(shape, dtype=torch.uint8, device=self.device)
         tied = torch.empty(len(rows), dtype=torch.bool, device=self.device)
@@ -208,14 +213,14 @@ class Worker:
         kept = grades if len(free) == len(rows) else grades[free]
         return Ranked(kept, candidates, self._grades), tied.cpu().numpy()
 
-    def _check(self, queries: Queries, distances: Any, grade: Any) -> None:
-        """One mate of each query again, as a single pair of integer rows."""
+    def _check(self, queries: DeviceQueries, distances: Any, grade: Any) -> None:
+        """Compare one mate of each query with the product of a single pair of integer rows."""
         query = torch.arange(len(queries), device=self.device)
         item = torch.argmax((grade > 0).to(torch.uint8), 1)
         if not torch.equal(self._space.pairs(queries, query, item), distances[query, item]):
             raise ExactnessError(INEXACT)
 
-    def _exact(self, queries: Queries, tally: Tally, limits: Settings) -> None:
+    def _exact(self, queries: DeviceQueries, tally: DeviceTally, limits: Settings) -> None:
         tall, wide = WIDER * limits.query_rows, WIDER * limits.gallery_rows
         for first in range(0, len(queries), tall):
             some = slice(first, first + tall)
@@ -231,7 +236,7 @@ class Worker:
                     self._kernels.split_tile(*scores, wanted, part.split.items(start, stop))
 
     def _filter_pays(
-        self, space: InnerProducts, queries: Queries, edges: Any, limits: Settings
+        self, space: InnerProducts, queries: DeviceQueries, edges: Any, limits: Settings
     ) -> bool:
         """Whether half precision leaves few enough pairs of the block open."""
         if limits.method == "float64":
@@ -239,12 +244,12 @@ class Worker:
         if limits.method != "auto":
             return True
         some = slice(None, None, -(-len(queries) // _TRIED))
-        tried = Tally.of(edges[some].contiguous())
+        tried = DeviceTally.of(edges[some].contiguous())
         found = self._filter_part(space, queries.part(some), tried, limits)
-        return float(found.double().mean()) * 2 * self._room < self._strip(limits)
+        return float(found.double().mean()) * 2 * self._sparse < self._strip(limits)
 
     def _filter(
-        self, space: InnerProducts, queries: Queries, tally: Tally, limits: Settings
+        self, space: InnerProducts, queries: DeviceQueries, tally: DeviceTally, limits: Settings
     ) -> None:
         strip = self._strip(limits)
         tall = max(1, self._most_products // strip)
@@ -255,7 +260,9 @@ class Worker:
         again = torch.nonzero(torch.cat(found) > self._places(strip)).flatten()
         if len(again):
             exact = tally.again(again)
-            self._exact(Queries(queries.rows[fetched(again)], queries.there[again]), exact, limits)
+            self._exact(
+                DeviceQueries(queries.rows[fetched(again)], queries.there[again]), exact, limits
+            )
             tally.replace(again, exact)
 
     def _strip(self, limits: Settings) -> int:
@@ -264,13 +271,13 @@ class Worker:
         return -(-self._gallery // parts)
 
     def _places(self, strip: int) -> int:
-        """Open items that each query has room for, in each strip of the gallery."""
-        return max(256, strip // self._room)
+        """Open items that are held for each query, in each strip of the gallery."""
+        return max(256, strip // self._sparse)
 
     def _filter_part(
-        self, space: InnerProducts, queries: Queries, tally: Tally, limits: Settings
+        self, space: InnerProducts, queries: DeviceQueries, tally: DeviceTally, limits: Settings
     ) -> Any:
-        """Filter and refine; the most items that any strip left open, for each query."""
+        """Filter and refine; returns the most items that any strip left open, for each query."""
         from truerank.engine.cuda import filter_kernels
 
         integers, norm = space.query_rows(queries), space.query_norm(queries)
@@ -315,7 +322,7 @@ class Worker:
         return most
 
     def _keep_items(self, space: InnerProducts) -> None:
-        """The gallery in half precision, where there is room."""
+        """Keep the gallery in half precision, if it fits."""
         size = 2 * self._gallery * space.dimension
         if self._items is None and space.resident and size <= free_bytes(self.device) // 4:
             gallery, norm = space.gallery_rows(0, self._gallery)
@@ -323,7 +330,7 @@ class Worker:
             self._items = (items, tensor_filter.Extremes.of(items, norm))
 
     def _half_queries(
-        self, space: InnerProducts, queries: Queries, integers: Any
+        self, space: InnerProducts, queries: DeviceQueries, integers: Any
     ) -> tensor_filter.Halves:
         if self._items is not None and space.one_side:
             return self._items[0].take(queries.there)

@@ -27,7 +27,7 @@ class Count:
             distances = space.block(rows)
 
             def add(counts: Counts, tile: Tile) -> None:
-                counts.add_tile(distances(*tile), rows, tile, item.shares)
+                counts.add_tile(distances(*tile), rows, tile, item.folds)
 
             return lambda: add
 

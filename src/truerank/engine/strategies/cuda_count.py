@@ -16,4 +16,4 @@ class CudaCount:
 
     def run(self, item: WorkItem, context: PassContext) -> Generator[Block, None, None]:
         """See Strategy."""
-        yield from context.gpus.tie_groups(iter(item.blocks), shares=item.shares)
+        yield from context.gpus.tie_groups(iter(item.blocks), folds=item.folds)

@@ -26,7 +26,7 @@ class Filtered:
 
     def run(self, item: WorkItem, context: PassContext) -> Generator[Block, None, None]:
         """See Strategy."""
-        way = Filter.of(context.space(item), item.shares)
+        way = Filter.of(context.space(item), item.folds)
         width = context.tiles[0][1]
 
         def prepare(rows: Rows, frame: Counts, excluded: PairList) -> Begin:
@@ -36,7 +36,7 @@ class Filtered:
 
 
 def _filtered(way: Filter, rows: Rows, frame: Counts, width: int) -> Begin:
-    thresholds = Thresholds(frame, rows, way.single, way.shares)
+    thresholds = Thresholds(frame, rows, way.single, way.folds)
     left = way.single.queries(rows)
     guard: AbstractContextManager[None] = nullcontext()  # each thread has counts of its own
 

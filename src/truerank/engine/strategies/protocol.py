@@ -1,4 +1,4 @@
-"""What every strategy is."""
+"""The protocol of all strategies."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["Strategy"]
 
 
 class Strategy(Protocol):
-    """One way to count rows, or to show them."""
+    """One way to count rows, or to let observers see them."""
 
     def run(self, item: WorkItem, context: PassContext) -> Generator[Block, None, Rows | None]:
-        """Yield the tie groups of the item's queries, and return the rows that it could not do.
+        """Yield the tie groups of the item's queries; return the rows that could not be done.
 
-        Queries without a relevant item are shown to whoever watches, and not yielded.
+        Queries without a relevant item are seen by the observers, and not yielded.
         """

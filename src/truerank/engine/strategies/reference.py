@@ -9,12 +9,12 @@ from collections.abc import Generator
 
 import numpy as np
 
-from truerank.core.folds import Shares
+from truerank.core.folds import GalleryFolds
 from truerank.core.groups import Block, LocatedGroups, SplitGroups
 from truerank.engine.context import PassContext
+from truerank.engine.distance_block import DistanceBlock, ExcludedPairs
+from truerank.engine.observers import Observers
 from truerank.engine.schedule import WorkItem
-from truerank.engine.sight import Apart, Sight
-from truerank.engine.watch import Audience
 from truerank.relevance import BlockPairs
 from truerank.space import Rows, Space
 
@@ -26,12 +26,16 @@ class Reference:
 
     def run(self, item: WorkItem, context: PassContext) -> Generator[Block, None, None]:
         """See Strategy."""
-        view, space, audience = context.request.view, context.space(item), context.request.audience
+        view, space, observers = (
+            context.request.view,
+            context.space(item),
+            context.request.observers,
+        )
         for rows in item.blocks:
-            found = _count_block(space, rows, view.block(rows), view.grades, audience, item.shares)
+            found = _count_block(space, rows, view.block(rows), view.grades, observers, item.folds)
             if context.has_mates(rows):
                 yield found
-            context.saw(rows)
+            context.advance(rows)
 
 
 def _count_block(
@@ -39,8 +43,8 @@ def _count_block(
     rows: Rows,
     pairs: BlockPairs,
     grades: int,
-    audience: Audience | None,
-    shares: Shares | None,
+    observers: Observers | None,
+    folds: GalleryFolds | None,
 ) -> Block:
     """Tie groups of these queries from fully sorted rows of distances."""
     distances = space.block(rows)(0, space.gallery)
@@ -68,10 +72,10 @@ def _count_block(
         )
         distance.append(at)
         offsets.append(offsets[-1] + len(at))
-        if shares is not None and shares.queries[query]:
-            split.append(_by_share(row, worth, is_excluded, at, grades, shares))
-        elif shares is not None:
-            split.append(np.zeros((2 + grades, len(at), shares.columns), shares.dtype))
+        if folds is not None and folds.queries[query]:
+            split.append(_by_fold(row, worth, is_excluded, at, grades, folds))
+        elif folds is not None:
+            split.append(np.zeros((2 + grades, len(at), folds.columns), folds.dtype))
     groups = LocatedGroups(
         np.array(offsets),
         np.concatenate(before),
@@ -80,30 +84,30 @@ def _count_block(
         (~excluded).sum(axis=1),
         np.concatenate(distance),
     )
-    if audience is not None:
-        sight = Sight(rows, distances, False)
-        audience.look_at_rows(sight, Apart.of(pairs.excluded), lambda: groups)
-    if shares is None:
+    if observers is not None:
+        block = DistanceBlock(rows, distances, False)
+        observers.observe_rows_at_once(block, ExcludedPairs.of(pairs.excluded), lambda: groups)
+    if folds is None:
         return Block(rows, groups, SplitGroups.none())
     counts, met = (
         np.concatenate(split, axis=1),
-        shares.candidates(len(rows), (pairs.excluded.query, pairs.excluded.item)),
+        folds.candidates(len(rows), (pairs.excluded.query, pairs.excluded.item)),
     )
-    everybody = np.arange(len(rows))
-    return Block(rows, groups, SplitGroups(everybody, groups, counts, shares.queries[rows], met))
+    places = np.arange(len(rows))
+    return Block(rows, groups, SplitGroups(places, groups, counts, folds.queries[rows], met))
 
 
-def _by_share(
+def _by_fold(
     row: np.ndarray,
     worth: np.ndarray,
     excluded: np.ndarray,
     at: np.ndarray,
     grades: int,
-    shares: Shares,
+    folds: GalleryFolds,
 ) -> np.ndarray:
-    """What Split holds of one query: a sort for every share."""
-    out: np.ndarray = np.zeros((2 + grades, len(at), shares.columns), shares.dtype)
-    for way in shares.item.T:
+    """What SplitGroups holds of one query: a sort for every fold."""
+    out: np.ndarray = np.zeros((2 + grades, len(at), folds.columns), folds.dtype)
+    for way in folds.item.T:
         for column in np.unique(way):
             own = way == column
             ranked = np.sort(row[own & ~excluded])

@@ -22,7 +22,7 @@ __all__ = ["check_pairs", "rows_ahead", "whole_rows"]
 def rows_ahead(
     item: WorkItem, context: PassContext, count: Callable[[Rows, Workspace], Block]
 ) -> Generator[Block, None, None]:
-    """The tie groups of each block, in order; they may lie in the workspace of its own."""
+    """The tie groups of each block, in order; they may lie in the block's own workspace."""
     pool, keep = context.pool, context.request.keep
     blocks = iter(item.blocks)
     ahead: deque[tuple[Rows, Workspace, Future[Block]]] = deque()
@@ -43,16 +43,16 @@ def rows_ahead(
                 yield found
             if not keep:
                 free.append(workspace)
-            context.saw(block)
+            context.advance(block)
     finally:
         for _, _, work in ahead:  # on an interrupt, what has not begun is not begun
             work.cancel()
 
 
 def whole_rows(space: Space, rows: Rows, tiles: list[Tile], workspace: Workspace) -> Distances:
-    """These queries against the whole gallery, in the workspace."""
+    """Distances of some queries to the whole gallery, in the workspace."""
     tile = space.block(rows)
-    distances = workspace.take("distances", (len(rows), space.gallery), np.float64)
+    distances = workspace.array("distances", (len(rows), space.gallery), np.float64)
     for start, stop in tiles:
         distances[:, start:stop] = tile(start, stop)
     return distances

@@ -1,8 +1,8 @@
 """Sorted rows: many relevant items, as at the coarse levels of a hierarchy.
 
 Looking each item up among them would cost more than sorting the row: whole rows of distances,
-sorted once for all grades. With shares, the groups in the view `apart` are counted and split from
-the same distances, for the queries that go with it and have few mates there.
+sorted once for all grades. With folds, the groups in the view of `split_view` are counted and split
+from the same distances, for the queries that go with it and have few mates there.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from truerank.core.folds import Shares
+from truerank.core.folds import GalleryFolds
 from truerank.core.groups import Block, LocatedGroups, SplitGroups, TieGroups
 from truerank.engine import kernels
 from truerank.engine.context import PassContext
+from truerank.engine.distance_block import DistanceBlock, ExcludedPairs
+from truerank.engine.observers import Observers
 from truerank.engine.schedule import WorkItem
-from truerank.engine.sight import Apart, Sight
 from truerank.engine.strategies.rows_ahead import check_pairs, rows_ahead, whole_rows
 from truerank.engine.strategies.split_rows import split_counts
 from truerank.engine.threads import Tile, Workspace
-from truerank.engine.watch import Audience
 from truerank.relevance import View
 from truerank.space import Rows, Space
 
@@ -36,10 +36,10 @@ class SortRows:
     def run(self, item: WorkItem, context: PassContext) -> Generator[Block, None, None]:
         """See Strategy."""
         request, space, tiles = context.request, context.space(item), context.tiles
-        view, audience, apart = request.view, request.audience, request.apart
+        view, observers, split = request.view, request.observers, request.split_view
 
         def count(rows: Rows, workspace: Workspace) -> Block:
-            return _sort_rows(space, rows, view, tiles, workspace, audience, item.shares, apart)
+            return _sort_rows(space, rows, view, tiles, workspace, observers, item.folds, split)
 
         yield from rows_ahead(item, context, count)
 
@@ -50,11 +50,11 @@ def _sort_rows(
     view: View,
     tiles: list[Tile],
     workspace: Workspace,
-    audience: Audience | None,
-    shares: Shares | None,
-    apart: tuple[View, npt.NDArray[np.bool_]] | None,
+    observers: Observers | None,
+    folds: GalleryFolds | None,
+    split_view: tuple[View, npt.NDArray[np.bool_]] | None,
 ) -> Block:
-    """The result lies in the workspace."""
+    """Tie groups from sorted rows; they lie in the workspace."""
     distances = whole_rows(space, rows, tiles, workspace)
     grade = view.grade_rows(rows)
     excluded = view.exclusions.pairs(rows, view.items)
@@ -64,14 +64,15 @@ def _sort_rows(
     check_pairs(space, rows, last, distances[np.arange(len(rows)), last])
     distances[excluded.query, excluded.item] = np.inf  # behind everything, and not ranked
     split = SplitGroups.none()
-    if shares is not None and apart is not None:
-        some = np.flatnonzero(apart[1][rows] & (apart[0].mates[rows] > 0))
+    if folds is not None and split_view is not None:
+        other, chosen = split_view
+        some = np.flatnonzero(chosen[rows] & (other.mates[rows] > 0))
         whole = distances if len(some) == len(rows) else distances[some]
         if len(some):
-            pairs = apart[0].block(rows[some])
-            few = split_counts(space, rows[some], whole, apart[0], pairs, shares).split
+            pairs = other.block(rows[some])
+            few = split_counts(space, rows[some], whole, other, pairs, folds).split
             split = replace(few, queries=some)
-    keys = workspace.take("keys", distances.shape, np.int64)
+    keys = workspace.array("keys", distances.shape, np.int64)
     if space.integral:
         kernels.pack(distances, grade, keys)
         keys.sort(axis=1)
@@ -81,9 +82,9 @@ def _sort_rows(
     first = np.cumsum(most) - most
     count = np.zeros(len(rows), np.int64)
     groups = int(most.sum()) + 1
-    before = workspace.take("before", (groups,), np.int64)
-    size = workspace.take("size", (groups,), np.int64)
-    graded = workspace.take("graded", (groups, view.grades), np.int32)
+    before = workspace.array("before", (groups,), np.int64)
+    size = workspace.array("size", (groups,), np.int64)
+    graded = workspace.array("graded", (groups, view.grades), np.int32)
     kernels.walk(keys, first, count, before, size, graded)
     gone = np.bincount(excluded.query, minlength=len(rows))
     offsets = np.concatenate([[0], np.cumsum(count)])
@@ -93,7 +94,7 @@ def _sort_rows(
         kept = first[owner] + np.arange(offsets[-1]) - offsets[owner]
     before, size, graded = before[kept], size[kept], graded[kept]
     ranked = TieGroups(offsets, before, size, graded, space.gallery - gone)
-    if audience is None:
+    if observers is None:
         return Block(rows, ranked, split)
     owner = np.repeat(np.arange(len(rows)), count)
     if space.integral:
@@ -101,5 +102,7 @@ def _sort_rows(
     else:
         distance = np.sort(distances, axis=1)[owner, before]
     located = LocatedGroups(offsets, before, size, graded, space.gallery - gone, distance)
-    audience.look_at_rows(Sight(rows, distances, True), Apart.of(excluded), lambda: located)
+    observers.observe_rows_at_once(
+        DistanceBlock(rows, distances, True), ExcludedPairs.of(excluded), lambda: located
+    )
     return Block(rows, located, split)

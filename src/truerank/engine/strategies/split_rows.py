@@ -1,7 +1,7 @@
-"""Split rows: many relevant items whose groups are split by share of the gallery.
+"""Split rows: many relevant items whose groups are split by fold of the gallery.
 
 Whole rows, since a thread's own split counts of all queries would take far more memory than
-distances. Nobody watches, nothing is apart.
+distances. There are no observers, and no other view to split in.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Generator
 
 import numpy as np
 
-from truerank.core.folds import Shares
+from truerank.core.folds import GalleryFolds
 from truerank.core.groups import Block
 from truerank.engine.context import PassContext
 from truerank.engine.counts import Counts
@@ -29,9 +29,9 @@ class SplitRows:
     def run(self, item: WorkItem, context: PassContext) -> Generator[Block, None, None]:
         """See Strategy."""
         view, space, tiles = context.request.view, context.space(item), context.tiles
-        shares = item.shares
-        if shares is None:
-            raise ValueError("there are no shares to split rows by")
+        folds = item.folds
+        if folds is None:
+            raise ValueError("there are no folds to split rows by")
 
         def count(rows: Rows, workspace: Workspace) -> Block:
             distances = whole_rows(space, rows, tiles, workspace)
@@ -40,7 +40,7 @@ class SplitRows:
             mate = pairs.relevant.item[one]
             check_pairs(space, rows[held], mate, distances[held, mate])
             distances[pairs.excluded.query, pairs.excluded.item] = np.inf
-            return split_counts(space, rows, distances, view, pairs, shares)
+            return split_counts(space, rows, distances, view, pairs, folds)
 
         yield from rows_ahead(item, context, count)
 
@@ -51,12 +51,12 @@ def split_counts(
     distances: Distances,
     view: View,
     pairs: BlockPairs,
-    shares: Shares,
+    folds: GalleryFolds,
 ) -> Block:
-    """Whole rows of distances, excluded items at infinity, counted by share in this view."""
+    """Tie groups of whole rows, whose excluded items are at infinity, split by fold in a view."""
     mates = distances[pairs.relevant.query, pairs.relevant.item]
     counts = Counts.frame(pairs.relevant.query, mates, pairs.grade, len(rows), view.grades)
-    counts.split_by(shares, rows, pairs, mates)
-    counts.add_tile(distances, rows, (0, space.gallery), shares)
+    counts.split_by(folds, rows, pairs, mates)
+    counts.add_tile(distances, rows, (0, space.gallery), folds)
     gone = np.bincount(pairs.excluded.query, minlength=len(rows))
-    return counts.block(rows, space.gallery - gone, pairs.excluded, shares)
+    return counts.block(rows, space.gallery - gone, pairs.excluded, folds)

@@ -12,34 +12,34 @@ from threading import Lock
 
 import numpy as np
 
-from truerank.core.folds import Shares
+from truerank.core.folds import GalleryFolds
 from truerank.core.groups import Block
 from truerank.engine.both_ways import every_two, strips_of
 from truerank.engine.context import PassContext
-from truerank.engine.counts import Counts, Room
+from truerank.engine.counts import Counts, SplitBuffer
 from truerank.engine.filter import Filter, Thresholds
 from truerank.engine.schedule import WorkItem
 from truerank.engine.strategies.tiles import begin_counts
-from truerank.engine.threads import Crew, Take, Tile
+from truerank.engine.threads import NextTile, Tile, TilePool
 from truerank.relevance import View
 from truerank.space import Rows, Space
 
-__all__ = ["Begin", "Inflight", "Symmetric", "count_all"]
+__all__ = ["Begin", "SharedCounts", "Symmetric", "count_all"]
 
 Begin = Callable[[], Callable[[Tile], None]]
-"""What each thread calls once: what it adds tiles with is its own."""
+"""Called once in each thread; returns the function with which the thread adds tiles."""
 
 
 @dataclass(eq=False)
-class Inflight:
+class SharedCounts:
     """The counts of all rows, to which all threads add."""
 
     counts: Counts
     strips: list[Tile]
     queries: list[int]
-    """Of each strip, the rows that are counted."""
+    """How many rows of each strip are counted."""
     guards: list[Lock]
-    """Of each strip: who adds to its rows holds it."""
+    """A lock for each strip, held while its rows are added to."""
 
 
 class Symmetric:
@@ -47,30 +47,30 @@ class Symmetric:
 
     def run(self, item: WorkItem, context: PassContext) -> Generator[Block, None, None]:
         """See Strategy."""
-        way = Filter.of(context.space(item), item.shares)
+        way = Filter.of(context.space(item), item.folds)
         yield from count_all(
-            item, context, context.crew(), lambda inflight: _filtered(way, inflight)
+            item, context, context.tile_pool(), lambda shared: _filtered(way, shared)
         )
 
 
 def count_all(
     item: WorkItem,
     context: PassContext,
-    crew: Crew,
-    prepare: Callable[[Inflight], Begin],
+    tile_pool: TilePool,
+    prepare: Callable[[SharedCounts], Begin],
     *,
     everyone: bool = False,
 ) -> Generator[Block, None, None]:
     """The tie groups of every block; the blocks hold ascending rows.
 
-    With `everyone`, tiles are looked at for rows without groups as well.
+    With `everyone`, tiles are made for rows without groups as well.
     """
     view, space, side = context.request.view, context.space(item), context.limits.side
-    counts, candidates = _begin_all(space, item.blocks, view, item.shares)
+    counts, candidates = _begin_all(space, item.blocks, view, item.folds)
     strips = strips_of(space.gallery, side)
     held = (np.diff(counts.offsets) > 0) | everyone
     queries = [int(np.count_nonzero(held[start:stop])) for start, stop in strips]
-    begin = prepare(Inflight(counts, strips, queries, [Lock() for _ in strips]))
+    begin = prepare(SharedCounts(counts, strips, queries, [Lock() for _ in strips]))
 
     def pairs(tile: Tile) -> int:
         """Pairs of a query and an item in a tile, both ways."""
@@ -79,13 +79,13 @@ def count_all(
         other = queries[j] * (strips[i][1] - strips[i][0])
         return one if i == j else one + other
 
-    def work(take: Take, finished: Callable[[Tile], None]) -> None:
+    def work(next_tile: NextTile, finished: Callable[[Tile], None]) -> None:
         add = begin()
-        while (tile := take()) is not None:
+        while (tile := next_tile()) is not None:
             add(tile)
             finished(tile)
 
-    crew.complete(
+    tile_pool.complete(
         [tile for tile in every_two(strips) if pairs(tile)],
         work,
         lambda nothing: None,  # all threads add to the same counts
@@ -95,13 +95,13 @@ def count_all(
     )
     for block in item.blocks:
         excluded = view.exclusions.pairs(block, view.items)
-        yield _part(counts, block).block(block, candidates[block], excluded, item.shares)
+        yield _part(counts, block).block(block, candidates[block], excluded, item.folds)
 
 
-def _filtered(way: Filter, inflight: Inflight) -> Begin:
-    counts, strips, queries = inflight.counts, inflight.strips, inflight.queries
-    guards, every = inflight.guards, np.arange(strips[-1][1])
-    single, thresholds = way.single, Thresholds(counts, every, way.single, way.shares)
+def _filtered(way: Filter, shared: SharedCounts) -> Begin:
+    counts, strips, queries = shared.counts, shared.strips, shared.queries
+    guards, every = shared.guards, np.arange(strips[-1][1])
+    single, thresholds = way.single, Thresholds(counts, every, way.single, way.folds)
     side = max(stop - start for start, stop in strips)
 
     def begin() -> Callable[[Tile], None]:
@@ -129,14 +129,14 @@ def _filtered(way: Filter, inflight: Inflight) -> Begin:
 
 
 def _begin_all(
-    space: Space, blocks: tuple[Rows, ...], view: View, shares: Shares | None
+    space: Space, blocks: tuple[Rows, ...], view: View, folds: GalleryFolds | None
 ) -> tuple[Counts, Rows]:
     """Counts of all rows of the space, with groups for the rows of the blocks only."""
-    room = None
-    if shares is not None:
+    buffer = None
+    if folds is not None:
         most = sum(int(view.mates[rows].sum()) for rows in blocks)
-        room = Room.of(shares, view.grades, most)
-    parts = [begin_counts(space, rows, view, shares, room) for rows in blocks]
+        buffer = SplitBuffer.of(folds, view.grades, most)
+    parts = [begin_counts(space, rows, view, folds, buffer) for rows in blocks]
     sizes = np.zeros(space.gallery, np.int64)
     candidates = np.zeros(space.gallery, np.int64)
     for rows, (counts, left) in zip(blocks, parts, strict=True):
@@ -145,7 +145,7 @@ def _begin_all(
     columns = zip(*((c.distance, c.graded, c.between, c.equal) for c, _ in parts), strict=True)
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     total = Counts(offsets, *(np.concatenate(column) for column in columns))
-    total.split = None if room is None else room.zeros[:, : room.taken]
+    total.split = None if buffer is None else buffer.zeros[:, : buffer.reserved]
     return total, candidates
 
 

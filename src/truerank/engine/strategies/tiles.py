@@ -1,7 +1,7 @@
 """Counting tile by tile: few relevant items, or none, whose distances are known beforehand.
 
-They are computed in integers, and every tile is counted against them: memory is one tile for each
-thread plus the mates of the queries in flight. How a tile is counted is up to the strategy.
+The distances are computed in integers, and tiles are counted against them: memory is one tile a
+thread, plus the mates of the queries in flight. How a tile is counted is up to the strategy.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from collections.abc import Callable, Generator
 
 import numpy as np
 
-from truerank.core.folds import Shares
+from truerank.core.folds import GalleryFolds
 from truerank.core.groups import Block
 from truerank.engine import kernels
 from truerank.engine.context import PassContext
-from truerank.engine.counts import Counts, Room
+from truerank.engine.counts import Counts, SplitBuffer
 from truerank.engine.schedule import WorkItem
-from truerank.engine.threads import Crew, Take, Tile
+from truerank.engine.threads import NextTile, Tile, TilePool
 from truerank.pairs import PairList
 from truerank.relevance import View
 from truerank.space import Rows, Space
@@ -25,17 +25,17 @@ __all__ = ["Add", "Begin", "Prepare", "begin_counts", "count_blocks"]
 
 Add = Callable[[Counts, Tile], None]
 Begin = Callable[[], Add]
-"""What each thread calls once: what it adds tiles with is its own."""
+"""Called once in each thread; returns the function with which the thread adds tiles."""
 Prepare = Callable[[Rows, Counts, PairList], Begin]
-"""For a block's rows, counts to begin with, and pairs that never meet."""
+"""Called for a block with its rows, counts to begin with, and pairs that never meet."""
 
 
 def begin_counts(
     space: Space,
     rows: Rows,
     view: View,
-    shares: Shares | None = None,
-    room: Room | None = None,
+    folds: GalleryFolds | None = None,
+    buffer: SplitBuffer | None = None,
 ) -> tuple[Counts, Rows]:
     """The relevant distances of these queries, in integers, and how many items each can rank.
 
@@ -55,38 +55,38 @@ def begin_counts(
         counts.between,
         counts.equal,
     )
-    if shares is not None:
-        counts.split_by(shares, rows, pairs, mates, gone, room)
+    if folds is not None:
+        counts.split_by(folds, rows, pairs, mates, gone, buffer)
     return counts, space.gallery - np.bincount(excluded.query, minlength=len(rows))
 
 
 def count_blocks(
     item: WorkItem, context: PassContext, prepare: Prepare
 ) -> Generator[Block, None, None]:
-    """A block at a time, whose tiles all threads share."""
-    crew = context.crew()
+    """Tie groups block by block; all threads share the tiles of a block."""
+    tile_pool = context.tile_pool()
     for rows in item.blocks:
-        found = _count_block(item, context, crew, rows, prepare)
+        found = _count_block(item, context, tile_pool, rows, prepare)
         if context.has_mates(rows):
             yield found
 
 
 def _count_block(
-    item: WorkItem, context: PassContext, crew: Crew, rows: Rows, prepare: Prepare
+    item: WorkItem, context: PassContext, tile_pool: TilePool, rows: Rows, prepare: Prepare
 ) -> Block:
     view, tiles = context.request.view, context.tiles
-    total, candidates = begin_counts(context.space(item), rows, view, item.shares)
+    total, candidates = begin_counts(context.space(item), rows, view, item.folds)
     excluded = view.exclusions.pairs(rows, view.items)
     begin = prepare(rows, total, excluded)
 
-    def work(take: Take, finished: Callable[[Tile], None]) -> Counts:
+    def work(next_tile: NextTile, finished: Callable[[Tile], None]) -> Counts:
         counts, add = total.empty_copy(), begin()
-        while (tile := take()) is not None:
+        while (tile := next_tile()) is not None:
             add(counts, tile)
             finished(tile)
         return counts
 
-    crew.complete(
+    tile_pool.complete(
         tiles,
         work,
         total.__iadd__,
@@ -94,4 +94,4 @@ def _count_block(
         f"block-{tiles[0][1]}-{total.digest()}",
         total.state(),
     )
-    return total.block(rows, candidates, excluded, item.shares)
+    return total.block(rows, candidates, excluded, item.folds)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from truerank.core.metric import Metric
-from truerank.engine.watch import Extent
+from truerank.engine.observers import Extent
 from truerank.families.family import Context, Family
 from truerank.families.gom.axis import Axis
 from truerank.families.gom.collect import Gom
@@ -19,23 +19,23 @@ OFF_THE_AXIS = (
 
 
 class GomAxes(Family):
-    """What was seen on each axis, and where the curves are highest."""
+    """What was collected on each axis, and where the curves are highest."""
 
     def __init__(self, context: Context, metrics: list[Metric]) -> None:
         super().__init__(context, metrics)
         self.seen: dict[str, Gom | str] = {}
-        """By scale: what was seen of GOM, or why it is not defined."""
+        """What was collected on the axis of each scale, or why GOM is not defined on it."""
         self._peaks: dict[str, list[Peak]] = {}
         for scale in sorted({metric["scale"] for metric in metrics}):
             axis = self._axis(scale)
             some = [metric for metric in metrics if metric["scale"] == scale]
-            self.seen[scale] = OFF_THE_AXIS if axis is None else self._watch(axis, some)
-        shown = [gom for gom in self.seen.values() if isinstance(gom, Gom)]
+            self.seen[scale] = OFF_THE_AXIS if axis is None else self._observe(axis, some)
+        collected = [gom for gom in self.seen.values() if isinstance(gom, Gom)]
         needs_nearest = any(metric.name == "tau_nz" for metric in metrics)
-        self.watchers = [*([context.nearest] if needs_nearest else []), *shown]
+        self.observers = [*([context.nearest] if needs_nearest else []), *collected]
 
-    def _watch(self, axis: Axis, metrics: list[Metric]) -> Gom:
-        """What these metrics need of one axis."""
+    def _observe(self, axis: Axis, metrics: list[Metric]) -> Gom:
+        """An observer of all that these metrics need on one axis."""
         integrals = [m["integral"] for m in metrics if m.name == "mrep" and m["tau"] is None]
         small = self.context.pairs <= self.context.limits.breakpoints
         return Gom(
@@ -65,14 +65,14 @@ class GomAxes(Family):
         return Axis(0.0, 1 / self.context.space.unit_scale)
 
     def on(self, scale: str) -> Gom:
-        """What was seen on a scale on which GOM is defined."""
+        """What was collected on a scale on which GOM is defined."""
         gom = self.seen[scale]
         if isinstance(gom, str):
             raise LookupError(gom)
         return gom
 
     def peaks(self, scale: str) -> list[Peak]:
-        """Where mVP and mReP are highest."""
+        """The highest points of mVP and mReP."""
         if scale not in self._peaks:
             self._peaks[scale] = peaks(self.on(scale), self.context.sweep)
         return self._peaks[scale]

@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 
 from truerank.engine.cuts import largest_float
-from truerank.engine.sight import LARGEST
+from truerank.engine.distance_block import LARGEST
 from truerank.space import Distances
 
 __all__ = ["STEPS", "Axis"]

@@ -1,4 +1,4 @@
-"""GOM, the genuine open-set metric, as the pass sees it: each query's step functions over tau.
+"""What a pass collects for GOM: each query's step functions over the threshold tau.
 
 For a query with R mates let S(tau) be the sum of the precisions at its accepted relevant items and
 F(tau) the number of accepted others: ReP(tau)^2 = S/(R + F). S is known from the tie groups. F is
@@ -24,8 +24,8 @@ from truerank.core.curve import POINTS
 from truerank.core.groups import LocatedGroups, TieGroups
 from truerank.core.metric import Metric
 from truerank.core.scale import Scale
-from truerank.engine.sight import Sight
-from truerank.engine.watch import PerThread, RankWatcher, Rest, Witness, total
+from truerank.engine.distance_block import DistanceBlock
+from truerank.engine.observers import Deferred, PerThread, RankObserver, ResumableObserver, total
 from truerank.families.gom import kernels as gom_kernels
 from truerank.families.gom.axis import STEPS, Axis
 from truerank.metrics import ranking_kernels
@@ -38,7 +38,7 @@ Integers = npt.NDArray[np.int64]
 Counters = npt.NDArray[np.int32]
 Reals = npt.NDArray[np.float64]
 TOGETHER = 256
-"""Queries whose curves are drawn by one thread after the other."""
+"""Queries whose curves one thread adds up, one after the other."""
 
 
 @dataclass(frozen=True)
@@ -54,15 +54,15 @@ class Profiles:
     found: Integers
     """Relevant items up to this group."""
     nearer: Integers
-    """Other items before this group, and ..."""
+    """Irrelevant items before this group."""
     false: Integers
-    """... up to it."""
+    """Irrelevant items up to this group, those in it included."""
     last: Reals
     """(3, queries): R over the rank of the last relevant item."""
 
     @staticmethod
     def of(groups: LocatedGroups, axis: Axis) -> Profiles:
-        """From tie groups of one grade; queries may have none."""
+        """The steps of queries' tie groups, which have one grade; queries may have none."""
         relevant = groups.relevant
         owner = np.repeat(np.arange(len(groups)), np.diff(groups.offsets))
         running = np.cumsum(relevant)
@@ -98,7 +98,7 @@ class Profiles:
         )
 
     def part(self, start: int, stop: int) -> Profiles:
-        """The queries start to stop."""
+        """The steps of the queries start to stop."""
         first, last = self.offsets[start], self.offsets[stop]
         groups = slice(first, last)
         return Profiles(
@@ -114,7 +114,7 @@ class Profiles:
 
     @staticmethod
     def joined(parts: list[Profiles]) -> Profiles:
-        """One block after the other."""
+        """The steps of several blocks, one block after the other."""
         if not parts:
             nothing = LocatedGroups.none(np.empty(0, np.int64), 1)
             return Profiles.of(nothing, Axis(0.0, 1.0))
@@ -127,8 +127,8 @@ class Profiles:
         )
 
 
-class Gom(RankWatcher, Witness):
-    """Everything asked of GOM on one axis."""
+class Gom(RankObserver, ResumableObserver):
+    """Observes rows for everything that is asked of GOM on one axis."""
 
     def __init__(
         self,
@@ -151,35 +151,35 @@ class Gom(RankWatcher, Witness):
         self._curved = curved
         self._roots = gom_kernels.inverse_roots(gallery + 2)
         self.integral = np.zeros((2, 2, 2, 3, queries))
-        """[bracketed or exact, all or frozen, lower or upper bound, tie bound, query]."""
+        """Integral of ReP: [bracketed or exact, all or frozen, low or high, tie bound, query]."""
         self.trapezoid = np.zeros((2, 3, queries))
-        """[all or frozen, tie bound, query]: ReP over 101 points."""
+        """Integral of ReP over 101 points: [all or frozen, tie bound, query]."""
         self.limits = sorted(set(limits))
         self.false_rates = {limit: np.full(queries, np.nan) for limit in self.limits}
-        """By B: integral of FR for queries without a mate."""
+        """Integral of FR for queries without a mate, for each B."""
         self.false_trapezoid = {limit: np.full(queries, np.nan) for limit in self.limits}
         self.taus = sorted(set(taus))
         self.at = {tau: np.zeros((3, queries), np.int64) for tau in self.taus}
-        """By tau: relevant items, accepted relevant items, accepted others."""
+        """Relevant items, accepted relevant ones and accepted others of queries, for each tau."""
         self.sums_at = {tau: np.zeros((3, queries)) for tau in self.taus}
         self.accepted_at = {tau: np.zeros(queries, np.int64) for tau in self.taus}
         self.last = np.zeros((3, queries))
-        """R over the rank of the last relevant item."""
+        """(3, queries): R over the rank of the last relevant item, as in Profiles."""
         self._curves = PerThread(lambda: np.zeros((POINTS + 1, 4, 4), np.int64))
-        self.keep_shares(np.zeros((queries, 0), np.int64), 0)
+        self.keep_folds(np.zeros((queries, 0), np.int64), 0)
         self._false_curves = PerThread(
             lambda: np.zeros((max(1, len(self.limits)), POINTS + 1), np.int64)
         )
         self._bounds = PerThread(lambda: np.zeros((2, 2, STEPS + 1), np.int64))
         self._kept = PerThread[list[tuple[Rows, Profiles]]](list)
 
-    def keep_shares(self, shares: Integers, columns: int) -> None:
-        """Add curves up for the columns that each query belongs to as well."""
-        self._shares = shares
+    def keep_folds(self, folds: Integers, columns: int) -> None:
+        """Add the curves up by fold as well; `folds` are the columns that each query belongs to."""
+        self._folds = folds
         self._parts = PerThread(lambda: np.zeros((columns, 2, POINTS + 1), np.int64))
 
     def alike(self, queries: int, *, curved: bool) -> Gom:
-        """One for other queries, whose integrals are bracketed, on as few steps as will do."""
+        """An observer like this one for other queries, which brackets integrals on few steps."""
         other = Gom(
             replace(self.axis, steps=POINTS),
             queries,
@@ -194,35 +194,35 @@ class Gom(RankWatcher, Witness):
         other.one = self.one
         return other
 
-    def see(self, sight: Sight, groups: LocatedGroups) -> list[Rest] | None:
-        """See RankWatcher."""
-        rows = sight.rows
+    def observe(self, block: DistanceBlock, groups: LocatedGroups) -> list[Deferred] | None:
+        """See RankObserver."""
+        rows = block.rows
         steps = Profiles.of(groups, self.axis)
-        accepted = sight.accepted(self._grid, self.axis.low, self.axis.width)
+        accepted = block.accepted(self._grid, self.axis.low, self.axis.width)
         for tau in self.taus:
-            self.accepted_at[tau][rows] = sight.within(self.axis.cut(tau))
-        alone = np.diff(groups.offsets) == 0
-        if self.limits and alone.any():
-            self._without_mate(sight, accepted, np.flatnonzero(alone))
+            self.accepted_at[tau][rows] = block.within(self.axis.cut(tau))
+        without_mate = np.diff(groups.offsets) == 0
+        if self.limits and without_mate.any():
+            self._without_mate(block, accepted, np.flatnonzero(without_mate))
         if not len(groups.size):
             return None
         if self.is_exact:
-            self._integrate(sight, steps, groups.candidates)
+            self._integrate(block, steps, groups.candidates)
         return [
             partial(self._with_mate, rows[a:b], steps.part(a, b), accepted[a:b])
             for a, b in pairwise([*range(0, len(rows), TOGETHER), len(rows)])
         ]
 
-    def _integrate(self, sight: Sight, steps: Profiles, candidates: Integers) -> None:
-        """Exactly, from rows in order."""
-        out = np.zeros((2, 2, 3, len(sight.rows)))
-        for start, ranked in sight.ranked():
+    def _integrate(self, block: DistanceBlock, steps: Profiles, candidates: Integers) -> None:
+        """Integrate ReP exactly, from rows in order."""
+        out = np.zeros((2, 2, 3, len(block.rows)))
+        for start, ranked in block.ranked():
             gom_kernels.exact(
                 start, steps.offsets, steps.tau, steps.sums, steps.found, steps.nearer,
                 steps.false, steps.last, candidates, ranked, self.axis.low,
                 self.axis.width, self._roots, out,
             )  # fmt: skip
-        self.integral[1][:, :, :, sight.rows] = out
+        self.integral[1][:, :, :, block.rows] = out
 
     def _with_mate(self, rows: Rows, steps: Profiles, accepted: Counters) -> None:
         if self.is_bracketed:
@@ -237,7 +237,7 @@ class Gom(RankWatcher, Witness):
             gom_kernels.curves(
                 steps.offsets, steps.distance, steps.sums, steps.found, steps.last,
                 accepted, self._grid, self.axis.steps // POINTS, POINTS // 100, self.one,
-                self._curves.mine(), trapezoid, self._shares[rows], self._parts.mine(),
+                self._curves.mine(), trapezoid, self._folds[rows], self._parts.mine(),
             )  # fmt: skip
             self.trapezoid[:, :, rows] = trapezoid
         self.last[:, rows] = steps.last
@@ -268,14 +268,14 @@ class Gom(RankWatcher, Witness):
         sums[:, some] = steps.sums[:, at]
         self.sums_at[tau][:, rows] = sums
 
-    def _without_mate(self, sight: Sight, accepted: Counters, alone: Rows) -> None:
-        rows = sight.rows[alone]
+    def _without_mate(self, block: DistanceBlock, accepted: Counters, chosen: Rows) -> None:
+        rows = block.rows[chosen]
         curves = self._false_curves.mine()
         for number, limit in enumerate(self.limits):
-            out = np.zeros(len(alone))
-            gom_kernels.false_rate(self.axis.tau(sight.nearest(alone, limit)), limit, out)
+            out = np.zeros(len(chosen))
+            gom_kernels.false_rate(self.axis.tau(block.nearest(chosen, limit)), limit, out)
             self.false_rates[limit][rows] = out
-            at = np.minimum(accepted[alone][:, :: self.axis.steps // POINTS], limit)
+            at = np.minimum(accepted[chosen][:, :: self.axis.steps // POINTS], limit)
             curves[number] += at.sum(axis=0)
             coarse = at[:, :: POINTS // 100]
             whole = 2 * coarse.sum(axis=1) - coarse[:, 0] - coarse[:, -1]
@@ -284,7 +284,7 @@ class Gom(RankWatcher, Witness):
     # -- what is kept -------------------------------------------------------------------------
 
     def state(self) -> dict[str, npt.NDArray[Any]]:
-        """See Witness."""
+        """See ResumableObserver."""
         state = {name: array.copy() for name, array in self._by_query().items()}
         state |= {name: total(sums) for name, sums in self._sums().items()}
         if self._peaks:
@@ -294,7 +294,7 @@ class Gom(RankWatcher, Witness):
         return state
 
     def restore(self, state: dict[str, npt.NDArray[Any]]) -> None:
-        """See Witness."""
+        """See ResumableObserver."""
         for name, array in self._by_query().items():
             fill(array, state[name])
         for name, sums in self._sums().items():
@@ -305,7 +305,7 @@ class Gom(RankWatcher, Witness):
             self._kept.put([(state["kept"], steps)])
 
     def _by_query(self) -> dict[str, npt.NDArray[Any]]:
-        """Arrays that are filled query by query."""
+        """The arrays that are filled query by query, by name."""
         tables: dict[str, dict[Any, npt.NDArray[Any]]] = {
             "false_rates": self.false_rates,
             "false_trapezoid": self.false_trapezoid,
@@ -326,7 +326,7 @@ class Gom(RankWatcher, Witness):
         }
 
     def _sums(self) -> dict[str, PerThread[npt.NDArray[np.int64]]]:
-        """Sums over queries."""
+        """The sums over queries, by name."""
         return {
             "curves": self._curves,
             "parts": self._parts,
@@ -334,7 +334,7 @@ class Gom(RankWatcher, Witness):
             "bounds": self._bounds,
         }
 
-    # -- what came of it ----------------------------------------------------------------------
+    # -- what was collected -------------------------------------------------------------------
 
     def curve(self, number: int, queries: int) -> Reals:
         """(3, points): the mean over queries of RP, VP, ReP or frozen ReP, by number."""
@@ -349,12 +349,12 @@ class Gom(RankWatcher, Witness):
         found = total(self._curves)
         return (found[:, :3] + found[:, 3:]).transpose(2, 1, 0)
 
-    def totals_by_share(self) -> Integers:
-        """(columns, 2, points): the same of the queries of each share."""
+    def totals_by_fold(self) -> Integers:
+        """(columns, 2, points): VP and the lower ReP, summed over the queries of each fold."""
         return total(self._parts)
 
     def false_curve(self, limit: int, queries: int) -> Reals:
-        """(points,): mFR."""
+        """(points,): the mean over queries of FR."""
         accepted = total(self._false_curves)[self.limits.index(limit)]
         return np.asarray(accepted / (limit * queries), np.float64)
 

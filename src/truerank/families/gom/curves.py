@@ -1,4 +1,4 @@
-"""GOM's curves over its axis, and mFR's."""
+"""The curves of GOM's metrics and of mFR over the axis of thresholds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["of_gom"]
 
 
 def of_gom(gom: Gom, scale: str, targets: int, impostors: int) -> dict[str, Curve]:
-    """Of so many queries with a mate and so many without."""
+    """The curves of GOM by name, from the numbers of queries with a mate and without one."""
     tau = np.arange(POINTS + 1) / POINTS
     end = "" if scale == "fixed" else f"@scale={scale}"
     found: dict[str, Curve] = {}

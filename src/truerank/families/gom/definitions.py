@@ -1,8 +1,8 @@
-"""GOM's metrics: what is known about each."""
+"""The definitions of GOM's metrics."""
 
 from __future__ import annotations
 
-from truerank.core.metric import Apart, Metric, ThresholdDefinition, register
+from truerank.core.metric import Exclusive, Metric, ThresholdDefinition, register
 from truerank.core.parameters import COUNT, RATE, Choice, Parameter
 
 __all__: list[str] = []
@@ -102,7 +102,7 @@ for _definition in (
         _PAPER,
         score=_SCORES,
         parameters=(_TAU, _FP, _INTEGRAL, _SCALE),
-        apart=(Apart("tau", "integral"),),
+        exclusive=(Exclusive("tau", "integral"),),
         is_mean=_at_given_thresholds,
         ties=_TRIPLE,
         family="gom",
@@ -122,7 +122,7 @@ for _definition in (
         _PAPER,
         score=_SCORES,
         parameters=(_TAU, _B, _INTEGRAL, _SCALE),
-        apart=(Apart("tau", "integral"),),
+        exclusive=(Exclusive("tau", "integral"),),
         higher_is_better=False,
         is_mean=_at_given_thresholds,
         is_steep=False,

@@ -1,22 +1,22 @@
-"""GOM as an evaluation asks for it."""
+"""The family of GOM, as an evaluation uses it."""
 
 from __future__ import annotations
 
 from truerank.core.curve import Curve
-from truerank.core.folds import Dealing
+from truerank.core.folds import FoldAssignment
 from truerank.core.metric import Metric
 from truerank.core.score import Score
 from truerank.families.gom.axes import GomAxes
 from truerank.families.gom.collect import Gom
 from truerank.families.gom.curves import of_gom
-from truerank.families.gom.folds import GomShares
+from truerank.families.gom.folds import GomFolds
 from truerank.families.thresholds import measure
 
 __all__ = ["GomFamily"]
 
 
 class GomFamily(GomAxes):
-    """mRP, mVP, mReP and mFR at thresholds, over all of them, and at the best."""
+    """The family of mRP, mVP, mReP and mFR at thresholds, over all of them, and at the best."""
 
     def score(self, metric: Metric) -> Score:
         """See Family."""
@@ -32,6 +32,6 @@ class GomFamily(GomAxes):
                 found |= of_gom(gom, scale, targets, impostors)
         return found
 
-    def without(self, dealing: Dealing) -> GomShares:
+    def without(self, folds: FoldAssignment) -> GomFolds:
         """See Family."""
-        return GomShares(self, dealing)
+        return GomFolds(self, folds)

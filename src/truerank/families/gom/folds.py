@@ -1,8 +1,8 @@
-"""GOM without each share of the classes.
+"""GOM without each fold of the classes.
 
-Means over queries lose the share's queries, which is known of all, and move because the share is
+Means over queries lose the fold's queries, which is known of all, and move because the fold is
 gone from the gallery, which is computed again for a sample of queries. Curves lose and move in the
-same way; their peaks are looked for again.
+same way; their peaks are found again.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import cached_property, partial
 import numpy as np
 import numpy.typing as npt
 
-from truerank.core.folds import FEWEST_CLASSES, Dealing, why_too_few
+from truerank.core.folds import FEWEST_CLASSES, FoldAssignment, why_too_few
 from truerank.core.groups import LocatedGroups
 from truerank.core.jackknife import Stratum, replicates
 from truerank.core.metric import Metric
@@ -20,15 +20,15 @@ from truerank.core.registry import definition
 from truerank.core.replicates import Replicates
 from truerank.core.score import Score
 from truerank.engine import kernels
-from truerank.engine.sight import Sight
-from truerank.engine.watch import RankWatcher, Rest, Witness
+from truerank.engine.distance_block import DistanceBlock
+from truerank.engine.observers import Deferred, RankObserver, ResumableObserver
 from truerank.families.gom import scores
 from truerank.families.gom.axes import GomAxes
 from truerank.families.gom.collect import Gom
 from truerank.settings import current_limits
 from truerank.space import Distances
 
-__all__ = ["GomShares"]
+__all__ = ["GomFolds"]
 
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
@@ -40,32 +40,32 @@ REASONS = {
 }
 
 
-class GomShares:
-    """What the pass must count for GOM on the fixed axis, and the scores without each share."""
+class GomFolds:
+    """What the pass must count for GOM on the fixed axis, and the scores without each fold."""
 
-    def __init__(self, family: GomAxes, dealing: Dealing) -> None:
-        self._family, self._dealing = family, dealing
+    def __init__(self, family: GomAxes, folds: FoldAssignment) -> None:
+        self._family, self._folds = family, folds
         if isinstance(family.seen.get("fixed"), Gom):
-            self._gom.keep_shares(dealing.query, 2 * dealing.shares)
+            self._gom.keep_folds(folds.query, 2 * folds.count)
 
     @property
     def _gom(self) -> Gom:
         return self._family.on("fixed")
 
     @property
-    def watchers(self) -> list[Witness]:
-        """Who must see all pairs: nobody, the sample is looked at afterwards."""
+    def observers(self) -> list[ResumableObserver]:
+        """No observers of the first pass: the sample is observed afterwards."""
         return []
 
     @cached_property
     def _again(self) -> _Again:
-        """What a sample sees without each share."""
-        again = _Again(self._gom, self._family, self._dealing)
-        self._family.context.look_again(again, again.sample)
+        """A sample of queries, observed once more without each fold."""
+        again = _Again(self._gom, self._family, self._folds)
+        self._family.context.observe_again(again, again.sample)
         return again
 
     def moves(self, metric: Metric, score: Score) -> Reals | tuple[Replicates, Replicates] | str:
-        """How far the score moves, or the scores without each share, or why there are none."""
+        """How far the score moves, or the scores without each fold, or why there are none."""
         if metric.name in REASONS:
             return REASONS[metric.name]
         if metric["scale"] == "minmax":
@@ -73,7 +73,7 @@ class GomShares:
         counts = self._family.context.with_mate
         if metric.name == "mfr":
             counts = ~counts
-        classes = len(np.unique(self._dealing.query_codes[counts]))
+        classes = len(np.unique(self._folds.query_codes[counts]))
         if classes < FEWEST_CLASSES:
             return why_too_few(classes, "class", FEWEST_CLASSES)
         if metric.name in PEAKS:
@@ -88,7 +88,7 @@ class GomShares:
         change = np.column_stack(without) - before[:, None]
         values = scores.table(self._gom, metric)[end]
         return replicates(
-            self._dealing,
+            self._folds,
             rows,
             values[rows],
             [Stratum(rows, sample, change)],
@@ -97,22 +97,22 @@ class GomShares:
 
     def _peaks(self, curve: int, counts: npt.NDArray[np.bool_]) -> Reals:
         """How far the highest point of a curve moves."""
-        total, of_share = self._gom.totals()[curve], self._gom.totals_by_share()[:, curve]
-        columns = len(of_share)
-        gone = np.bincount(self._dealing.query[counts].ravel(), minlength=columns)
-        curves = (total - of_share) / (int(counts.sum()) - gone)[:, None]
-        if self._dealing.takes_items:  # otherwise the gallery stays
+        total, of_fold = self._gom.totals()[curve], self._gom.totals_by_fold()[:, curve]
+        columns = len(of_fold)
+        gone = np.bincount(self._folds.query[counts].ravel(), minlength=columns)
+        curves = (total - of_fold) / (int(counts.sum()) - gone)[:, None]
+        if self._folds.takes_items:  # otherwise the gallery stays
             curves += self._again.moved(curve, counts)
         moves = curves.max(axis=1) - (total / int(counts.sum())).max()
         return np.asarray(moves / self._gom.one, np.float64)
 
 
-class _Left(Sight):
-    """Some queries of a sight without some of its items, whose counts on a grid are known."""
+class _Left(DistanceBlock):
+    """Some queries of a block without some of its items, whose counts on a grid are known."""
 
     def __init__(
         self,
-        whole: Sight,
+        whole: DistanceBlock,
         queries: Integers,
         items: Integers,
         counts: npt.NDArray[np.int32],
@@ -123,71 +123,71 @@ class _Left(Sight):
 
     @cached_property
     def distances(self) -> Distances:
-        """See Sight; made only if asked for."""
+        """See DistanceBlock; made only if asked for."""
         left = self._distances[self._queries]
         left[:, self._gone] = np.inf
         return left
 
     def accepted(self, grid: Distances, low: float, width: float) -> npt.NDArray[np.int32]:
-        """See Sight."""
+        """See DistanceBlock."""
         return self._counts
 
 
-class _Again(RankWatcher):
-    """Looks at a sample of queries once more without each share."""
+class _Again(RankObserver):
+    """Observes a sample of queries once more, without each fold."""
 
-    def __init__(self, gom: Gom, family: GomAxes, dealing: Dealing) -> None:
+    def __init__(self, gom: Gom, family: GomAxes, folds: FoldAssignment) -> None:
         mates = family.context.with_mate
-        count = current_limits().watched_again
-        some = [dealing.sample(np.flatnonzero(kind), count) for kind in (mates, ~mates)]
+        count = current_limits().observed_again
+        some = [folds.sample(np.flatnonzero(kind), count) for kind in (mates, ~mates)]
         self.sample = np.sort(np.concatenate(some))
-        self._dealing, self._place = dealing, np.full(len(mates), -1)
+        self._folds, self._place = folds, np.full(len(mates), -1)
         self._place[self.sample] = np.arange(len(self.sample))
-        columns = 2 * dealing.shares
-        ways = np.repeat(dealing.items.T, dealing.shares, axis=0)
+        columns = 2 * folds.count
+        ways = np.repeat(folds.items.T, folds.count, axis=0)
         self._items = [np.flatnonzero(way == column) for column, way in enumerate(ways)]
         curved = any(
             m.name in PEAKS or m.get("integral") in ("exact", "trapezoid") for m in family.metrics
         )
         self.all = gom.alike(len(self.sample), curved=curved)
-        self.all.keep_shares(dealing.query[self.sample], columns)
+        self.all.keep_folds(folds.query[self.sample], columns)
         self.without = [gom.alike(len(self.sample), curved=curved) for _ in range(columns)]
 
-    def see(self, sight: Sight, groups: LocatedGroups) -> list[Rest]:
-        """See RankWatcher."""
-        rows = sight.rows
-        axis, everybody = self.all.axis, np.arange(len(rows))
-        counts = sight.accepted(axis.grid(), axis.low, axis.width)
-        here = sight.some(everybody)
+    def observe(self, block: DistanceBlock, groups: LocatedGroups) -> list[Deferred]:
+        """See RankObserver."""
+        rows = block.rows
+        axis, every = self.all.axis, np.arange(len(rows))
+        counts = block.accepted(axis.grid(), axis.low, axis.width)
+        here = block.some(every)
 
-        def look(column: int) -> None:
+        def observe(column: int) -> None:
             items = self._items[column]
-            kept = np.flatnonzero((self._dealing.query[rows] != column).all(axis=1))
+            kept = np.flatnonzero((self._folds.query[rows] != column).all(axis=1))
             if not len(kept):
                 return
             gone = here.distances[np.ix_(kept, items)]
-            lost = Sight(rows[kept], gone, sight.compiled)
+            lost = DistanceBlock(rows[kept], gone, block.compiled)
             left = counts[kept] - lost.accepted(axis.grid(), axis.low, axis.width)
             fewer = _without(groups.some(kept), gone)
             place = self._place[rows[kept]]
-            self.without[column].look(_Left(here, kept, items, left, place), fewer)
+            self.without[column].observe_at_once(_Left(here, kept, items, left, place), fewer)
 
-        whole = _Left(here, everybody, everybody[:0], counts, self._place[rows])
-        self.all.look(whole, groups)
-        return [partial(look, column) for column in range(len(self.without))]
+        whole = _Left(here, every, every[:0], counts, self._place[rows])
+        self.all.observe_at_once(whole, groups)
+        return [partial(observe, column) for column in range(len(self.without))]
 
     def moved(self, curve: int, counts: npt.NDArray[np.bool_]) -> Reals:
-        """(columns, points): by how much the mean curve moves because a share is not met."""
+        """(columns, points): by how much the mean curve moves because a fold is not met."""
         columns = len(self.without)
         sample = self.sample[counts[self.sample]]
-        left = len(sample) - np.bincount(self._dealing.query[sample].ravel(), minlength=columns)
-        before = self.all.totals()[curve] - self.all.totals_by_share()[:, curve]
+        left = len(sample) - np.bincount(self._folds.query[sample].ravel(), minlength=columns)
+        before = self.all.totals()[curve] - self.all.totals_by_fold()[:, curve]
         after = np.stack([gom.totals()[curve] for gom in self.without])
         return np.asarray((after - before) / np.maximum(left, 1)[:, None], np.float64)
 
 
 def _without(groups: LocatedGroups, gone: Distances) -> LocatedGroups:
-    """Without irrelevant items at these distances, a row for each query."""
+    """Tie groups without irrelevant items at these distances, a row for each query."""
     between: Integers = np.zeros(len(groups.size), np.int64)
     equal = np.zeros_like(between)
     kernels.count_tile(gone, groups.offsets, groups.distance, between, equal)

@@ -118,7 +118,7 @@ def exact(
     roots: Any,
     out: Any,
 ) -> None:
-    """The same from rows of distances in order, those of query `start` and the next: no bracket."""
+    """out as of `bracketed`, exactly: from sorted rows, those of query `start` and the next."""
     for row in ranked:
         q = start
         start += 1
@@ -163,13 +163,13 @@ def curves(
     one: float,
     totals: Any,
     trapezoid: Any,
-    shares: Any,
+    folds: Any,
     parts: Any,
 ) -> None:
     """Add RP, VP, ReP and frozen ReP of every query to totals[point, tie bound, curve].
 
     Where the three bounds agree they are added once, as the fourth. VP and the lower ReP are added
-    up for each of a query's shares as well; ReP's trapezoid is taken besides.
+    up for each of a query's folds as well; ReP's trapezoid is taken besides.
     """
     points = totals.shape[0]
     combined, frozen = np.zeros((2, 3))
@@ -208,7 +208,7 @@ def curves(
                 place = 3 if same else bound
                 for curve in range(4):
                     totals[point, place, curve] += values[bound, curve]
-            for column in shares[q]:
+            for column in folds[q]:
                 parts[column, 0, point] += values[0, 1]
                 parts[column, 1, point] += values[0, 2]
             if point % coarse == 0:

@@ -1,4 +1,4 @@
-"""Where the mean curves of GOM are highest: cells that can hold the maximum, then their steps.
+"""The peaks of GOM's mean curves: the cells that can hold the maximum, then their steps.
 
 The first pass bounds the curves on every cell; what another cell beats is discarded, and the few
 that are left are walked through step by step, in integers, in a second pass.
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from truerank.engine.sight import Sight
-from truerank.engine.watch import PerThread, Watcher
+from truerank.engine.distance_block import DistanceBlock
+from truerank.engine.observers import PairObserver, PerThread
 from truerank.families.gom import kernels as gom_kernels
 from truerank.families.gom.axis import STEPS
 from truerank.families.gom.collect import Gom, Profiles
@@ -32,11 +32,11 @@ class Peak:
     distance: float
 
 
-def peaks(gom: Gom, sweep: Callable[[list[Watcher]], None]) -> list[Peak]:
+def peaks(gom: Gom, sweep: Callable[[list[PairObserver]], None]) -> list[Peak]:
     """The peaks of mVP and of the lower, expected and upper mReP."""
     bounds = gom.bounds
     grid = gom.axis.grid()
-    # Bounds and steps are rounded to integers apart: a query may be off by one on each side.
+    # Bounds and steps are rounded separately: a query may be off by one on each side.
     slack = 4 * sum(len(rows) for rows, _ in gom.kept)
     cells: set[int] = set()
     for at_start, at_most in bounds:
@@ -49,13 +49,13 @@ def peaks(gom: Gom, sweep: Callable[[list[Watcher]], None]) -> list[Peak]:
             ranges[-1] = (ranges[-1][0], high)
         else:
             ranges.append((low, high))
-    watcher = _Steps(gom, ranges)
-    sweep([watcher])
+    observer = _Steps(gom, ranges)
+    sweep([observer])
     found = []
     for curve in range(4):
         best = Peak(0, np.inf)
-        for number, (low, _) in enumerate(watcher.ranges):
-            at, change = watcher.steps(number)
+        for number, (low, _) in enumerate(observer.ranges):
+            at, change = observer.steps(number)
             order = np.argsort(at, kind="stable")
             at, running = at[order], np.cumsum(change[curve][order])
             ends = np.append(at[1:] != at[:-1], True)
@@ -70,7 +70,9 @@ def peaks(gom: Gom, sweep: Callable[[list[Watcher]], None]) -> list[Peak]:
     return found
 
 
-class _Steps(Watcher):
+class _Steps(PairObserver):
+    """Observes the steps of every query's curves in some ranges of distances."""
+
     whole_rows = True
 
     def __init__(self, gom: Gom, ranges: list[tuple[float, float]]) -> None:
@@ -85,10 +87,10 @@ class _Steps(Watcher):
             lambda: [[] for _ in ranges]
         )
 
-    def see(self, sight: Sight) -> None:
-        """See Watcher."""
-        for start, rows in sight.ranked():
-            numbers = sight.rows[start : start + len(rows)]
+    def observe(self, block: DistanceBlock) -> None:
+        """See PairObserver."""
+        for start, rows in block.ranked():
+            numbers = block.rows[start : start + len(rows)]
             for row, number in zip(rows, numbers.tolist(), strict=True):
                 if number in self._of:
                     self._walk(row[: np.searchsorted(row, np.inf)], *self._of[number])

@@ -1,4 +1,4 @@
-"""GOM: retrieval and verification together, at one threshold, over all of them, and at the best.
+"""The scores of GOM: at one threshold, over all of them, and at the best.
 
 For a query with mates, RP is the mean precision at the relevant items that were accepted, VP the
 share of true ones among accepted and missed, ReP their geometric mean; for a query without, FR is
@@ -170,4 +170,4 @@ SCORES = {
     "tau_max": _peak,
     "tau_nz": _tau_nz,
 }
-"""Each metric's Score."""
+"""The function that gives each metric's Score."""

@@ -21,14 +21,14 @@ Reals = npt.NDArray[np.float64]
 
 
 def accepted_target(candidates: int, impostors: int, allowed: int) -> float:
-    """That a target with so many candidates has any accepted, when `allowed` impostors have."""
+    """Probability that a target has any candidate accepted, when `allowed` impostors have."""
     return float(_in_time(candidates, impostors, allowed, 1)[0])
 
 
 def identified_target(
     candidates: int, relevant: int, impostors: int, allowed: int, rank: int
 ) -> float:
-    """That the first of the relevant candidates is accepted, and among the first `rank`."""
+    """Probability that the first relevant candidate is accepted, and among the first `rank`."""
     last = min(rank, candidates - relevant + 1)
     parts, none_yet = [], 1.0
     for before, early in enumerate(_in_time(candidates, impostors, allowed, last).tolist()):
@@ -39,7 +39,7 @@ def identified_target(
 
 
 def _in_time(candidates: int, impostors: int, allowed: int, count: int) -> Reals:
-    """For i = 1 to count: that the i-th candidate comes before impostor `allowed` + 1."""
+    """Probabilities, for i = 1 to count, that candidate i comes before impostor `allowed` + 1."""
     out = np.ones(count)
     if allowed < impostors:  # otherwise everything is accepted
         _race(float(candidates), impostors, allowed, out)
@@ -48,7 +48,7 @@ def _in_time(candidates: int, impostors: int, allowed: int, count: int) -> Reals
 
 @kernel
 def _race(candidates: float, impostors: int, allowed: int, out: Any) -> None:
-    """Each impostor has as many candidates as the target."""
+    """Run the race of _in_time; each impostor has as many candidates as the target."""
     ahead = np.zeros(allowed + 1)  # impostors accepted when the latest candidate came
     ahead[0] = 1.0
     for number in range(out.size):

@@ -24,20 +24,20 @@ class Identification(Family):
 
     def __init__(self, context: Context, metrics: list[Metric]) -> None:
         super().__init__(context, metrics)
-        self.watchers = [context.nearest]
+        self.observers = [context.nearest]
         queries = context.task.queries
         self.first = np.full(queries, np.inf)
         """Distance of every query's nearest relevant item, infinite if it has none."""
         ranks = {m["rank"] for m in metrics if m.name == "dir"}
         self.hits = {rank: np.full((3, queries), np.nan) for rank in sorted(ranks)}
-        """By rank: lower, expected and upper of whether a relevant item is among the first."""
+        """(3, queries) for each rank: whether a relevant item is among the first so many."""
 
     @property
     def nearest(self) -> Distances:
         """Distance of every query's nearest candidate, relevant or not."""
         return self.context.nearest.distance
 
-    def take(self, rows: Integers, groups: LocatedGroups) -> None:
+    def collect(self, rows: Integers, groups: LocatedGroups) -> None:
         """See Family."""
         self.first[rows] = groups.distance[groups.offsets[:-1]]
         for rank, table in self.hits.items():
@@ -45,6 +45,6 @@ class Identification(Family):
             hit = registry.ranking(metric).per_query
             table[:, rows] = hit(groups, metric, Scale(np.ones(1)))
 
-    def taken(self) -> dict[str, npt.NDArray[Any]]:
+    def collected(self) -> dict[str, npt.NDArray[Any]]:
         """See Family."""
         return {"first": self.first} | {f"hits-{rank}": table for rank, table in self.hits.items()}

@@ -1,4 +1,4 @@
-"""DIR over FAR: how many are found while so many strangers are let in."""
+"""The curve of DIR over FAR: queries identified, by the share of strangers accepted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Open-set metrics: what is known about each."""
+"""The definitions of open-set metrics."""
 
 from __future__ import annotations
 

@@ -1,21 +1,21 @@
-"""Open-set identification as an evaluation asks for it."""
+"""The family of open-set identification, as an evaluation uses it."""
 
 from __future__ import annotations
 
 from truerank.core.curve import Curve
-from truerank.core.folds import Dealing
+from truerank.core.folds import FoldAssignment
 from truerank.core.metric import Metric
 from truerank.core.score import Score
 from truerank.families.openset.collect import Identification
 from truerank.families.openset.curves import dir_over_far
-from truerank.families.openset.folds import IdentificationShares
+from truerank.families.openset.folds import OpenSetFolds
 from truerank.families.thresholds import measure
 
 __all__ = ["OpenSet"]
 
 
 class OpenSet(Identification):
-    """DIR, FAR, TTR and FTR."""
+    """The family of DIR, FAR, TTR and FTR."""
 
     def score(self, metric: Metric) -> Score:
         """See Family."""
@@ -29,6 +29,6 @@ class OpenSet(Identification):
         names = {rank: "dir" if rank == 1 else f"dir@rank={rank}" for rank in self.hits}
         return {name: Curve(name, dir_over_far(self, rank)) for rank, name in names.items()}
 
-    def without(self, dealing: Dealing) -> IdentificationShares:
+    def without(self, folds: FoldAssignment) -> OpenSetFolds:
         """See Family."""
-        return IdentificationShares(self, dealing)
+        return OpenSetFolds(self, folds)

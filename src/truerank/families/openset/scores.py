@@ -32,7 +32,7 @@ NO_TARGETS = "not defined: no query has a mate in the gallery"
 def observed_below(
     seen: Identification, limits: npt.NDArray[np.float64]
 ) -> npt.NDArray[np.float64]:
-    """Of the distances that decide here, the largest below each limit; -inf if there is none.
+    """The largest distance below each limit, of those that decide here; -inf if there is none.
 
     Accepting up to it accepts what is nearer than the limit.
     """
@@ -84,13 +84,13 @@ def _share(
 
 
 def _chance(seen: Identification, metric: Metric) -> npt.NDArray[np.float64] | None:
-    """Of every target by random scores; None unless every query meets the whole gallery.
+    """Every target's chance by random scores; None unless every query meets the whole gallery.
 
     In leave-one-out a target and an impostor meet each other, so that one's luck is the other's.
     """
     task = seen.context.task
-    apart = task.leave_one_out or task.excludes_pairs or task.group_names is not None
-    if metric["far"] is None or apart:
+    excluding = task.leave_one_out or task.excludes_pairs or task.group_names is not None
+    if metric["far"] is None or excluding:
         return None
     candidates = task.items
     impostors = int((~seen.context.with_mate).sum())
@@ -141,4 +141,4 @@ def _far(seen: Identification, metric: Metric) -> Score:
 
 
 SCORES = {"dir": _dir, "far": _far, "ttr": _ttr, "ftr": _far}
-"""Each metric's Score."""
+"""The function that gives each metric's Score."""

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank.engine.cuts import Cuts
-from truerank.engine.sight import Sight
-from truerank.engine.watch import PerThread, Tally, Watcher
+from truerank.engine.distance_block import DistanceBlock
+from truerank.engine.observers import PairObserver, PerThread, Tally
 from truerank.families.family import Positives
 from truerank.jit import kernel
 from truerank.space import Distances
@@ -59,7 +59,7 @@ class ClassTally:
         self._task, self._positives = task, positives
         self._count = int(max(task.query_codes.max(), task.gallery_codes.max())) + 1
         items = None
-        if not task.leave_one_out:  # who has no label belongs to a class beyond all others
+        if not task.leave_one_out:  # items without a label get a class beyond all others
             items = np.where(task.gallery_codes < 0, self._count, task.gallery_codes)
         largest = np.bincount(task.query_codes).max() * task.items
         if items is not None:
@@ -70,8 +70,8 @@ class ClassTally:
         self.times = 1 if items is None else 2
         """How often a pair is counted."""
 
-    def table(self, *, alone: bool = False, threads: int = 1) -> ClassTable:
-        """The counts, once the pass is over; `alone` for classes without positives as well."""
+    def table(self, *, without_positives: bool = False, threads: int = 1) -> ClassTable:
+        """The counts, once the pass is over; with classes that have no positives if asked for."""
         cuts = self.tally.cuts.at
         counts = np.empty((self._count, len(cuts) + 1), np.int64)
         code = self._task.query_codes[self._positives.query]
@@ -89,7 +89,7 @@ class ClassTally:
             for _ in pool.map(add_up, range(0, self._count, TOGETHER)):
                 pass
         genuine, impostors = true[:, -1], counts[:, -1]
-        kept = np.flatnonzero(((genuine > 0) | alone) & (impostors > 0))
+        kept = np.flatnonzero(((genuine > 0) | without_positives) & (impostors > 0))
         if len(kept) < self._count:
             counts, true = counts[kept], true[kept]
         return ClassTable(kept, cuts, true[:, :-1], counts[:, :-1], true[:, -1], counts[:, -1])
@@ -108,22 +108,22 @@ def _accumulate(counts: Any, true: Any, times: int) -> None:
             counts[i, k] = negatives
 
 
-class ClassEvents(Watcher):
-    """Every negative pair in (low, high], by class and distance."""
+class ClassEvents(PairObserver):
+    """Collects every negative pair in (low, high], by class and distance."""
 
     def __init__(self, task: TaskRules, low: float, high: float) -> None:
         self._task, self._low, self._high = task, low, high
         self._parts = PerThread[list[tuple[Integers, Distances]]](list)
 
-    def see(self, sight: Sight) -> None:
-        """See Watcher."""
-        inside = sight.distances <= self._high
-        inside &= sight.distances > self._low
+    def observe(self, block: DistanceBlock) -> None:
+        """See PairObserver."""
+        inside = block.distances <= self._high
+        inside &= block.distances > self._low
         row, item = np.nonzero(inside)
-        query = self._task.query_codes[sight.rows[row]]
-        other = self._task.gallery_codes[item + sight.first]
+        query = self._task.query_codes[block.rows[row]]
+        other = self._task.gallery_codes[item + block.first]
         differ = query != other
-        distance = sight.distances[row[differ], item[differ]]
+        distance = block.distances[row[differ], item[differ]]
         mine = self._parts.mine()
         mine.append((query[differ], distance))
         if not self._task.leave_one_out:
@@ -131,7 +131,7 @@ class ClassEvents(Watcher):
             mine.append((other[differ][labelled], distance[labelled]))
 
     def events(self) -> tuple[Integers, Distances]:
-        """Classes and distances, in no particular order."""
+        """Classes and distances of the pairs, in no particular order."""
         parts = [part for thread in self._parts.all() for part in thread]
         return (
             np.concatenate([code for code, _ in parts] or [np.empty(0, np.int64)]),

@@ -9,7 +9,7 @@ from weakref import proxy
 import numpy as np
 
 from truerank.core.metric import Metric
-from truerank.engine.watch import Watcher, Witness
+from truerank.engine.observers import PairObserver, ResumableObserver
 from truerank.families.family import Context, Family
 from truerank.families.opis.classes import ClassTally, cells
 from truerank.families.opis.sampled import SampledNegatives, draw
@@ -27,11 +27,11 @@ class CountedClasses(Family):
     def __init__(self, context: Context, metrics: list[Metric], pairs: Pairs) -> None:
         super().__init__(context, metrics)
         self.pairs, self.pool = pairs, pairs.pool
-        tallies: list[Witness] = []
+        tallies: list[ResumableObserver] = []
         self._tally = self._foreseen_tally()
         if self._tally is not None and self.pool.whole_curve:
             tallies = [self._tally.tally]
-        self.watchers = [*tallies, *self.pool.watchers]
+        self.observers = [*tallies, *self.pool.observers]
         self._utilities: dict[tuple[object, ...], Utilities | None] = {}
         self._sampled: dict[tuple[int, int], SampledNegatives] = {}
         mine = proxy(self)  # no cycle: what is held here goes with its last user
@@ -48,7 +48,7 @@ class CountedClasses(Family):
         return far_targets(asked[0])
 
     def _foreseen_tally(self) -> ClassTally | None:
-        """Cells around the default range, where a sample can foretell it."""
+        """Counts on cells around the default range, where a sample can foretell it."""
         asked, sample = self._calibration, self.context.sample
         if asked is None or not len(sample):
             return None
@@ -60,8 +60,8 @@ class CountedClasses(Family):
         self.pool.count_with(tally.tally, tally.times)
         return tally
 
-    def joining(self) -> list[Watcher]:
-        """When the pool needs another pass, classes that no sample let us count join it."""
+    def joining(self) -> list[PairObserver]:
+        """Observers that join another pass of the pool, to count classes no sample foretold."""
         many = self.context.pairs > self.context.limits.breakpoints
         if self._calibration is None or self._tally is not None or not many:
             return []
@@ -77,10 +77,10 @@ class CountedClasses(Family):
     def _cells(self, low: float, high: float) -> Distances:
         return cells(low, high, len(np.unique(self.context.task.query_codes)))
 
-    # -- what came of it ----------------------------------------------------------------------
+    # -- utilities ----------------------------------------------------------------------------
 
     def formula(self, metric: Metric) -> Formula:
-        """Which utility is to be compared."""
+        """The formula of the utility that a metric compares."""
         weight = metric["c"]
         positive = 0.5 if self.context.task.leave_one_out else 1.0
         return Formula(
@@ -90,7 +90,7 @@ class CountedClasses(Family):
         )
 
     def utilities(self, metric: Metric, low: float, high: float) -> Utilities | None:
-        """The classes between two distances."""
+        """The utilities of the classes between two distances; None if no class has any."""
         context = self.context
         small = context.pairs <= context.limits.breakpoints
         exact = metric["integral"] == "exact" or small

@@ -1,8 +1,8 @@
-"""OPIS: what is known about it."""
+"""The definition of OPIS."""
 
 from __future__ import annotations
 
-from truerank.core.metric import Apart, ThresholdDefinition, register
+from truerank.core.metric import Exclusive, ThresholdDefinition, register
 from truerank.core.parameters import COUNT, HALF, POSITIVE, RATE, SEED, TARGETS, Choice, Parameter
 
 __all__: list[str] = []
@@ -46,11 +46,11 @@ register(
                 "step",
             ),
         ),
-        apart=(
-            Apart("eps", "grid"),
-            Apart("eps", "utility"),
-            Apart("eps", "mean"),
-            Apart("negatives", "mean"),
+        exclusive=(
+            Exclusive("eps", "grid"),
+            Exclusive("eps", "utility"),
+            Exclusive("eps", "mean"),
+            Exclusive("negatives", "mean"),
         ),
         needs=(("seed", "negatives"),),
         higher_is_better=False,

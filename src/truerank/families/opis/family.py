@@ -1,14 +1,14 @@
-"""OPIS as an evaluation asks for it."""
+"""The family of OPIS, as an evaluation uses it."""
 
 from __future__ import annotations
 
 from truerank.core.curve import Curve
-from truerank.core.folds import Dealing
+from truerank.core.folds import FoldAssignment
 from truerank.core.metric import Metric
 from truerank.core.score import Score
 from truerank.families.family import Without
 from truerank.families.opis.collect import CountedClasses
-from truerank.families.opis.folds import ConsistencyShares, Unlabelled
+from truerank.families.opis.folds import OpisFolds, Unlabelled
 from truerank.families.opis.scores import Consistency, report
 from truerank.families.thresholds import measure
 
@@ -16,7 +16,7 @@ __all__ = ["Opis"]
 
 
 class Opis(CountedClasses):
-    """The variance of the classes' utilities, or the gap between the best and the worst."""
+    """The family of OPIS: the variance of classes' utilities, or the gap from best to worst."""
 
     def score(self, metric: Metric) -> Score:
         """See Family."""
@@ -31,8 +31,8 @@ class Opis(CountedClasses):
         found = (report(self, metric) for metric in self.metrics)
         return next((one for one in found if one is not None), None)
 
-    def without(self, dealing: Dealing) -> Without:
+    def without(self, folds: FoldAssignment) -> Without:
         """See Family."""
         if self.context.task.levels is None:
             return Unlabelled()
-        return ConsistencyShares(self, dealing)
+        return OpisFolds(self, folds)

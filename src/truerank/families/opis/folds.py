@@ -1,6 +1,6 @@
-"""OPIS without each share of the classes: counts of every class on cells, by share of the others.
+"""OPIS without each fold of the classes: counts of every class on cells, by fold of the others.
 
-Without a share its classes are no longer compared, the others have lost the negative pairs with it,
+Without a fold its classes are no longer compared, the others have lost the negative pairs with it,
 and the range of thresholds is found again. Positives are known exactly, negatives at the cells'
 borders, between which the spread of utilities is taken to be a straight line.
 """
@@ -17,12 +17,12 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from truerank.core.folds import Dealing
+from truerank.core.folds import FoldAssignment
 from truerank.core.metric import Metric
 from truerank.core.score import Score
 from truerank.engine.cuts import Cuts
-from truerank.engine.split import TallyByShare
-from truerank.engine.watch import Tally, Witness
+from truerank.engine.fold_observers import TallyByFold
+from truerank.engine.observers import ResumableObserver, Tally
 from truerank.families.family import Context
 from truerank.families.opis.collect import CountedClasses
 from truerank.families.opis.scores import combine
@@ -31,13 +31,13 @@ from truerank.families.thresholds import at_places
 from truerank.task import TaskRules
 from truerank.wording import count
 
-__all__ = ["ConsistencyShares", "Unlabelled"]
+__all__ = ["OpisFolds", "Unlabelled"]
 
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
 MOST_CELLS, FEWEST_CELLS = 64, 8
 MOST_NUMBERS = 1 << 23
-"""Most counters of classes x shares x cells, but not fewer cells than that."""
+"""Most counters of classes x folds x cells, but not fewer cells than that."""
 FEWEST_COMPARED = 30
 """With fewer classes, intervals were seen to hold the truth too rarely."""
 CHUNK = 1024
@@ -46,8 +46,8 @@ REACH = 2.0
 
 
 @dataclass(frozen=True)
-class Counts:
-    """Accepted pairs of every class that counts, at each cut and in all."""
+class FoldCounts:
+    """Pairs of every class that counts: those accepted at each cut, and all."""
 
     true: Reals
     false: Reals
@@ -56,50 +56,50 @@ class Counts:
     met: Reals
     """(points + 1,): negative pairs of the pool accepted at each cut, and all of them."""
 
-    def at_cuts(self, cuts: Integers) -> Counts:
-        """At some of the cuts."""
+    def at_cuts(self, cuts: Integers) -> FoldCounts:
+        """The counts at some of the cuts."""
         met = self.met[np.append(cuts, -1)]
         return replace(self, true=self.true[:, cuts], false=self.false[:, cuts], met=met)
 
 
 class Unlabelled:
-    """Judgements name no classes: there is no score, and nothing to count for its interval."""
+    """OPIS without folds where judgements name no classes: no score, nothing to count for it."""
 
-    watchers: ClassVar[list[Witness]] = []
+    observers: ClassVar[list[ResumableObserver]] = []
 
     def moves(self, metric: Metric, score: Score) -> str:
         """See Without."""
         return "judgements name no classes"
 
 
-class ConsistencyShares:
-    """What the pass must count for OPIS, and the scores without each share."""
+class OpisFolds:
+    """What the pass must count for OPIS, and the scores without each fold."""
 
-    def __init__(self, family: CountedClasses, dealing: Dealing) -> None:
-        self._family, self._context, self._dealing = family, family.context, dealing
+    def __init__(self, family: CountedClasses, folds: FoldAssignment) -> None:
+        self._family, self._context, self._folds = family, family.context, folds
         task = family.context.task
         self._count = int(max(task.query_codes.max(), task.gallery_codes.max())) + 1
-        columns = 2 * dealing.shares
-        sides: tuple[Integers, npt.NDArray[np.integer]] = (task.query_codes, dealing.items)
-        if not dealing.takes_items:
-            sides = (task.gallery_codes, dealing.query)
+        columns = 2 * folds.count
+        sides: tuple[Integers, npt.NDArray[np.integer]] = (task.query_codes, folds.items)
+        if not folds.takes_items:
+            sides = (task.gallery_codes, folds.query)
         self._met = _met(task, *sides, self._count, columns)
         tables = self._count * columns
         self._places = {_range(m): _places(family.context, m, tables) for m in family.metrics}
         self._cuts = Cuts.of(np.concatenate([*self._places.values()]))
-        turned = not dealing.takes_items
-        self._split = TallyByShare(
+        turned = not folds.takes_items
+        self._split = TallyByFold(
             self._cuts, sides[0], self._count, sides[1], columns, turned=turned
         )
         self._rows = Tally(self._cuts, task.query_codes, self._count) if turned else None
 
     @property
-    def watchers(self) -> list[Witness]:
-        """Who must see all pairs."""
+    def observers(self) -> list[ResumableObserver]:
+        """The observers that must see all pairs."""
         return [self._split] if self._rows is None else [self._split, self._rows]
 
     def moves(self, metric: Metric, score: Score) -> Reals | str:
-        """How far the score moves without each share, or why that cannot be told."""
+        """How far the score moves without each fold, or why that cannot be told."""
         if metric["negatives"] is not None:
             return "its negatives are a sample; opis over all of them has one"
         if score.n < FEWEST_COMPARED:
@@ -108,14 +108,14 @@ class ConsistencyShares:
                 f"needs at least {FEWEST_COMPARED}"
             )
         every = self._value(metric, -1)
-        columns = range(2 * self._dealing.shares)
+        columns = range(2 * self._folds.count)
         with ThreadPoolExecutor(self._context.threads) as pool:
             without = list(pool.map(lambda column: self._value(metric, column), columns))
         return np.array(without) - every
 
     @cached_property
     def _tables(self) -> tuple[Integers, Integers, Integers, Integers]:
-        """Positives, negatives as rows, all negatives, and those by share: (classes, [,] cells)."""
+        """Counts of classes on cells: positives, negatives as rows, all negatives, all by fold."""
         task, ours = self._context.task, self._context.positives
         cells = len(self._cuts) + 1
         place = task.query_codes[ours.query] * cells
@@ -124,32 +124,32 @@ class ConsistencyShares:
         near = self._split.counts
         beyond = self._met - near.sum(axis=2)
         split = np.concatenate([near, beyond[:, :, None]], axis=2)
-        met = split[:, : self._dealing.shares].sum(axis=1)
+        met = split[:, : self._folds.count].sum(axis=1)
         if self._rows is None:
             return true, met - true, met - true, split
         rows = self._rows.counts
         return true, rows - true, rows + met - 2 * true, split
 
-    def _left(self, column: int) -> Counts:
-        """Of the classes that are left without a share; -1 is nobody's."""
+    def _left(self, column: int) -> FoldCounts:
+        """The counts of the classes that are left without a fold; of all classes for column -1."""
         true, rows, false, split = self._tables
-        everybody = np.ones(self._count, bool)
+        stays = np.ones(self._count, bool)
         if column >= 0:
             lost = split[:, column]
             false = false - lost
             if self._rows is None:
                 rows = rows - lost
-            shares = self._dealing.shares
-            own = self._dealing.own if column < shares else shares + self._dealing.paired
-            everybody[: len(own)] = own != column
-        kept = everybody & true.any(axis=1) & false.any(axis=1)
+            folds = self._folds.count
+            own = self._folds.own if column < folds else folds + self._folds.paired
+            stays[: len(own)] = own != column
+        kept = stays & true.any(axis=1) & false.any(axis=1)
         accepted = [np.cumsum(table[kept], axis=1).astype(np.float64) for table in (true, false)]
-        return Counts(
+        return FoldCounts(
             accepted[0][:, :-1],
             accepted[1][:, :-1],
             accepted[0][:, -1:],
             accepted[1][:, -1:],
-            np.cumsum(rows[everybody].sum(axis=0)).astype(np.float64),
+            np.cumsum(rows[stays].sum(axis=0)).astype(np.float64),
         )
 
     def _value(self, metric: Metric, column: int) -> float:
@@ -174,19 +174,19 @@ class ConsistencyShares:
 
 
 def _met(
-    task: TaskRules, owner: Integers, share: npt.NDArray[np.integer], owners: int, columns: int
+    task: TaskRules, owner: Integers, fold: npt.NDArray[np.integer], owners: int, columns: int
 ) -> Integers:
-    """(owners, columns): pairs of each class on one side and each share on the other that meet."""
+    """(owners, columns): pairs of each class on one side and each fold on the other that meet."""
     view, turned = task.view, not task.leave_one_out
     size = np.bincount(owner[owner >= 0], minlength=owners)
-    met = np.outer(size, np.bincount(share.ravel(), minlength=columns))
+    met = np.outer(size, np.bincount(fold.ravel(), minlength=columns))
     for start in range(0, view.queries, CHUNK):
         rows = np.arange(start, min(start + CHUNK, view.queries))
-        apart = view.exclusions.pairs(rows, view.items)
-        query, item = rows[apart.query], apart.item
+        excluded = view.exclusions.pairs(rows, view.items)
+        query, item = rows[excluded.query], excluded.item
         ours, others = (item, query) if turned else (query, item)
         code = owner[ours]
-        for way in share[others[code >= 0]].T:
+        for way in fold[others[code >= 0]].T:
             np.subtract.at(met, (code[code >= 0], way), 1)
     return met
 
@@ -213,7 +213,7 @@ def _places(context: Context, metric: Metric, tables: int) -> Reals:
     return np.linspace(min(ends), max(ends), cells + 1)
 
 
-def _spread(left: Counts, formula: Formula) -> Reals:
+def _spread(left: FoldCounts, formula: Formula) -> Reals:
     """Mean squared deviation of the classes' utilities at each cut."""
     counts = (left.true, left.false, left.genuine, left.impostors)
     utility = _utility(*counts, formula)
@@ -240,7 +240,7 @@ def _utility(
 
 
 def _gap(
-    left: Counts, formula: Formula, share: Fraction, over: tuple[Reals, float, float]
+    left: FoldCounts, formula: Formula, share: Fraction, over: tuple[Reals, float, float]
 ) -> Reals:
     """Squared gap between the utilities of the best and the worst share of the classes."""
     utility = _utility(left.true, left.false, left.genuine, left.impostors, formula)

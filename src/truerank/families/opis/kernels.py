@@ -141,7 +141,7 @@ def bracketed(
     best: Any,
     best_at: Any,
 ) -> int:
-    """The same where negatives are known at the borders of cells only, positives exactly.
+    """Walk as `exact` does where negatives are known at the borders of cells only.
 
     In cell k a class has between negatives[k] and negatives[k + 1] false accepts; errors are
     bounds of how far a spread can be from the true one. areas[0] and areas[1] bound each integral.

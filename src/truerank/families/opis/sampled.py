@@ -32,8 +32,9 @@ class SampledNegatives:
     positive_code: Integers
     """Class of each positive."""
     code: Integers
+    """Class of each negative that was drawn, in the order of their distances."""
     distance: Distances
-    """Class and distance of each negative that was drawn; by distance."""
+    """Distance of each negative that was drawn, ascending."""
 
     @property
     def genuine(self) -> int:
@@ -98,7 +99,7 @@ def to_draw(task: TaskRules, positives: Positives, each: int) -> Integers:
 def draw(
     task: TaskRules, space: Space, positives: Positives, each: int, seed: int
 ) -> SampledNegatives:
-    """`each` negatives for every positive pair of a class, or all that there are.
+    """Draw `each` negatives for every positive pair of a class, or all that there are.
 
     The pairs of a class with the others, in canonical order, are cut into as many stretches of
     equal length as are wanted, and one pair of each is drawn: none twice, every one with the same

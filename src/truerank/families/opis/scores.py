@@ -45,7 +45,7 @@ class ClassUtility:
 
 @dataclass(frozen=True)
 class Consistency:
-    """Where OPIS was taken, and what stands beside it."""
+    """The range over which OPIS was taken, and what is reported beside it."""
 
     low: float
     high: float
@@ -55,7 +55,7 @@ class Consistency:
     left_out: int
     """Classes without a pair of their own, which have no sensitivity."""
     noise: float
-    """OPIS of the same positive distances dealt to the classes at random."""
+    """OPIS of the same positive distances shuffled among the classes."""
     ranked: list[ClassUtility]
     """The classes, worst first."""
 
@@ -126,7 +126,7 @@ def _opis(family: CountedClasses, metric: Metric) -> Score:
 
 
 def report(family: CountedClasses, metric: Metric) -> Consistency | None:
-    """What stands beside an OPIS; None where it is not defined."""
+    """What is reported beside an OPIS; None where it is not defined."""
     ends = _range(family, metric)
     seen = None if isinstance(ends, str) else family.utilities(metric, *ends)
     if isinstance(ends, str) or seen is None:
@@ -192,7 +192,7 @@ def average(seen: Utilities, metric: Metric) -> tuple[float, float]:
 
 
 def weights(areas: Reals, share: Fraction) -> Reals:
-    """Of the classes with the smallest areas; those tied at the cut share what is left."""
+    """Weights of the classes with the smallest areas; those tied at the cut share the rest."""
     count = math.ceil(share * len(areas))
     last = np.sort(areas)[count - 1]
     below, tied = areas < last, areas == last
@@ -214,9 +214,9 @@ def divide(seen: Utilities, share: Fraction, square: float) -> tuple[float, floa
         ends.append(_group_bounds(seen, low, high, share, square))
     (worst_low, worst_high), (best_low, best_high) = ends
     most = np.maximum(np.abs(best_high - worst_low), np.abs(worst_high - best_low))
-    apart = (worst_high < best_low) | (best_high < worst_low)
+    disjoint = (worst_high < best_low) | (best_high < worst_low)
     nearest = np.minimum(np.abs(best_low - worst_high), np.abs(worst_low - best_high))
-    least = np.where(apart, nearest, 0.0)
+    least = np.where(disjoint, nearest, 0.0)
     width = np.diff(seen.cells)
     total = math.fsum(width.tolist())
     return (
@@ -248,7 +248,7 @@ def _group(seen: Utilities, events: Events, group: Reals, square: float) -> Real
 def _group_bounds(
     seen: Utilities, low: Reals, high: Reals, share: Fraction, square: float
 ) -> tuple[Reals, Reals]:
-    """The same on cells, whoever of the classes that can be among the smallest is."""
+    """Bounds of _group on cells, whichever of the possible classes are among the smallest."""
     table = seen.table
     count = math.ceil(share * len(low))
     sorted_low, sorted_high = np.sort(low), np.sort(high)
@@ -290,10 +290,10 @@ def noise(
     seed: int,
     threads: int = 1,
 ) -> float:
-    """OPIS when the positive distances are dealt to classes of these sizes at random.
+    """OPIS when the positive distances are dealt at random to classes of these sizes.
 
-    Specificity is everybody's, so this is a lower bound of the noise: pairs that share a sample
-    go together in truth.
+    All classes have one specificity, so this is a lower bound of the noise: pairs with a common
+    sample go together in truth.
     """
     sizes = np.sort(sizes)
     place = np.searchsorted(points, np.sort(positives), side="left")
@@ -312,4 +312,4 @@ def noise(
 
 
 SCORES = {"opis": _opis}
-"""Each metric's Score."""
+"""The function that gives each metric's Score."""

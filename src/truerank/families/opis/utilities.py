@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from truerank.engine.watch import Watcher
+from truerank.engine.observers import PairObserver
 from truerank.families.family import Positives
 from truerank.families.opis import kernels as utility
 from truerank.families.opis.classes import ClassEvents, ClassTable, ClassTally, cells
@@ -41,28 +41,30 @@ class Formula:
 
 @dataclass(frozen=True)
 class Utilities:
-    """What became of the classes between two thresholds, on the axis that is averaged over."""
+    """The utilities of classes between two thresholds, on the axis that is averaged over."""
 
     borders: Reals
     """Pieces reach from each border to the next."""
     spreads: Reals
-    """Mean squared deviation of the classes' utilities on each piece, ..."""
+    """Mean squared deviation of the classes' utilities on each piece."""
     errors: Reals
-    """... and a bound of how far it is from the truth; zero where all is exact."""
+    """A bound of how far each spread is from the truth; zero where all is exact."""
     areas: Reals
     """(2, classes): bounds of each class's mean utility."""
     best: Reals
+    """Highest utility of each class."""
     best_at: Distances
-    """Highest utility of each class, and the distance from which it has it."""
+    """The distance from which each class has its highest utility."""
     table: ClassTable
     """Counts at the ends of the range, or at every cell."""
     cells: Reals
+    """The borders of cells inside the range."""
     columns: tuple[int, int]
-    """The borders of cells inside the range, and the first and last column of the table."""
+    """The first and the last column of the table that the cells use."""
     start: tuple[Integers, Integers]
     """Positives and negatives accepted at the start of the range (fewest negatives)."""
     events: Events | None = None
-    """Where all is exact, every step."""
+    """Every step of a class's counts, where all is exact."""
 
 
 def measure_all(
@@ -75,10 +77,10 @@ def measure_all(
     *,
     exact: bool,
     seen: ClassTable | None,
-    sweep: Callable[[list[Watcher]], None],
+    sweep: Callable[[list[PairObserver]], None],
     threads: int,
 ) -> Utilities | None:
-    """Between the distances low and high; None if no class has positives and negatives.
+    """Utilities between two distances; None if no class has positives and negatives.
 
     `seen` are counts on cells from an earlier pass; where they do not cover the range, or all is
     to be exact, another pass is made.
@@ -88,11 +90,11 @@ def measure_all(
         classes = len(np.unique(task.query_codes))
         cuts = np.array([low, high]) if exact else cells(low, high, classes)
         tally = ClassTally(task, positives, cuts)
-        watchers: list[Watcher] = [tally.tally]
+        observers: list[PairObserver] = [tally.tally]
         if exact:
             events = ClassEvents(task, low, high)
-            watchers.append(events)
-        sweep(watchers)
+            observers.append(events)
+        sweep(observers)
         seen = tally.table(threads=threads)
     if not len(seen.classes):
         return None
@@ -107,9 +109,9 @@ def measure_all(
         kept = code >= 0
         steps = (code[kept], distance[kept], true)
         return _bracketed(seen, space, low, high, *steps, formula, threads)
-    other, apart = events.events()
+    other, negative = events.events()
     codes = np.concatenate([code, number[other]])
-    distances = np.concatenate([distance, apart])
+    distances = np.concatenate([distance, negative])
     flags = np.arange(len(codes)) < len(code)
     kept = codes >= 0
     return _exact(seen, space, low, high, codes[kept], distances[kept], flags[kept], formula)
@@ -118,16 +120,16 @@ def measure_all(
 def measure_sampled(
     sample: SampledNegatives, space: Space, low: float, high: float, formula: Formula
 ) -> Utilities | None:
-    """The same with the negatives of a sample, which are few enough to be exact with."""
+    """Utilities between two distances with sampled negatives, so few that all is exact."""
     table = sample.table(low, high)
     if not len(table.classes):
         return None
     number = np.full(int(sample.positive_code.max()) + 1, -1)
     number[table.classes] = np.arange(len(table.classes))
     inside = (sample.positives.distance > low) & (sample.positives.distance <= high)
-    other, apart = sample.events(low, high)
+    other, negative = sample.events(low, high)
     codes = number[np.concatenate([sample.positive_code[inside], other])]
-    distances = np.concatenate([sample.positives.distance[inside], apart])
+    distances = np.concatenate([sample.positives.distance[inside], negative])
     flags = np.arange(len(codes)) < np.count_nonzero(inside)
     kept = codes >= 0
     return _exact(table, space, low, high, codes[kept], distances[kept], flags[kept], formula)
@@ -238,5 +240,5 @@ def _bracketed(
 
 
 def _back(at: Reals, places: Reals, distances: Distances) -> Distances:
-    """The distances of places on the axis, both ascending."""
+    """The distances that stand at places on the axis; places and distances ascend together."""
     return np.asarray(distances[np.searchsorted(places, at)], np.float64)

@@ -47,7 +47,7 @@ def _area(pool: Pooled) -> tuple[float, float]:
 
 
 def _dot(left: Integers, right: Integers) -> int:
-    """The sum of products, without overflow."""
+    """The sum of products of integers, without overflow."""
     high, low = np.divmod(right, 1 << 24)
     return (int((left * high).sum()) << 24) + int((left * low).sum())
 

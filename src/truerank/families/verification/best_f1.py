@@ -30,7 +30,7 @@ def _f1(pool: Pooled, true: Integers, false: Integers) -> Reals:
 
 
 def _steps(pool: Pooled) -> Integers:
-    """The cuts at which positives join; a best one is among them: more lets negatives in alone."""
+    """The cuts at which positives join; a best one is among them: others add only negatives."""
     return np.flatnonzero(np.diff(pool.true_accepts, prepend=0))
 
 

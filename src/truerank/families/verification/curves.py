@@ -1,4 +1,4 @@
-"""The curves that verification metrics bring along."""
+"""The curves of verification: ROC, DET, and those that its metrics draw."""
 
 from __future__ import annotations
 

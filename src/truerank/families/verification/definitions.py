@@ -1,4 +1,4 @@
-"""Verification metrics, a file each or one for a few alike: importing it registers them."""
+"""The modules of all verification metrics: importing this one registers them."""
 
 from truerank.families.verification import (
     area,

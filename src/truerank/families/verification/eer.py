@@ -30,7 +30,7 @@ def _score(pairs: PooledPairs, metric: Metric) -> Score:
 
 
 def _equal_error(pool: Pooled) -> tuple[float, float]:
-    """Where FAR meets FRR, by linear interpolation between the two operating points around it."""
+    """The rate and distance at which FAR meets FRR, interpolated between two operating points."""
 
     def state(index: int) -> tuple[int, int]:
         """Positives and negatives accepted at a cut."""
@@ -41,7 +41,7 @@ def _equal_error(pool: Pooled) -> tuple[float, float]:
         return int(pool.true_accepts[index]), int(pool.false_accepts[index])
 
     def crossed(accepted: tuple[int, int]) -> bool:
-        """FAR >= FRR, in integers."""
+        """Whether FAR >= FRR, in integers."""
         true, false = accepted
         return false * pool.genuine + true * pool.impostors >= pool.genuine * pool.impostors
 

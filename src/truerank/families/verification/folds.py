@@ -1,8 +1,8 @@
-"""Verification without each share of the classes: pairs counted on cells, by share of the query.
+"""Verification without each fold of the classes: pairs counted on cells, by fold of the query.
 
 In leave-one-out every negative pair is met from both sides and so stands in the counts of either
-share: taking a share's counts away twice weighs pairs by w_i + w_j - 1, which doubles a class's
-deviation on negatives, as it must. Thresholds are found again without each share.
+fold: taking a fold's counts away twice weighs pairs by w_i + w_j - 1, which doubles a class's
+deviation on negatives, as it must. Thresholds are found again without each fold.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from truerank.core.folds import Dealing
+from truerank.core.folds import FoldAssignment
 from truerank.core.metric import Metric
 from truerank.core.score import Score
 from truerank.engine.cuts import Cuts
-from truerank.engine.sight import LARGEST
-from truerank.engine.watch import Tally, Witness
+from truerank.engine.distance_block import LARGEST
+from truerank.engine.observers import ResumableObserver, Tally
 from truerank.families.family import Context
 from truerank.families.thresholds import allowed, at_places
 from truerank.families.verification.pair_metric import pair_metric
@@ -26,7 +26,7 @@ from truerank.families.verification.pooled import PooledPairs
 from truerank.space import Distances
 from truerank.wording import count
 
-__all__ = ["FEWEST_BELOW", "PairShares"]
+__all__ = ["FEWEST_BELOW", "VerificationFolds"]
 
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
@@ -36,30 +36,30 @@ FEWEST_BELOW = 20
 """A threshold set by fewer negatives than this has no interval: it jumps from one to the next."""
 
 
-class PairShares:
-    """What the pass must count for verification, and the scores without each share."""
+class VerificationFolds:
+    """What the pass must count for verification, and the scores without each fold."""
 
     def __init__(
-        self, context: Context, metrics: list[Metric], judged: PooledPairs, dealing: Dealing
+        self, context: Context, metrics: list[Metric], judged: PooledPairs, folds: FoldAssignment
     ) -> None:
-        self._context, self._judged, self._dealing = context, judged, dealing
+        self._context, self._judged, self._folds = context, judged, folds
         thresholds = [self._cut(m) for m in metrics if m.get("tau") is not None]
         places = _places(context)
         self.cuts = Cuts.of(np.concatenate([places, thresholds]))
         # Thresholds that other metrics are asked at must not move a score between cells.
         self._curve = np.unique(np.searchsorted(self.cuts.at, places))
-        # One table serves both ways of dealing: its margins are the counts by share.
-        own, paired = dealing.query.T
-        self._owner = own * dealing.shares + paired - dealing.shares
-        self._tally = Tally(self.cuts, self._owner, dealing.shares**2)
+        # One table serves both fold assignments: its margins are the counts by fold.
+        own, paired = folds.query.T
+        self._owner = own * folds.count + paired - folds.count
+        self._tally = Tally(self.cuts, self._owner, folds.count**2)
 
     @property
-    def watchers(self) -> list[Witness]:
-        """Who must see all pairs."""
+    def observers(self) -> list[ResumableObserver]:
+        """The observers that must see all pairs."""
         return [self._tally]
 
     def moves(self, metric: Metric, score: Score) -> Reals | str:
-        """How far the score moves without each share, or why that cannot be told."""
+        """How far the score moves without each fold, or why that cannot be told."""
         if metric.get("far") is not None:
             below = allowed(metric["far"], self._judged.negatives)
             if below < FEWEST_BELOW:
@@ -80,31 +80,31 @@ class PairShares:
 
     @cached_property
     def _points(self) -> Points:
-        shares, cells = self._dealing.shares, len(self.cuts) + 1
+        folds, cells = self._folds.count, len(self.cuts) + 1
         ours = self._context.positives
         place = self._owner[ours.query] * cells
         place += np.searchsorted(self.cuts.at, ours.distance, side="left")
-        positive = np.bincount(place, minlength=shares * shares * cells).reshape(-1, cells)
+        positive = np.bincount(place, minlength=folds * folds * cells).reshape(-1, cells)
         every = self._tally.counts
-        true, positives = _without(_margins(positive, shares), np.ones(2 * shares))
-        false, negatives = _without(_margins(every - positive, shares), self._gone)
+        true, positives = _without(_margins(positive, folds), np.ones(2 * folds))
+        false, negatives = _without(_margins(every - positive, folds), self._gone)
         ends = self.cuts.at[[0, *range(len(self.cuts)), -1]]
         at = self._context.space.in_unit(ends)
         return Points(at, true, false, positives, negatives)
 
     @property
     def _gone(self) -> Reals:
-        """How often each share's negatives are to be taken away.
+        """How often each fold's negatives are to be taken away.
 
-        Twice, in leave-one-out; a little less where pairs inside the share would go twice as well.
+        Twice, in leave-one-out; a little less where pairs inside the fold would go twice as well.
         """
-        columns = 2 * self._dealing.shares
-        if not self._dealing.takes_items:
+        columns = 2 * self._folds.count
+        if not self._folds.takes_items:
             return np.ones(columns)
-        size = np.bincount(self._dealing.query_codes)
-        of_share = np.stack([self._dealing.own, self._dealing.shares + self._dealing.paired])
+        size = np.bincount(self._folds.query_codes)
+        of_fold = np.stack([self._folds.own, self._folds.count + self._folds.paired])
         rows, squares = np.zeros(columns), np.zeros(columns)
-        for way in of_share:
+        for way in of_fold:
             rows += np.bincount(way, size, minlength=columns)
             squares += np.bincount(way, size * size, minlength=columns)
         met = rows * size.sum() - squares
@@ -113,7 +113,7 @@ class PairShares:
 
 
 def _places(context: Context) -> Distances:
-    """Where positives and negatives lie, finer where false accepts are few."""
+    """Cuts where positives and negatives lie, finer where false accepts are few."""
     ours, sample = context.positives.ascending, context.foretold
     even = np.linspace(0.0, 1.0, CELLS + 1)
     parts = [np.zeros(0)]
@@ -125,16 +125,16 @@ def _places(context: Context) -> Distances:
     return every if len(every) else np.zeros(1)
 
 
-def _margins(table: Integers, shares: int) -> Integers:
+def _margins(table: Integers, folds: int) -> Integers:
     cells = table.shape[1]
-    square = table.reshape(shares, shares, cells)
+    square = table.reshape(folds, folds, cells)
     return np.concatenate([square.sum(axis=1), square.sum(axis=0)])
 
 
-def _without(by_share: Integers, times: Reals) -> tuple[Reals, Reals]:
+def _without(by_fold: Integers, times: Reals) -> tuple[Reals, Reals]:
     """(1 + columns, points), (1 + columns, 1): shares accepted, and how many pairs there are."""
     # Integers are added up first: a cut more, for a threshold of another metric, moves no bit.
-    parts = np.cumsum(by_share, axis=1)
+    parts = np.cumsum(by_fold, axis=1)
     total = parts[: len(parts) // 2].sum(axis=0)
     accepted = np.concatenate([total[None].astype(np.float64), total - times[:, None] * parts])
     every = accepted[:, -1:]

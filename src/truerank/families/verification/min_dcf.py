@@ -21,7 +21,7 @@ __all__: list[str] = []
 
 
 def _costs(metric: Metric) -> tuple[float, float]:
-    """Of rejecting everything, and of accepting everything."""
+    """The cost of rejecting everything, and of accepting everything."""
     prior, miss, false_accept = (float(metric[key]) for key in ("p", "miss", "fa"))
     return miss * prior, false_accept * (1 - prior)
 
@@ -32,7 +32,7 @@ def _score(pairs: PooledPairs, metric: Metric) -> Score:
     missed = 1 - pool.true_accepts / pool.genuine
     false = pool.false_accepts / pool.impostors
     costs = reject_all * missed + accept_all * false
-    # Accepting up to a positive distance, or nothing, is best: more lets negatives in alone.
+    # Accepting up to a positive distance, or nothing, is best: other cuts add only negatives.
     steps = np.flatnonzero(np.diff(pool.true_accepts, prepend=0))
     best = int(steps[np.argmin(costs[steps])])
     least = min(float(costs[best]), reject_all)

@@ -1,4 +1,4 @@
-"""What is known about a verification metric, and all that is computed of it."""
+"""The definition of a verification metric: what is known of it and how it is computed."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ class PairMetric(ThresholdDefinition):
     """A metric over thresholds that accept or reject pairs; its score is of PooledPairs."""
 
     at_points: Callable[[Points, Metric], npt.NDArray[np.float64]]
-    """The score, but for a constant, from operating points: of all pairs and without each share."""
+    """The score, but for a constant, from operating points: of all pairs and without each fold."""
     curve: Callable[[PooledPairs], Curve] | None = None
-    """What is drawn where the metric is asked for."""
+    """The curve that is drawn where the metric is asked for."""
     counted: str = "pair"
     family: str = "verification"
 
 
 def pair_metric(metric: Metric) -> PairMetric:
-    """What is known about a metric of this family."""
+    """The definition of a metric of this family."""
     found = definition(metric)
     if not isinstance(found, PairMetric):
         raise TypeError(f"{metric} is no metric over pairs")

@@ -20,7 +20,7 @@ __all__ = ["PooledPairs"]
 
 @dataclass(frozen=True)
 class PooledPairs:
-    """Pairs as one pool, and how a user counts them."""
+    """All pairs as one pool, and how many trials they are to a user."""
 
     pool: Pooled
     units: Units
@@ -38,16 +38,16 @@ class PooledPairs:
 
     @property
     def positives(self) -> int:
-        """Positive trials."""
+        """Number of positive trials."""
         return self._trials(self.pool.genuine)
 
     @property
     def negatives(self) -> int:
-        """Negative trials."""
+        """Number of negative trials."""
         return self._trials(self.pool.impostors)
 
     def score(self, metric: Metric) -> Score:
-        """What a metric says of these pairs."""
+        """A metric's score on these pairs."""
         reason = self.lacking
         return measure(metric, self) if reason is None else undefined(metric, reason)
 

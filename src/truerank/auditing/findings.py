@@ -1,0 +1,99 @@
+"""What an audit gives back: findings, the worst first, and what was measured."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["EXAMPLES", "SEVERITIES", "Audit", "Finding", "Found"]
+
+SEVERITIES = ("error", "warning", "note")
+EXAMPLES = 5
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that smells."""
+
+    name: str
+    severity: str
+    """error: scores are wrong or misleading; warning: look at it; note: good to know."""
+    count: int
+    rows: tuple[tuple[int, ...], ...]
+    """Examples: single rows, or pairs of rows that belong together."""
+    message: str
+    advice: str
+
+
+@dataclass(frozen=True)
+class Found:
+    """What one check found and measured."""
+
+    findings: list[Finding] = field(default_factory=list)
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    def add(
+        self,
+        name: str,
+        severity: str,
+        number: int,
+        rows: Sequence[Sequence[int]],
+        message: str,
+        advice: str,
+    ) -> None:
+        """Add a finding that shows some of its rows."""
+        some = tuple(tuple(int(row) for row in group) for group in rows[:EXAMPLES])
+        self.findings.append(Finding(name, severity, number, some, message, advice))
+
+
+@dataclass(frozen=True)
+class Audit:
+    """All findings, the worst first; it prints as a list."""
+
+    findings: list[Finding]
+    facts: dict[str, Any]
+    """What was measured, flagged or not."""
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing is worse than a note."""
+        return all(finding.severity == "note" for finding in self.findings)
+
+    def __getitem__(self, name: str) -> Finding:
+        for finding in self.findings:
+            if finding.name == name:
+                return finding
+        raise KeyError(f"nothing was found under {name!r}")
+
+    def __contains__(self, name: object) -> bool:
+        return any(finding.name == name for finding in self.findings)
+
+    def __str__(self) -> str:
+        lines = []
+        for finding in self.findings:
+            lines.append(f"{finding.severity}: {finding.message}")
+            if finding.rows:
+                shown = ", ".join(" and ".join(map(str, rows)) for rows in finding.rows)
+                more = ", ..." if finding.count > len(finding.rows) else ""
+                lines.append(f"  rows {shown}{more}")
+            lines.append(f"  {finding.advice}")
+        worst = "Nothing above a note." if self.clean else ""
+        measured = [f"{name}: {value}" for name, value in self.facts.items()]
+        return "\n".join([*lines, *([worst] if worst else []), "Measured:", *measured])
+
+    __repr__ = __str__
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        findings = [
+            vars(finding) | {"rows": [*map(list, finding.rows)]} for finding in self.findings
+        ]
+        return {"format": "truerank-audit", "findings": findings, "facts": self.facts}
+
+    def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
+        """The JSON text; written to `path` in one step if given."""
+        from truerank.files import to_json
+
+        return to_json(self.to_dict(), path)

@@ -1,0 +1,113 @@
+"""What becomes of a ranking whose scores are computed in half precision."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from truerank import tables
+from truerank.auditing.findings import Found
+from truerank.core.score import Score
+from truerank.evaluation import evaluate_task
+from truerank.space import catalogue
+from truerank.space.fingerprint import mix
+from truerank.task import TaskRules
+
+__all__ = ["rank_again"]
+
+Array = npt.NDArray[Any]
+Booleans = npt.NDArray[np.bool_]
+Integers = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.floating[Any]]
+
+SAMPLE_NUMBERS = 1 << 23
+"""Scores recomputed in half precision: as many rows as fit this."""
+
+
+def rank_again(
+    task: TaskRules, rows: Array, distance: str, threads: int | None, seed: int
+) -> Found:
+    """Rank some queries again with scores as half-precision code computes them."""
+    found = Found()
+    queries = np.flatnonzero(task.mates > 0)
+    if not len(queries):
+        return found
+    most = max(16, SAMPLE_NUMBERS // len(rows))
+    chosen = np.sort(queries[np.argsort(mix(queries + 1 + (seed << 32)), kind="stable")[:most]])
+    directions = catalogue.find(distance).points == "directions"
+    points = np.asarray(rows, np.float64)
+    if directions:
+        norms = np.sqrt((points * points).sum(axis=1, keepdims=True))
+        points = points / np.where(norms > 0, norms, 1.0)
+    labels = task.query_codes
+    every = np.arange(len(rows))
+    some = TaskRules(labels[chosen], gallery_labels=labels, ids=chosen, gallery_ids=every)
+    exact = _scores(points, chosen, directions)
+    right = _mean_average_precision(some, exact, threads)
+    others = np.where(every[None, :] == chosen[:, None], -np.inf, exact)
+    for name, rounded in (("float16", _float16), ("bfloat16", _bfloat16)):
+        scores = rounded(_scores(rounded(points), chosen, directions))
+        narrow = _mean_average_precision(some, scores, threads)
+        changed = _first_changed(others, np.where(np.isinf(others), -np.inf, scores))
+        _say(found, name, chosen, changed, right, narrow)
+    return found
+
+
+def _scores(points: Floats, chosen: Integers, directions: bool) -> Floats:
+    """Of the chosen rows with all, in the precision of the points; larger is nearer."""
+    scores: Floats = points[chosen] @ points.T
+    if not directions:
+        squares = (points * points).sum(axis=1)
+        scores = 2 * scores - squares[chosen][:, None] - squares[None, :]
+    return scores
+
+
+def _mean_average_precision(task: TaskRules, scores: Floats, threads: int | None) -> Score:
+    options: dict[str, Any] = {"metrics": ["map"], "threads": threads, "confidence": None}
+    return evaluate_task(task, scores, None, distance="similarity", **options)["map"]
+
+
+def _say(
+    found: Found, name: str, chosen: Integers, changed: Booleans, exact: Score, narrow: Score
+) -> None:
+    """Note what a precision makes of the chosen queries, and flag it where that is much."""
+    found.facts[f"{name} scoring"] = {
+        "queries": len(chosen),
+        "map": exact.value,
+        "map, lower and upper": [narrow.lower, narrow.upper],
+        "queries with another or a tied nearest row": int(changed.sum()),
+    }
+    if max(narrow.upper - narrow.lower, abs(narrow.expected - exact.value)) > 0.005:
+        found.add(
+            f"{name} scoring",
+            "note",
+            int(changed.sum()),
+            [(int(row),) for row in chosen[changed]],
+            f"Scores computed in {name} would put mAP of {len(chosen)} queries anywhere from "
+            f"{tables.percent(narrow.lower)} to {tables.percent(narrow.upper)} % instead of "
+            f"{tables.percent(exact.value)} %.",
+            f"Do not rank in {name}: store embeddings in it if you must, score in float32.",
+        )
+
+
+def _first_changed(exact: Floats, rounded: Floats) -> Booleans:
+    """Whether the nearest row is another one, or shares its score."""
+    at = exact.argmax(axis=1)
+    lines = np.arange(len(exact))
+    best = rounded.max(axis=1)
+    changed: Booleans = (rounded[lines, at] < best) | ((rounded == best[:, None]).sum(axis=1) > 1)
+    return changed
+
+
+def _float16(values: Array) -> npt.NDArray[np.float32]:
+    with np.errstate(over="ignore"):
+        return values.astype(np.float16).astype(np.float32)
+
+
+def _bfloat16(values: Array) -> npt.NDArray[np.float32]:
+    """Round float32 to its upper 16 bits, ties to even."""
+    bits = values.astype(np.float32).view(np.uint32)
+    rounded = bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))
+    return (rounded & np.uint32(0xFFFF0000)).view(np.float32)

@@ -1,0 +1,69 @@
+"""`truerank audit`: what could make a score of a file of embeddings lie."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from truerank.cli.options import (
+    PATH,
+    distance_option,
+    format_option,
+    label_options,
+    output_option,
+    threads_option,
+)
+from truerank.errors import InputError
+from truerank.progress import progress_bar
+
+__all__ = ["audit"]
+
+
+@click.command()
+@click.argument("embeddings", type=PATH)
+@click.argument("labels", required=False, type=PATH)
+@click.option("--labels", "named", type=PATH, help="LABELS, by name.")
+@label_options
+@click.option("--train", type=PATH, help="Embeddings of the training rows.")
+@distance_option(lambda catalogue: catalogue.names(points=True))
+@threads_option
+@click.option("--seed", type=int, default=0, show_default=True, help="Of what is sampled.")
+@format_option(("table", "json"), show_default=False)
+@output_option("Write the JSON as well.")
+def audit(
+    embeddings: Path,
+    labels: Path | None,
+    named: Path | None,
+    levels: str | None,
+    taxonomy: Path | None,
+    train: Path | None,
+    form: str,
+    output: Path | None,
+    **options: Any,
+) -> None:
+    """Look for what could make a score of EMBEDDINGS lie: duplicates, leaks, collapse, ties.
+
+    LABELS is a file as for evaluate; without it the embeddings file may hold them. Classes are
+    those of the finest level.
+    """
+    from truerank import auditing, files
+    from truerank.cli import inputs, outputs
+
+    if labels is not None and named is not None:
+        raise InputError("labels are given twice: as an argument and by --labels.")
+    labels = labels or named
+    outputs.check_targets(output, None, (embeddings, labels))
+    with progress_bar("looking") as progress:
+        side = inputs.read_side(embeddings, labels, inputs.level_names(levels))
+        if taxonomy is not None and side.labels is None:
+            raise InputError(f"{embeddings} holds no labels for --taxonomy; pass LABELS.")
+        inputs.expand(taxonomy, side)
+        known = None if train is None else inputs.require_embeddings(files.read(train), train)
+        found = auditing.audit(
+            side.embeddings, side.labels, train=known, progress=progress, **options
+        )
+    if output is not None:
+        found.to_json(output)
+    click.echo(found.to_json() if form == "json" else f"{found}\n", nl=False)

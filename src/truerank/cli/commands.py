@@ -1,0 +1,31 @@
+"""All commands, a file each; `truerank` alone shows what they are."""
+
+from __future__ import annotations
+
+import click
+
+from truerank.cli.audit import audit
+from truerank.cli.compare import compare
+from truerank.cli.data import data
+from truerank.cli.demo import demo
+from truerank.cli.evaluate import evaluate
+from truerank.cli.metrics import metrics
+from truerank.cli.threshold import threshold
+from truerank.cli.train import embed, train
+from truerank.cli.verify import verify
+from truerank.version import __version__
+
+__all__ = ["commands"]
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]}, invoke_without_command=True)
+@click.version_option(__version__, prog_name="truerank")
+@click.pass_context
+def commands(context: click.Context) -> None:
+    """Exact, tie-proof scores for embedding models."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
+for command in (evaluate, verify, compare, threshold, audit, train, embed, data, metrics, demo):
+    commands.add_command(command)

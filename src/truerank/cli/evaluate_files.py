@@ -1,0 +1,126 @@
+"""The result of files: of embeddings with labels, or of a submission to a saved task."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from truerank.cli.inputs import (
+    chosen_metrics,
+    expand,
+    level_names,
+    read_labels,
+    read_side,
+    require_embeddings,
+)
+from truerank.errors import InputError
+from truerank.evaluation import evaluate
+from truerank.files import Bundle, read
+from truerank.organise import Task
+from truerank.result import Result
+from truerank.space import catalogue
+
+__all__ = ["evaluate_files"]
+
+HELD_BY_A_TASK = (
+    "labels",
+    "gallery_labels",
+    "levels",
+    "taxonomy",
+    "junk_label",
+    "no_mate",
+    "unlabelled",
+)
+
+
+def evaluate_files(
+    *, task_file: Path | None, metrics: str | None, **options: Any
+) -> tuple[Result, list[Any] | None]:
+    """The result, and the ids of the queries where the files name them."""
+    chosen = chosen_metrics(metrics)
+    if task_file is None:
+        return _evaluate_labelled(metrics=chosen, **options)
+    for name in HELD_BY_A_TASK:
+        if options.pop(name):
+            option = f"--{name.replace('_', '-')}"
+            raise InputError(f"--task already holds labels and rules; leave {option} out.")
+    return _evaluate_task(task_file, metrics=chosen, **options)
+
+
+def _evaluate_labelled(
+    *,
+    embeddings: Path,
+    labels: Path | None,
+    gallery: Path | None,
+    gallery_labels: Path | None,
+    levels: str | None,
+    taxonomy: Path | None,
+    junk_label: tuple[str, ...],
+    no_mate: str | None,
+    unlabelled: str | None,
+    distance: str,
+    **options: Any,
+) -> tuple[Result, list[Any] | None]:
+    names = level_names(levels)
+    queries = read_side(embeddings, labels, names, "--labels")
+    items = _gallery(gallery, gallery_labels, names, distance)
+    expand(taxonomy, queries, items)
+    separate = gallery is not None or items.labels is not None
+    result = evaluate(
+        queries.embeddings,
+        queries.labels,
+        gallery=items.embeddings,
+        gallery_labels=items.labels,
+        query_ids=queries.ids if not separate or items.ids is not None else None,
+        gallery_ids=items.ids if queries.ids is not None else None,
+        query_groups=queries.groups,
+        gallery_groups=items.groups,
+        junk_labels=_as_labels(junk_label, queries.labels),
+        distance=distance,
+        no_mate=no_mate or "report",
+        unlabelled=unlabelled or "error",
+        **options,
+    )
+    return result, None if queries.ids is None else list(queries.ids)
+
+
+def _gallery(
+    path: Path | None, labels: Path | None, levels: list[str] | None, distance: str
+) -> Bundle:
+    """The other side; labels alone where distances are given, nothing where there is none."""
+    if path is not None:
+        return read_side(path, labels, levels, "--gallery-labels")
+    if labels is None:
+        return Bundle()
+    if distance not in catalogue.names(given=True):
+        raise InputError("--gallery-labels came without --gallery.")
+    return read_labels(labels, levels)
+
+
+def _evaluate_task(
+    task_file: Path, *, embeddings: Path, gallery: Path | None, **options: Any
+) -> tuple[Result, list[Any] | None]:
+    task = Task.load(task_file)
+    submission = read(embeddings)
+    if task.id_names is not None and submission.ids is None:
+        raise InputError(
+            f"{embeddings} needs an array 'id' beside its embeddings, one for each row."
+        )
+    items = None if gallery is None else read(gallery).embeddings
+    rows = require_embeddings(submission, embeddings)
+    result = task.evaluate(rows, submission.ids, gallery=items, **options)
+    ids = task.id_names
+    names = None if ids is None else [ids.values[code] for code in ids.codes[0].tolist()]
+    return result, names
+
+
+def _as_labels(texts: tuple[str, ...], labels: Any) -> list[Any]:
+    """Junk labels from the command line, as ints where the labels are ints."""
+    column = list(labels.values())[-1] if isinstance(labels, dict) else labels
+    values = column.tolist() if hasattr(column, "tolist") else column
+    if not isinstance(values, list) or not all(isinstance(value, int) for value in values):
+        return list(texts)
+    try:
+        return [int(text) for text in texts]
+    except ValueError as error:
+        raise InputError(f"labels are integers, but a junk label is not ({error}).") from error

@@ -1,0 +1,108 @@
+"""What commands read: embeddings with labels, scores of trials, and options that are lists."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from truerank.errors import InputError
+from truerank.files import Bundle, check_readable, read
+from truerank.files.alignment import aligned
+from truerank.taxonomy import Taxonomy
+
+__all__ = [
+    "chosen_metrics",
+    "expand",
+    "level_names",
+    "read_labels",
+    "read_scores",
+    "read_side",
+    "require_embeddings",
+    "split_metrics",
+]
+
+
+def read_side(
+    path: Path, labels: Path | None, levels: list[str] | None, option: str | None = None
+) -> Bundle:
+    """Embeddings from one file, the rest from the labels file where there is one.
+
+    `option` says how to name that file, if there must be labels.
+    """
+    bundle = read(path, levels=levels if labels is None else None)
+    require_embeddings(bundle, path)
+    if labels is not None:
+        more = aligned(read_labels(labels, levels), labels, bundle, path)
+        bundle.labels = more.labels
+        bundle.ids = more.ids if more.ids is not None else bundle.ids
+        bundle.groups = more.groups if more.groups is not None else bundle.groups
+    if bundle.labels is None and option is not None:
+        raise InputError(f"{path} holds no labels; pass {option} FILE.")
+    return bundle
+
+
+def read_labels(path: Path, levels: list[str] | None) -> Bundle:
+    """A file of labels, which must hold some."""
+    bundle = read(path, lone="labels", levels=levels)
+    if bundle.labels is None:
+        raise InputError(f"{path} holds no labels: expected a column or array called label.")
+    return bundle
+
+
+def require_embeddings(bundle: Bundle, path: Path) -> Any:
+    """The embeddings that were read from a file, which must hold some."""
+    if bundle.embeddings is None:
+        raise InputError(f"{path} holds no embeddings: expected a 2-D array called embeddings.")
+    return bundle.embeddings
+
+
+def expand(path: Path | None, *sides: Bundle) -> None:
+    """Replace finest labels by their paths in the taxonomy of a file."""
+    if path is None:
+        return
+    taxonomy = Taxonomy.read(path)
+    for side in sides:
+        if isinstance(side.labels, dict):
+            raise InputError("--taxonomy takes the finest labels alone; leave the levels out.")
+        if side.labels is not None:
+            side.labels = taxonomy.levels(side.labels)
+
+
+def read_scores(path: Path) -> Any:
+    """One number for each trial, from a 1-D .npy file or a text file; None if it is neither."""
+    check_readable(path)
+    if path.suffix.lower() == ".npy":
+        try:
+            array = np.load(path, mmap_mode="r", allow_pickle=False)
+        except (OSError, ValueError) as error:
+            raise InputError(f"{path} cannot be read as .npy ({error}).") from error
+        return array if array.ndim == 1 else None
+    if path.suffix.lower() not in (".txt", ".csv", ".tsv"):
+        return None
+    numbers = []
+    for line, text in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), start=1):
+        try:
+            numbers += [float(text)] if text.strip() else []
+        except ValueError:
+            if line == 1:  # a header
+                continue
+            raise InputError(f"{path}, line {line}: expected one number, a score.") from None
+    return np.array(numbers)
+
+
+def level_names(levels: str | None) -> list[str] | None:
+    """The columns that --levels names."""
+    return None if levels is None else [name.strip() for name in levels.split(",")]
+
+
+def chosen_metrics(text: str | None) -> list[str] | str | None:
+    """The metrics that --metrics names; 'all' and no choice stay what they are."""
+    return text if text is None or text == "all" else split_metrics(text)
+
+
+def split_metrics(text: str) -> list[str]:
+    """'map@r,hit@10' and 'map@10,divisor=min hit@5': a comma before key=value does not divide."""
+    return [part for part in re.split(r"\s+|,(?![^,@\s]+=)", text.strip()) if part]

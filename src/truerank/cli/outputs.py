@@ -1,0 +1,90 @@
+"""What commands write beside stdout; what cannot be written is refused before it is computed."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from truerank.errors import InputError
+from truerank.files import atomic_path, check_writable
+from truerank.result import Result
+
+__all__ = ["check_targets", "checkpointed", "write_per_query"]
+
+TABLES = (".csv", ".parquet")
+
+
+def check_targets(
+    output: Path | None, per_query: Path | None, inputs: tuple[Path | None, ...] = ()
+) -> None:
+    """Refuse what could not be written before anything is computed."""
+    if per_query is not None and per_query.suffix.lower() not in TABLES:
+        raise InputError(f"--per-query writes {' or '.join(TABLES)}. Got {per_query.name!r}.")
+    for path in (output, per_query):
+        if path is not None:
+            check_writable(path)
+            for other in inputs:
+                if other is not None and other.exists() and path.exists() and path.samefile(other):
+                    raise InputError(f"{path} would be written over the input {other}.")
+    if output is not None and per_query is not None and output.resolve() == per_query.resolve():
+        raise InputError(f"-o and --per-query both name {output}; give each a file of its own.")
+
+
+@contextmanager
+def checkpointed(
+    checkpoint: Path | None, resume: bool, output: Path | None, others: tuple[Path | None, ...]
+) -> Iterator[Path | None]:
+    """Where the counts so far go; an interrupt says how to continue from there."""
+    path = checkpoint
+    if path is None and output is not None:
+        path = output.with_name(f"{output.name}.checkpoint")
+    if path is None and resume:
+        raise InputError("--resume needs -o or --checkpoint, to know which run to continue.")
+    if path is not None:
+        check_writable(path)
+        for other in (output, *others):
+            if other is not None and path.resolve() == other.resolve():
+                raise InputError(f"--checkpoint would be written over {other}.")
+        if path.exists() and not resume:
+            raise InputError(
+                f"{path} holds an interrupted evaluation: pass --resume to continue it, or delete "
+                "it to start anew."
+            )
+    try:
+        yield path
+    except KeyboardInterrupt as stop:
+        if path is None or not path.exists():
+            raise
+        raise KeyboardInterrupt(f"pass --resume to continue from {path}") from stop
+
+
+def write_per_query(result: Result, names: list[Any] | None, path: Path) -> None:
+    """One row per query: its number, its id, and lower, expected, upper of every metric."""
+    columns: dict[str, list[Any]] = {}
+    for metric, score in result.items():
+        if score.per_query is None:
+            continue
+        for end in ("lower", "expected", "upper"):
+            values = getattr(score.per_query, end).tolist()
+            columns[f"{metric}:{end}"] = [None if value != value else value for value in values]
+    count = result.provenance["queries"]
+    head: dict[str, list[Any]] = {"query": list(range(count))}
+    if names is not None:
+        head["id"] = names
+    columns = head | columns
+    if path.suffix.lower() == ".csv":
+        with atomic_path(path) as partial, partial.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(columns)
+            writer.writerows(zip(*columns.values(), strict=True))
+        return
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError as error:
+        raise InputError("writing .parquet needs pyarrow: pip install 'truerank[io]'.") from error
+    with atomic_path(path) as partial:
+        parquet.write_table(pyarrow.table(columns), partial)

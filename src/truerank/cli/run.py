@@ -1,0 +1,101 @@
+"""One run of the command line: streams, signals, warnings, and how every failure ends."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import signal
+import sys
+import traceback
+import warnings
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn
+
+import click
+
+from truerank.cli.commands import commands
+from truerank.errors import ExactnessError, InputError, TruerankWarning
+from truerank.version import __version__
+
+__all__ = ["main"]
+
+
+def main(arguments: list[str] | None = None) -> NoReturn:
+    """Run the command line and exit: 0 done, 2 bad input, 1 a bug, 130 interrupted."""
+    for name in ("stdout", "stderr"):  # closed by the caller: Python then has no such stream
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+    if isinstance(sys.stdout, io.TextIOWrapper):  # names may be in letters that it cannot print
+        sys.stdout.reconfigure(errors="backslashreplace")
+    warnings.showwarning = _show_warning
+    warnings.simplefilter("always", TruerankWarning)
+    with contextlib.suppress(ValueError):  # only the main thread may set handlers
+        signal.signal(signal.SIGTERM, _terminate)
+    sys.exit(_run(arguments))
+
+
+def _run(arguments: list[str] | None) -> int:
+    _notes.clear()
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        # Not commands.main, which has its own ways with interrupts and closed pipes.
+        with commands.make_context("truerank", given) as context:
+            commands.invoke(context)
+        for note in _notes:
+            click.echo(f"truerank: note: {note}", err=True)
+        sys.stdout.flush()
+    except click.exceptions.Exit as done:
+        return done.exit_code
+    except InputError as error:
+        return _complain(str(error), 2)
+    except click.ClickException as error:
+        return _complain(error.format_message(), 2)
+    except (click.Abort, KeyboardInterrupt) as stop:
+        return _complain(f"interrupted; {str(stop) or 'nothing was left half-written'}.", 130)
+    except BrokenPipeError:  # the reader of a pipe has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        return _complain(f"cannot write the result: {error.strerror or error}.", 1)
+    except ExactnessError as error:
+        return _complain(str(error), 1)
+    except MemoryError:
+        return _complain("out of memory; evaluate fewer rows, or fewer threads at once.", 1)
+    except Exception as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        text = " ".join(str(error).split())[:300]
+        return _complain(
+            f"this is a bug in truerank {__version__}: {type(error).__name__}: {text} "
+            f"({Path(where.filename).name}:{where.lineno}); set TRUERANK_TRACEBACK=1 for details.",
+            1,
+        )
+    return 0
+
+
+_notes: list[str] = []
+"""Warnings of a run, shown when it has succeeded; a refusal is a single line."""
+
+
+def _complain(sentence: str, status: int) -> int:
+    if os.environ.get("TRUERANK_TRACEBACK") and status == 1:
+        traceback.print_exc()
+    with contextlib.suppress(OSError):
+        click.echo(f"truerank: {' '.join(sentence.split())}", err=True)
+    return status
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: Any = None,
+    line: str | None = None,
+) -> None:
+    _notes.append(" ".join(str(message).split()))
+
+
+def _terminate(number: int, frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt

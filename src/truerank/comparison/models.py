@@ -1,0 +1,137 @@
+"""What is compared: the runs of each model, its name, one task, and metrics that all have."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from truerank.core import registry
+from truerank.core.average import mean
+from truerank.errors import InputError
+from truerank.result import Result
+
+__all__ = [
+    "Model",
+    "check_same_task",
+    "choose_metrics",
+    "mean_score",
+    "name_models",
+    "read_model",
+]
+
+Model = list[Result]
+"""The runs of one model."""
+
+
+def read_model(result: Any) -> Model:
+    """A result, the path of one, or a list of these."""
+    if isinstance(result, (list, tuple)):
+        if not result:
+            raise InputError("a list of runs is empty; pass at least one result.")
+        return [_read(run) for run in result]
+    return [_read(result)]
+
+
+def _read(result: Any) -> Result:
+    if isinstance(result, Result):
+        return result
+    if isinstance(result, (str, os.PathLike)):
+        return Result.from_json(result)
+    raise InputError(
+        f"compare takes results, paths of their JSON files, or lists of these. Got {result!r}."
+    )
+
+
+def name_models(results: Sequence[Any], names: Iterable[str] | None) -> list[str]:
+    """The names that are given, or else those of the files, or numbers."""
+    if names is not None:
+        given = [str(name) for name in names]
+        if len(given) != len(results) or len(set(given)) < len(given):
+            raise InputError(
+                f"names must be {len(results)} distinct names, one for each model. Got {given}."
+            )
+        return given
+    found = []
+    for number, result in enumerate(results, 1):
+        first = result[0] if isinstance(result, (list, tuple)) else result
+        is_path = isinstance(first, (str, os.PathLike))
+        found.append(Path(first).stem if is_path else f"model {number}")
+    if len(set(found)) < len(found):
+        found = [f"{name} ({number})" for number, name in enumerate(found, 1)]
+    return found
+
+
+_SETTINGS = {
+    "average": "means over {}",
+    "no_mate_option": "no_mate={}",
+    "leave_one_out": "leave-one-out: {}",
+}
+
+
+def check_same_task(models: list[Model], names: list[str]) -> None:
+    """Refuse results of which one is not of the task, or the settings, of the first."""
+    runs = [(name, run) for name, model in zip(names, models, strict=True) for run in model]
+    first_name, first = runs[0]
+    for name, run in runs:
+        if "trials" in run.provenance:
+            raise InputError(f"{name} is of a list of trials, which names no classes to pair.")
+        if "task_digest" not in run.provenance or run.provenance.get("part"):
+            raise InputError(f"{name} is a part of a result; compare whole results.")
+        mine, other = first.provenance, run.provenance
+        for key in ("queries", "gallery"):
+            if mine[key] != other[key]:
+                raise InputError(
+                    f"{first_name} and {name} are of different tasks: {mine[key]:,} and "
+                    f"{other[key]:,} {'queries' if key == 'queries' else 'gallery items'}."
+                )
+        if mine["task_digest"] != other["task_digest"]:
+            raise InputError(
+                f"{first_name} and {name} are of different tasks of the same size: labels, ids, "
+                f"groups or junk differ (digests {mine['task_digest'][:8]} and "
+                f"{other['task_digest'][:8]})."
+            )
+        for key, words in _SETTINGS.items():
+            if mine[key] != other[key]:
+                raise InputError(
+                    f"{first_name} and {name} were evaluated differently: "
+                    f"{words.format(mine[key])} and {words.format(other[key])}."
+                )
+
+
+def choose_metrics(
+    models: list[Model], names: list[str], metrics: Iterable[str] | str | None
+) -> tuple[list[str], dict[str, str]]:
+    """The metrics to compare, and why others of the results are not compared."""
+    runs = [run for model in models for run in model]
+    if metrics is None:
+        whose = [name for name, model in zip(names, models, strict=True) for _ in model]
+        skipped: dict[str, str] = {}
+        for name in dict.fromkeys(name for run in runs for name in run):
+            for model, run in zip(whose, runs, strict=True):
+                missing = run.skipped.get(name, "evaluated without it")
+                reason = run[name].reason if name in run else missing
+                if reason is not None:
+                    skipped.setdefault(name, f"{model}: {reason}")
+        common = [name for name in runs[0] if name not in skipped]
+        if not common:
+            raise InputError("the results have no metric in common.")
+        return common, skipped
+    chosen = [str(metric) for metric in registry.parse_all(metrics)]
+    for name in chosen:
+        for run in runs:
+            if name not in run:
+                raise InputError(
+                    f"metric {name!r} is not in every result; evaluate all models with it."
+                )
+            if run[name].reason is not None:
+                raise InputError(f"metric {name!r} is undefined here: {run[name].reason}.")
+    return chosen, {}
+
+
+def mean_score(model: Model, metric: str) -> float:
+    """The mean over the runs."""
+    return mean(np.array([run[metric].value for run in model]))

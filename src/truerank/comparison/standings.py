@@ -1,0 +1,92 @@
+"""Each model's place in a metric, and the ranks that the differences leave open."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from truerank.comparison.differences import Difference
+from truerank.comparison.models import Model, mean_score
+from truerank.core import registry
+from truerank.core.replicates import Replicates
+from truerank.stats.intervals import IntervalRequest, from_replicates
+from truerank.stats.student import quantile
+
+__all__ = ["Standing", "stand"]
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One model's place in one metric."""
+
+    metric: str
+    model: str
+    value: float
+    """The score; the mean over runs if there are several."""
+    interval: tuple[float, float] | None
+    """Over test sets; that of the single run."""
+    runs: int
+    between_runs: tuple[float, float] | None
+    """Interval of the mean over runs, which says nothing about other test data."""
+    ranks: tuple[int, int]
+    """Best and worst rank that the differences leave open."""
+
+
+def stand(
+    metric: str,
+    models: list[Model],
+    names: list[str],
+    differences: list[Difference],
+    request: IntervalRequest,
+) -> list[Standing]:
+    """The models in one metric, the best first."""
+    higher = registry.definition(registry.parse(metric)).higher_is_better
+    above = dict.fromkeys(names, 0)
+    below = dict.fromkeys(names, 0)
+    for row in differences:
+        if row.metric != metric or row.adjusted_p is None:
+            continue
+        if row.adjusted_p < 1 - request.confidence:
+            better = (row.value > 0) == higher
+            above[row.second if better else row.first] += 1
+            below[row.first if better else row.second] += 1
+    rows = [
+        Standing(
+            metric,
+            name,
+            mean_score(model, metric),
+            _interval(model, metric, request),
+            len(model),
+            _between_runs(model, metric, request),
+            (1 + above[name], len(models) - below[name]),
+        )
+        for name, model in zip(names, models, strict=True)
+    ]
+    return sorted(rows, key=lambda row: -row.value if higher else row.value)
+
+
+def _interval(model: Model, metric: str, request: IntervalRequest) -> tuple[float, float] | None:
+    """A single run's own; of several runs, around their mean by their mean replicates."""
+    if len(model) == 1:
+        return model[0][metric].interval
+    kept = [some for run in model if (some := run[metric].replicates) is not None]
+    if len(kept) < len(model):
+        return None
+    value, replicates = mean_score(model, metric), Replicates.mean(kept)
+    known = registry.definition(registry.parse(metric))
+    return from_replicates(
+        value, replicates, replicates, request.confidence, known.range, steep=known.is_steep
+    ).ends
+
+
+def _between_runs(
+    model: Model, metric: str, request: IntervalRequest
+) -> tuple[float, float] | None:
+    """Mean +- t s/sqrt(n) over the runs."""
+    if len(model) < 2:
+        return None
+    values = [run[metric].value for run in model]
+    centre = mean_score(model, metric)
+    spread = math.sqrt(math.fsum((v - centre) ** 2 for v in values) / (len(values) - 1))
+    margin = quantile(request.confidence, len(values) - 1) * spread / math.sqrt(len(values))
+    return centre - margin, centre + margin

@@ -1,0 +1,394 @@
+"""Observers: what else is counted while the ranking pass has the exact distances in its hands.
+
+An observer sees every pair once, tile by tile or row by row, in any order and from several threads.
+What it adds up are integers, so neither tiles nor threads can be seen in it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from threading import Lock, get_ident
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from truerank.checkpoint import fill
+from truerank.core.groups import LocatedGroups
+from truerank.engine.cuts import Cuts
+from truerank.engine.distance_block import DistanceBlock, DistanceRange, ExcludedPairs
+from truerank.engine.threads import Workspace
+from truerank.space import Distances
+
+__all__ = [
+    "Collector",
+    "Deferred",
+    "Extent",
+    "NearestDistance",
+    "Observer",
+    "Observers",
+    "PairObserver",
+    "PerThread",
+    "RankObserver",
+    "ResumableObserver",
+    "Tables",
+    "Tally",
+    "restore",
+    "states",
+    "total",
+]
+
+Array = npt.NDArray[Any]
+Integers = npt.NDArray[np.int64]
+Deferred = Callable[[], None]
+"""Work that needs the distances no more, and may be done later."""
+SORTED = 1 << 22
+"""Up to this many collected distances are sorted once for all."""
+
+
+class Observer:
+    """Something that sees the distances of a pass."""
+
+    whole_rows = False
+    """Whether it must see the whole gallery at once."""
+    whole_matrix = False
+    """Whether it must see pairs that never meet as well."""
+
+
+class PairObserver(Observer, ABC):
+    """An observer of tiles of distances."""
+
+    @abstractmethod
+    def observe(self, block: DistanceBlock) -> list[Deferred] | None:
+        """Observe a block; what is left to do without its distances may be handed back."""
+
+    def observe_at_once(self, block: DistanceBlock) -> None:
+        """Observe a block, with nothing left to do."""
+        for deferred in self.observe(block) or ():
+            deferred()
+
+
+class RankObserver(Observer, ABC):
+    """An observer of whole rows of distances with their tie groups by the finest label."""
+
+    whole_rows = True
+
+    @abstractmethod
+    def observe(self, block: DistanceBlock, groups: LocatedGroups) -> list[Deferred] | None:
+        """Observe a block; queries without a mate have no groups."""
+
+    def observe_at_once(self, block: DistanceBlock, groups: LocatedGroups) -> None:
+        """Observe a block, with nothing left to do."""
+        for deferred in self.observe(block, groups) or ():
+            deferred()
+
+
+class ResumableObserver(Observer, ABC):
+    """An observer whose findings can be saved and restored in another one that was made alike."""
+
+    @abstractmethod
+    def state(self) -> dict[str, Array]:
+        """What the observer has seen so far, as arrays by name, copied between two blocks."""
+
+    @abstractmethod
+    def restore(self, state: dict[str, Array]) -> None:
+        """Go on from a state; a KeyError or a ValueError says that it is no state of this one."""
+
+
+def states(observers: Sequence[ResumableObserver]) -> dict[str, Array]:
+    """What all the observers have seen, as arrays by number and name."""
+    return {
+        f"{number}-{name}": array
+        for number, observer in enumerate(observers)
+        for name, array in observer.state().items()
+    }
+
+
+def restore(observers: Sequence[ResumableObserver], state: dict[str, Array]) -> None:
+    """Let the observers go on from what `states` returned."""
+    for number, observer in enumerate(observers):
+        head = f"{number}-"
+        mine = {name[len(head) :]: state[name] for name in state if name.startswith(head)}
+        observer.restore(mine)
+
+
+class Observers:
+    """All observers of a pass. What has at least `grade` counts as relevant for them."""
+
+    def __init__(self, observers: Sequence[Observer], *, grade: int = 1) -> None:
+        tiled = [observer for observer in observers if isinstance(observer, PairObserver)]
+        self._matrix = [observer for observer in tiled if observer.whole_matrix]
+        self._tiled = [observer for observer in tiled if not observer.whole_matrix]
+        self._ranked = [observer for observer in observers if isinstance(observer, RankObserver)]
+        self._resumable = [
+            observer for observer in observers if isinstance(observer, ResumableObserver)
+        ]
+        self._grade = grade
+        self.whole_rows = any(observer.whole_rows for observer in observers)
+        """Whether an observer must see the whole gallery at once."""
+        self.resumable = len(self._resumable) == len(observers)
+        """Whether all that the observers have seen can be kept."""
+
+    def observe(self, block: DistanceBlock, excluded: ExcludedPairs) -> list[Deferred]:
+        """Let all observers see a tile, whose excluded pairs become infinitely far for good.
+
+        What observers leave to do is handed back.
+        """
+        left = [observer.observe(block) for observer in self._matrix]
+        block.separate(excluded)
+        left += [observer.observe(block) for observer in self._tiled]
+        return [deferred for part in left for deferred in part or ()]
+
+    def observe_rows(
+        self, block: DistanceBlock, excluded: ExcludedPairs, groups: Callable[[], LocatedGroups]
+    ) -> list[Deferred]:
+        """Let all observers see whole rows; tie groups are asked for once pairs are excluded."""
+        left = self.observe(block, excluded)
+        finest = groups().binary(self._grade)
+        for observer in self._ranked:
+            left += observer.observe(block, finest) or ()
+        return left
+
+    def observe_at_once(self, block: DistanceBlock, excluded: ExcludedPairs) -> None:
+        """Let all observers see a tile, with nothing left to do."""
+        for deferred in self.observe(block, excluded):
+            deferred()
+
+    def observe_rows_at_once(
+        self, block: DistanceBlock, excluded: ExcludedPairs, groups: Callable[[], LocatedGroups]
+    ) -> None:
+        """Let all observers see whole rows, with nothing left to do."""
+        for deferred in self.observe_rows(block, excluded, groups):
+            deferred()
+
+    def state(self) -> dict[str, Array]:
+        """What all observers have seen, between two blocks."""
+        return states(self._resumable)
+
+    def restore(self, state: dict[str, Array]) -> None:
+        """Let all observers go on from a state."""
+        restore(self._resumable, state)
+
+
+Kept = TypeVar("Kept")
+
+
+class PerThread(Generic[Kept]):
+    """One accumulator for each thread that asks for it."""
+
+    def __init__(self, make: Callable[[], Kept]) -> None:
+        self._make, self._lock = make, Lock()
+        self._held: dict[int, Kept] = {}
+
+    def mine(self) -> Kept:
+        """This thread's own accumulator."""
+        with self._lock:
+            if get_ident() not in self._held:
+                self._held[get_ident()] = self._make()
+            return self._held[get_ident()]
+
+    def all(self) -> list[Kept]:
+        """The accumulators of all threads; a fresh one if no thread has asked yet."""
+        return list(self._held.values()) or [self._make()]
+
+    def put(self, kept: Kept) -> None:
+        """Replace the accumulators of all threads by this one."""
+        self._held = {0: kept}
+
+
+class Tables:
+    """Tables of counts that are added up in the end, as many as were written to at a time."""
+
+    def __init__(self, make: Callable[[], npt.NDArray[np.integer]]) -> None:
+        self._make = make
+        self.all: list[npt.NDArray[np.integer]] = []
+        self._free: deque[npt.NDArray[np.integer]] = deque()
+
+    @contextmanager
+    def borrow(self) -> Iterator[npt.NDArray[np.integer]]:
+        """A table that no other thread has until it is given back."""
+        try:
+            table = self._free.pop()
+        except IndexError:
+            table = self._make()
+            self.all.append(table)
+        try:
+            yield table
+        finally:
+            self._free.append(table)
+
+    def total(self, rows: slice = slice(None)) -> Integers:
+        """The sum of all tables, in 64 bits; of some rows, if asked for."""
+        return _sum([table[rows] for table in self.all or [self._make()]])
+
+    def put(self, total: Integers) -> None:
+        """Replace all tables by one that holds this total."""
+        table = self._make()
+        fill(np.empty(table.shape, np.int64), total)
+        table[...] = total
+        self.all, self._free = [table], deque([table])
+
+
+def total(arrays: PerThread[Any]) -> Integers:
+    """The sum over all threads, in 64 bits."""
+    return _sum(arrays.all())
+
+
+def _sum(arrays: Sequence[npt.NDArray[np.integer]]) -> Integers:
+    first, *others = arrays
+    found: Integers = first.astype(np.int64)
+    for part in others:
+        found += part
+    return found
+
+
+class Tally(PairObserver, ResumableObserver):
+    """Distances counted between cuts, for each owner: everything, each class, each query.
+
+    `owner` numbers the owner of each query, `item_owner` that of each gallery item; with both, each
+    pair counts twice, once for either side.
+    """
+
+    def __init__(
+        self,
+        cuts: Cuts,
+        owner: Integers,
+        owners: int,
+        item_owner: Integers | None = None,
+        *,
+        most: int = 1 << 62,
+    ) -> None:
+        """`most` bounds the pairs of any one owner: counters may be small if it is."""
+        self.cuts, self._owner, self._item_owner = cuts, owner, item_owner
+        self._shape = (owners, len(cuts) + 1)
+        kind = np.int32 if most < 1 << 31 else np.int64
+        self._counts = Tables(lambda: np.zeros(self._shape, kind))
+
+    def observe(self, block: DistanceBlock) -> None:
+        """See PairObserver."""
+        block.tally(self.cuts, self._owner[block.rows], self._counts.borrow)
+        if self._item_owner is not None:
+            owner = self._item_owner[block.items]
+            block.tally(self.cuts, owner, self._counts.borrow, turned=True)
+
+    def state(self) -> dict[str, Array]:
+        """See ResumableObserver."""
+        return {"counts": self._counts.total()}
+
+    def restore(self, state: dict[str, Array]) -> None:
+        """See ResumableObserver."""
+        self._counts.put(state["counts"])
+
+    @property
+    def counts(self) -> Integers:
+        """(owners, cuts + 1): distances up to each cut and above the one before."""
+        return self._counts.total()
+
+    def counts_of(self, owners: slice) -> Integers:
+        """(some owners, cuts + 1): distances up to each cut and above the one before."""
+        return self._counts.total(owners)
+
+    @property
+    def pooled(self) -> Integers:
+        """(cuts + 1,): the counts of all owners together, which may need 64 bits."""
+        found = np.zeros(self._shape[1], np.int64)
+        for part in self._counts.all:
+            found += part.sum(axis=0, dtype=np.int64)
+        return found
+
+    @property
+    def accepted(self) -> Integers:
+        """(owners, cuts): distances up to each cut."""
+        return np.cumsum(self.counts, axis=1)[:, :-1]
+
+
+class NearestDistance(PairObserver, ResumableObserver):
+    """The distance of every query's nearest candidate, relevant or not; infinite if it has none."""
+
+    def __init__(self, queries: int) -> None:
+        self._least = PerThread(lambda: np.full(queries, np.inf))
+
+    def observe(self, block: DistanceBlock) -> None:
+        """See PairObserver."""
+        mine = self._least.mine()
+        mine[block.rows] = np.minimum(mine[block.rows], block.least())
+
+    def state(self) -> dict[str, Array]:
+        """See ResumableObserver."""
+        return {"distance": self.distance}
+
+    def restore(self, state: dict[str, Array]) -> None:
+        """See ResumableObserver."""
+        fill(self.distance, state["distance"])
+        self._least.put(state["distance"].copy())
+
+    @property
+    def distance(self) -> Distances:
+        """The distance of each query's nearest candidate."""
+        return np.asarray(np.min(self._least.all(), axis=0), np.float64)
+
+
+class Extent(PairObserver):
+    """The smallest and the largest distance of the whole matrix."""
+
+    whole_matrix = True
+
+    def __init__(self) -> None:
+        self._ends: PerThread[list[float]] = PerThread(lambda: [np.inf, -np.inf])
+
+    def observe(self, block: DistanceBlock) -> None:
+        """See PairObserver."""
+        ends = self._ends.mine()
+        low, high = block.ends()
+        ends[:] = min(ends[0], low), max(ends[1], high)
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The smallest and the largest distance."""
+        parts = self._ends.all()
+        return min(part[0] for part in parts), max(part[1] for part in parts)
+
+
+class Collector(PairObserver, ResumableObserver):
+    """Collects every distance in one of the ranges (low, high]."""
+
+    def __init__(self, ranges: list[DistanceRange]) -> None:
+        self.ranges = ranges
+        self._parts: PerThread[list[list[Distances]]] = PerThread(lambda: [[] for _ in ranges])
+        self._places = PerThread(Workspace)
+        self._sorted: dict[int, Distances] = {}
+
+    def observe(self, block: DistanceBlock) -> None:
+        """See PairObserver."""
+        found = block.between(self.ranges, self._places.mine())
+        for part, distances in zip(self._parts.mine(), found, strict=True):
+            part.append(distances)
+
+    def state(self) -> dict[str, Array]:
+        """See ResumableObserver."""
+        return {str(number): self._together(number) for number in range(len(self.ranges))}
+
+    def restore(self, state: dict[str, Array]) -> None:
+        """See ResumableObserver."""
+        for kept in state.values():
+            fill(np.empty(len(kept)), kept)
+        self._parts.put([[state[str(number)]] for number in range(len(self.ranges))])
+
+    def _together(self, number: int) -> Distances:
+        parts = [part for thread in self._parts.all() for part in thread[number]]
+        return np.concatenate([*parts, np.empty(0)])
+
+    def distances(self, number: int, low: float, high: float) -> Distances:
+        """The distances of one range that lie in (low, high], ascending."""
+        if number not in self._sorted:
+            parts = [part for thread in self._parts.all() for part in thread[number]]
+            if sum(map(len, parts)) > SORTED:  # of so many, few are asked for
+                parts = [part[(part > low) & (part <= high)] for part in parts]
+                return np.sort(np.concatenate(parts))
+            self._sorted[number] = np.sort(self._together(number))
+        every = self._sorted[number]
+        first, last = np.searchsorted(every, [low, high], side="right")
+        return every[first:last]

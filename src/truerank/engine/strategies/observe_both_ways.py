@@ -1,0 +1,60 @@
+"""Observed both ways: each float64 tile is made once, and seen by observers from both sides."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import numpy as np
+
+from truerank.core.groups import Block
+from truerank.engine.both_ways import BothWays, every_two
+from truerank.engine.context import PassContext
+from truerank.engine.schedule import WorkItem
+from truerank.engine.strategies.symmetric import Begin, SharedCounts, count_all
+from truerank.engine.threads import Tile, Workspace, run_in_threads
+
+__all__ = ["CountObservedBothWays", "ObserveBothWays"]
+
+
+class CountObservedBothWays:
+    """See Strategy. What was seen is kept with the counts, where it can be."""
+
+    def run(self, item: WorkItem, context: PassContext) -> Generator[Block, None, None]:
+        """See Strategy."""
+        ways, space, observers = _strips(item), context.space(item), context.observers
+
+        def prepare(shared: SharedCounts) -> Begin:
+            counts, guards = shared.counts, shared.guards
+
+            def add(tile: Tile) -> None:
+                for number, rows, items, distances in ways.sides(space, tile):
+                    with guards[number]:
+                        counts.add_tile_from(
+                            rows[0], distances, np.arange(*rows), items, item.folds
+                        )
+                    ways.observe(observers, number, items, distances)
+
+            return lambda: add
+
+        yield from count_all(item, context, context.observed_tile_pool(), prepare, everyone=True)
+
+
+class ObserveBothWays:
+    """See Strategy. Tiles for observers only, without tie groups."""
+
+    def run(self, item: WorkItem, context: PassContext) -> Generator[Block, None, None]:
+        """See Strategy."""
+        ways, space, observers = _strips(item), context.space(item), context.observers
+
+        def observe(tile: Tile, unused: Workspace) -> None:
+            for number, _, items, distances in ways.sides(space, tile):
+                ways.observe(observers, number, items, distances)
+
+        run_in_threads(every_two(ways.strips), context.request.threads, observe)
+        yield from ()
+
+
+def _strips(item: WorkItem) -> BothWays:
+    if item.both_ways is None:
+        raise ValueError("there are no strips to see both ways")
+    return item.both_ways

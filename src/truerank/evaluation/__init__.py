@@ -1,0 +1,271 @@
+"""evaluate: arrays and labels in, a Result out. The one place where the layers meet."""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterable
+from hashlib import blake2b
+from typing import Any
+
+import numpy.typing as npt
+
+from truerank import clustering, engine
+from truerank.arrays import as_array, as_matrix
+from truerank.checkpoint import Checkpoint
+from truerank.core import registry
+from truerank.core.metric import Metric
+from truerank.errors import InputError, TruerankWarning
+from truerank.evaluation.checks import (
+    check_options,
+    check_relevance,
+    check_sides,
+    check_task,
+    refuse_queries_in_gallery,
+)
+from truerank.evaluation.results import provenance, put_together
+from truerank.result import Result
+from truerank.scoring import score
+from truerank.space import Space, build, catalogue, probe
+from truerank.stats.intervals import IntervalRequest
+from truerank.task import TaskRules
+from truerank.version import __version__
+
+__all__ = ["evaluate", "evaluate_task"]
+
+Array = npt.NDArray[Any]
+
+
+def evaluate(
+    embeddings: Any,
+    labels: Any = None,
+    *,
+    gallery: Any = None,
+    gallery_labels: Any = None,
+    query_ids: Any = None,
+    gallery_ids: Any = None,
+    query_groups: Any = None,
+    gallery_groups: Any = None,
+    junk: Any = None,
+    junk_labels: Iterable[Any] = (),
+    relevance: Any = None,
+    distance: str = "cosine",
+    metrics: Iterable[str] | str | None = None,
+    average: str = "query",
+    no_mate: str = "report",
+    unlabelled: str = "error",
+    device: str = "auto",
+    threads: int | None = None,
+    confidence: float | None = 0.95,
+    seed: int = 0,
+    progress: Callable[[int, int], None] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+) -> Result:
+    """Score embeddings by exact, tie-proof ranking metrics.
+
+    Parameters
+    ----------
+    embeddings : (Q, d) array, tensor or path
+        One row for each query; the (Q, G) matrix itself for "precomputed" and "similarity".
+    labels : (Q,) or (Q, L)
+        A label, or a path of labels from coarse to fine, for each row.
+    gallery, gallery_labels : optional
+        What is searched. Without a gallery each row is searched among all the others
+        (leave-one-out), and the `query_*` arguments describe both sides.
+    query_ids, gallery_ids : optional
+        Rows that share an id never meet: a query in the gallery, crops of one item.
+    query_groups, gallery_groups : optional
+        Items with the query's label and group (camera) are junk for it.
+    junk : (Q, G) bool or sparse, optional
+        Further pairs to exclude.
+    junk_labels : iterable
+        Gallery items with these labels are excluded for every query.
+    relevance : (Q, G) bool, grades or sparse, or a path, optional
+        Who is relevant to whom, and how much, instead of labels. A path names a TREC qrels file,
+        which is matched by query_ids and gallery_ids. A (Q, G) matrix given in place of embeddings
+        is then taken as it is: no row is removed from its own list.
+    distance : str
+        By its name in `truerank.space.catalogue`: cosine, euclidean, ...; "precomputed" and
+        "similarity" for a matrix.
+    metrics : strings, optional
+        Such as "map@r" or "hit@10"; "all" for every registered one. By default
+        precision@1, hit@5, hit@10, r_precision, map@r, map, mrr, minp; with labels of several
+        levels also h_ap, asi, ndcg; with queries that have no mate also dir@far=0.01, mrep, mfr.
+    average : {"query", "class"}
+        Mean over queries, or over classes of the mean over each class's queries.
+    no_mate : {"report", "zero", "error"}
+        Queries with nothing to find are left out and counted, count as 0, or are refused.
+    unlabelled : {"error", "distractor"}
+        Whether gallery rows may have no label; they are then relevant to nobody.
+    device : {"auto", "cpu", "cuda", "reference"}
+        The compiled engine, the GPUs of this machine (with torch), or the slow numpy engine that
+        defines the truth; the bits are the same. "auto" takes a GPU, if there is one, for tasks
+        large enough to gain by it.
+    threads : int, optional
+        Number of threads; all available cores by default.
+    confidence : float, optional
+        Of the interval around each score; None for no intervals. In leave-one-out it is for the
+        expectation over new data sets of the same design, otherwise conditional on this gallery.
+    seed : int
+        Of what the intervals draw at random. No score depends on it.
+    progress : callable, optional
+        Called as progress(pairs done, pairs in all) from time to time.
+    checkpoint : path, optional
+        A file that holds the counts so far, written every minute and on an interrupt and removed
+        at the end. If it exists, the same evaluation goes on from there; another one's is refused.
+
+    Returns
+    -------
+    Result
+        A mapping from metric string to Score.
+
+    Examples
+    --------
+    >>> import truerank
+    >>> r = truerank.evaluate([[0., 1], [0, 2], [1, 0], [1, 1]], ["a", "a", "b", "b"])
+    >>> r["map@r"].value
+    0.75
+    """
+    given = catalogue.find(distance).given
+    if isinstance(relevance, (str, os.PathLike)):
+        relevance = _judgements(relevance, query_ids, gallery_ids)
+    rows = as_matrix(embeddings, "embeddings")
+    items = None if gallery is None else as_matrix(gallery, "gallery")
+    relevance = check_relevance(relevance, rows, items, given)
+    check_sides(rows, items, labels, gallery_labels, relevance, given)
+    task = TaskRules(
+        labels,
+        ids=query_ids,
+        groups=query_groups,
+        gallery_labels=gallery_labels,
+        gallery_ids=gallery_ids,
+        gallery_groups=gallery_groups,
+        junk=junk,
+        junk_labels=junk_labels,
+        relevance=relevance,
+        no_mate=no_mate,
+        unlabelled=unlabelled,
+        leave_one_out=items is None and gallery_labels is None and not (given and labels is None),
+    )
+    return evaluate_task(
+        task,
+        rows,
+        items,
+        distance=distance,
+        metrics=metrics,
+        average=average,
+        device=device,
+        threads=threads,
+        confidence=confidence,
+        seed=seed,
+        progress=progress,
+        checkpoint=checkpoint,
+    )
+
+
+def evaluate_task(
+    task: TaskRules,
+    rows: Array,
+    items: Array | None,
+    *,
+    distance: str = "cosine",
+    metrics: Iterable[str] | str | None = None,
+    average: str = "query",
+    device: str = "auto",
+    threads: int | None = None,
+    confidence: float | None = 0.95,
+    seed: int = 0,
+    progress: Callable[[int, int], None] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+) -> Result:
+    """Score the rows (and gallery items) of a task; both are in the task's order."""
+    started = time.perf_counter()
+    given = catalogue.find(distance).given
+    check_options(task, average, threads)
+    request = IntervalRequest.of(confidence, seed)
+    chosen = _choose(task, metrics)
+    device = engine.resolve_device(device, task.queries * task.items)
+    check_task(task, rows, items, given=given)
+    space = build(distance, rows, items, task.columns, threads=threads)
+    if not task.leave_one_out and items is not None and not task.excludes_pairs:
+        refuse_queries_in_gallery(task, space)
+    probe(space)
+    clustered = [m for m in chosen if registry.definition(m).family == "clustering"]
+    kept = Checkpoint()
+    if checkpoint is not None:
+        kept = Checkpoint(checkpoint, _identity(task, space, chosen, request))
+    scores, findings = score(
+        task,
+        space,
+        [metric for metric in chosen if metric not in clustered],
+        average=average,
+        device=device,
+        threads=threads,
+        progress=progress,
+        checkpoint=kept,
+        request=request,
+    )
+    kept.remove()
+    if clustered:
+        workers = threads or engine.available_cores()
+        found = clustering.score(task, space, clustered, int(seed), workers, request)
+        scores = {str(metric): (scores | found)[str(metric)] for metric in chosen}
+        if metrics != "all":
+            clustering.warn(found)
+    for sentence in registry.warnings_about(scores.values()):
+        warnings.warn(sentence, TruerankWarning, stacklevel=3)
+    facts = provenance(
+        task,
+        space,
+        findings,
+        average=average,
+        dimensions=None if given else int(rows.shape[1]),
+        device=device,
+        seconds=time.perf_counter() - started,
+    )
+    return put_together(task, scores, findings, facts, skip_undefined=metrics is None)
+
+
+def _identity(
+    task: TaskRules, space: Space, metrics: list[Metric], request: IntervalRequest | None
+) -> dict[str, str]:
+    """What counts depend on. Unlike the digests of a result, these see the order of rows."""
+    labels, rows = blake2b(task.digest.encode(), digest_size=16), blake2b(digest_size=16)
+    for _, records in task.records():
+        labels.update("\n".join(records).encode())
+    rows.update(space.facts.input_digest.encode())
+    for digests in (space.query_digests, space.gallery_digests):
+        rows.update(digests.astype("<u8").tobytes())
+    return {
+        "version of truerank": __version__,
+        "distance": space.facts.distance,
+        "set of embeddings": rows.hexdigest(),
+        "task": labels.hexdigest(),
+        "choice of metrics": " ".join(map(str, metrics)),
+        "seed of the intervals": "none" if request is None else str(request.seed),
+    }
+
+
+def _choose(task: TaskRules, metrics: Iterable[str] | str | None) -> list[Metric]:
+    deep = task.levels is not None and len(task.levels) > 1
+    if metrics is None:
+        more = registry.DEFAULT_HIERARCHY if deep else ()
+        if (task.mates == 0).any():
+            more = (*more, *registry.DEFAULT_OPEN_SET)
+        return registry.parse_all([*registry.DEFAULT, *more])
+    if isinstance(metrics, str) and metrics == "all":
+        return registry.parse_all(registry.examples())
+    chosen = registry.parse_all(metrics)
+    for sentence in registry.advice_about(chosen):
+        warnings.warn(sentence, TruerankWarning, stacklevel=4)
+    return chosen
+
+
+def _judgements(path: str | os.PathLike[str], query_ids: Any, gallery_ids: Any) -> Any:
+    from truerank.files.judgements import read_qrels
+
+    if query_ids is None or gallery_ids is None:
+        raise InputError("a file of judgements names rows by id; pass query_ids and gallery_ids.")
+    ids = [as_array(side, "ids").tolist() for side in (query_ids, gallery_ids)]
+    return read_qrels(path, *ids)

@@ -1,0 +1,120 @@
+"""What an evaluation refuses, each in one sentence: options, shapes, queries in their gallery."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from truerank.errors import InputError, check_choice
+from truerank.pairs import Mask
+from truerank.space import Space, catalogue
+from truerank.space.digests import as_keys
+from truerank.task import TaskRules
+from truerank.task.given import check_shape
+from truerank.wording import either
+
+__all__ = [
+    "check_options",
+    "check_relevance",
+    "check_rows",
+    "check_sides",
+    "check_task",
+    "refuse_queries_in_gallery",
+]
+
+Array = npt.NDArray[Any]
+MOST_THREADS = 1024
+
+
+def check_options(task: TaskRules, average: str, threads: int | None) -> None:
+    """What is averaged over exists, and the threads are a number of them."""
+    check_choice("average", average, ("query", "class"))
+    if average == "class" and task.levels is None:
+        raise InputError("average='class' needs labels; relevance= says nothing about classes.")
+    if threads is not None and (
+        isinstance(threads, bool)
+        or not isinstance(threads, (int, np.integer))
+        or not 1 <= threads <= MOST_THREADS
+    ):
+        raise InputError(
+            f"The 'threads' parameter must be an int >= 1 and at most {MOST_THREADS}. "
+            f"Got {threads!r} instead."
+        )
+
+
+def check_sides(
+    rows: Array,
+    items: Array | None,
+    labels: Any,
+    gallery_labels: Any,
+    relevance: Any,
+    given: bool,
+) -> None:
+    """A gallery comes with its labels and the other way round; a matrix has its own."""
+    if given and items is not None:
+        raise InputError(
+            f"a {either(catalogue.names(given=True))} matrix already covers the gallery; leave "
+            "gallery out and pass gallery_labels for its columns."
+        )
+    if not given and items is None and gallery_labels is not None:
+        raise InputError("gallery_labels came without a gallery; pass gallery= or leave both out.")
+    if items is not None and labels is not None and gallery_labels is None and relevance is None:
+        raise InputError("a gallery came without gallery_labels; pass one label for each item.")
+
+
+def check_relevance(relevance: Any, rows: Array, items: Array | None, given: bool) -> Mask | None:
+    """The judgements as a mask with a cell for each query and gallery item."""
+    mask = Mask.of(relevance, "relevance")
+    check_shape(mask, (len(rows), _gallery_size(rows, items, given)))
+    return mask
+
+
+def _gallery_size(rows: Array, items: Array | None, given: bool) -> int:
+    return rows.shape[1] if given else len(rows if items is None else items)
+
+
+def check_rows(task: TaskRules, rows: Array) -> None:
+    """Each row has its label."""
+    if len(rows) != task.queries:
+        raise InputError(
+            f"embeddings have {len(rows)} rows but there are {task.queries} labels; "
+            "pass one label for each row."
+        )
+
+
+def check_task(task: TaskRules, rows: Array, items: Array | None, *, given: bool) -> None:
+    """The arrays have the rows, columns and dimensions that the task needs."""
+    if items is not None and items.shape[1] != rows.shape[1]:
+        raise InputError(
+            "queries and gallery must have the same number of dimensions. "
+            f"Got {rows.shape} and {items.shape}."
+        )
+    check_rows(task, rows)
+    gallery = _gallery_size(rows, items, given)
+    if gallery == task.gallery_size:
+        return
+    if not given:
+        raise InputError(
+            f"the gallery has {gallery} rows but there are {task.gallery_size} gallery labels; "
+            "pass one label for each item."
+        )
+    fix = (
+        "a matrix without gallery_labels must be square"
+        if task.leave_one_out
+        else "pass one gallery label for each column"
+    )
+    raise InputError(f"the matrix of shape {rows.shape} needs {task.gallery_size} columns; {fix}.")
+
+
+def refuse_queries_in_gallery(task: TaskRules, space: Space) -> None:
+    """Every query found again, with its label, as a gallery row of its own: self-matches."""
+    queries = Counter(zip(as_keys(space.query_digests), task.query_codes.tolist(), strict=True))
+    items = Counter(zip(as_keys(space.gallery_digests), task.gallery_codes.tolist(), strict=True))
+    if queries <= items:
+        raise InputError(
+            "the gallery contains the queries: leave it out or pass ids (query_ids, gallery_ids), "
+            "so that no query finds itself."
+        )

@@ -1,0 +1,94 @@
+"""From scores and what the passes saw to a Result that says where it comes from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from truerank.core.score import Score, split_undefined
+from truerank.result import Attribute, Result
+from truerank.scoring import Findings
+from truerank.space import Space
+from truerank.task import TaskRules
+from truerank.version import __version__
+
+__all__ = ["provenance", "put_together"]
+
+
+def provenance(
+    task: TaskRules,
+    space: Space,
+    findings: Findings,
+    *,
+    average: str,
+    dimensions: int | None,
+    device: str,
+    seconds: float,
+) -> dict[str, Any]:
+    """What was evaluated and how, and what the passes met."""
+    consistency = findings.reports.get("consistency")
+    return {
+        "version": __version__,
+        "queries": task.queries,
+        "gallery": task.items,
+        "dimensions": dimensions,
+        "leave_one_out": task.leave_one_out,
+        "distance": space.facts.to_dict(),
+        "average": average,
+        "excluded": task.exclusions(),
+        "no_mate_option": task.no_mate,
+        "no_mate": task.no_mate_counts(),
+        "ties": findings.ties,
+        "hierarchy": findings.hierarchy,
+        "severity": None if findings.severity is None else findings.severity.to_dict(),
+        "intervals": findings.intervals,
+        "consistency": None if consistency is None else consistency.to_dict(),
+        "task_digest": task.digest,
+        "device": device,
+        "seconds": round(seconds, 3),
+    }
+
+
+def put_together(
+    task: TaskRules,
+    scores: dict[str, Score],
+    findings: Findings,
+    provenance: dict[str, Any],
+    *,
+    skip_undefined: bool,
+) -> Result:
+    """A result; undefined scores are listed apart where nobody asked for them by name."""
+    skipped: dict[str, str] = {}
+    if skip_undefined:
+        scores, skipped = split_undefined(scores)
+    return Result(
+        scores,
+        skipped=skipped,
+        provenance=provenance,
+        attributes=_attributes(task),
+        severity=findings.severity,
+        units=_units(task),
+        curves=findings.curves,
+        first_mates=findings.first_mates,
+        consistency=findings.reports.get("consistency"),
+    )
+
+
+def _attributes(task: TaskRules) -> dict[str, Attribute]:
+    attributes = {}
+    if task.levels is not None:
+        attributes["label"] = Attribute(task.query_codes, task.levels.finest.values)
+    if task.group_names is not None:
+        attributes["group"] = Attribute(task.group_names.codes[0], task.group_names.values)
+    return attributes
+
+
+def _units(task: TaskRules) -> npt.NDArray[np.int64]:
+    """What resampling draws: classes, or queries (by their ids, if they have any)."""
+    if task.levels is not None:
+        return task.query_codes
+    if task.id_names is not None:
+        return task.id_names.codes[0]
+    return np.arange(task.queries)

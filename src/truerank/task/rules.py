@@ -1,0 +1,295 @@
+"""The rules of one evaluation: who is relevant to whom, who is junk, and who never meets.
+
+Rows that share an id never meet; an item with the query's label and group (camera), with a junk
+label, or under the junk mask is excluded for that query; what is left with the query's label is
+relevant. A query with nothing relevant is a no-mate query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from truerank.digest import task_digest
+from truerank.errors import InputError, check_choice
+from truerank.labels import MISSING, Codes, Encoded, Levels
+from truerank.pairs import Mask
+from truerank.relevance import Equality, Exclusions, GradeView, LabelView, TreeView, View
+from truerank.task import given, no_mates
+from truerank.task.no_mates import NO_MATE_REASONS, Sides
+
+__all__ = ["TaskRules"]
+
+
+class TaskRules:
+    """Labels and rules of one evaluation, without the embeddings.
+
+    Parameters
+    ----------
+    labels : (Q,) or (Q, L)
+        One label for each query, or a path of labels from coarse to fine. None with `relevance`.
+    ids, groups : (Q,), optional
+        Identity of each row (rows that share an id never meet) and its group or camera.
+    gallery_labels, gallery_ids, gallery_groups : optional
+        The same for a separate gallery. Without them the queries are their own gallery and each
+        row is removed from its own list.
+    junk : (Q, G) bool or sparse, optional
+        Pairs to exclude.
+    junk_labels : iterable
+        Gallery items with these labels are excluded for every query.
+    relevance : (Q, G) bool, graded or sparse, optional
+        Who is relevant to whom, instead of labels.
+    no_mate : {"report", "zero", "error"}
+        What happens to queries that have nothing to find.
+    unlabelled : {"error", "distractor"}
+        Whether gallery rows may have no label (None or NaN); they are then relevant to nobody.
+    leave_one_out : bool, optional
+        Whether the queries are their own gallery. By default they are when neither gallery_labels
+        nor relevance is given.
+
+    Examples
+    --------
+    >>> from truerank import Task
+    >>> task = Task(["cat", "cat", "dog"])
+    >>> task.mates.tolist()
+    [1, 1, 0]
+    >>> task.no_mate_counts()
+    {'singleton': 1}
+    """
+
+    def __init__(
+        self,
+        labels: Any,
+        *,
+        ids: Any = None,
+        groups: Any = None,
+        gallery_labels: Any = None,
+        gallery_ids: Any = None,
+        gallery_groups: Any = None,
+        junk: Any = None,
+        junk_labels: Iterable[Any] = (),
+        relevance: Any = None,
+        no_mate: str = "report",
+        unlabelled: str = "error",
+        leave_one_out: bool | None = None,
+    ) -> None:
+        if not isinstance(leave_one_out, (bool, np.bool_, type(None))):
+            raise InputError("The 'leave_one_out' parameter must be True, False or None.")
+        check_choice("no_mate", no_mate, ("report", "zero", "error"))
+        check_choice("unlabelled", unlabelled, ("error", "distractor"))
+        self.no_mate = no_mate
+        self.unlabelled = unlabelled
+        judged = self._relevance = Mask.of(relevance, "relevance")
+        given.check_source(labels, gallery_labels, judged)
+        if leave_one_out is None:
+            leave_one_out = gallery_labels is None and judged is None
+        self.leave_one_out = leave_one_out
+        self.levels: Levels | None = None
+        if judged is not None:
+            self._set_unlabelled(judged)
+        else:
+            self.levels = given.encode_labels(
+                labels, gallery_labels, unlabelled=unlabelled, leave_one_out=leave_one_out
+            )
+            codes = self.levels.finest.codes
+            self._query_codes, self._all_gallery_codes = codes[0], codes[-1]
+        shape = len(self._query_codes), len(self._all_gallery_codes)
+        self.queries, self.gallery_size = shape
+        self._id_names = given.encode_ids(ids, gallery_ids, shape, leave_one_out)
+        self._group_names = given.encode_groups(groups, gallery_groups, shape, leave_one_out)
+        self._junk = Mask.of(junk, "junk")
+        for mask in (self._junk, self._relevance):
+            given.check_shape(mask, shape)
+        self.junk_labels = given.listed(junk_labels)
+        self.columns = given.kept_columns(self.junk_labels, self.levels, self._all_gallery_codes)
+        self._gallery_codes = self._all_gallery_codes
+        if self.columns is not None:
+            self._gallery_codes = self._gallery_codes[self.columns]
+        self._set_exclusions()
+        self.mates = self.view.mates
+        self.no_mate_reason = self._reasons()
+        if no_mate == "error" and (self.mates == 0).any():
+            self._refuse_no_mate()
+        self.digest = task_digest(self.records(), self.junk_labels, self.mask_records())
+
+    def _set_unlabelled(self, judged: Mask) -> None:
+        if self.leave_one_out:
+            given.check_square(judged)
+        queries, items = judged.shape
+        self._query_codes = np.full(queries, MISSING, np.int64)
+        self._all_gallery_codes = np.full(items, MISSING, np.int64)
+
+    # -- structure ----------------------------------------------------------------------------
+
+    @property
+    def items(self) -> int:
+        """Gallery items that can be ranked (junk labels left out)."""
+        return len(self._gallery_codes)
+
+    @property
+    def query_codes(self) -> Codes:
+        """The finest label of each query as a code."""
+        return self._query_codes
+
+    @property
+    def gallery_codes(self) -> Codes:
+        """The finest label of each gallery item that takes part."""
+        return self._gallery_codes
+
+    @property
+    def excludes_pairs(self) -> bool:
+        """Whether ids or a junk mask say which pairs never meet."""
+        return self._id_names is not None or self._junk is not None
+
+    def exclusions(self) -> list[str]:
+        """The rules that keep pairs apart, in words."""
+        rules = []
+        if self._id_names is not None:
+            rules.append("rows that share an id")
+        elif self.leave_one_out:
+            rules.append("each row itself")
+        if self._group_names is not None:
+            rules.append("mates of the query's own group")
+        if self.junk_labels:
+            rules.append(f"{self.gallery_size - self.items} items with junk labels")
+        if self._junk is not None:
+            rules.append("pairs of the junk mask")
+        return rules
+
+    @property
+    def group_names(self) -> Encoded | None:
+        """The groups of each side, if given."""
+        return self._group_names
+
+    @property
+    def id_names(self) -> Encoded | None:
+        """The ids of each side, if given."""
+        return self._id_names
+
+    @property
+    def masks(self) -> dict[str, Mask]:
+        """The junk and relevance masks that were given."""
+        return {mask.name: mask for mask in (self._junk, self._relevance) if mask is not None}
+
+    @property
+    def _ids(self) -> Sides | None:
+        """Rows that share a code never meet; each row has its own where no ids were given."""
+        if self._id_names is not None:
+            return self._id_names.codes[0], self._id_names.codes[-1]
+        own = np.arange(self.queries)
+        return (own, own) if self.leave_one_out else None
+
+    @property
+    def _groups(self) -> Sides | None:
+        names = self._group_names
+        return None if names is None else (names.codes[0], names.codes[1])
+
+    def _set_exclusions(self) -> None:
+        """Shared ids; the same finest label (or a judgement) and the same group; the junk mask."""
+        rules, masks = [], [mask for mask in (self._junk,) if mask is not None]
+        keep, ids, groups = self._keep, self._ids, self._groups
+        if ids is not None:
+            rules.append(Equality.of(ids[0], ids[1][keep]))
+        if groups is not None and self._relevance is None:
+            width = int(max(codes.max() for codes in groups)) + 1
+            query = self._query_codes * width + groups[0]
+            item = self._gallery_codes * width + groups[1][keep]
+            rules.append(Equality.of(query, np.where(self._gallery_codes < 0, MISSING, item)))
+        elif groups is not None and self._relevance is not None:
+            masks.append(self._relevance.where_equal(*groups))
+        self._exclusions = Exclusions(rules, masks, self.columns)
+
+    @property
+    def _keep(self) -> Any:
+        return slice(None) if self.columns is None else self.columns
+
+    @cached_property
+    def view(self) -> View:
+        """Relevance by the finest label, or by the judgements."""
+        if self._relevance is not None:
+            return GradeView(self._relevance, self.columns, self._exclusions, self.items)
+        return LabelView(self._query_codes, self._gallery_codes, self._exclusions)
+
+    @property
+    def named_levels(self) -> Levels:
+        """The levels of the labels; refused where judgements stand in their place."""
+        if self.levels is None:
+            raise InputError("relevance= names no classes; pass labels.")
+        return self.levels
+
+    def level_view(self, level: int) -> View:
+        """Relevance by the label of one level, 1 the coarsest."""
+        if level == len(self.named_levels):
+            return self.view
+        codes = self.named_levels.columns[level - 1].codes
+        query, item = codes[0], codes[-1]
+        return LabelView(query, item[self._keep], self._exclusions)
+
+    def tree_view(self, lowest: int = 1) -> View:
+        """Relevance by the length of the common path, if it is at least `lowest`."""
+        paths = self.named_levels.paths
+        query = [path.codes[0] for path in paths]
+        item = [path.codes[-1][self._keep] for path in paths]
+        return TreeView(query, item, lowest, self._exclusions)
+
+    # -- no-mate queries ----------------------------------------------------------------------
+
+    def _reasons(self) -> Codes:
+        if self._relevance is not None:
+            return no_mates.by_judgements(self.mates, self._relevance, self._ids)
+        labels = self._query_codes, self._all_gallery_codes
+        return no_mates.by_labels(self.mates, labels, self._ids, self.leave_one_out)
+
+    def no_mate_counts(self) -> dict[str, int]:
+        """Number of no-mate queries by reason, reasons that occur only."""
+        counts = np.bincount(self.no_mate_reason[self.no_mate_reason >= 0], minlength=3)
+        return {
+            name: int(count) for name, count in zip(NO_MATE_REASONS, counts, strict=True) if count
+        }
+
+    def _refuse_no_mate(self) -> None:
+        by_group = False
+        if self._groups is not None and self._relevance is None:
+            labels = self._query_codes, self._all_gallery_codes
+            blocked = no_mates.blocked_by_group(self.mates, labels, self._groups, self._ids)
+            by_group = bool(blocked.any())
+        no_mates.refuse(self.mates, self.no_mate_counts(), by_group)
+
+    # -- identity -----------------------------------------------------------------------------
+
+    def records(self) -> Iterator[tuple[str, list[str]]]:
+        """(id, labels, group) of each row of each side, as text."""
+        sides = ("both",) if self.leave_one_out else ("query", "gallery")
+        for side, name in enumerate(sides):
+            count = self.queries if side == 0 else self.gallery_size
+            columns = [[""] * count] if self._id_names is None else [_text(self._id_names, side)]
+            if self.levels is not None:
+                columns += [_text(level, side) for level in self.levels.columns]
+            if self._group_names is not None:
+                columns.append(_text(self._group_names, 0 if self.leave_one_out else side))
+            yield name, [repr(row) for row in zip(*columns, strict=True)]
+
+    def mask_records(self) -> Iterator[tuple[str, list[str]]]:
+        """The pairs of each mask, by id where ids were given."""
+        for mask in self.masks.values():
+            names = self._id_names
+            text = None if names is None else [_text(names, 0), _text(names, -1)]
+            records = []
+            for start in range(0, self.queries, 1024):
+                rows = np.arange(start, min(start + 1024, self.queries))
+                pairs = mask.pairs(rows, None)
+                grades = mask.grades(rows, None).tolist()
+                for query, item, grade in zip(
+                    (pairs.query + start).tolist(), pairs.item.tolist(), grades, strict=True
+                ):
+                    pair = (query, item) if text is None else (text[0][query], text[-1][item])
+                    records.append(repr((*pair, grade)))
+            yield mask.name, records
+
+
+def _text(names: Encoded, side: int) -> list[str]:
+    values = [repr(value) for value in names.values] + ["None"]
+    return [values[code] for code in names.codes[side].tolist()]

@@ -1,0 +1,234 @@
+"""Comparisons: paired, corrected, and refused where tasks differ."""
+
+from __future__ import annotations
+
+import json
+import math
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import truerank
+from tests.builders import clusters
+from truerank.comparison import Comparison, Difference
+from truerank.comparison.differences import correct
+from truerank.errors import InputError
+from truerank.stats.student import central, quantile
+
+
+def models(**options: Any) -> list[truerank.Result]:
+    """Four models of one task: one good, two alike, one poor."""
+    rng = np.random.default_rng(1)
+    y = np.repeat(np.arange(40), 5)
+    centres, noise, other = (rng.standard_normal((rows, 16)) for rows in (40, 200, 200))
+    moved = (0.9 * noise, 1.2 * noise, 1.2 * other, 2.0 * noise)
+    return [truerank.evaluate(centres[y] + some, y, **options) for some in moved]
+
+
+def separate(noise: float) -> truerank.Result:
+    rng = np.random.default_rng(2)
+    y = np.repeat(np.arange(30), 6)
+    x = rng.standard_normal((30, 16))[y] + noise * rng.standard_normal((180, 16))
+    return truerank.evaluate(
+        x[::2], y[::2], gallery=x[1::2], gallery_labels=y[1::2], metrics=["map", "hit@1"]
+    )
+
+
+def test_ranks_that_are_left_open() -> None:
+    found = truerank.compare(*models(), metrics="map", names=["good", "b", "c", "poor"])
+    ranks = {row.model: row.ranks for row in found.standings}
+    assert ranks == {"good": (1, 1), "b": (2, 3), "c": (2, 3), "poor": (4, 4)}
+    values = [row.value for row in found.standings]
+    assert all(a >= b for a, b in pairwise(values))
+
+
+def test_a_difference_from_the_replicates_by_hand() -> None:
+    one, two = models(metrics=["map"])[:2]
+    [row] = truerank.compare(one, two).differences
+    pairs = zip(one["map"].replicates.values, two["map"].replicates.values, strict=True)
+    apart = np.array([a - b for a, b in pairs])
+    error = math.sqrt(19 / 20 * ((apart - apart.mean()) ** 2).sum())
+    value = one["map"].value - two["map"].value
+    assert row.value == value
+    margin = quantile(0.95, 19) * error
+    assert row.interval == pytest.approx((value - margin, value + margin))
+    assert row.p == pytest.approx(1 - central(value / error, 19))
+    assert row.adjusted_p == row.p  # a single test needs no correction
+
+
+def test_pairing_helps() -> None:
+    """Classes are hard for both models: their difference is surer than either score."""
+    one, _, _, two = models(metrics=["map"])
+    [row] = truerank.compare(one, two).differences
+    own = one["map"].interval
+    assert row.interval[1] - row.interval[0] < own[1] - own[0]
+
+
+def test_rows_in_another_order_are_paired_all_the_same() -> None:
+    rng = np.random.default_rng(3)
+    x, y = clusters(4)
+    worse = x + rng.standard_normal(x.shape)
+    order = rng.permutation(len(y))
+    one = truerank.evaluate(x, y)
+    straight = truerank.compare(one, truerank.evaluate(worse, y))
+    shuffled = truerank.compare(one, truerank.evaluate(worse[order], y[order]))
+    assert straight.differences == shuffled.differences
+    halves = {"gallery": x[1::2], "gallery_labels": y[1::2]}
+    other = {"gallery": worse[1::2], "gallery_labels": y[1::2]}
+    order = rng.permutation(len(y) // 2)
+    one = truerank.evaluate(x[::2], y[::2], **halves)
+    straight = truerank.compare(one, truerank.evaluate(worse[::2], y[::2], **other))
+    shuffled = truerank.compare(one, truerank.evaluate(worse[::2][order], y[::2][order], **other))
+    assert straight.differences == shuffled.differences
+
+
+def test_the_same_model_twice() -> None:
+    one = models()[0]
+    for row in truerank.compare(one, one).differences:
+        assert (row.value, row.p, row.adjusted_p) == (0.0, 1.0, 1.0)
+
+
+def test_a_gallery_of_its_own() -> None:
+    found = truerank.compare(separate(0.9), separate(1.6))
+    row = found.differences[0]
+    assert row.metric == "map"
+    assert row.interval[0] > 0
+    assert row.p < 0.001
+    assert "conditional on this gallery" in str(found)
+
+
+def test_holm_by_hand() -> None:
+    """Sorted .01 .02 .03 .5 times 4 3 2 1, and never falling."""
+    rows = [Difference("map", "a", str(p), 0.1, None, p, None) for p in (0.03, 0.01, 0.5, 0.02)]
+    rows.append(Difference("map", "a", "x", 0.1, None, None, None, "no test"))
+    found = [row.adjusted_p for row in correct(rows)]
+    assert found == pytest.approx([0.06, 0.04, 0.5, 0.06, None])
+
+
+def test_runs_are_kept_apart() -> None:
+    rng = np.random.default_rng(5)
+    x, y = clusters(5)
+    runs = [
+        truerank.evaluate(x + 0.3 * rng.standard_normal(x.shape), y, metrics="map")
+        for _ in range(4)
+    ]
+    other = truerank.evaluate(x + 2 * rng.standard_normal(x.shape), y, metrics="map")
+    found = truerank.compare(runs, other, names=["four runs", "other"])
+    best = found.standings[0]
+    values = [run["map"].value for run in runs]
+    assert best.runs == 4
+    assert best.value == pytest.approx(np.mean(values))
+    margin = quantile(0.95, 3) * np.std(values, ddof=1) / 2
+    assert best.between_runs == pytest.approx((best.value - margin, best.value + margin))
+    assert best.interval != best.between_runs
+    assert found.standings[1].between_runs is None
+    assert "Between runs" in str(found)
+
+
+def test_through_files(tmp_path: Path) -> None:
+    results = models()
+    paths = []
+    for number, result in enumerate(results):
+        paths.append(tmp_path / f"m{number}.json")
+        result.to_json(paths[-1], per_query=False)
+    direct = truerank.compare(*results, names=[path.stem for path in paths])
+    assert truerank.compare(*paths) == direct
+    one, two = separate(0.9), separate(1.6)
+    one.to_json(tmp_path / "one.json")
+    two.to_json(tmp_path / "two.json")
+    direct = truerank.compare(one, two, names=["one", "two"])
+    assert truerank.compare(tmp_path / "one.json", tmp_path / "two.json") == direct
+    two.to_json(tmp_path / "two.json", per_query=False)
+    found = truerank.compare(tmp_path / "one.json", tmp_path / "two.json")
+    assert "without its per-query values" in found.differences[0].reason
+
+
+def test_shown_in_every_form() -> None:
+    found = truerank.compare(*models(metrics=["map", "minp"])[:2], names=["a_b", "c"])
+    assert isinstance(found, Comparison)
+    assert r"a\_b" in found.to_latex()
+    assert found.to_latex().count(r"\begin{tabular}") == 2
+    assert "| map | a_b |" in found.to_markdown()
+    data = json.loads(found.to_json())
+    assert len(data["differences"]) == 2
+    assert data["standings"][0]["ranks"] == [1, 1]
+
+
+def test_lower_is_better_is_marked_in_both_tables() -> None:
+    one, two = models(metrics=["map", "eer"])[:2]
+    found = truerank.compare(one, two, names=["one", "two"])
+    lines = str(found).splitlines()
+    assert [line.split()[:2] for line in lines if line.startswith("eer")] == 3 * [["eer", "\u2193"]]
+    assert "\u2193 lower is better." in lines
+    assert "| eer \u2193 | one |" in found.to_markdown()
+    assert r"eer $\downarrow$ & one & " in found.to_latex()
+    assert {row["metric"] for row in found.to_dict()["standings"]} == {"map", "eer"}
+    assert "lower is better" not in str(truerank.compare(one, two, metrics="map"))
+
+
+def test_what_is_not_compared_is_named_with_its_reason() -> None:
+    one, two = (
+        models(metrics=["map", "tar@far=0.000001", *more])[number]
+        for number, more in enumerate(([], ["minp", "mrr"]))
+    )
+    found = truerank.compare(one, two, names=["one", "two"])
+    reason = one["tar@far=0.000001"].reason
+    assert found.skipped == {
+        "tar@far=0.000001": f"one: {reason}",
+        "minp": "one: evaluated without it",
+        "mrr": "one: evaluated without it",
+    }
+    assert f"Skipped tar@far=0.000001: one: {reason}." in found.notes()
+    assert "Skipped minp, mrr: one: evaluated without it." in found.notes()
+    assert found.to_dict()["skipped"] == found.skipped
+    assert truerank.compare(one, two, metrics="map").skipped == {}
+    others = [models(metrics=metric)[0] for metric in ("map", "mrr")]
+    with pytest.raises(InputError, match="no metric in common"):
+        truerank.compare(*others)
+
+
+def test_without_intervals_there_is_no_test() -> None:
+    found = truerank.compare(*models(confidence=None)[:2])
+    assert found.differences[0].p is None
+    assert found.differences[0].reason == "a result was evaluated without intervals"
+    assert all(row.ranks == (1, 2) for row in found.standings)
+
+
+def evaluate(seed: int = 4, **options: Any) -> truerank.Result:
+    x, y = clusters(seed, **{k: v for k, v in options.items() if k in ("classes", "size")})
+    rest = {k: v for k, v in options.items() if k not in ("classes", "size", "labels")}
+    return truerank.evaluate(x, options.get("labels", y), **rest)
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        ({"classes": 31}, "different tasks: 180 and 186 queries"),
+        ({"labels": np.repeat(np.arange(31, 61), 6)}, "labels, ids, groups or junk differ"),
+        ({"average": "class"}, "evaluated differently: means over query and means over class"),
+        ({"no_mate": "zero"}, "no_mate=report and no_mate=zero"),
+        ({"metrics": ["ndcg"]}, "no metric in common"),
+    ],
+)
+def test_different_tasks_are_refused(other: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        truerank.compare(evaluate(), evaluate(**other))
+
+
+def test_bad_arguments() -> None:
+    one = evaluate()
+    for call, words in (
+        (lambda: truerank.compare(one), "at least two"),
+        (lambda: truerank.compare(one, 3), "takes results, paths"),
+        (lambda: truerank.compare(one, []), "list of runs is empty"),
+        (lambda: truerank.compare(one, one, names=["a"]), "2 distinct names"),
+        (lambda: truerank.compare(one, one, names=["a", "a"]), "2 distinct names"),
+        (lambda: truerank.compare(one, one, metrics="ndcg"), "not in every result"),
+        (lambda: truerank.compare(one, one, confidence=None), "must be a number"),
+        (lambda: truerank.compare(one, one.by("label")[0]), "part of a result"),
+    ):
+        with pytest.raises(InputError, match=words):
+            call()

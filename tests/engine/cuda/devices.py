@@ -1,0 +1,119 @@
+"""Spaces and views to count, and what the devices and the CPU make of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+import truerank
+from tests import registered
+from truerank import engine
+from truerank.engine import cuda
+from truerank.engine.cuda import torch_kernels
+from truerank.relevance import View
+from truerank.space import Space, build
+
+needs_gpu = pytest.mark.skipif(cuda.unavailable() is not None, reason="no CUDA device")
+DISTANCES = ("cosine", "euclidean", "dot", "cityblock", "hamming", "precomputed", "similarity")
+MEASURED = registered.of_thresholds()
+
+
+def pretend(patch: pytest.MonkeyPatch) -> None:
+    """device="cuda" stands for two of torch's CPU devices."""
+    engines = partial(cuda.Engine, devices=["cpu", "cpu"], kernels=torch_kernels)
+    lent = partial(cuda.DeviceBackedSpace, device="cpu", kernels=torch_kernels)
+    patch.setattr(cuda, "unavailable", lambda: None)
+    patch.setattr(cuda, "Engine", engines)
+    patch.setattr(cuda, "DeviceBackedSpace", lent)
+
+
+def tied_rows(rng: np.random.Generator, count: int, dimension: int) -> np.ndarray:
+    """A lattice with duplicates, opposite rows, rows of one direction and zero rows."""
+    rows = rng.integers(-2, 3, size=(count, dimension)).astype(np.float32)
+    rows[: count // 5] = rows[count // 5 : 2 * (count // 5)]
+    rows[count // 2 : count // 2 + count // 8] = -rows[: count // 8]
+    rows[-count // 8 :] = 3 * rows[: len(rows[-count // 8 :])]
+    rows[:: count // 4] = 0
+    return rows
+
+
+def clustered(rng: np.random.Generator, labels: np.ndarray, dimension: int) -> np.ndarray:
+    centres = rng.standard_normal((labels.max() + 1, dimension))
+    return (centres[labels] + rng.standard_normal((len(labels), dimension))).astype(np.float32)
+
+
+def near_ties(rng: np.random.Generator, count: int, dimension: int) -> np.ndarray:
+    """Rows a few grid steps apart: every comparison lies inside the filter's bound."""
+    rows = np.tile(rng.standard_normal(dimension), (count, 1))
+    return rows + rng.standard_normal(rows.shape) * 2.0**-23
+
+
+def space_of(distance: str, count: int = 90, kind: str = "tied", dimension: int = 12) -> Space:
+    rng = np.random.default_rng(7)
+    if distance in ("precomputed", "similarity"):
+        return build(distance, rng.integers(0, 40, size=(count, count)) / 8)
+    if kind == "tied":
+        rows = tied_rows(rng, count, dimension)
+    elif kind == "near":
+        rows = near_ties(rng, count, dimension)
+    else:
+        rows = clustered(rng, rng.integers(count // 5, size=count), dimension)
+    return build(distance, rows.astype(np.int8) if distance == "hamming" else rows)
+
+
+def views(count: int = 90) -> dict[str, View]:
+    rng = np.random.default_rng(3)
+    labels = rng.integers(12, size=count)
+    tree = np.column_stack([labels // 6, labels // 2, labels])
+    grades = rng.integers(0, 4, size=(count, count)) * (rng.random((count, count)) < 0.2)
+    return {
+        "labels": truerank.Task(labels).view,
+        "cameras and crops": truerank.Task(
+            labels, groups=rng.integers(3, size=count), ids=np.arange(count) // 2
+        ).view,
+        "junk": truerank.Task(labels, junk=rng.random((count, count)) < 0.1).view,
+        "tree": truerank.Task(tree).tree_view(),
+        "part of a tree": truerank.Task(tree).tree_view(2),
+        "judgements": truerank.Task(None, relevance=grades).view,
+    }
+
+
+def collected(blocks: Iterator[engine.Block]) -> dict[int, Any]:
+    """Every query's groups, in plain lists."""
+    found = {}
+    for block in blocks:
+        found |= groups_of(block.rows, block.groups)
+    return found
+
+
+def groups_of(rows: np.ndarray, groups: engine.TieGroups) -> dict[int, Any]:
+    found = {}
+    for number, row in enumerate(rows.tolist()):
+        part = slice(groups.offsets[number], groups.offsets[number + 1])
+        found[row] = (
+            groups.before[part].tolist(),
+            groups.size[part].tolist(),
+            groups.graded[part].tolist(),
+            int(groups.candidates[number]),
+        )
+    return found
+
+
+def on_devices(
+    view: View, space: Space, *devices: str, kernels: Any = torch_kernels, **sizes: Any
+) -> dict[int, Any]:
+    with engine.settings(**sizes) as limits:
+        rows = np.flatnonzero(view.mates > 0)
+        height = cuda.TALLER * limits.query_rows
+        blocks = [rows[start : start + height] for start in range(0, len(rows), height)]
+        gpus = cuda.Engine(view, space, limits, lambda pairs: None, devices, kernels)
+        return collected(gpus.tie_groups(iter(blocks)))
+
+
+def on_the_cpu(view: View, space: Space) -> dict[int, Any]:
+    with engine.settings(method="float64"):
+        return collected(engine.tie_groups(view, space, device="cpu", threads=1))

@@ -1,0 +1,51 @@
+"""Which device is chosen, why one cannot be used, and what is not imported to find out."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+import truerank
+from truerank import engine
+from truerank.engine import cuda
+from truerank.errors import InputError
+
+
+def test_why_a_gpu_cannot_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(InputError, match="device='cuda' cannot be used: torch sees no CUDA device"):
+        truerank.evaluate(np.eye(4), [0, 0, 1, 1], device="cuda")
+    assert engine.resolve_device("auto", 10**15) == "cpu"
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert engine.resolve_device("auto", 10**15) == "cuda"
+    assert engine.resolve_device("auto", 10**4) == "cpu"
+    monkeypatch.setenv("CUBLAS_EMULATE_DOUBLE_PRECISION", "1")
+    with pytest.raises(InputError, match="CUBLAS_EMULATE_DOUBLE_PRECISION"):
+        engine.resolve_device("cuda")
+
+
+def test_a_small_task_never_imports_torch() -> None:
+    code = (
+        "import sys, numpy, truerank\n"
+        "truerank.evaluate(numpy.eye(4), [0, 0, 1, 1])\n"
+        "print('torch' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
+    )
+    assert done.stdout.strip() == "False"
+
+
+def test_torch_is_not_imported_where_no_driver_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr(cuda, "DRIVERS", ("no-such-device",))
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    assert not cuda.likely()
+    assert engine.resolve_device("auto", 1 << 40) == "cpu"
+    assert "torch" not in sys.modules
+    monkeypatch.setattr(cuda, "DRIVERS", ("null",))
+    assert cuda.likely()

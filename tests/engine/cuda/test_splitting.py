@@ -1,0 +1,69 @@
+"""Counts by fold of the gallery, on a device and on the CPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.engine.cuda.devices import groups_of, needs_gpu, space_of, views
+from truerank import engine
+from truerank.engine import cuda
+from truerank.engine.cuda import torch_kernels
+from truerank.relevance import View
+from truerank.space import Space
+
+
+@pytest.mark.parametrize("distance", ["cosine", "euclidean", "dot"])
+@pytest.mark.parametrize("name", ["labels", "cameras and crops", "junk", "tree"])
+def test_split_by_share(distance: str, name: str, room: None) -> None:
+    found, wanted = split_twice(views()[name], space_of(distance), "cpu", torch_kernels)
+    assert found == wanted
+
+
+def split_twice(
+    view: View, space: Space, device: str, kernels: Any, **sizes: Any
+) -> tuple[dict[int, Any], dict[int, Any]]:
+    """By the CUDA engine and on the CPU: some queries, alone or among others, and both ways to cut
+    the gallery, one of which leaves a share empty."""
+    rng = np.random.default_rng(5)
+    ways = [rng.integers(3, size=space.gallery), 3 + 2 * rng.integers(2, size=space.gallery)]
+    everyone = np.flatnonzero(view.mates > 0)
+    only, others = everyone[::2], everyone[1::2]
+    wanted = np.zeros(space.queries, bool)
+    wanted[only] = True
+    shares = engine.GalleryFolds(np.column_stack(ways).astype(np.uint8), 6, wanted)
+    found = {}
+    with engine.settings(**sizes) as limits:
+        gpus = cuda.Engine(view, space, limits, lambda pairs: None, [device], kernels)
+        blocks = [only[:7], np.concatenate([others, only[7:]]), others[:3]]
+        for block in gpus.tie_groups(iter(blocks), folds=shares):
+            found |= splits_of(block)
+    wanted_splits = {}
+    for block in engine.tie_groups(view, space, device="cpu", folds=shares, only=only):
+        wanted_splits |= splits_of(block)
+    assert len(found) == len(only)
+    return found, wanted_splits
+
+
+def splits_of(block: engine.Block) -> dict[int, Any]:
+    split = block.split
+    rows, groups = block.rows[split.queries], split.groups
+    assert split.wanted.all()
+    plain = groups_of(rows, groups)
+    found = zip(rows.tolist(), groups.offsets, groups.offsets[1:], split.candidates, strict=False)
+    return {
+        row: (plain[row], split.counts[:, start:stop].tolist(), met.tolist())
+        for row, start, stop, met in found
+    }
+
+
+@needs_gpu
+@pytest.mark.parametrize("method", ["float64", "filter"])
+@pytest.mark.parametrize("kind", ["tied", "clustered"])
+def test_split_by_share_on_the_gpu(triton_kernels: Any, method: str, kind: str) -> None:
+    space = space_of("cosine", kind=kind)
+    for view in views().values():
+        found, wanted = split_twice(view, space, "cuda:0", triton_kernels, method=method)
+        assert found == wanted

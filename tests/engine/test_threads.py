@@ -1,0 +1,149 @@
+"""Threads: any number of them, progress in the caller's, errors that end them all."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import truerank
+from tests.engine.tied_task import LABELS, ROWS, fingerprint
+from truerank import engine
+from truerank.space import build
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 50, np.int64(2)])
+def test_any_number_of_threads(threads: Any) -> None:
+    for sort_share in (0.0, 0.05, 1.0):
+        with engine.settings(gallery_rows=8, query_rows=30, sort_share=sort_share):
+            assert fingerprint(threads=threads) == fingerprint(device="reference")
+
+
+# --- progress -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sort_share", [0.0, 1.0])
+@pytest.mark.parametrize("device", ["cpu", "reference"])
+def test_progress_is_told_in_the_calling_thread_up_to_the_end(
+    device: str, sort_share: float
+) -> None:
+    calls: list[tuple[int, int]] = []
+    threads = set()
+
+    def progress(done: int, total: int) -> None:
+        calls.append((done, total))
+        threads.add(threading.get_ident())
+
+    with engine.settings(query_rows=20, gallery_rows=16, sort_share=sort_share):
+        truerank.evaluate(ROWS, LABELS, device=device, threads=2, progress=progress)
+    assert threads == {threading.get_ident()}
+    assert len(calls) > 3
+    assert {total for _, total in calls} == {90 * 90}
+    done = [done for done, _ in calls]
+    assert done == sorted(set(done))
+    assert done[-1] == 90 * 90
+
+
+def test_progress_counts_queries_that_have_a_mate() -> None:
+    """All queries where the open set is looked at."""
+    calls: list[tuple[int, int]] = []
+
+    def progress(done: int, total: int) -> None:
+        calls.append((done, total))
+
+    truerank.evaluate(ROWS[:5], [0, 0, 1, 2, 3], metrics="map", progress=progress)
+    assert calls[-1] == (2 * 5, 2 * 5)
+    truerank.evaluate(ROWS[:5], [0, 0, 1, 2, 3], metrics="far@tau=1", progress=progress)
+    assert calls[-1] == (5 * 5, 5 * 5)
+
+
+@pytest.mark.parametrize("sort_share", [0.0, 1.0])
+@pytest.mark.parametrize("device", ["cpu", "reference"])
+def test_an_error_in_progress_ends_the_evaluation(device: str, sort_share: float) -> None:
+    calls = []
+    before = threading.active_count()
+
+    def progress(done: int, total: int) -> None:
+        calls.append(done)
+        raise KeyboardInterrupt("enough")
+
+    with (
+        engine.settings(query_rows=10, gallery_rows=4, sort_share=sort_share),
+        pytest.raises(KeyboardInterrupt, match="enough"),
+    ):
+        truerank.evaluate(ROWS, LABELS, device=device, threads=2, progress=progress)
+    assert len(calls) == 1
+    assert threading.active_count() == before
+    assert fingerprint(device=device) == fingerprint()
+
+
+def test_threads_stop_when_progress_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tiles that nobody began are not computed for nothing."""
+    view, space = truerank.Task(LABELS).view, build("cosine", ROWS)
+    reported = threading.Event()
+    tiles: list[int] = []
+    block = type(space).block
+
+    def watched(self: Any, rows: np.ndarray) -> Any:
+        tile = block(self, rows)
+
+        def give(start: int, stop: int) -> np.ndarray:
+            tiles.append(start)
+            if start >= 4:  # until then progress had nothing to report
+                assert reported.wait(60)
+                np.linalg.svd(np.ones((150, 150)))  # some milliseconds for the error to arrive
+            return tile(start, stop)
+
+        return give
+
+    def progress(done: int, total: int) -> None:
+        reported.set()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(type(space), "block", watched)
+    with engine.settings(gallery_rows=1, sort_share=1.0), pytest.raises(KeyboardInterrupt):
+        list(engine.tie_groups(view, space, device="cpu", threads=2, progress=progress))
+    assert len(tiles) < 90
+
+
+def test_an_error_in_a_thread_comes_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    space = build("cosine", ROWS)
+    before = threading.active_count()
+
+    def failing(self: Any, rows: np.ndarray) -> Any:
+        def give(start: int, stop: int) -> np.ndarray:
+            raise MemoryError("no room for a tile")
+
+        return give
+
+    monkeypatch.setattr(type(space), "block", failing)
+    for sort_share in (0.0, 1.0):
+        with (
+            engine.settings(sort_share=sort_share),
+            pytest.raises(MemoryError, match="no room"),
+        ):
+            list(engine.tie_groups(truerank.Task(LABELS).view, space, device="cpu", threads=2))
+        assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("method", ["float64", "filter", "symmetric"])
+@pytest.mark.parametrize("sort_share", [0.0, 1.0])
+def test_an_error_outside_leaves_no_thread_behind(
+    method: str, sort_share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even while its traceback is held, and with it every frame that the pass had."""
+
+    def failing(self: Any, *arguments: Any) -> Any:
+        raise MemoryError("no room for values")
+
+    monkeypatch.setattr(engine.TieGroups, "values", failing)
+    before = threading.active_count()
+    with (
+        engine.settings(method=method, sort_share=sort_share, query_rows=8),
+        pytest.raises(MemoryError, match="no room") as caught,
+    ):
+        truerank.evaluate(ROWS, LABELS, device="cpu", threads=2)
+    assert caught.tb is not None
+    assert threading.active_count() == before

@@ -1,0 +1,130 @@
+"""OPIS from negatives drawn at random."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+import truerank
+from tests.builders import uneven_clusters
+from tests.conftest import Within
+from tests.oracles import openset
+from tests.oracles import opis as oracle
+from truerank.families.family import Positives
+from truerank.families.opis.sampled import draw
+from truerank.organise import Task
+from truerank.settings import limits
+from truerank.space import build
+
+
+def drawn(rows: np.ndarray, labels: np.ndarray, each: int, seed: int = 0, **options: Any) -> Any:
+    task, space = Task(labels, **options), build("cosine", rows)
+    return draw(task, space, Positives.of(task.view, space), each, seed)
+
+
+def by_class(rows: np.ndarray, labels: np.ndarray) -> dict[Any, tuple[list[Any], list[Any]]]:
+    """Exact distances of the positives and negatives of every class, by hand."""
+    space = build("cosine", rows)
+    i, j = np.triu_indices(len(rows), 1)
+    distance = space.pairs(i, j)
+    same = labels[i] == labels[j]
+    found = {}
+    for name in np.unique(labels):
+        ours = (labels[i] == name) | (labels[j] == name)
+        found[name] = (distance[ours & same].tolist(), distance[ours & ~same].tolist())
+    return found
+
+
+def test_ten_negatives_for_each_positive() -> None:
+    """So many, none twice, each of them a negative of its class."""
+    rows, labels = uneven_clusters(21, 150, 12)
+    sample = drawn(rows, labels, 3)
+    names = np.unique(labels)
+    for number, (positives, negatives) in enumerate(by_class(rows, labels).values()):
+        mine = sample.distance[sample.code == number].tolist()
+        assert len(mine) == min(3 * len(positives), len(negatives)), names[number]
+        assert len(set(mine)) == len(mine)  # these distances are distinct
+        assert set(mine) <= set(negatives)
+    assert drawn(rows, labels, 3, seed=1).distance.tolist() != sample.distance.tolist()
+
+
+@pytest.mark.parametrize("name", ["opis@far=0.1:0.6,negatives=2", "opis@negatives=2,seed=5"])
+def test_sampled_by_definition(name: str) -> None:
+    rows, labels = uneven_clusters(22, 90, 8)
+    seed = 5 if "seed" in name else 0
+    sample = drawn(rows, labels, 2, seed)
+    names, known = np.unique(labels), by_class(rows, labels)
+    classes = oracle.Classes([])
+    classes.positives = {n: [Fraction(d) for d in known[n][0]] for n in names}
+    classes.negatives = {
+        n: [Fraction(d) for d in sample.distance[sample.code == i]] for i, n in enumerate(names)
+    }
+    classes.names = [n for n in names if classes.positives[n] and classes.negatives[n]]
+    trials = [(d, True) for n in names for d in classes.positives[n]]
+    trials += [(d, False) for n in names for d in classes.negatives[n]]
+    targets = ("0.1", "0.6") if "far" in name else ("0.01", "0.1")
+    low, high = (openset.tar_at_far(trials, Fraction(x))[1] for x in targets)
+    exact = oracle.mean_over(
+        [d for d, _ in trials], low, high, math.sqrt, lambda t: oracle.variance(classes, t)
+    )
+    score = truerank.evaluate(rows, labels, metrics=name)[name]
+    assert score.value == pytest.approx(exact, abs=1e-12)
+    assert score.n == len(classes.names) == 8
+
+
+def test_with_all_negatives_drawn_it_is_opis() -> None:
+    rows, labels = uneven_clusters(23, 120, 10)
+    rows, labels = rows[5:], labels[5:]  # a class of one has no positives to draw for
+    result = truerank.evaluate(rows, labels, metrics=["opis", "opis@negatives=10000"])
+    assert result["opis@negatives=10000"].value == pytest.approx(result["opis"].value, abs=1e-15)
+
+
+def test_how_many_are_drawn_at_a_time_cannot_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, labels = uneven_clusters(27, 90, 8)
+    whole = drawn(rows, labels, 4)
+    monkeypatch.setattr("truerank.families.opis.sampled._CHUNK", 7)
+    parts = drawn(rows, labels, 4)
+    assert parts.distance.tolist() == whole.distance.tolist()
+    assert parts.code.tolist() == whole.code.tolist()
+
+
+def test_every_negative_has_the_same_chance() -> None:
+    rows, labels = uneven_clusters(24, 60, 5)
+    number = np.unique(labels).tolist().index(labels[30])
+    negatives = np.sort(by_class(rows, labels)[labels[30]][1])
+    times = np.zeros(len(negatives))
+    for seed in range(400):
+        sample = drawn(rows, labels, 1, seed)
+        times[np.searchsorted(negatives, sample.distance[sample.code == number])] += 1
+    share = times.sum() / times.size / 400
+    spread = np.sqrt(400 * share * (1 - share))
+    assert np.abs(times - 400 * share).max() < 4.5 * spread
+
+
+def test_pairs_that_never_meet_are_not_drawn() -> None:
+    rows, labels = uneven_clusters(25, 80, 6)
+    ids = np.arange(80) // 2
+    sample = drawn(rows, labels, 10000, ids=ids)
+    apart = build("cosine", rows).pairs(np.arange(0, 80, 2), np.arange(1, 80, 2))
+    assert not set(sample.distance.tolist()) & set(apart.tolist())
+
+
+def test_sampling_is_refused_where_it_makes_no_sense(within: Within) -> None:
+    rows, labels = uneven_clusters(26, 60, 5)
+    with pytest.raises(truerank.InputError, match="seed without negatives"):
+        truerank.evaluate(rows, labels, metrics="opis@seed=1")
+    with pytest.raises(truerank.InputError, match="both negatives and mean"):
+        truerank.evaluate(rows, labels, metrics="opis@negatives=10,mean=pooled")
+    with pytest.raises(truerank.InputError, match="int >= 1"):
+        truerank.evaluate(rows, labels, metrics="opis@negatives=0")
+    name = "opis@negatives=10"
+    other = truerank.evaluate(
+        rows[:30], labels[:30], gallery=rows[30:], gallery_labels=labels[30:], metrics=name
+    )
+    assert "a gallery of its own" in other[name].reason
+    within(limits(drawn=100))
+    assert "at most 100 are held" in truerank.evaluate(rows, labels, metrics=name)[name].reason

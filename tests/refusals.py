@@ -1,0 +1,26 @@
+"""That a call is refused, in one line that shows what came and the fix."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from truerank import InputError
+
+
+def refusal(call: Callable[[], Any]) -> str:
+    """The message of the InputError that the call must end in."""
+    with pytest.raises(InputError) as caught:
+        call()
+    message = str(caught.value)
+    assert "\n" not in message
+    assert message.endswith((".", "?"))
+    assert len(message) < 400
+    return message
+
+
+def assert_refused(call: Callable[[], Any], words: Sequence[str]) -> None:
+    message = refusal(call)
+    assert [word for word in words if word not in message] == [], message

@@ -1,0 +1,48 @@
+"""The bootstrap: standard errors from classes drawn with replacement."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import truerank
+from truerank.stats.bootstrap import ClassSums, standard_errors
+from truerank.stats.student import quantile
+
+
+def test_the_bootstrap_has_the_error_of_a_ratio() -> None:
+    """Against the linearised error of a ratio estimator, sqrt(n/(n-1) sum (s - r c)^2) / sum c."""
+    rng = np.random.default_rng(11)
+    codes = rng.integers(60, size=900)
+    values = rng.random(900) * (1 + codes / 60) / 2
+    sums = ClassSums.of(values, codes, by_class=False)
+    total, count = (np.bincount(codes, values), np.bincount(codes))
+    ratio = total.sum() / count.sum()
+    rest = total - ratio * count
+    linear = math.sqrt(60 / 59 * (rest**2).sum()) / count.sum()
+    assert standard_errors([sums], 0)[0] == pytest.approx(linear, rel=0.05)
+
+
+def test_classes_in_any_order_give_the_same_bits() -> None:
+    rng = np.random.default_rng(12)
+    codes, values = rng.integers(40, size=300), rng.random(300)
+    renamed = rng.permutation(40)[codes]
+    order = rng.permutation(300)
+    for by_class in (False, True):
+        one = ClassSums.of(values, codes, by_class).in_order()
+        two = ClassSums.of(values[order], renamed[order], by_class).in_order()
+        assert standard_errors([one], 3) == standard_errors([two], 3)
+
+
+def test_judgements_resample_queries() -> None:
+    rng = np.random.default_rng(13)
+    scores, relevant = rng.random((40, 60)), rng.random((40, 60)) < 0.2
+    result = truerank.evaluate(scores, relevance=relevant, distance="similarity", metrics="map")
+    low, high = result["map"].interval
+    values = result["map"].per_query.lower
+    expected = quantile(0.95, 39) * values.std(ddof=1) / math.sqrt(40)
+    assert high - low == pytest.approx(2 * expected, rel=0.1)
+    assert result.provenance["intervals"]["truth"] == "conditional on this gallery"
+    assert result.provenance["intervals"]["method"].startswith("query bootstrap")

@@ -1,0 +1,253 @@
+"""Intervals: the counts behind them against a second evaluation, and what may not move them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import truerank
+from tests.builders import clusters
+from truerank.core import registry
+from truerank.core.folds import FEWEST_CLASSES
+from truerank.core.left_out import LeftOut
+from truerank.core.metric import DEFINITIONS, Metric, RankingDefinition
+from truerank.core.replicates import Replicates
+from truerank.core.scale import Scale
+from truerank.engine import TieGroups
+from truerank.errors import InputError
+from truerank.settings import limits
+from truerank.stats.bootstrap import FEWEST_DRAWN
+from truerank.stats.intervals import ends
+
+RANKING = [
+    name
+    for name in registry.examples()
+    if registry.find(name).family == "ranking" and name != "recall@1"
+]
+GRADED = ["h_ap", "asi", "ndcg", "sum_wap", "map@level=1", "hit@1,level=2"]
+
+
+def paired_shares(labels: np.ndarray) -> np.ndarray:
+    """The share of every row, dealt again by hand: classes by size, then name, twenty at a time."""
+    names, size = np.unique(labels, return_counts=True)
+    order = np.lexsort((names, size))
+    numbers = np.random.Philox(key=0).random_raw(len(order) + 40)
+    share = np.empty(len(names), int)
+    for start in range(0, len(order), 20):
+        places = np.argsort(numbers[start : start + 20], kind="stable")
+        some = order[start : start + 20]
+        share[some] = places[: len(some)]
+    return share[np.searchsorted(names, labels)]
+
+
+@pytest.mark.parametrize("average", ["query", "class"])
+def test_replicates_are_the_scores_of_what_is_left(average: str) -> None:
+    """Each replicate is what evaluating without the share's rows gives, ties and all."""
+    x, y = clusters(1, classes=33, size=5)
+    x = np.rint(2 * x)  # ties
+    y = y.copy()
+    y[:7] = 40
+    result = truerank.evaluate(x, y, metrics=RANKING, average=average)
+    share = paired_shares(y)
+    for k in range(20):
+        part = truerank.evaluate(
+            x[share != k], y[share != k], metrics=RANKING, average=average, confidence=None
+        )
+        for name in RANKING:
+            found = result[name].replicates.values[k]
+            assert found == pytest.approx(part[name].value, abs=1e-11), (name, k)
+    assert all(result[name].replicates.noise == 0 for name in RANKING)
+
+
+def test_replicates_of_trees() -> None:
+    """With as many queries as here the sample is everybody, and the values are exact again."""
+    x, y = clusters(2, classes=24, size=6)
+    paths = np.column_stack([y % 3, y % 12, y])
+    result = truerank.evaluate(x, paths, metrics=GRADED)
+    share = paired_shares(y)
+    for k in (0, 7, 19):
+        left = share != k
+        part = truerank.evaluate(x[left], paths[left], metrics=GRADED, confidence=None)
+        for name in GRADED:
+            found = result[name].replicates.values[k]
+            assert found == pytest.approx(part[name].value, abs=1e-9), (name, k)
+
+
+def _fall_out(groups: TieGroups, metric: Metric, scale: Scale) -> np.ndarray:
+    """Others before the first mate, of all others that a query can rank."""
+    first = groups.offsets[:-1]
+    others = np.maximum(groups.candidates - groups.mates, 1)
+    return np.stack([1 - groups.before[first] / others] * 3)
+
+
+def _fall_out_without(left: LeftOut, metric: Metric) -> np.ndarray:
+    """The same from what is left of a query's candidates, where no mate leaves."""
+    missing = left.between.astype(int)[left.offsets[:-1]]
+    before = left.before[left.offsets[:-1]][:, None] - missing
+    return 1 - before / np.maximum(left.candidates - left.mates, 1)
+
+
+@pytest.mark.parametrize("reduced", [None, _fall_out_without])
+@pytest.mark.parametrize("device", ["cpu", "reference"])
+@pytest.mark.parametrize("sort_share", [0.0, 1.0])
+def test_a_metric_that_looks_at_the_candidates(
+    device: str, sort_share: float, reduced: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a share there are fewer of them, by its items but for those excluded anyway."""
+    new = RankingDefinition(
+        "fall_out", "fall-out", "as above", "nobody", per_query=_fall_out, reduced=reduced
+    )
+    monkeypatch.setitem(DEFINITIONS, "fall_out", new)
+    x, y = clusters(5, classes=24, size=6)
+    groups = np.random.default_rng(0).integers(9, size=len(y))
+    with truerank.engine.settings(sort_share=sort_share):
+        result = truerank.evaluate(
+            x, y, metrics=["fall_out", "mrr"], query_groups=groups, device=device
+        )
+    share = paired_shares(y)
+    for k in (0, 7, 19):
+        left = share != k
+        part = truerank.evaluate(
+            x[left], y[left], query_groups=groups[left], metrics=["fall_out"], confidence=None
+        )
+        found = result["fall_out"].replicates.values[k]
+        assert found == pytest.approx(part["fall_out"].value, abs=1e-11), k
+
+
+def test_the_interval_from_the_replicates_by_hand() -> None:
+    found = Replicates((0.5, 0.6, 0.7, 0.6))
+    assert found.standard_error() == pytest.approx(math.sqrt(3 / 4 * 0.02))
+    assert found.freedom == 3
+
+
+def test_ends_have_the_error_of_their_own_place() -> None:
+    """Both ends p satisfy |p - value| = t error sqrt(p (1 - p) / (value (1 - value)))."""
+    for value, error in ((0.5, 0.1), (0.03, 0.02), (0.98, 0.01), (0.999, 0.3)):
+        low, high = ends(value, error, 2.1, (0.0, 1.0))
+        assert 0 <= low < value < high <= 1
+        for p in (low, high):
+            own = error * math.sqrt(p * (1 - p) / (value * (1 - value)))
+            assert abs(p - value) == pytest.approx(2.1 * own)
+    assert ends(3.0, 0.5, 2.0, (-math.inf, math.inf)) == (2.0, 4.0)
+    assert ends(0.6, 0.02, 2.0, (0.0, 2.0)) == pytest.approx(
+        [2 * end for end in ends(0.3, 0.01, 2.0, (0.0, 1.0))]
+    )
+
+
+def test_noise_is_taken_out_and_paid_for() -> None:
+    plain, noisy = Replicates((0.1, 0.3) * 10), Replicates((0.1, 0.3) * 10, noise=0.1)
+    assert noisy.standard_error() == pytest.approx(plain.standard_error() * math.sqrt(0.5))
+    assert (plain.freedom, noisy.freedom) == (19, 4)
+
+
+def test_a_sample_measures_what_everybody_would() -> None:
+    """The same replicates from half of the queries, within the noise that it states."""
+    x, y = clusters(3, classes=100, size=8)
+    whole = truerank.evaluate(x, y, metrics=["map", "precision@1"])
+    with limits(counted=100):
+        part = truerank.evaluate(x, y, metrics=["map", "precision@1"])
+    for name in whole:
+        a, b = whole[name].replicates, part[name].replicates
+        assert b.noise > 0
+        off = sum((p - q) ** 2 for p, q in zip(a.values, b.values, strict=True))
+        assert 0.2 * b.noise < off < 4 * b.noise
+        assert a.values != b.values
+
+
+# --- what may not move them -----------------------------------------------------------------------
+
+
+def test_a_seed_moves_the_interval_and_nothing_else() -> None:
+    x, y = clusters(4)
+    one, two = (truerank.evaluate(x, y, seed=seed) for seed in (0, 1))
+    for name in one:
+        assert one[name].interval != two[name].interval
+        assert one[name].value == two[name].value
+        assert one[name].replicates == two[name].replicates
+        assert one[name].interval[0] < one[name].value < one[name].interval[1]
+
+
+def test_other_metrics_do_not_move_an_interval() -> None:
+    x, y = clusters(5)
+    alone = truerank.evaluate(x, y, metrics="map")
+    assert alone["map"].interval == truerank.evaluate(x, y)["map"].interval
+    sides = {"gallery": x[1::2], "gallery_labels": y[1::2]}
+    alone = truerank.evaluate(x[::2], y[::2], metrics="map", **sides)
+    assert alone["map"].interval == truerank.evaluate(x[::2], y[::2], **sides)["map"].interval
+
+
+def test_intervals_widen_with_confidence() -> None:
+    x, y = clusters(6)
+    widths = []
+    for confidence in (0.5, 0.9, 0.99):
+        low, high = truerank.evaluate(x, y, metrics="map", confidence=confidence)["map"].interval
+        widths.append(high - low)
+    assert widths[0] < widths[1] < widths[2]
+
+
+# --- where there is none --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("separate", [False, True])
+def test_few_classes_have_no_interval(separate: bool) -> None:
+    fewest = FEWEST_DRAWN if separate else FEWEST_CLASSES
+    x, y = clusters(7, classes=fewest - 1)
+    sides: dict[str, Any] = {}
+    if separate:
+        sides = {"gallery": x[1::2], "gallery_labels": y[1::2]}
+        x, y = x[::2], y[::2]
+    result = truerank.evaluate(x, y, **sides)
+    for score in result.values():
+        assert score.interval is None
+        assert f"{fewest - 1} classes" in score.interval_reason
+        assert f"at least {fewest}" in score.interval_reason
+    assert f"No interval: {fewest - 1} classes" in str(result)
+
+
+def test_a_perfect_score_has_no_interval() -> None:
+    _, y = clusters(8)
+    result = truerank.evaluate(np.eye(30)[y], y, metrics=["map", "precision@10"])
+    assert result["map"].interval is None
+    assert "every query scores 100 %" in result["map"].interval_reason
+    assert "the same without any class" in result["precision@10"].interval_reason
+    assert "No interval for map: every query" in str(result)
+
+
+def test_without_a_confidence_nothing_is_said() -> None:
+    x, y = clusters(9)
+    result = truerank.evaluate(x, y, confidence=None)
+    assert all(s.interval is None and s.interval_reason is None for s in result.values())
+    assert result.provenance["intervals"] is None
+    assert "nterval" not in str(result)
+
+
+@pytest.mark.parametrize("confidence", [0, 1, 95, -0.5, True, "high", float("nan"), [0.9]])
+def test_bad_confidence(confidence: Any) -> None:
+    x, y = clusters(10)
+    with pytest.raises(InputError, match="'confidence' parameter must be a number between 0 and 1"):
+        truerank.evaluate(x, y, confidence=confidence)
+
+
+@pytest.mark.parametrize("seed", [-1, 0.5, True, "0", None, 2**63])
+def test_bad_seed(seed: Any) -> None:
+    x, y = clusters(10)
+    with pytest.raises(InputError, match="'seed' parameter must be an int >= 0"):
+        truerank.evaluate(x, y, seed=seed)
+
+
+def test_chance_adjusted_scores() -> None:
+    x, y = clusters(14, classes=20, size=4)
+    result = truerank.evaluate(x, y, metrics=["precision@10", "map@r", "recall@1", "ndcg"])
+    score = result["precision@10"]
+    assert score.attainable == pytest.approx(0.3)
+    assert score.chance == pytest.approx(3 / 79)
+    assert score.adjusted == pytest.approx((score.value - 3 / 79) / (0.3 - 3 / 79))
+    assert result["recall@1"].attainable == pytest.approx(1 / 3)
+    assert result["ndcg"].attainable == 1.0
+    perfect = truerank.evaluate(np.eye(20)[y], y, metrics=["precision@10", "map@r"])
+    assert all(score.adjusted == 1.0 for score in perfect.values())
+    assert "adjusted" in result.to_markdown(adjusted=True)
+    assert "adjusted" not in result.to_markdown()

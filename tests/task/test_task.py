@@ -1,0 +1,375 @@
+"""What users pass for a task: sides, ids, groups, junk and options; and its digest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas
+import pytest
+import scipy.sparse
+import torch
+
+from tests.refusals import assert_refused, refusal
+from tests.task.small import (
+    GALLERY,
+    GALLERY_LABELS,
+    LABELS,
+    NAN,
+    PATHS,
+    ROWS,
+    evaluate,
+    pairs_of,
+    with_gallery,
+)
+from truerank import Task
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"labels": [0, 1]}, ["6 rows", "2 labels", "one label for each row"]),
+        ({"labels": None}, ["labels are missing", "relevance="]),
+        ({"labels": []}, ["labels is empty"]),
+        ({"gallery_labels": [0, 1]}, ["gallery_labels", "without a gallery"]),
+        ({"gallery": GALLERY}, ["gallery", "without gallery_labels"]),
+        (
+            {"gallery": GALLERY, "gallery_labels": [0, 1]},
+            ["gallery has 4 rows", "2 gallery labels", "one label for each item"],
+        ),
+        ({"gallery": GALLERY, "gallery_labels": []}, ["gallery_labels is empty"]),
+        (
+            {"gallery": np.ones((4, 3)), "gallery_labels": GALLERY_LABELS},
+            ["the same number of dimensions", "(6, 2)", "(4, 3)"],
+        ),
+        (
+            {"gallery": np.empty((0, 2)), "gallery_labels": []},
+            ["gallery is empty", "(0, 2)"],
+        ),
+        (
+            {"gallery": GALLERY, "gallery_labels": GALLERY_LABELS, "distance": "precomputed"},
+            ["precomputed", "leave gallery out", "gallery_labels"],
+        ),
+        ({"distance": "precomputed"}, ["(6, 2)", "6 columns", "square"]),
+        (
+            {"distance": "similarity", "gallery_labels": [0, 1, 2]},
+            ["(6, 2)", "3 columns", "one gallery label for each column"],
+        ),
+        ({"relevance": np.ones((6, 6))}, ["labels and relevance", "one of the two"]),
+        (
+            {"labels": None, "relevance": np.ones((6, 6)), "average": "class"},
+            ["average='class'", "needs labels"],
+        ),
+    ],
+)
+def test_sides_that_do_not_fit(options: dict[str, Any], words: list[str]) -> None:
+    labels = options.get("labels", LABELS)
+    rest = {name: value for name, value in options.items() if name != "labels"}
+    assert_refused(lambda: evaluate(ROWS, labels, **rest), words)
+
+
+# --- ids and groups -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"query_ids": range(6)}, ["query_ids", "without gallery_ids", "both sides"]),
+        ({"gallery_ids": range(4)}, ["gallery_ids", "without query_ids", "both sides"]),
+        ({"query_groups": [0] * 6}, ["query_groups", "without gallery_groups", "both sides"]),
+        ({"gallery_groups": [0] * 4}, ["gallery_groups", "without query_groups", "both sides"]),
+        ({"query_ids": range(5), "gallery_ids": range(4)}, ["query_ids", "(6)", "Got 5"]),
+        ({"query_ids": range(6), "gallery_ids": range(5)}, ["gallery_ids", "(4)", "Got 5"]),
+        ({"query_groups": [0] * 7, "gallery_groups": [0] * 4}, ["query_groups", "(6)", "Got 7"]),
+        ({"query_groups": [0] * 6, "gallery_groups": [0]}, ["gallery_groups", "(4)", "Got 1"]),
+        (
+            {"query_ids": [0, 1, 2, None, 4, NAN], "gallery_ids": range(4)},
+            ["query_ids rows 3 and 5", "None or NaN", "give each row a value"],
+        ),
+        (
+            {"query_groups": [0] * 6, "gallery_groups": [0, 0, None, 0]},
+            ["gallery_groups row 2", "None or NaN", "give each row a value"],
+        ),
+        (
+            {"query_ids": range(6), "gallery_ids": list("abcd")},
+            ["query_ids holds int", "gallery_ids holds str"],
+        ),
+        (
+            {"query_groups": [0] * 6, "gallery_groups": list("abcd")},
+            ["query_groups holds int", "gallery_groups holds str"],
+        ),
+        (
+            {"query_ids": np.zeros((6, 2)), "gallery_ids": range(4)},
+            ["query_ids", "one value a row", "(6, 2)"],
+        ),
+        (
+            {"query_groups": np.zeros((6, 2)), "gallery_groups": range(4)},
+            ["query_groups", "one value a row", "(6, 2)"],
+        ),
+    ],
+)
+def test_ids_and_groups_that_do_not_fit(options: dict[str, Any], words: list[str]) -> None:
+    assert_refused(lambda: with_gallery(**options), words)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"gallery_ids": range(6)}, ["gallery_ids", "without a gallery", "query_ids"]),
+        ({"gallery_groups": [0] * 6}, ["gallery_groups", "without a gallery", "query_groups"]),
+        ({"query_ids": range(5)}, ["query_ids", "(6)", "Got 5"]),
+        ({"query_groups": [0] * 5}, ["query_groups", "(6)", "Got 5"]),
+        ({"query_ids": [0, None, 2, 3, 4, 5]}, ["query_ids row 1", "None or NaN"]),
+        ({"query_groups": [0, None, 2, 3, 4, 5]}, ["query_groups row 1", "None or NaN"]),
+    ],
+)
+def test_one_side_describes_both_in_leave_one_out(
+    options: dict[str, Any], words: list[str]
+) -> None:
+    assert_refused(lambda: evaluate(ROWS, LABELS, **options), words)
+
+
+def test_rows_that_share_an_id_never_meet() -> None:
+    labels, ids = [0, 0, 0, 1], ["p", "p", "q", "q"]
+    block = Task(labels, ids=ids).view.block(np.arange(4))
+    assert pairs_of(Task(labels, ids=ids)) == [(0, 2), (1, 2), (2, 0), (2, 1)]
+    excluded = set(zip(block.excluded.query.tolist(), block.excluded.item.tolist(), strict=True))
+    assert excluded == {(0, 0), (0, 1), (1, 0), (1, 1), (2, 2), (2, 3), (3, 2), (3, 3)}
+    assert len(block.excluded) == len(excluded)
+
+
+def test_strangers_of_the_own_group_stay() -> None:
+    """Group junk is the same label and the same group; another label's item is a fair negative."""
+    task = Task([0], groups=["x"], gallery_labels=[0, 0, 1], gallery_groups=["x", "y", "x"])
+    block = task.view.block(np.arange(1))
+    assert block.relevant.item.tolist() == [1]
+    assert block.excluded.item.tolist() == [0]
+
+
+# --- queries in the gallery -----------------------------------------------------------------------
+
+
+def test_queries_repeated_in_the_gallery() -> None:
+    again: dict[str, Any] = {"gallery": ROWS, "gallery_labels": LABELS}
+    words = ["the gallery contains the queries", "leave it out or pass ids", "query_ids"]
+    assert_refused(lambda: evaluate(ROWS, LABELS, **again), words)
+    more: dict[str, Any] = {
+        "gallery": np.concatenate([GALLERY, ROWS[::-1]]),
+        "gallery_labels": GALLERY_LABELS + LABELS[::-1],
+    }
+    assert_refused(lambda: evaluate(ROWS, LABELS, **more), words)
+    assert_refused(lambda: evaluate(ROWS * 3, LABELS, **more), words)  # one direction, one row
+
+    alone = evaluate(ROWS, LABELS)["map"].per_query
+    with_ids = evaluate(ROWS, LABELS, **again, query_ids=range(6), gallery_ids=range(6))
+    np.testing.assert_array_equal(with_ids["map"].per_query.lower, alone.lower)
+    masked = evaluate(ROWS, LABELS, **again, junk=np.eye(6, dtype=bool))
+    np.testing.assert_array_equal(masked["map"].per_query.lower, alone.lower)
+
+
+def test_queries_that_only_resemble_gallery_rows() -> None:
+    """Another label, or one query that is not there: no self-match is meant."""
+    rows = ROWS.copy()
+    rows[0, 0] += 1e-3
+    results = [
+        evaluate(ROWS, LABELS, gallery=ROWS, gallery_labels=[1, 1, 2, 2, 0, 0]),
+        evaluate(ROWS, LABELS, gallery=rows, gallery_labels=LABELS),
+        evaluate(ROWS[[0, 0]], [0, 0], gallery=ROWS, gallery_labels=LABELS),  # once there
+    ]
+    assert [result["map"].n for result in results] == [6, 6, 2]
+
+
+# --- junk labels ----------------------------------------------------------------------------------
+
+
+def test_junk_labels_leave_the_gallery() -> None:
+    task = Task(LABELS, gallery_labels=GALLERY_LABELS, junk_labels=[2])
+    assert (task.items, task.gallery_size) == (2, 4)
+    assert task.mates.tolist() == [1, 1, 1, 1, 0, 0]
+    assert Task(LABELS, gallery_labels=GALLERY_LABELS, junk_labels=[17]).items == 4
+    assert Task(LABELS, gallery_labels=GALLERY_LABELS, junk_labels=np.array([2])).items == 2
+    assert Task(PATHS, junk_labels=["owl"]).mates.tolist() == [0, 0, 0, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("labels", "junk_labels", "words"),
+    [
+        ([0, 0, 1, 1], ["0"], ["junk label '0'", "str", "int"]),
+        (["0", "0", "1", "1"], [0], ["junk label 0", "int", "str"]),
+        ([0, 0, 1, 1], [0, 1], ["junk_labels", "every gallery item"]),
+        (["junk", "junk", "a", "a"], "junk", ["junk_labels", "'junk'"]),
+        ([0, 0, 1, 1], 0, ["junk_labels", "0"]),
+    ],
+)
+def test_junk_labels_that_cannot_be(labels: Any, junk_labels: Any, words: list[str]) -> None:
+    assert_refused(lambda: Task(labels, junk_labels=junk_labels), words)
+
+
+def test_junk_labels_need_labels() -> None:
+    words = ["junk_labels needs labels", "junk mask"]
+    assert_refused(lambda: Task(None, relevance=np.ones((2, 3)), junk_labels=[0]), words)
+
+
+# --- no-mate queries ------------------------------------------------------------------------------
+
+
+def test_the_reasons_for_having_no_mate() -> None:
+    labels = [0, 0, 1, 2, 2, 3, 3]
+    task = Task(labels, groups=[0, 1, 0, 0, 0, 0, 1], junk_labels=[3])
+    assert task.mates.tolist() == [1, 1, 0, 0, 0, 0, 0]
+    assert task.no_mate_reason.tolist() == [-1, -1, 0, 1, 1, 1, 1]
+    assert task.no_mate_counts() == {"singleton": 1, "all mates junk": 4}
+
+    task = Task(
+        [0, 1, 2, 3],
+        ids=[10, 11, 12, 13],
+        gallery_labels=[0, 1, 2, 2],
+        gallery_ids=[20, 11, 22, 23],
+        junk=[[0] * 4, [0] * 4, [0, 0, 1, 1], [0] * 4],
+    )
+    assert task.mates.tolist() == [1, 0, 0, 0]
+    assert task.no_mate_counts() == {"singleton": 1, "all mates junk": 1, "not in gallery": 1}
+
+
+def test_the_reasons_under_relevance() -> None:
+    relevance = [[1, 0], [0, 0], [0, 1]]
+    task = Task(None, relevance=relevance, ids=[1, 2, 3], gallery_ids=[1, 9])
+    assert task.no_mate_counts() == {"singleton": 1, "not in gallery": 1}
+    task = Task(None, relevance=relevance, junk=[[1, 1], [1, 1], [0, 0]])
+    assert task.no_mate_counts() == {"all mates junk": 1, "not in gallery": 1}
+
+
+def test_no_mate_queries_are_refused_with_numbers_by_reason() -> None:
+    labels, groups = [0, 0, 1, 2, 2], [0, 0, 0, 0, 1]
+    assert_refused(
+        lambda: evaluate(ROWS[:5], labels, query_groups=groups, no_mate="error"),
+        [
+            "3 of 5 queries have no mate",
+            "1 singleton",
+            "2 all mates junk",
+            "share the query's group",
+            "query_groups",
+            "rows 0, 1 and 2",
+            "no_mate='report'",
+        ],
+    )
+    message = refusal(lambda: Task([0, 5], gallery_labels=[0], no_mate="error"))
+    assert "1 of 2 queries have no mate" in message
+    assert "1 not in gallery" in message
+    assert "group" not in message
+    assert Task([0, 0], no_mate="error").mates.tolist() == [1, 1]
+
+
+def test_groups_are_not_blamed_for_other_junk() -> None:
+    """Every mate here has another group than its query; the junk label is what removes them."""
+    message = refusal(
+        lambda: Task([0, 0, 1, 1], groups=[0, 1, 0, 1], junk_labels=[1], no_mate="error")
+    )
+    assert "2 all mates junk" in message
+    assert "share the query's group" not in message
+
+
+def test_no_mate_queries_count_as_zero_on_request() -> None:
+    rows = [[1.0, 0], [2, 0.5], [0, 1]]
+    reported = evaluate(rows, [0, 0, 1])["hit@1"]
+    zero = evaluate(rows, [0, 0, 1], no_mate="zero")["hit@1"]
+    assert (reported.n, zero.n) == (2, 3)
+    assert (reported.value, zero.value) == (1.0, 2 / 3)
+    assert np.isnan(reported.per_query.lower[2])
+    assert zero.per_query.lower[2] == 0.0
+
+
+# --- options --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "words"),
+    [
+        ("distance", "manhattan", ["cosine, euclidean", "'manhattan'"]),
+        ("distance", None, ["cosine, euclidean", "None"]),
+        ("average", "macro", ["query, class", "'macro'"]),
+        ("no_mate", "ignore", ["report, zero, error", "'ignore'"]),
+        ("unlabelled", "ignore", ["error, distractor", "'ignore'"]),
+        ("device", "tpu", ["cpu", "reference", "'tpu'"]),
+        ("threads", 0, ["int >= 1", "0"]),
+        ("threads", -2, ["int >= 1", "-2"]),
+        ("threads", 1.5, ["int >= 1", "1.5"]),
+        ("metrics", [], ["metrics is empty"]),
+        ("metrics", ["map", 5], ["metric is a string", "5"]),
+        ("metrics", 5, ["metric", "5"]),
+        ("metrics", "maq", ["'maq'", "did you mean 'map'"]),
+    ],
+)
+def test_options_that_do_not_exist(option: str, value: Any, words: list[str]) -> None:
+    assert_refused(lambda: evaluate(ROWS, LABELS, **{option: value}), [option[:6], *words])
+
+
+# --- the digest -----------------------------------------------------------------------------------
+
+TASK: dict[str, Any] = {
+    "labels": ["a", "a", "b", "b"],
+    "ids": [1, 2, 3, 4],
+    "groups": ["x", "y", "x", "y"],
+}
+
+
+def test_the_digest_does_not_see_the_order_of_rows() -> None:
+    order = [2, 0, 3, 1]
+    shuffled = {name: [values[i] for i in order] for name, values in TASK.items()}
+    assert Task(**shuffled).digest == Task(**TASK).digest
+
+    gallery = {f"gallery_{name}": values for name, values in TASK.items()}
+    mixed = {f"gallery_{name}": values for name, values in shuffled.items()}
+    mask = np.arange(16).reshape(4, 4) % 3 == 0
+    expected = Task(**TASK, **gallery, junk=mask).digest
+    assert Task(**TASK, **mixed, junk=mask[:, order]).digest == expected
+    assert Task(**shuffled, **gallery, junk=mask[order]).digest == expected
+    assert Task(**TASK, **mixed, junk=mask).digest != expected
+    assert Task(**TASK, **gallery, junk=scipy.sparse.csr_matrix(mask)).digest == expected
+
+
+def test_the_digest_sees_everything_else() -> None:
+    relevance = np.eye(4, dtype=bool)
+    gallery = {f"gallery_{name}": values for name, values in TASK.items()}
+    tasks = [
+        Task(**TASK),
+        Task(TASK["labels"]),
+        Task(TASK["labels"], ids=TASK["ids"]),
+        Task(TASK["labels"], groups=TASK["groups"]),
+        Task(**TASK | {"ids": [1, 2, 3, 5]}),
+        Task(**TASK | {"ids": ["1", "2", "3", "4"]}),
+        Task(**TASK | {"labels": ["a", "a", "b", "c"]}),
+        Task(**TASK | {"labels": [1, 1, 2, 2]}),
+        Task(**TASK | {"labels": ["1", "1", "2", "2"]}),
+        Task(**TASK | {"labels": [("a", 1), ("a", 1), ("b", 2), ("b", 2)]}),
+        Task(**TASK | {"groups": ["x", "y", "x", "x"]}),
+        Task(**TASK, junk_labels=["b"]),
+        Task(**TASK, junk=relevance),
+        Task(**TASK, **gallery),
+        Task(
+            **TASK, **gallery | {"gallery_labels": ["a", "a", "b", None]}, unlabelled="distractor"
+        ),
+        Task(None, relevance=relevance),
+        Task(None, relevance=relevance * 2),
+        Task(None, relevance=relevance[::-1]),
+    ]
+    assert len({task.digest for task in tasks}) == len(tasks)
+
+
+def test_the_digest_does_not_see_how_values_are_held() -> None:
+    expected = Task([1, 1, 2, 2], junk_labels=[2]).digest
+    for labels in (
+        np.array([1, 1, 2, 2], np.int16),
+        np.array([1, 1, 2, 2], np.uint64),
+        np.array([1, 1, 2, 2], object),
+        [np.int64(1), np.int64(1), np.int64(2), np.int64(2)],
+        np.array([np.int64(1), np.int64(1), np.int64(2), np.int64(2)], object),
+        torch.tensor([1, 1, 2, 2]),
+        pandas.Series([1, 1, 2, 2]),
+    ):
+        assert Task(labels, junk_labels=[2]).digest == expected
+    for junk_labels in ([np.int64(2)], np.array([2]), (2,), {2}, [2, 2]):
+        assert Task([1, 1, 2, 2], junk_labels=junk_labels).digest == expected
+    expected = Task(["a", "a", "b"]).digest
+    for labels in (np.array(["a", "a", "b"]), pandas.Series(["a", "a", "b"]), ("a", "a", "b")):
+        assert Task(labels).digest == expected

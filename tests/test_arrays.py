@@ -1,0 +1,100 @@
+"""Embeddings, right and wrong, in any container."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas
+import pytest
+import scipy.sparse
+import torch
+
+from tests.refusals import assert_refused
+from tests.task.small import GALLERY, GALLERY_LABELS, LABELS, NAN, ROWS, evaluate
+
+
+@pytest.mark.parametrize(
+    ("embeddings", "words"),
+    [
+        (np.ones(6), ["embeddings", "(6,)", "(rows, dimensions)", "reshape(-1, 1)"]),
+        (np.ones((6, 2, 1)), ["embeddings", "(6, 2, 1)", "(rows, dimensions)"]),
+        (np.float64(3), ["embeddings", "()", "(rows, dimensions)"]),
+        (np.empty((0, 2)), ["embeddings is empty", "(0, 2)"]),
+        (np.empty((6, 0)), ["embeddings is empty", "(6, 0)"]),
+        ([], ["embeddings", "(0,)"]),
+        (ROWS.astype(complex), ["real numbers", "complex128", "astype"]),
+        (ROWS.astype(np.longdouble), ["at most 64 bits", "float128", "astype"]),
+        (ROWS.astype(str), ["real numbers", "<U", "astype"]),
+        (ROWS.astype(object), ["real numbers", "object", "astype"]),
+        (np.full((6, 1), 2**53 + 1), ["2^53", "subtract an offset"]),
+        (np.full((6, 1), -(2**53) - 1), ["2^53", "subtract an offset"]),
+        (scipy.sparse.csr_matrix(ROWS), ["embeddings is a sparse matrix", "toarray()"]),
+        ([[1.0, 2], [3]], ["embeddings", "equally long lists"]),
+        ("no/such/file.npy", ["cannot read no/such/file.npy"]),
+    ],
+)
+def test_embeddings_that_are_no_matrix_of_numbers(embeddings: Any, words: list[str]) -> None:
+    assert_refused(lambda: evaluate(embeddings, LABELS), words)
+
+
+@pytest.mark.parametrize("distance", ["cosine", "euclidean", "dot", "cityblock"])
+@pytest.mark.parametrize("bad", [NAN, np.inf, -np.inf])
+def test_rows_that_are_not_finite_are_named(distance: str, bad: float) -> None:
+    rows = ROWS.copy()
+    rows[3, 1] = bad
+    words = ["embeddings row 3 of 6", "NaN or infinity", "drop those rows"]
+    assert_refused(lambda: evaluate(rows, LABELS, distance=distance), words)
+    rows[1, 0] = bad
+    words = ["embeddings rows 1 and 3 of 6"]
+    assert_refused(lambda: evaluate(rows, LABELS, distance=distance), words)
+    items = GALLERY.copy()
+    items[2] = bad
+    assert_refused(
+        lambda: evaluate(
+            ROWS, LABELS, gallery=items, gallery_labels=GALLERY_LABELS, distance=distance
+        ),
+        ["gallery row 2 of 4", "NaN or infinity"],
+    )
+
+
+@pytest.mark.parametrize("distance", ["precomputed", "similarity"])
+def test_matrices_that_are_not_finite_are_named(distance: str) -> None:
+    matrix = np.ones((6, 6))
+    matrix[4, 1] = np.inf
+    words = [f"the {distance} matrix row 4 of 6", "NaN or infinity"]
+    assert_refused(lambda: evaluate(matrix, LABELS, distance=distance), words)
+
+
+def test_many_bad_rows_are_counted() -> None:
+    rows = np.full((40, 2), NAN)
+    words = ["rows 0, 1, 2, 3, 4 and 35 more of 40"]
+    assert_refused(lambda: evaluate(rows, [0] * 40), words)
+
+
+def test_bad_rows_far_down_are_found_among_many() -> None:
+    """Rows are read a chunk at a time; a bad one in a later chunk is named by its own number."""
+    rows = np.ones((40, 2**17), np.float32)
+    rows[[2, 38], 5] = np.nan
+    assert_refused(lambda: evaluate(rows, [0] * 40), ["rows 2 and 38 of 40"])
+
+
+def test_tensors_lists_and_small_types_are_as_good_as_arrays() -> None:
+    expected = evaluate(ROWS, LABELS)["map"].value
+    for rows in (
+        ROWS.tolist(),
+        ROWS.astype(np.float16),
+        ROWS.astype(np.uint8),
+        ROWS.astype(np.int64),
+        np.asfortranarray(ROWS),
+        ROWS[::-1][::-1],
+        torch.tensor(ROWS, requires_grad=True),
+        torch.tensor(ROWS, dtype=torch.bfloat16),
+        pandas.DataFrame(ROWS),
+    ):
+        assert evaluate(rows, LABELS)["map"].value == expected
+
+
+def test_hamming_refuses_fractions() -> None:
+    words = ["hamming", "embeddings", "float64", "binarise"]
+    assert_refused(lambda: evaluate(ROWS, LABELS, distance="hamming"), words)

@@ -1,0 +1,246 @@
+"""Labels and paths of labels, right and wrong, in any container."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pandas
+import pytest
+import torch
+
+import truerank
+from tests.refusals import assert_refused
+from tests.task.small import LABELS, NAN, PATHS, ROWS, evaluate, pairs_of
+from truerank import Task
+
+
+@pytest.mark.parametrize(
+    ("labels", "gallery_labels", "words"),
+    [
+        (LABELS, ["0", "1", "2", "2"], ["labels holds int", "gallery_labels holds str"]),
+        (list("aabbcc"), [0, 1, 2, 2], ["labels holds str", "gallery_labels holds int"]),
+        (np.array(LABELS), np.array(list("abcc")), ["int", "str"]),
+        ([0, 0, 1, 1, "2", 2], None, ["int", "str"]),
+        (np.array([0, 0, 1, 1, "2", 2], object), None, ["int", "str"]),
+        ([0, 0, 1, 1, 2.0, 2], None, ["int", "float"]),
+        (LABELS, [0.0, 1, 2, 2], ["int", "float"]),
+        ([b"a", b"a", "b", "b", "c", "c"], None, ["bytes", "str"]),
+        (np.array([b"a", b"b"] * 3), ["a", "b", "c", "c"], ["bytes", "str"]),
+    ],
+)
+def test_labels_of_two_types(labels: Any, gallery_labels: Any, words: list[str]) -> None:
+    assert_refused(
+        lambda: Task(labels, gallery_labels=gallery_labels),
+        ["different types never match", "convert both to one type", *words],
+    )
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.eye(2)[LABELS[:4]],
+        np.eye(3)[LABELS],
+        np.eye(3, dtype=bool)[LABELS],
+        np.eye(100, dtype=np.int64)[LABELS],
+        torch.eye(3)[LABELS],
+        np.eye(3, dtype=int)[LABELS].tolist(),
+        pandas.DataFrame(np.eye(3)[LABELS]),
+    ],
+    ids=["two columns", "three", "bool", "a hundred", "tensor", "lists", "frame"],
+)
+def test_one_hot_labels(labels: Any) -> None:
+    assert_refused(lambda: Task(labels), ["one-hot", "labels", "argmax"])
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [np.zeros((6, 2, 2)), np.float64(3), np.empty((6, 0)), [[]] * 6, pandas.DataFrame([[]] * 6)],
+    ids=["3-D", "a number", "no columns", "empty lists", "empty frame"],
+)
+def test_labels_of_another_shape(labels: Any) -> None:
+    assert_refused(lambda: Task(labels), ["labels"])
+
+
+def test_label_paths_of_unequal_length() -> None:
+    assert_refused(lambda: Task([("a", "b"), ("a",)]), ["labels", "number of levels", "[1, 2]"])
+    assert_refused(
+        lambda: Task(np.zeros((3, 3), int) + 2, gallery_labels=np.zeros((3, 2), int) + 2),
+        ["number of label levels", "labels has 3", "gallery_labels has 2"],
+    )
+
+
+def test_labels_that_cannot_be_compared() -> None:
+    assert_refused(lambda: Task([{1}, {2}]), ["labels", "hashable", "int or str"])
+
+
+@pytest.mark.parametrize("missing", [None, NAN, np.float64("nan")])
+@pytest.mark.parametrize("label", [1, "a", 1.5])
+def test_missing_labels_are_named(missing: Any, label: Any) -> None:
+    """A missing query label is always refused, a missing gallery label unless it is allowed."""
+    labels = [label, missing, label, missing]
+    words = ["labels rows 1 and 3", "None or NaN", "label them or leave those rows out"]
+    assert_refused(lambda: Task(labels), words)
+    assert_refused(lambda: Task(labels, gallery_labels=[label]), words)
+    assert_refused(lambda: Task(labels, unlabelled="distractor"), words)
+    assert_refused(
+        lambda: Task([label, label], gallery_labels=labels),
+        ["gallery_labels rows 1 and 3", "None or NaN", "unlabelled='distractor'"],
+    )
+    task = Task([label, label], gallery_labels=labels, unlabelled="distractor")
+    assert task.mates.tolist() == [2, 2]
+
+
+def test_float_labels_with_nan_and_frames_with_holes() -> None:
+    assert_refused(lambda: Task(np.array([1.0, NAN, 1.0])), ["labels row 1"])
+    frame = pandas.DataFrame({"coarse": ["x", "x", None], "fine": ["p", None, "q"]})
+    assert_refused(lambda: Task(frame), ["labels rows 1 and 2"])
+    assert_refused(lambda: Task([("x", "p"), (None, "p")]), ["labels row 1"])
+
+
+def test_distractors_are_ranked_and_relevant_to_nobody() -> None:
+    gallery_labels = ["a", None, None]
+    arguments: dict[str, Any] = {"gallery_labels": gallery_labels, "distance": "precomputed"}
+    result = evaluate([[0.5, 0.1, 0.2]], ["a"], **arguments, unlabelled="distractor")
+    assert result["map"].value == 1 / 3
+    paths = [("x", "p"), ("x", None), (None, None)]
+    task = Task(paths[:1], gallery_labels=paths, unlabelled="distractor")
+    assert task.mates.tolist() == [1]
+
+
+BIG = 2**63
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [2**24, 2**24 + 1, 2**24 + 2, 2**24 + 3],
+        [2**53, 2**53 + 1, 2**53 + 2, 2**53 + 3],
+        [BIG - 1, BIG - 2, -BIG, 1 - BIG],
+        [BIG - 1, BIG, BIG + 1, 2 * BIG - 1],
+        [2**100, 2**100 + 1, -(2**100), 0],
+        [-1, 0, 1, -2],
+        ["1", "01", "1 ", "1.0"],
+        ["a", "A", "ä", ""],
+        [1.0, 1.0 + 2**-52, 0.5, 1e300],
+        [b"1", b"01", b"a", b"A"],
+    ],
+)
+def test_distinct_labels_stay_distinct(values: list[Any]) -> None:
+    """Also against a gallery, as a list or as an array: nothing passes through a float."""
+    containers = [values * 2, np.array(values * 2, object), np.array(values * 2)]
+    if containers[-1].tolist() != values * 2:  # numpy itself made them floats
+        containers.pop()
+    for labels in containers:
+        assert Task(labels).mates.tolist() == [1] * 8
+        task = Task(labels, gallery_labels=values)
+        assert task.mates.tolist() == [1] * 8
+        assert [item for _, item in pairs_of(task)] == [0, 1, 2, 3] * 2
+
+
+def test_unsigned_and_signed_labels_meet_by_value() -> None:
+    signed, unsigned = np.array([-1, 5, BIG - 1]), np.array([5, BIG - 1, BIG], np.uint64)
+    assert Task(signed, gallery_labels=unsigned).mates.tolist() == [0, 1, 1]
+    assert Task(unsigned, gallery_labels=signed).mates.tolist() == [1, 1, 0]
+    assert Task(np.array([255], np.uint8), gallery_labels=np.array([-1], np.int8)).mates[0] == 0
+
+
+def test_minus_one_is_an_ordinary_label() -> None:
+    assert Task([-1, -1, 0, 0]).mates.tolist() == [1, 1, 1, 1]
+    assert Task([-1, -1, 0, 0], junk_labels=[-1]).mates.tolist() == [0, 0, 1, 1]
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        [True, True, False, False],
+        np.array([True, True, False, False]),
+        torch.tensor([True, True, False, False]),
+        [np.bool_(True), np.bool_(True), np.bool_(False), np.bool_(False)],
+        [1, True, 0, False],
+    ],
+)
+def test_bool_labels(labels: Any) -> None:
+    assert pairs_of(Task(labels)) == [(0, 1), (1, 0), (2, 3), (3, 2)]
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.array(["a", "b", "a"]),
+        np.array(["a", "b", "a"], object),
+        ("a", "b", "a"),
+        pandas.Series(["a", "b", "a"]),
+        pandas.Series(["a", "b", "a"], dtype="category"),
+        pandas.DataFrame({"label": ["a", "b", "a"]}),
+        np.array([["a"], ["b"], ["a"]]),
+        torch.tensor([7, 8, 7]),
+        np.array(["2020-01-01", "2021-01-01", "2020-01-01"], "datetime64[D]"),
+    ],
+)
+def test_labels_in_any_container(labels: Any) -> None:
+    assert pairs_of(Task(labels)) == [(0, 2), (2, 0)]
+
+
+# --- label paths ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        PATHS,
+        [list(path) for path in PATHS],
+        np.array(PATHS),
+        np.array(PATHS, object),
+        pandas.DataFrame(PATHS, columns=["order", "species"]),
+        np.array([[5, 50], [5, 50], [5, 51], [6, 60], [6, 60]]),
+    ],
+    ids=["tuples", "lists", "text", "objects", "frame", "numbers"],
+)
+def test_the_finest_label_decides(labels: Any) -> None:
+    task = Task(labels)
+    assert task.mates.tolist() == [1, 1, 0, 1, 1]
+    assert [len(level.values) for level in task.levels.columns] == [2, 3]
+    assert [len(level.values) for level in task.levels.paths] == [2, 3]
+
+
+def test_levels_of_different_types() -> None:
+    frame = pandas.DataFrame({"family": ["a", "a", "b"], "number": [1, 1, 2]})
+    assert Task(frame).mates.tolist() == [1, 1, 0]
+    assert Task(frame).digest == Task([("a", 1), ("a", 1), ("b", 2)]).digest
+
+
+def test_one_name_under_two_parents() -> None:
+    """One label to the metrics of a level, two nodes of the tree, and a warning."""
+    labels = [("bird", "other"), ("bird", "other"), ("fish", "other"), ("fish", "cod")]
+    with pytest.warns(truerank.TruerankWarning, match="more than one parent") as caught:
+        task = Task(labels)
+    assert len(caught) == 1
+    assert task.mates.tolist() == [2, 2, 2, 0]
+    assert [len(level.values) for level in task.levels.columns] == [2, 2]
+    assert [len(level.values) for level in task.levels.paths] == [2, 3]
+    with pytest.warns(truerank.TruerankWarning, match="more than one parent"):
+        Task(labels[:1], gallery_labels=[("fish", "other"), ("bird", "other")])
+
+
+def test_the_warning_points_at_the_caller() -> None:
+    labels = [("bird", "other"), ("bird", "other"), ("fish", "other")]
+    for call in (lambda: evaluate_in_this_file(labels), lambda: Task(labels)):
+        with pytest.warns(truerank.TruerankWarning) as caught:
+            call()
+        assert caught[0].filename == __file__
+
+
+def evaluate_in_this_file(labels: Any) -> truerank.Result:
+    return truerank.evaluate(ROWS[:3], labels, metrics=["map"])
+
+
+def test_distinct_paths_do_not_warn() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tasks = [
+            Task(PATHS),
+            Task([("a", "x", "1"), ("a", "x", "2"), ("b", "y", "3"), ("a", "z", "4")]),
+        ]
+    assert all(task.levels is not None and task.levels.is_tree for task in tasks)
