@@ -55,11 +55,14 @@ class FoldCounts:
     impostors: Reals
     met: Reals
     """(points + 1,): negative pairs of the pool accepted at each cut, and all of them."""
+    matched: Reals
+    """(points + 1,): positive pairs of the pool."""
 
     def at_cuts(self, cuts: Integers) -> FoldCounts:
         """The counts at some of the cuts."""
-        met = self.met[np.append(cuts, -1)]
-        return replace(self, true=self.true[:, cuts], false=self.false[:, cuts], met=met)
+        met, matched = (pairs[np.append(cuts, -1)] for pairs in (self.met, self.matched))
+        true, false = self.true[:, cuts], self.false[:, cuts]
+        return replace(self, true=true, false=false, met=met, matched=matched)
 
 
 class Unlabelled:
@@ -149,7 +152,7 @@ class OpisFolds:
             accepted[1][:, :-1],
             accepted[0][:, -1:],
             accepted[1][:, -1:],
-            np.cumsum(rows[stays].sum(axis=0)).astype(np.float64),
+            *(np.cumsum(table[stays].sum(axis=0)).astype(np.float64) for table in (rows, true)),
         )
 
     def _value(self, metric: Metric, column: int) -> float:
@@ -215,15 +218,13 @@ def _places(context: Context, metric: Metric, tables: int) -> Reals:
 
 def _spread(left: FoldCounts, formula: Formula) -> Reals:
     """Mean squared deviation of the classes' utilities at each cut."""
-    counts = (left.true, left.false, left.genuine, left.impostors)
-    utility = _utility(*counts, formula)
+    utility = _utility(left.true, left.false, left.genuine, left.impostors, formula)
     centre = _average(utility)
     value: Reals = _average(utility * utility) - centre * centre
     if formula.pooled:
-        # every negative pair counts for both of its classes
-        twice = replace(formula, precise=2 * formula.precise)
-        true, false, genuine, impostors = (part.sum(axis=0) for part in counts)
-        pooled = _utility(true, false, genuine, impostors, twice)
+        alike = replace(formula, precise=float(formula.precise > 0))  # each pair counts once
+        true, false = left.matched, left.met
+        pooled = _utility(true[:-1], false[:-1], true[-1:], false[-1:], alike)
         value = value + (centre - pooled) ** 2
     return np.maximum(value, 0.0)
 

@@ -48,13 +48,15 @@ def exact(
     at: Any,
     code: Any,
     positive: Any,
+    again: Any,
     true: Any,
     false: Any,
     genuine: Any,
     impostors: Any,
+    pool: Any,
+    pool_false: Any,
     square: float,
     precise: float,
-    pool: bool,
     one: float,
     end: float,
     spreads: Any,
@@ -67,6 +69,10 @@ def exact(
 
     Piece p reaches from borders[p] to the next border, with spreads[p]; areas are each class's
     integral of U, best its highest U and best_at where that begins. Returns the number of pieces.
+
+    `pool` is empty where deviations are from the mean. Else it holds of all pairs the accepted
+    positives, all positives and all negatives, and pool_false[0] the accepted negatives: then there
+    are events of no class, -1, and those that are there again for another class leave it alone.
     """
     count = true.size
     start = borders[0]
@@ -74,7 +80,9 @@ def exact(
     first = 0
     second = 0
     now = np.zeros(count)
-    all_true = all_false = all_genuine = all_impostors = 0.0
+    all_true = pool[0] if pool.size else 0.0
+    all_false = pool_false[0] if pool.size else 0.0
+    alike = 1.0 if precise > 0.0 else 0.0  # of all pairs, each counts once
     for i in range(count):
         u = utility(true[i], false[i], genuine[i], impostors[i], square, precise)
         now[i] = u
@@ -82,16 +90,12 @@ def exact(
         best_at[i] = start
         first += int(np.rint(u * one))
         second += int(np.rint(u * u * one))
-        all_true += true[i]
-        all_false += false[i]
-        all_genuine += genuine[i]
-        all_impostors += impostors[i]
     piece = 0
     event = 0
     while True:
         pooled = -1.0
-        if pool:  # every negative pair counts for both of its classes
-            pooled = utility(all_true, all_false, all_genuine, all_impostors, square, 2.0 * precise)
+        if pool.size:
+            pooled = utility(all_true, all_false, pool[1], pool[2], square, alike)
         spreads[piece] = spread(first, second, count, one, pooled)
         piece += 1
         if event == at.size:
@@ -101,11 +105,16 @@ def exact(
         while event < at.size and at[event] == place:
             i = code[event]
             if positive[event]:
-                true[i] += 1
                 all_true += 1.0
+            elif not again[event]:
+                all_false += 1.0
+            if i < 0:
+                event += 1
+                continue
+            if positive[event]:
+                true[i] += 1
             else:
                 false[i] += 1
-                all_false += 1.0
             u = utility(true[i], false[i], genuine[i], impostors[i], square, precise)
             first += int(np.rint(u * one)) - int(np.rint(now[i] * one))
             second += int(np.rint(u * u * one)) - int(np.rint(now[i] * now[i] * one))
@@ -130,9 +139,10 @@ def bracketed(
     negatives: Any,
     genuine: Any,
     impostors: Any,
+    pool: Any,
+    pool_false: Any,
     square: float,
     precise: float,
-    pool: bool,
     one: float,
     spreads: Any,
     errors: Any,
@@ -143,8 +153,9 @@ def bracketed(
 ) -> int:
     """Walk as `exact` does where negatives are known at the borders of cells only.
 
-    In cell k a class has between negatives[k] and negatives[k + 1] false accepts; errors are
-    bounds of how far a spread can be from the true one. areas[0] and areas[1] bound each integral.
+    In cell k a class has between negatives[k] and negatives[k + 1] false accepts, and all pairs
+    together between pool_false[k] and pool_false[k + 1]; errors are bounds of how far a spread can
+    be from the true one. areas[0] and areas[1] bound each integral.
     """
     count = true.size
     piece = 0
@@ -152,6 +163,8 @@ def bracketed(
     middle = np.zeros(count)
     half = np.zeros(count)
     since = np.zeros(count)
+    all_true = pool[0] if pool.size else 0.0
+    alike = 1.0 if precise > 0.0 else 0.0  # of all pairs, each counts once
     after = np.zeros(count)  # utility with the negatives of the cell's end
     for i in range(count):
         best[i] = -1.0
@@ -160,7 +173,6 @@ def bracketed(
         first = 0
         second = 0
         wide = 0
-        all_true = all_low = all_high = all_genuine = all_impostors = 0.0
         for i in range(count):
             high = after[i]
             low = utility(true[i], negatives[k + 1, i], genuine[i], impostors[i], square, precise)
@@ -174,18 +186,13 @@ def bracketed(
             first += int(np.rint(middle[i] * one))
             second += int(np.rint(middle[i] * middle[i] * one))
             wide += int(np.ceil(half[i] * half[i] * one))
-            all_true += true[i]
-            all_low += negatives[k, i]
-            all_high += negatives[k + 1, i]
-            all_genuine += genuine[i]
-            all_impostors += impostors[i]
         borders[piece] = border[k]
         while True:
             pooled = -1.0
             width = np.sqrt(wide / one / count)
-            if pool:
-                high = utility(all_true, all_low, all_genuine, all_impostors, square, 2.0 * precise)
-                low = utility(all_true, all_high, all_genuine, all_impostors, square, 2.0 * precise)
+            if pool.size:
+                high = utility(all_true, pool_false[k], pool[1], pool[2], square, alike)
+                low = utility(all_true, pool_false[k + 1], pool[1], pool[2], square, alike)
                 pooled = (low + high) / 2
                 width += (high - low) / 2
             spreads[piece] = spread(first, second, count, one, pooled)
@@ -197,6 +204,10 @@ def bracketed(
             borders[piece] = place
             while event < at.size and at[event] == place:
                 i = code[event]
+                all_true += 1.0
+                if i < 0:
+                    event += 1
+                    continue
                 first -= int(np.rint(middle[i] * one))
                 second -= int(np.rint(middle[i] * middle[i] * one))
                 wide -= int(np.ceil(half[i] * half[i] * one))
@@ -204,7 +215,6 @@ def bracketed(
                 areas[1, i] += (middle[i] + half[i]) * (place - since[i])
                 since[i] = place
                 true[i] += 1
-                all_true += 1.0
                 high = utility(true[i], negatives[k, i], genuine[i], impostors[i], square, precise)
                 low = utility(
                     true[i], negatives[k + 1, i], genuine[i], impostors[i], square, precise

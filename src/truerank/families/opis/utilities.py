@@ -12,7 +12,13 @@ import numpy.typing as npt
 from truerank.engine.observers import PairObserver
 from truerank.families.family import Positives
 from truerank.families.opis import kernels as utility
-from truerank.families.opis.classes import ClassEvents, ClassTable, ClassTally, cells
+from truerank.families.opis.classes import (
+    ClassEvents,
+    ClassTable,
+    ClassTally,
+    PoolCounts,
+    cells,
+)
 from truerank.families.opis.sampled import SampledNegatives
 from truerank.space import Distances, Space
 from truerank.task import TaskRules
@@ -21,11 +27,12 @@ __all__ = ["Events", "Formula", "Utilities", "measure_all", "measure_sampled"]
 
 Reals = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
 CELLS = 32
 """Cells that a thread walks through at a time; how many threads there are cannot be seen."""
 
 
-Events = tuple[Integers, Reals, npt.NDArray[np.bool_]]
+Events = tuple[Integers, Reals, Flags]
 """Class and place of steps, and whether they are of a positive."""
 
 
@@ -37,6 +44,10 @@ class Formula:
     precise: float = 0.0
     """0 for specificity; for precision, 1 over the number of times that a positive is counted."""
     pooled: bool = False
+
+    def pool(self, table: ClassTable) -> PoolCounts | None:
+        """All pairs, if deviations are from their utility."""
+        return table.pool if self.pooled else None
 
 
 @dataclass(frozen=True)
@@ -105,16 +116,17 @@ def measure_all(
     distance = positives.distance[inside]
     if events is None:
         nearer = number[task.query_codes[positives.query[positives.distance <= low]]]
-        true = np.bincount(nearer[nearer >= 0], minlength=len(seen.classes))
-        kept = code >= 0
-        steps = (code[kept], distance[kept], true)
+        kept = (code >= 0) | formula.pooled
+        steps = (code[kept], distance[kept], nearer)
         return _bracketed(seen, space, low, high, *steps, formula, threads)
-    other, negative = events.events()
+    other, negative, twice = events.events()
     codes = np.concatenate([code, number[other]])
     distances = np.concatenate([distance, negative])
+    again = np.concatenate([np.zeros(len(code), bool), twice])
     flags = np.arange(len(codes)) < len(code)
-    kept = codes >= 0
-    return _exact(seen, space, low, high, codes[kept], distances[kept], flags[kept], formula)
+    kept = (codes >= 0) | (formula.pooled & ~again)
+    events_kept = (codes[kept], distances[kept], flags[kept], again[kept])
+    return _exact(seen, space, low, high, *events_kept, formula)
 
 
 def measure_sampled(
@@ -132,7 +144,8 @@ def measure_sampled(
     distances = np.concatenate([sample.positives.distance[inside], negative])
     flags = np.arange(len(codes)) < np.count_nonzero(inside)
     kept = codes >= 0
-    return _exact(table, space, low, high, codes[kept], distances[kept], flags[kept], formula)
+    steps = (codes[kept], distances[kept], flags[kept], np.zeros(np.count_nonzero(kept), bool))
+    return _exact(table, space, low, high, *steps, formula)
 
 
 def _one(classes: int) -> float:
@@ -146,7 +159,8 @@ def _exact(
     high: float,
     code: Integers,
     distance: Distances,
-    positive: npt.NDArray[np.bool_],
+    positive: Flags,
+    again: Flags,
     formula: Formula,
 ) -> Utilities:
     count = len(table.classes)
@@ -157,10 +171,13 @@ def _exact(
     borders[0] = start
     areas, best, best_at = np.zeros(count), np.zeros(count), np.zeros(count)
     column = int(np.searchsorted(table.cuts, low))
+    pool = formula.pool(table)
+    accepted = 0 if pool is None else int(pool.positives[column])
     pieces = utility.exact(
-        at, code[order], positive[order], table.positives[:, column].copy(),
-        table.negatives[:, column].copy(), table.genuine, table.impostors, formula.square,
-        formula.precise, formula.pooled, _one(count), end, spreads, borders, areas, best, best_at,
+        at, code[order], positive[order], again[order], table.positives[:, column].copy(),
+        table.negatives[:, column].copy(), table.genuine, table.impostors,
+        *_pooled(pool, accepted, column, column + 1), formula.square, formula.precise, _one(count),
+        end, spreads, borders, areas, best, best_at,
     )  # fmt: skip
     borders[pieces] = end
     return Utilities(
@@ -185,11 +202,13 @@ def _bracketed(
     high: float,
     code: Integers,
     distance: Distances,
-    true: Integers,
+    nearer: Integers,
     formula: Formula,
     threads: int,
 ) -> Utilities:
-    count = len(table.classes)
+    """`nearer` are the classes of the positives up to `low`; -1 is a class that is left out."""
+    count, together = len(table.classes), formula.pool(table)
+    true = _by_class(nearer, count)
     first = int(np.searchsorted(table.cuts, low, side="right")) - 1
     last = int(np.searchsorted(table.cuts, high, side="left"))
     raw = np.concatenate([[low], table.cuts[first + 1 : last], [high]])
@@ -201,15 +220,16 @@ def _bracketed(
         stop = min(start + CELLS, len(border) - 1)
         before, after = np.searchsorted(at, border[[start, stop]])
         inside = slice(before, after)
-        now = true + np.bincount(code[:before], minlength=count)
+        now = true + _by_class(code[:before], count)
+        columns = (first + start, first + stop + 1)
         size = after - before + stop - start
         pieces = [np.zeros(size), np.zeros(size), np.zeros(size)]
         classes = [np.zeros((2, count)), np.zeros(count), np.zeros(count)]
         held = utility.bracketed(
             border[start : stop + 1], at[inside], code[inside], now,
-            utility.turned(table.negatives, first + start, first + stop + 1), table.genuine,
-            table.impostors, formula.square, formula.precise, formula.pooled, _one(count),
-            *pieces, *classes,
+            utility.turned(table.negatives, *columns), table.genuine, table.impostors,
+            *_pooled(together, len(nearer) + int(before), *columns), formula.square,
+            formula.precise, _one(count), *pieces, *classes,
         )  # fmt: skip
         return [part[:held] for part in pieces], classes
 
@@ -237,6 +257,19 @@ def _bracketed(
         (first, last),
         (true, table.negatives[:, first]),
     )
+
+
+def _by_class(code: Integers, count: int) -> Integers:
+    """How many there are of each class; -1 is none of them."""
+    return np.bincount(code[code >= 0], minlength=count)
+
+
+def _pooled(pool: PoolCounts | None, accepted: int, first: int, last: int) -> tuple[Reals, Reals]:
+    """All pairs as kernels take them: accepted positives and totals, and negatives at some cuts."""
+    if pool is None:
+        return np.empty(0), np.empty(0)
+    totals = np.array([accepted, pool.genuine, pool.impostors], np.float64)
+    return totals, pool.negatives[first:last].astype(np.float64)
 
 
 def _back(at: Reals, places: Reals, distances: Distances) -> Distances:
