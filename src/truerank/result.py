@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from truerank import tables
 from truerank.core import registry
-from truerank.core.average import class_mean, mean
-from truerank.core.score import Score
+from truerank.core.average import class_mean, mean, plain_mean
+from truerank.core.score import PerQuery, Score
 from truerank.errors import InputError, UnknownMetricError
 from truerank.severity import Severity
 
@@ -28,10 +28,23 @@ SCHEMA_VERSION = 1
 _TWINS = {"hit@1": "precision@1", "precision@1": "hit@1"}
 """One item at rank 1 is a hit or not: the two metrics are the same number."""
 Reals = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
 
 
-def _nobody(metric: str) -> str:
+def _means(rows: PerQuery, chosen: Flags, classes: Integers | None) -> list[float]:
+    """Means of the lower, expected and upper values of some queries; NaN where none counts."""
+    counts = chosen & ~np.isnan(rows.lower)
+    ends = (rows.lower[counts], rows.expected[counts], rows.upper[counts])
+    if classes is None:
+        return [mean(values) for values in ends]
+    return [class_mean(values, classes[counts]) for values in ends]
+
+
+def _nobody(metric: str, levels: int = 1) -> str:
     """Why no query of a part counts."""
+    if levels > 1:
+        return "there is a level at which no query of this part has a mate"
     if registry.find(metric).with_mate:
         return "no query of this part has a mate"
     return "every query of this part has a mate"
@@ -193,22 +206,17 @@ class Result(Mapping[str, Score]):
                     f"the attribute must have one value for each of {len(rows.lower)} queries. "
                     f"Got {len(chosen)}."
                 )
-            counts = chosen & ~np.isnan(rows.lower)
-            ends = []
-            for values in (rows.lower, rows.expected, rows.upper):
-                if by_class and classes is not None:
-                    ends.append(class_mean(values[counts], classes.codes[counts]))
-                else:
-                    ends.append(mean(values[counts]))
-            lower, expected, upper = ends
+            codes = classes.codes if by_class and classes is not None else None
+            means = [_means(term, chosen, codes) for term in rows.terms]
+            lower, expected, upper = (plain_mean(ends) for ends in zip(*means, strict=True))
             scores[name] = Score(
                 name,
                 lower if score.value == score.lower else upper,
                 lower,
                 expected,
                 upper,
-                n=int(counts.sum()),
-                reason=None if counts.any() else _nobody(name),
+                n=int(np.count_nonzero(chosen & ~np.isnan(rows.lower))),
+                reason=None if lower == lower else _nobody(name, len(means)),
             )
         own = {"queries": int(chosen.sum()), "no_mate": {}, "ties": {"queries": 0, "groups": 0}}
         facts = (

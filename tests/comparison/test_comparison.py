@@ -45,6 +45,41 @@ def test_ranks_that_are_left_open() -> None:
     assert all(a >= b for a, b in pairwise(values))
 
 
+@pytest.mark.parametrize("average", ["query", "class"])
+def test_means_over_levels_are_drawn_level_by_level(average: str) -> None:
+    """Four queries of five have coarse mates alone. The spread of what is drawn, by hand."""
+    rng = np.random.default_rng(4)
+    fine = np.repeat(np.arange(160), 2)
+    labels, names = np.column_stack([fine // 8, fine]), [f"map@level={v}" for v in (1, 2, "mean")]
+    known = fine % 5 == 0  # the others are not in the gallery
+    centres = rng.standard_normal((160, 12)) + rng.standard_normal((20, 12))[np.arange(160) // 8]
+    one, two = (
+        truerank.evaluate(
+            centres[fine] + noise * rng.standard_normal((320, 12)),
+            labels,
+            gallery=(centres[fine] + rng.standard_normal((320, 12)))[known],
+            gallery_labels=labels[known],
+            metrics=names,
+            average=average,
+        )
+        for noise in (0.8, 1.0)
+    )
+    [row] = truerank.compare(one, two, metrics="map@level=mean").differences
+    low, high = row.interval
+    apart = [one[n].per_query.lower - two[n].per_query.lower for n in names[:2]]
+    by_class = [[d[fine == c] for c in range(160)] for d in apart]
+    drawn = []
+    for _ in range(2000):
+        chosen = rng.integers(160, size=160)
+        levels = []
+        for level in by_class:
+            held = [level[c] for c in chosen if not np.isnan(level[c][0])]
+            levels.append(np.mean([d.mean() for d in held] if average == "class" else held))
+        drawn.append(np.mean(levels))
+    error = np.std(drawn) * math.sqrt(160 / 159)
+    assert (high - low) / 2 == pytest.approx(quantile(0.95, 31) * error, rel=0.1)
+
+
 def test_a_difference_from_the_replicates_by_hand() -> None:
     one, two = models(metrics=["map"])[:2]
     [row] = truerank.compare(one, two).differences

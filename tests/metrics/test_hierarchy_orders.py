@@ -176,6 +176,40 @@ def test_the_mean_over_levels(data: st.DataObject) -> None:
         for position, bound in enumerate(BOUNDS):
             exact = [mean([t and t[position] for t in level]) for level in true]
             check_mean(f"{name}, {bound}", getattr(score, bound), exact)
+            known = [[t[position] for t in row if t is not None] for row in zip(*true, strict=True)]
+            each = [float(sum(row) / len(row)) if row else math.nan for row in known]
+            values = getattr(score.per_query, bound)
+            assert values.tolist() == pytest.approx(each, nan_ok=True, rel=1e-14)
+            if all(len(row) in (0, depth) for row in known):  # else some count at fewer levels
+                assert np.nanmean(values) == pytest.approx(getattr(score, bound), rel=1e-14)
+
+
+@pytest.mark.thorough
+@settings(max_examples=500 if SLOW else 50)
+@given(data=st.data())
+def test_the_mean_over_levels_of_some_queries(data: st.DataObject) -> None:
+    """A part of a result is scored as the whole is: a mean at each level, then the plain mean."""
+    depth = data.draw(st.integers(1, 3))
+    case = data.draw(cases(depth, "precomputed"))
+    name = "map@level=mean"
+    result = case.evaluate(metrics=[name])
+    queries = len(case.labels)
+    half = data.draw(st.lists(st.booleans(), min_size=queries, max_size=queries))
+    true = [truth(case, f"map@level={v}") for v in range(1, depth + 1)]
+    for whole in (result, truerank.Result.from_dict(result.to_dict())):
+        for chosen, part in whole.by(half).items():
+            some = [
+                [t for t, h in zip(row, half, strict=True) if t and h == chosen] for row in true
+            ]
+            if not all(some):
+                assert math.isnan(part[name].value)
+                assert part[name].reason
+                continue
+            for position, bound in enumerate(BOUNDS):
+                exact = [mean([t[position] for t in level]) for level in some]
+                check_mean(bound, getattr(part[name], bound), exact)
+        [everybody] = whole.by([0] * queries).values()
+        assert everybody[name].value == pytest.approx(result[name].value, rel=1e-15, nan_ok=True)
 
 
 # --- what the metrics have to do with each other --------------------------------------------------

@@ -11,7 +11,7 @@ from truerank.core import registry
 from truerank.core.replicates import Replicates
 from truerank.core.score import Score
 from truerank.result import Result
-from truerank.stats.bootstrap import FEWEST_DRAWN, ClassSums, standard_errors
+from truerank.stats.bootstrap import FEWEST_DRAWN, ClassSums, error_of_mean, standard_errors
 from truerank.stats.intervals import IntervalRequest
 from truerank.stats.student import central, quantile
 from truerank.wording import count
@@ -82,12 +82,16 @@ def _error(
     sums = [[some for some in model if some is not None] for model in found]
     if any(len(held) < len(model) for held, model in zip(sums, found, strict=True)):
         return "a result was written without its per-query values"
-    totals = [np.mean([some.total for some in model], axis=0) for model in sums]
-    counted = sums[0][0]
-    if len(counted) < FEWEST_DRAWN:
-        return f"{count(len(counted), 'class')}: a test needs at least {FEWEST_DRAWN}"
-    paired = ClassSums(np.rint(totals[0] - totals[1]), counted.count)
-    return standard_errors([paired], request.seed)[0], len(counted) - 1
+    paired = []
+    for level in range(min(len(some) for model in sums for some in model)):
+        totals = [np.mean([some[level].total for some in model], axis=0) for model in sums]
+        paired.append(ClassSums(np.rint(totals[0] - totals[1]), sums[0][0][level].count))
+    classes = min(int(np.count_nonzero(some.count)) for some in paired)
+    if classes < FEWEST_DRAWN:
+        return f"{count(classes, 'class')}: a test needs at least {FEWEST_DRAWN}"
+    if len(paired) > 1:
+        return error_of_mean(paired, request.seed), classes - 1
+    return standard_errors(paired, request.seed)[0], classes - 1
 
 
 def _why_not(scores: list[Score]) -> str:
@@ -95,13 +99,16 @@ def _why_not(scores: list[Score]) -> str:
     return reasons[0] if reasons else "a result was evaluated without intervals"
 
 
-def _class_sums(result: Result, metric: str) -> ClassSums | None:
+def _class_sums(result: Result, metric: str) -> list[ClassSums] | None:
+    """The sums of one run of a model; of a mean over levels, those of every level."""
     score = result[metric]
     if score.per_query is None or result.units is None:
         return None
     higher = registry.definition(registry.parse(metric)).higher_is_better
-    values = score.per_query.lower if higher else score.per_query.upper
-    return ClassSums.of(values, result.units, result.provenance["average"] == "class")
+    by_class = result.provenance["average"] == "class"
+    terms = [term.lower if higher else term.upper for term in score.per_query.terms]
+    among = ~np.isnan(score.per_query.lower) if len(terms) > 1 else None
+    return [ClassSums.of(values, result.units, by_class, among=among) for values in terms]
 
 
 def correct(differences: list[Difference]) -> list[Difference]:

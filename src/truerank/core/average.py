@@ -6,12 +6,13 @@ exponent are exact in float64 (below 2^53), and Python integers do the rest.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["class_mean", "mean"]
+__all__ = ["class_mean", "mean", "plain_mean"]
 
 Reals = npt.NDArray[np.float64]
 
@@ -41,6 +42,13 @@ def mean(values: Reals) -> float:
         return float("nan")
     total = exact_sum(values) / len(values)
     return total.numerator / total.denominator
+
+
+def plain_mean(scores: Sequence[float]) -> float:
+    """The mean of a few scores; NaN if one of them is."""
+    if any(score != score for score in scores):
+        return float("nan")
+    return mean(np.array(scores))
 
 
 def class_mean(values: Reals, classes: npt.NDArray[np.int64]) -> float:

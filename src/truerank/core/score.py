@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from truerank.core.replicates import Replicates
 
-__all__ = ["PerQuery", "Score", "split_undefined"]
+__all__ = ["LevelsPerQuery", "PerQuery", "Score", "split_undefined"]
 
 Reals = npt.NDArray[np.float64]
 
@@ -39,17 +39,57 @@ class PerQuery:
             return {"value": _plain_list(self.lower)}
         return {name: _plain_list(values) for name, values in bounds.items()}
 
+    @property
+    def terms(self) -> tuple[PerQuery, ...]:
+        """Values whose means over queries have the score as their plain mean."""
+        return (self,)
+
     @staticmethod
     def from_dict(data: Mapping[str, Any]) -> PerQuery:
         """The inverse of to_dict."""
-        return PerQuery(
-            *(
-                np.array(
-                    [np.nan if v is None else v for v in data.get(name, data.get("value"))], float
-                )
-                for name in ("lower", "expected", "upper")
-            )
+        lower, expected, upper = (
+            np.array([np.nan if v is None else v for v in data.get(name, data.get("value"))], float)
+            for name in ("lower", "expected", "upper")
         )
+        if "levels" in data:
+            levels = tuple(PerQuery.from_dict(level) for level in data["levels"])
+            return LevelsPerQuery(lower, expected, upper, levels)
+        return PerQuery(lower, expected, upper)
+
+
+@dataclass(frozen=True, eq=False)
+class LevelsPerQuery(PerQuery):
+    """Of a mean over levels: each query's mean over the levels at which it has a mate.
+
+    A query with a mate at some levels only counts for fewer of the levels' scores, so the mean of
+    these values is not the score; the mean of the levels' means is.
+    """
+
+    levels: tuple[PerQuery, ...]
+
+    @staticmethod
+    def of(levels: Sequence[PerQuery]) -> LevelsPerQuery:
+        """Per-query values from those at each level; NaN where a query has no mate at any."""
+        lower, expected, upper = (
+            _mean_where_known([getattr(level, end) for level in levels])
+            for end in ("lower", "expected", "upper")
+        )
+        return LevelsPerQuery(lower, expected, upper, tuple(levels))
+
+    @property
+    def terms(self) -> tuple[PerQuery, ...]:
+        """Values at each level; their means over queries have the score as their plain mean."""
+        return self.levels
+
+    def __eq__(self, other: object) -> bool:
+        mine = self.levels
+        return isinstance(other, LevelsPerQuery) and super().__eq__(other) and mine == other.levels
+
+    __hash__ = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain lists of the values, and of those at each level."""
+        return super().to_dict() | {"levels": [level.to_dict() for level in self.levels]}
 
 
 @dataclass(frozen=True)
@@ -154,6 +194,16 @@ def split_undefined(scores: Mapping[str, Score]) -> tuple[dict[str, Score], dict
     """The scores that exist, and the reasons why the others do not."""
     reasons = {name: score.reason for name, score in scores.items() if score.reason}
     return {name: scores[name] for name in scores if name not in reasons}, reasons
+
+
+def _mean_where_known(levels: Sequence[Reals]) -> Reals:
+    """The mean of each query's values, one after another; NaN where all are."""
+    table = np.stack(levels)
+    held = ~np.isnan(table)
+    total = np.zeros(table.shape[1])
+    for level in np.where(held, table, 0.0):
+        total = total + level
+    return np.asarray(total / np.where(held.any(axis=0), held.sum(axis=0), np.nan), np.float64)
 
 
 def _plain(value: float | None) -> float | None:

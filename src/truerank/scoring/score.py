@@ -6,10 +6,10 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank.core import registry
-from truerank.core.average import class_mean, mean
+from truerank.core.average import class_mean, mean, plain_mean
 from truerank.core.column import Column
 from truerank.core.metric import Metric
-from truerank.core.score import PerQuery, Score
+from truerank.core.score import LevelsPerQuery, PerQuery, Score
 from truerank.scoring.plan import level_parts
 from truerank.stats.chance import attainable_per_query, chance_per_query
 from truerank.task import TaskRules
@@ -64,10 +64,11 @@ def combine(task: TaskRules, metric: Metric, scored: dict[Metric, Score]) -> Sco
     parts = [scored[part] for part in level_parts(task, metric)]
     if metric.get("level") != "mean":
         return parts[0]
+    rows = [part.per_query for part in parts if part.per_query is not None]
     undefined = [part.reason for part in parts if part.reason]
 
     def averaged(end: str) -> float:
-        return float("nan") if undefined else mean(np.array([getattr(p, end) for p in parts]))
+        return float("nan") if undefined else plain_mean([getattr(p, end) for p in parts])
 
     chances = [part.chance for part in parts if part.chance is not None]
     best = [part.attainable for part in parts if part.attainable is not None]
@@ -81,20 +82,5 @@ def combine(task: TaskRules, metric: Metric, scored: dict[Metric, Score]) -> Sco
         attainable=mean(np.array(best)) if len(best) == len(parts) else None,
         n=max(part.n for part in parts),
         reason=undefined[0] if undefined else None,
-        per_query=_mean_over_levels([p.per_query for p in parts if p.per_query is not None]),
+        per_query=rows[0] if len(rows) == 1 else LevelsPerQuery.of(rows),
     )
-
-
-def _mean_over_levels(parts: list[PerQuery]) -> PerQuery:
-    """Each query's mean over the levels at which it has a mate, NaN where there is none."""
-    ends = []
-    for end in ("lower", "expected", "upper"):
-        table = np.stack([getattr(part, end) for part in parts])
-        held = ~np.isnan(table)
-        total = np.where(held, table, 0.0)
-        running = total[0]
-        for level in total[1:]:
-            running = running + level
-        with np.errstate(invalid="ignore"):
-            ends.append(running / np.where(held.any(axis=0), held.sum(axis=0), np.nan))
-    return PerQuery(*ends)

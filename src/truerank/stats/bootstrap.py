@@ -13,10 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["FEWEST_DRAWN", "RESAMPLES", "ClassSums", "standard_errors"]
+__all__ = ["FEWEST_DRAWN", "RESAMPLES", "ClassSums", "error_of_mean", "standard_errors"]
 
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
 
 RESAMPLES = 2000
 FEWEST_DRAWN = 30
@@ -42,10 +43,13 @@ class ClassSums:
         return float(self.total.sum() / self.count.sum() / GRID)
 
     @staticmethod
-    def of(values: Reals, codes: Integers, by_class: bool) -> ClassSums:
+    def of(
+        values: Reals, codes: Integers, by_class: bool, *, among: Flags | None = None
+    ) -> ClassSums:
         """Sums from values of queries, NaN where one does not count; classes in the order of codes.
 
-        With `by_class` a class counts once, with the mean of its queries.
+        With `by_class` a class counts once, with the mean of its queries. The classes of the
+        queries `among` are all there, with 0 if none of theirs counts.
         """
         held = ~np.isnan(values)
         units = int(codes.max()) + 1
@@ -53,10 +57,10 @@ class ClassSums:
         sums = np.zeros(units, np.int64)
         np.add.at(sums, codes[held], fixed)
         count = np.bincount(codes[held], minlength=units)
-        alive = np.flatnonzero(count)
+        alive = np.flatnonzero(count) if among is None else np.unique(codes[among])
         total, number = sums[alive].astype(np.float64), count[alive].astype(np.float64)
         if by_class:
-            total, number = np.rint(total / number), np.ones(len(alive))
+            total, number = np.rint(total / np.maximum(number, 1)), np.minimum(number, 1)
         return ClassSums(total, number)
 
     def in_order(self) -> ClassSums:
@@ -79,6 +83,17 @@ def standard_errors(sums: list[ClassSums], seed: int) -> list[float]:
         for place, column in zip(which, ratios.T, strict=True):
             out[place] = wider * _spread(column)
     return out
+
+
+def error_of_mean(sums: list[ClassSums], seed: int) -> float:
+    """The standard error of the mean of scores over the same classes, which are drawn together."""
+    classes = len(sums[0])
+    table = np.column_stack([some.total for some in sums] + [some.count for some in sums])
+    ratios = _resample(table, classes, seed)
+    together = ratios[:, 0]
+    for column in ratios.T[1:]:
+        together = together + column
+    return math.sqrt(classes / (classes - 1)) * _spread(together / len(sums))
 
 
 def _resample(table: Reals, classes: int, seed: int) -> Reals:
