@@ -154,10 +154,10 @@ class Result(Mapping[str, Score]):
     def curve(self, name: str, *, ranks: int = 100) -> Curve:
         """A curve as a mapping from column names to arrays.
 
-        "cmc" (rank, and hit@rank with its tie bounds) comes with every result evaluated here;
-        "roc" and "det" with a verification metric, "f1" (with precision and recall) with best_f1,
-        "dir" (over far) with dir, each with the threshold in the distance's own unit; "mrp", "mvp",
-        "mrep" and "mfr" (over tau) with a metric of GOM.
+        "cmc" (rank, and hit@rank with its tie bounds) comes with every result evaluated here, and
+        goes by the finest label; "roc" and "det" with a verification metric, "f1" (with precision
+        and recall) with best_f1, "dir" (over far) with dir, each with the threshold in the
+        distance's own unit; "mrp", "mvp", "mrep" and "mfr" (over tau) with a metric of GOM.
 
         Examples
         --------

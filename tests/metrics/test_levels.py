@@ -118,6 +118,39 @@ def test_yes_or_no_is_a_grade(data: st.DataObject) -> None:
         )
 
 
+@pytest.mark.parametrize("tree", [False, True])
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["hit@1"],
+        ["hit@1,level=1"],
+        ["map@level=mean"],
+        ["h_ap"],
+        ["h_ap", "hit@1,level=1"],
+        ["h_ap", "auc", "mrep", "mrep@tau=0.4", "dir@tau=0.4"],
+        ["hit@1,level=1", "auc", "mrep", "mrep@tau=0.4", "dir@tau=0.4"],
+    ],
+)
+def test_curves_and_thresholds_go_by_the_finest_label(names: list[str], tree: bool) -> None:
+    """Whatever else is asked for, and where paths that end in one label differ."""
+    rng = np.random.default_rng(8)
+    fine = rng.permutation(np.arange(40) % 7)
+    coarse = fine // 3 if tree else np.arange(40) % 5
+    distances = rng.permutation(1600).reshape(40, 40) / 1600
+    options = {"distance": "precomputed", "confidence": None}
+    result = evaluate(distances, np.column_stack([coarse, fine]), metrics=names, **options)
+    ranks = []
+    for q in range(40):
+        order = [g for g in np.argsort(distances[q]) if g != q]
+        ranks.append(1 + [fine[g] == fine[q] for g in order].index(True))
+    expected = [np.mean([rank <= k for rank in ranks]) for k in range(1, 21)]
+    assert result.curve("cmc", ranks=20)["lower"].tolist() == pytest.approx(expected)
+    alone = [name for name in names if name.startswith(("auc", "mrep", "dir"))]
+    if alone:
+        wanted = evaluate(distances, fine, metrics=alone, **options)
+        assert {n: result[n].value for n in alone} == {n: wanted[n].value for n in alone}
+
+
 @pytest.mark.parametrize("average", ["query", "class"])
 def test_classes_are_the_finest_labels(average: str) -> None:
     generator = np.random.default_rng(3)

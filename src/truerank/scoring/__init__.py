@@ -19,7 +19,6 @@ from truerank.core.score import Score
 from truerank.curves import FirstMates
 from truerank.families.collection import Collection
 from truerank.families.family import Context
-from truerank.relevance import TreeView
 from truerank.scoring.plan import Pass, level_parts, plan_passes, try_out
 from truerank.scoring.run import PassResources, complete, restore
 from truerank.scoring.score import combine, score_column
@@ -69,13 +68,13 @@ def score(
         )
     )
     passes = plan_passes(task, wanted) if wanted else []
+    if metrics and not (passes and passes[0].goes_by_finest(task)):
+        passes.insert(0, Pass(task.view, Scale(np.ones(1))))
     try_out(passes)
     families = None
     if measured:
         context = Context(task, space, measured, average=average, device=device, threads=threads)
         families = Collection(context)
-        if not passes or not (passes[0].view is task.view or isinstance(passes[0].view, TreeView)):
-            passes.insert(0, Pass(task.view, Scale(np.ones(1))))
     findings = Findings()
     estimation = None if request is None else Estimation(task, space, request, average)
     if estimation is not None and families is not None:
@@ -117,10 +116,8 @@ def _scores(
     """Scores from the filled passes; metrics over thresholds may make another pass."""
     if passes:
         findings.first_mates = FirstMates(*passes[0].first[:, passes[0].first[-1] > 0])
-        findings.ties = {
-            "queries": int(np.count_nonzero(passes[0].ties)),
-            "groups": int(passes[0].ties.sum()),
-        }
+        ties = next((current for current in passes if current.columns), passes[0]).ties
+        findings.ties = {"queries": int(np.count_nonzero(ties)), "groups": int(ties.sum())}
     columns = [column for current in passes for column in current.columns]
     with ThreadPoolExecutor(threads) as pool:
         found = pool.map(lambda column: score_column(column, task, average), columns)

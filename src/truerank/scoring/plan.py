@@ -53,6 +53,14 @@ class Pass:
         """The grade of an item with the query's own label."""
         return self.view.grades if isinstance(self.view, TreeView) else 1
 
+    def goes_by_finest(self, task: TaskRules) -> bool:
+        """Whether its finest grade is that of mates by the finest label.
+
+        Without a tree, items of one label may have different paths.
+        """
+        is_tree = isinstance(self.view, TreeView) and task.named_levels.is_tree
+        return self.view is task.view or is_tree
+
     @property
     def whole(self) -> bool:
         """Whether the pass covers all levels of a tree."""
