@@ -144,6 +144,9 @@ tests/conformance/test_loss_conformance.py:
   NaN where two rows of a class agree.
 - **AngularLoss** normalises anchors and positives but not negatives; **NPairsLoss** normalises
   where its paper does not.
+- **SignalToNoiseRatioContrastiveLoss** takes unit vectors, for which its distance is nearly the
+  squared Euclidean one that its paper sets out to replace; holds a tensor of (batch, batch,
+  dimensions); and is infinite, with a gradient of NaN, if a row is 0.
 - **LiftedStructureLoss** with ref_emb takes rows of the batch for references.
 - Pair losses return 0 for a batch with a single pair; losses with proxies turn these into half
   precision, for good, when embeddings are.

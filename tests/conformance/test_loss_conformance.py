@@ -10,6 +10,7 @@ import math
 
 import pytest
 import torch
+from pytorch_metric_learning import distances as library_distances
 from pytorch_metric_learning import losses as library
 from pytorch_metric_learning import miners as library_miners
 
@@ -226,6 +227,25 @@ def test_n_pairs_does_not_normalise() -> None:
     ours = losses.get("n_pairs", regularizer=0.0)
     assert ours(rows, labels).item() == pytest.approx(wanted)
     assert library.NPairsLoss()(rows, labels).item() == pytest.approx(math.log1p(math.exp(-1)))
+
+
+# --- signal-to-noise ratio: of the embeddings themselves, and an anchor may be 0
+
+
+def test_signal_to_noise_does_not_normalise() -> None:
+    rows, labels = torch.randn(12, 8, dtype=torch.float64), torch.arange(12) % 3
+    raw = library.SignalToNoiseRatioContrastiveLoss(
+        distance=library_distances.SNRDistance(normalize_embeddings=False)
+    )
+    ours = losses.get("snr_contrastive", regularizer=0.0)
+    theirs = library.SignalToNoiseRatioContrastiveLoss()
+    assert ours(rows, labels).item() == pytest.approx(raw(rows, labels).item())
+    assert ours(rows, labels).item() != pytest.approx(theirs(rows, labels).item(), rel=1e-3)
+    rows[0] = 0.0
+    for loss, sound in ((ours, True), (theirs, False)):
+        given = rows.clone().requires_grad_()
+        loss(given, labels).backward()
+        assert bool(given.grad.isfinite().all()) is sound
 
 
 # --- the distance-weighted miner: one normaliser for all anchors

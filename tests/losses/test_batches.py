@@ -13,6 +13,7 @@ from torch.utils._pytree import tree_leaves
 
 from tests.losses import cases
 from tests.losses.cases import EXAMPLES, NAMES
+from tests.oracles import losses as oracles
 from truerank import InputError, losses
 
 OF_PAIRS = [name for name in NAMES if losses.entry(name).kind != "classification"]
@@ -102,6 +103,31 @@ def test_degenerate_rows(name: str, kind: str) -> None:
     }[kind]
     rows = rows.float().detach().requires_grad_()
     assert_finite(cases.build(name).float()(rows, example.labels(name)), rows)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_some_rows_are_zero(name: str, dtype: torch.dtype) -> None:
+    """One of a class, a whole class, and a row of equal components that rounding may spread."""
+    example = cases.example([0, 1, 0, 2, 1, 0, 2, 2, 3, 3], seed=5)
+    rows = example.rows.to(dtype)
+    rows[[0, 8, 9]] = 0.0
+    rows[1] = 0.1
+    rows = rows.detach().requires_grad_()
+    assert_finite(cases.build(name).to(dtype)(rows, example.labels(name)), rows)
+
+
+@pytest.mark.parametrize("without", [0.0, 0.1, 1e6])
+def test_an_anchor_without_variance_is_left_out(without: float) -> None:
+    """It still is somebody's mate."""
+    example = cases.example([0, 1, 0, 2, 1, 0, 2, 2], seed=5)
+    example.rows[[1, 5]] = without
+    exact = [row if len(set(row)) > 1 else [0.0] * len(row) for row in example.rows.tolist()]
+    lists = oracles.Lists(exact, example.paths[:, -1].tolist(), None, None)
+    options = {"positive_margin": 0.2, "negative_margin": 2.0, "regularizer": 0.0}
+    wanted = oracles.snr_contrastive(lists, **options)
+    found = losses.get("snr_contrastive", **options)(example.rows, example.paths).item()
+    assert found == pytest.approx(wanted, rel=1e-4 if without > 1 else 1e-9)
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if losses.entry(n).kind == "classification"])
@@ -205,6 +231,15 @@ def test_nothing_larger_than_a_block_or_the_similarities_is_made(name: str) -> N
     with LargestTensor() as largest:
         loss(rows, labels).backward()
     assert largest.elements <= 2 * rows_count**2  # coordinates of all positive pairs
+    assert rows.grad is not None
+
+
+def test_signal_to_noise_makes_no_cube() -> None:
+    """Nothing of (rows, rows, dimensions), neither on the way nor kept for backward."""
+    rows = torch.randn(40, 64, requires_grad=True)
+    with LargestTensor() as largest:
+        losses.get("snr_contrastive")(rows, torch.arange(40) % 8).backward()
+    assert largest.elements <= rows.numel()
     assert rows.grad is not None
 
 

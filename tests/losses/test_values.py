@@ -16,6 +16,7 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("triplet", {"margin": 0.5}),
     ("margin", {"margin": 0.1, "beta": 0.9}),
     ("margin", {"learn_beta": False}),
+    ("snr_contrastive", {"positive_margin": 0.6, "negative_margin": 2.0, "regularizer": 0.0}),
     ("proxy_nca", {"scale": 30.0}),
     ("proxy_nca_plus_plus", {"scale": 100.0}),
     ("arcface", {"margin": 80.0, "scale": 3.0}),
@@ -150,3 +151,15 @@ def test_golden_smooth_ap_by_hand() -> None:
     """
     labels = torch.tensor([1, 2, 1, 2])
     assert losses.get("smooth_ap")(torch.eye(4), labels).item() == pytest.approx(0.5)
+
+
+def test_golden_signal_to_noise_by_hand() -> None:
+    """a = (1, -1), b = (4, -2): var(b - a) = var(3, -1) = 8, var(a) = 2, var(b) = 18.
+
+    Positive pairs 8/2 = 4 and 8/18; mean 20/9. Sums 0 and 2, of which a tenth of the mean is .1.
+    """
+    rows = torch.tensor([[1.0, -1.0], [4.0, -2.0]], dtype=torch.float64)
+    loss = losses.get("snr_contrastive")
+    assert loss(rows, torch.tensor([7, 7])).item() == pytest.approx(20 / 9 + 0.1)
+    unit = torch.nn.functional.normalize(rows)
+    assert loss(unit, torch.tensor([7, 7])).item() != pytest.approx(20 / 9 + 0.1, rel=0.1)

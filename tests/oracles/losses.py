@@ -106,13 +106,10 @@ def mean_above_zero(values: Sequence[float]) -> float:
 # --- pairs, triplets and tuples
 
 
-def contrastive(
-    lists: Lists, positive_margin: float, negative_margin: float, apart: Any = None
-) -> float:
-    apart = apart or lists.apart
-    near = [max(apart(q, p) - positive_margin, 0) for q, p in lists.pairs()]
+def contrastive(lists: Lists, positive_margin: float, negative_margin: float) -> float:
+    near = [max(lists.apart(q, p) - positive_margin, 0) for q, p in lists.pairs()]
     far = [
-        max(negative_margin - apart(q, n), 0)
+        max(negative_margin - lists.apart(q, n), 0)
         for q in range(len(lists.rows))
         for n in lists.negatives(q)
     ]
@@ -123,13 +120,14 @@ def snr_contrastive(
     lists: Lists, positive_margin: float, negative_margin: float, regularizer: float
 ) -> float:
     def noise_to_signal(query: int, item: int) -> float:
-        a, b = unit(lists.rows[query]), unit(lists.others[item])
+        a, b = lists.rows[query], lists.others[item]
         return variance([y - x for x, y in zip(a, b, strict=True)]) / variance(a)
 
+    anchors = [q for q, row in enumerate(lists.rows) if variance(row) > 0]
+    far = [noise_to_signal(q, p) - positive_margin for q in anchors for p in lists.positives(q)]
+    near = [negative_margin - noise_to_signal(q, n) for q in anchors for n in lists.negatives(q)]
     pull = mean([abs(math.fsum(row)) for row in lists.rows])
-    return (
-        contrastive(lists, positive_margin, negative_margin, noise_to_signal) + regularizer * pull
-    )
+    return mean_above_zero(far) + mean_above_zero(near) + regularizer * pull
 
 
 def triplet(lists: Lists, margin: float) -> float:

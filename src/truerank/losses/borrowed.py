@@ -29,7 +29,6 @@ __all__ = [
     "n_pairs",
     "normalized_softmax",
     "proxy_anchor",
-    "snr_contrastive",
     "soft_triple",
     "sphereface",
     "triplet",
@@ -139,21 +138,6 @@ def fastap(bins: int) -> Borrowed:
             f"The 'bins' parameter of fastap must be an int >= 2. Got {bins!r} instead."
         )
     return Borrowed(library("losses", "fastap").FastAPLoss(num_bins=bins))
-
-
-def snr_contrastive(positive_margin: float, negative_margin: float, regularizer: float) -> Borrowed:
-    """The contrastive loss with the variance of the difference over the anchor's as distance."""
-    _check_numbers(positive_margin=positive_margin, negative_margin=negative_margin)
-    check_number("regularizer", regularizer, least=0)
-    regularizers = library("regularizers", "snr_contrastive")
-    return _pair_loss(
-        "snr_contrastive",
-        "SignalToNoiseRatioContrastiveLoss",
-        pos_margin=positive_margin,
-        neg_margin=negative_margin,
-        embedding_regularizer=regularizers.ZeroMeanRegularizer(),
-        embedding_reg_weight=regularizer,
-    )
 
 
 def multi_similarity(alpha: float, beta: float, base: float) -> Borrowed:

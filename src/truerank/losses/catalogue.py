@@ -203,12 +203,14 @@ _ENTRIES = (
     _embedding(
         "snr_contrastive",
         "signal-to-noise ratio contrastive loss",
-        what="The contrastive loss on var(a - b)/var(a), with a pull towards zero-mean embeddings.",
-        formula="contrastive with d(a,b) = var(b - a)/var(a), + regularizer mean |sum of x|",
+        what="The contrastive loss on var(b - a)/var(a), with a pull towards zero-mean embeddings.",
+        formula="mean+ [d - m+]+ + mean- [m- - d]+, each mean over the pairs where it is above 0, "
+        "+ regularizer mean |sum of x|; d = var(b - a)/var(a) of the embeddings as they are, not "
+        "of unit vectors; an anchor without variance is left out",
         when="An alternative distance for the contrastive loss; large embeddings.",
         citation="Yuan et al., Signal-to-Noise Ratio: A Robust Distance Metric for Deep Metric "
         "Learning, CVPR 2019",
-        build="borrowed:snr_contrastive",
+        build="signal_to_noise:SNRContrastive",
         defaults={"positive_margin": 0.0, "negative_margin": 1.0, "regularizer": 0.1},
         search={
             "positive_margin": SearchRange(0.0, 2.0),
@@ -216,7 +218,6 @@ _ENTRIES = (
             "regularizer": SHARE,
         },
         normalizes=False,
-        source=LIBRARY,
     ),
     _embedding(
         "multi_similarity",
