@@ -105,6 +105,22 @@ def test_degenerate_rows(name: str, kind: str) -> None:
     assert_finite(cases.build(name).float()(rows, example.labels(name)), rows)
 
 
+@pytest.mark.parametrize("scale", [1e18, 1e-18, 1e-30])
+@pytest.mark.parametrize("size", [cases.SIZE, 512])
+def test_n_pairs_of_long_and_of_short_rows(scale: float, size: int) -> None:
+    """In float32 as in Python's floats; gradients by that of the largest logit, and softmax."""
+    labels = torch.tensor([0, 1, 0, 2, 1, 0, 2, 2])
+    rows = torch.randn(8, size, generator=torch.Generator().manual_seed(3)) * scale
+    lists = oracles.Lists(rows.tolist(), labels.tolist(), None, None)
+    given = rows.clone().requires_grad_()
+    value = losses.get("n_pairs")(given, labels)
+    assert value.item() == pytest.approx(oracles.n_pairs(lists, 0.002), rel=1e-5)
+    assert_finite(value, given)
+    wide = rows.double().requires_grad_()
+    losses.get("n_pairs")(wide, labels).backward()
+    torch.testing.assert_close(given.grad.double() / scale, wide.grad / scale)
+
+
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_some_rows_are_zero(name: str, dtype: torch.dtype) -> None:

@@ -26,7 +26,6 @@ __all__ = [
     "library",
     "margin",
     "multi_similarity",
-    "n_pairs",
     "normalized_softmax",
     "proxy_anchor",
     "soft_triple",
@@ -146,19 +145,6 @@ def multi_similarity(alpha: float, beta: float, base: float) -> Borrowed:
     check_number("beta", beta, above=0)
     _check_numbers(base=base)
     return _pair_loss("multi_similarity", "MultiSimilarityLoss", alpha=alpha, beta=beta, base=base)
-
-
-def n_pairs(regularizer: float) -> Borrowed:
-    """One pair of each class, each anchor against the others' positives, by plain dot products."""
-    check_number("regularizer", regularizer, least=0)
-    losses = library("losses", "n_pairs")
-    inner = losses.NPairsLoss(
-        # The library normalises by default; the paper limits the length by a regulariser instead.
-        distance=library("distances", "n_pairs").DotProductSimilarity(normalize_embeddings=False),
-        embedding_regularizer=library("regularizers", "n_pairs").LpRegularizer(p=2, power=2),
-        embedding_reg_weight=regularizer,
-    )
-    return Borrowed(inner)
 
 
 def _with_proxies(

@@ -314,13 +314,12 @@ _ENTRIES = (
         when="Batches of two samples of very many classes; not on normalised embeddings.",
         citation="Sohn, Improved Deep Metric Learning with Multi-class N-pair Loss Objective, NIPS "
         "2016",
-        build="borrowed:n_pairs",
+        build="tuples:NPairs",
         defaults={"regularizer": 0.002},
         batch=(16, 2),
         search={"regularizer": SearchRange(1e-5, 0.1, log=True)},
         takes_references=False,
         normalizes=False,
-        source=LIBRARY,
     ),
     _embedding(
         "tuplet_margin",

@@ -1,4 +1,4 @@
-"""Losses over positive pairs and all their negatives: angular, lifted structure, tuplet margin.
+"""Losses over positive pairs and all their negatives: angular, lifted structure, N-pairs, tuplet.
 
 In: a Batch with one label a row. Out: the mean over the positive pairs; 0, with a graph, if there
 is none. Each positive pair takes a row of the similarity matrix, never a matrix of its own.
@@ -16,7 +16,7 @@ from truerank.errors import InputError
 from truerank.losses.base import Batch, Loss, check_number
 from truerank.losses.pairs import cosine, logsumexp, same_label
 
-__all__ = ["Angular", "LiftedStructure", "TupletMargin"]
+__all__ = ["Angular", "LiftedStructure", "NPairs", "TupletMargin"]
 
 
 class Angular(Loss):
@@ -66,6 +66,41 @@ class LiftedStructure(Loss):
         negatives = torch.logaddexp(of_anchor[anchor], of_positive[positive])
         excess = negatives + distance[anchor, positive] - self.positive_margin
         return _mean(excess.relu() ** 2, distance) / 2
+
+
+class NPairs(Loss):
+    """Each class's first pair against the other classes' positives, by plain dot products (Sohn).
+
+    The length of the embeddings is limited by a regulariser, not by normalising them.
+    """
+
+    takes_references = False
+
+    def __init__(self, regularizer: float) -> None:
+        super().__init__()
+        check_number("regularizer", regularizer, least=0)
+        self.regularizer = regularizer
+
+    def compute(self, batch: Batch) -> Tensor:
+        # Long rows are shortened, and the square of the factor is multiplied last: dot products
+        # leave float32's range before the loss itself does.
+        length = batch.embeddings.detach().abs().amax().clamp_min(1.0)
+        rows = batch.embeddings / length
+        anchor, positive = _first_pairs(same_label(batch) > 0, batch.finest)
+        dots = rows[anchor] @ rows[positive].T
+        lead = dots - dots.diagonal().unsqueeze(1)
+        most = lead.amax(1, keepdim=True) if len(anchor) else lead
+        rest = (length**2 * (lead - most)).logsumexp(1)
+        squares = _mean(most, rows) + self.regularizer * (rows**2).sum(1).mean()
+        return length**2 * squares + _mean(rest, rows)
+
+
+def _first_pairs(positive: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """The first row of each label that has a positive, and its first one."""
+    anchor = positive.any(1).nonzero().squeeze(1)
+    kinds, kind = labels[anchor].unique(return_inverse=True)
+    first = anchor.new_full(kinds.shape, len(labels)).scatter_reduce(0, kind, anchor, "amin")
+    return first, positive[first].int().argmax(1)
 
 
 class TupletMargin(Loss):
