@@ -208,13 +208,16 @@ def test_labels_that_float32_cannot_tell_apart() -> None:
 
 
 @pytest.mark.parametrize("block", [1, 7, 30, 10_000])
-@pytest.mark.parametrize("name", RANKING)
-def test_the_size_of_blocks_does_not_matter(name: str, block: int) -> None:
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [(name, ranking_only(name)) for name in RANKING] + [("recall_at_k", {"cut_temperature": 3.0})],
+)
+def test_the_size_of_blocks_does_not_matter(name: str, options: dict[str, Any], block: int) -> None:
     example = cases.example([0] * 7 + [1, 2, 2, 1, 1, 4, 0, 3], seed=8)
     results = []
     for size in (None, block):
         rows = example.rows.clone().requires_grad_()
-        loss = cases.build(name, block=size, **ranking_only(name))
+        loss = cases.build(name, block=size, **options)
         value = loss(rows, example.labels(name))
         value.backward()
         results.append((value.item(), rows.grad))

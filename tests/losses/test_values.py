@@ -30,6 +30,7 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("smooth_ap", {"temperature": 0.3}),
     ("smooth_ap", {"query_in_list": True}),
     ("recall_at_k", {"k": (3,), "temperature": 0.2, "cut_temperature": 0.5}),
+    ("recall_at_k", {"k": (1, 2, 6), "cut_temperature": 10.0}),
     ("sup_ap", {"offset": 1.44, "rho": 3.0, "delta": 0.2, "temperature": 0.1}),
     ("roadmap", {"calibration_weight": 0.25, "negative_margin": 0.1}),
     ("tcm", {"positive_margin": 0.2, "negative_margin": -0.3, "positive_weight": 2.0}),
@@ -163,3 +164,29 @@ def test_golden_signal_to_noise_by_hand() -> None:
     assert loss(rows, torch.tensor([7, 7])).item() == pytest.approx(20 / 9 + 0.1)
     unit = torch.nn.functional.normalize(rows)
     assert loss(unit, torch.tensor([7, 7])).item() != pytest.approx(20 / 9 + 0.1, rel=0.1)
+
+
+def test_golden_recall_is_cut_at_k_by_hand() -> None:
+    """Six rows of one class at right angles: each positive has the rank 1 + 4/2 = 3.
+
+    At k = 1 and a cut of temperature 10, five times sigmoid(-.2) = .450166 are found: cut at 1, a
+    loss of 0, and nothing to train. At k = 8 they are sigmoid(.5) = .622459 of five.
+    """
+    rows = torch.eye(6, dtype=torch.float64, requires_grad=True)
+    labels = torch.zeros(6, dtype=torch.int64)
+    soft = {"cut_temperature": 10.0, "temperature": 0.01}
+    loss = losses.get("recall_at_k", k=(1,), **soft)(rows, labels)
+    loss.backward()
+    assert loss.item() == pytest.approx(0, abs=1e-12)
+    assert not rows.grad.any()
+    wide = losses.get("recall_at_k", k=(8,), **soft)(rows, labels)
+    assert wide.item() == pytest.approx(1 - 0.622459, abs=1e-6)
+
+
+@pytest.mark.parametrize("cut_temperature", [0.1, 1.0, 3.0, 10.0])
+@pytest.mark.parametrize("classes", [1, 3, 9])
+def test_recall_at_k_is_never_negative(classes: int, cut_temperature: float) -> None:
+    """At both ends of what is searched."""
+    rows = torch.randn(36, 4, generator=torch.Generator().manual_seed(classes))
+    loss = losses.get("recall_at_k", cut_temperature=cut_temperature)
+    assert -1e-6 < loss(rows, torch.arange(36) % classes).item() < 1

@@ -383,7 +383,7 @@ def recall_at_k(
                     if z != x:
                         rank += sigmoid((lists.score(q, z) - lists.score(q, x)) / temperature)
                 found += sigmoid((cut - rank) / cut_temperature)
-            at_k.append(found / min(cut, len(positives)))
+            at_k.append(min(found, cut) / min(cut, len(positives)))
         values.append(1 - mean(at_k))
     return mean(values)
 

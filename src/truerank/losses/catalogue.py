@@ -376,7 +376,7 @@ _ENTRIES = (
         "recall_at_k",
         "Recall@k surrogate",
         what="1 - recall at several k, smooth in the ranks and in the cut.",
-        formula="1 - mean_q mean_k sum_{i in P} sigmoid((k - rank_i)/t_cut) / min(k, |P|), "
+        formula="1 - mean_q mean_k min(k, sum_{i in P} sigmoid((k - rank_i)/t_cut)) / min(k, |P|), "
         "rank_i = 1 + sum_j sigmoid((s_j - s_i)/t), j != i",
         when="Retrieval judged by its first few hits, with very large batches.",
         citation="Patel, Tolias & Matas, Recall@k Surrogate Loss with Large Batches and Similarity "

@@ -15,7 +15,7 @@ from truerank.errors import InputError
 from truerank.losses.base import Batch, Loss, check_number
 from truerank.losses.calibration import Calibration
 from truerank.losses.pairs import cosine, same_label
-from truerank.losses.positives import Term, check_block, sum_over_positives
+from truerank.losses.positives import Term, Total, check_block, sum_over_positives
 from truerank.losses.surrogates import Ahead
 
 __all__ = ["RecallAtK", "Roadmap", "SmoothAP", "SupAP", "one_minus_mean"]
@@ -48,7 +48,11 @@ class SmoothAP(Loss):
 
 
 class RecallAtK(Loss):
-    """Recall at several k, smooth in the ranks and in the cut (Patel et al. 2022)."""
+    """Recall at several k, smooth in the ranks and in the cut (Patel et al. 2022).
+
+    As in the authors' code no more than k positives are found among the first k, however many a
+    soft cut lets in: the loss is never below 0.
+    """
 
     def __init__(
         self, k: Sequence[int], temperature: float, cut_temperature: float, block: int | None
@@ -72,14 +76,15 @@ class RecallAtK(Loss):
 
         def term(lead: Tensor, query: Tensor, item: Tensor) -> Tensor:
             rank = 1 + torch.sigmoid(lead / self.temperature).sum(-1)
-            found = [
-                torch.sigmoid((k - rank) / self.cut_temperature)
-                / mates[query].clamp_max(k).unsqueeze(1)
-                for k in self.k
-            ]
-            return torch.stack(found).mean(0)
+            return torch.stack([torch.sigmoid((k - rank) / self.cut_temperature) for k in self.k])
 
-        return one_minus_mean(scores, level, positive, term, torch.ones_like(mates), self.block)
+        def recall(values: Tensor, query: Tensor) -> Tensor:
+            most = mates[query].clamp_min(1)
+            found = zip(self.k, values.sum(-1), strict=True)
+            return torch.stack([one.clamp_max(k) / most.clamp_max(k) for k, one in found]).mean(0)
+
+        ones = torch.ones_like(mates)
+        return one_minus_mean(scores, level, positive, term, ones, self.block, recall)
 
 
 def _is_cut(k: object) -> bool:
@@ -147,15 +152,26 @@ class Roadmap(Loss):
 
 
 def one_minus_mean(
-    scores: Tensor, level: Tensor, positive: Tensor, term: Term, divisor: Tensor, block: int | None
+    scores: Tensor,
+    level: Tensor,
+    positive: Tensor,
+    term: Term,
+    divisor: Tensor,
+    block: int | None,
+    total: Total | None = None,
 ) -> Tensor:
-    """1 - mean, over the queries with a positive, of their sum of terms / divisor."""
+    """1 - mean, over the queries with a positive, of their sum of terms / divisor.
+
+    `total` makes something else than the sum of a query's terms, all of which it is then given.
+    """
     has_mate = positive.any(1)
     queries = has_mate.sum()
     weight = has_mate.to(scores.dtype) / (divisor.clamp_min(1) * queries.clamp_min(1))
 
-    def weighted(lead: Tensor, query: Tensor, item: Tensor) -> Tensor:
-        return term(lead, query, item) * weight[query].unsqueeze(1)
+    def weighted(values: Tensor, query: Tensor) -> Tensor:
+        return (values.sum(-1) if total is None else total(values, query)) * weight[query]
 
     listed = scores.masked_fill(level < 0, -torch.inf)
-    return (queries > 0).to(scores.dtype) - sum_over_positives(listed, positive, weighted, block)
+    whole = total is not None
+    share = sum_over_positives(listed, positive, term, weighted, block, together=whole)
+    return (queries > 0).to(scores.dtype) - share
