@@ -177,7 +177,7 @@ def _happier(loss: Any, example: Example, options: dict[str, Any]) -> float:
 
 
 def _csl(loss: Any, example: Example, options: dict[str, Any]) -> float:
-    margins = options["margins"] or [0.35, 0.25]
+    margins = options["margins"] or [0.45, 0.25]
     return oracles.csl(
         example.rows.tolist(),
         example.paths.tolist(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -190,3 +191,40 @@ def test_recall_at_k_is_never_negative(classes: int, cut_temperature: float) -> 
     rows = torch.randn(36, 4, generator=torch.Generator().manual_seed(classes))
     loss = losses.get("recall_at_k", cut_temperature=cut_temperature)
     assert -1e-6 < loss(rows, torch.arange(36) % classes).item() < 1
+
+
+@pytest.mark.parametrize(("nearest", "wanted"), [(0.50, 0.397101), (0.55, 0.182961)])
+def test_golden_happier_by_hand(nearest: float, wanted: float) -> None:
+    """One query, and at cosines `nearest`, .54 and .3 an item of each level, 2 to 0.
+
+    Relevance 1, .5 and 0. At .50 the mate trails by .04: H/rank is (1 + .5)/(1 + 1.482014) for it,
+    and (.5 - .5 x .4)/1 for the other. At .55 it leads by .01: 1/(1 + .268941) and
+    (.5 + .5 x .75)/2.
+    """
+    cosines = torch.tensor([nearest, 0.54, 0.3], dtype=torch.float64)
+    items = torch.stack([cosines, (1 - cosines**2).sqrt()], 1)
+    query = torch.tensor([[1.0, 0.0]], dtype=torch.float64)
+    paths = torch.tensor([[0, 0], [0, 1], [1, 2]])
+    loss = losses.get("happier", cluster_weight=0)(query, paths[:1], None, items, paths)
+    assert loss.item() == pytest.approx(wanted, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("depth", "fine_to_coarse"),
+    [
+        (1, [0.25]),
+        (2, [0.25, 0.45]),
+        (3, [0.25, 0.35, 0.45]),
+        (4, [0.25, 0.35, 0.45, 0.55]),
+        (7, [0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75]),
+    ],
+)
+def test_margins_of_csl_as_released(depth: int, fine_to_coarse: list[float]) -> None:
+    """Four levels were never released. A chain of two classes is told apart at every level."""
+    paths = torch.tensor([[0] * depth, [1] * depth])
+    rows = torch.eye(2, dtype=torch.float64)
+    loss = losses.get("csl", hierarchy=paths, embedding_size=2).double()
+    loss.proxies.data.copy_(torch.eye(2))
+    assert list(reversed(loss.margins)) == pytest.approx(fine_to_coarse)
+    wanted = sum(math.log1p(math.exp(-32 + 32 * margin)) for margin in fine_to_coarse)
+    assert loss(rows, paths).item() == pytest.approx(wanted)

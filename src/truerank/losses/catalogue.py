@@ -489,9 +489,11 @@ _ENTRIES = (
         "HAPPIER",
         what="An upper bound of 1 - hierarchical average precision, with a clustering of fine "
         "labels.",
-        formula="(1 - w) (1 - mean_q sum_k H(k)/rank(k) / sum_k rel(k)) + w cross-entropy(cos(x, "
-        "p)/0.05); H counts nearer items by min(10x, 25x + .5, 1), rank counts farther ones as "
-        "sup_ap does; rel = (l/L)^alpha / |level l|",
+        formula="(1 - w) (1 - mean_q sum_k H(k)/rank(k) / sum_k rel(k)) + w cross-entropy(cos/"
+        "0.05); rel = (l/L)^alpha / |level l|; with x = s_j - s_k, H(k) = rel(k) + sum_j "
+        "min(rel(k), rel(j)) v, v = 10x for x <= 0 and min(25x + .5, 1) for x > 0 where j is of a "
+        "higher level than k, else [x > 0]; rank(k) = 1 + sum_j (u(x) of sup_ap where j is of a "
+        "lower level than k, else [x > 0])",
         when="Labels form a tree, and a near miss should cost less than a bad one.",
         citation=RAMZI_2022,
         build="hierarchy:Happier",
@@ -540,7 +542,8 @@ _ENTRIES = (
         "csl",
         "cross-scale learning",
         what="Fine proxies, with a margin for each level against all that do not share it.",
-        formula="sum_l mean softplus(LSE_{p not sharing level l} 32 s_p - 32 s_own + 32 m_l)",
+        formula="sum_l mean softplus(LSE_{p not sharing level l} 32 s_p - 32 s_own + 32 m_l), m "
+        "fine to coarse .25 .45 (two levels), .25 .35 .45, .15 to .75 (seven)",
         when="Labels form a tree and every level shall be searched by one embedding.",
         citation="Sun et al., Dynamic Metric Learning: Towards a Scalable Metric Space to "
         "Accommodate Multiple Semantic Scales, CVPR 2021",

@@ -24,6 +24,12 @@ from truerank.losses.surrogates import Ahead, behind
 __all__ = ["CSL", "Happier", "shares_by_level"]
 
 RELEVANCES = ("level", "sum_wap")
+RELEASED_MARGINS = {
+    2: (0.45, 0.25),
+    3: (0.45, 0.35, 0.25),
+    7: (0.75, 0.65, 0.55, 0.45, 0.35, 0.25, 0.15),
+}
+"""Of CSL, by the number of levels, coarse to fine, as its papers' code has them."""
 
 
 class Happier(Loss):
@@ -132,8 +138,8 @@ class CSL(Loss):
     """Cross-scale learning: one margin for each level, around fine proxies (Sun et al. 2021).
 
     `hierarchy` lists the path, coarse to fine, of each fine class; its last column is what labels
-    are matched by. Margins are coarse to fine; by default .25 for the finest level and .1 more for
-    each level above it.
+    are matched by. Margins are coarse to fine; by default those released for 2, 3 and 7 levels, and
+    otherwise .25 for the finest level and .1 more for each level above it.
     """
 
     takes_references = False
@@ -156,7 +162,8 @@ class CSL(Loss):
             raise InputError("The 'hierarchy' parameter of csl names a fine class twice.")
         self.register_buffer("ancestors", paths[order].to(torch.int64))
         depth = paths.shape[1]
-        self.margins = tuple(margins or (0.25 + 0.1 * above for above in reversed(range(depth))))
+        rising = tuple(0.25 + 0.1 * above for above in reversed(range(depth)))
+        self.margins = tuple(margins or RELEASED_MARGINS.get(depth, rising))
         if len(self.margins) != depth:
             raise InputError(
                 f"The 'margins' parameter of csl must have one number for each of {depth} levels. "
