@@ -1,7 +1,7 @@
 """Embeddings to measure on: like a trained model's (MAP@R about .5), or without any structure.
 
 Open sets besides: a task of Market-1501's size with cameras and queries that nobody knows, and
-classes of uneven quality, as consistency sees them.
+classes of uneven quality, as consistency sees them. And sets to cluster.
 """
 
 from __future__ import annotations
@@ -9,7 +9,12 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["make", "market", "uneven"]
+from truerank.datasets import emoji
+
+__all__ = ["clusterings", "make", "market", "uneven"]
+
+Rows = npt.NDArray[np.float64]
+Labels = npt.NDArray[np.int64]
 
 NOISE = {128: 1.39, 512: 2.2, 2048: 3.27}
 """Noise around a class centre that gives MAP@R of about .5 with 5 rows a class and 20,000 rows."""
@@ -66,3 +71,46 @@ def uneven(
     centres = rng.standard_normal((classes, dimensions), np.float32)
     spread = rng.standard_normal((rows, dimensions), np.float32)
     return centres[labels] + noise * spread, labels
+
+
+def clusterings(seed: int = 0) -> dict[str, tuple[Rows, Labels]]:
+    """Twelve data sets to cluster, as rows and labels: some easy for k-means, some not.
+
+    Clouds near and far, in few and many dimensions, classes of even and of uneven sizes, and real
+    embeddings of unit length.
+    """
+    found = {
+        "plane, apart": _clouds(seed, 60, 25, 2, 0.03),
+        "plane, touching": _clouds(seed + 1, 60, 25, 2, 0.12),
+        "8 dimensions, apart": _clouds(seed + 2, 80, 15, 8, 0.15),
+        "8 dimensions, touching": _clouds(seed + 3, 80, 15, 8, 0.6),
+        "64 dimensions, apart": _clouds(seed + 4, 100, 10, 64, 0.5),
+        "64 dimensions, touching": _clouds(seed + 5, 100, 10, 64, 1.3),
+        "256 dimensions, many classes": _clouds(seed + 6, 200, 5, 256, 1.5),
+        "uneven, plane": _clouds(seed + 7, 40, 40, 2, 0.05, tilt=1.0),
+        "uneven, 32 dimensions": _clouds(seed + 8, 60, 20, 32, 0.7, tilt=1.0),
+    }
+    data = emoji()
+    for model, level, size in (
+        ("efficientnet", 1, 5_494),
+        ("efficientnet", 2, 1_500),
+        ("pixels", 0, 3_000),
+    ):
+        some = np.random.default_rng(seed).permutation(len(data.ids))[:size]
+        rows = data.models[model][some].astype(np.float64)
+        labels = np.unique(data.levels[some, level], return_inverse=True)[1].astype(np.int64)
+        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+        found[f"emoji, {model}, level {level + 1}"] = (rows, labels)
+    return found
+
+
+def _clouds(
+    seed: int, classes: int, size: int, dimensions: int, noise: float, tilt: float = 0.0
+) -> tuple[Rows, Labels]:
+    """Normal clouds around normal centres; the sizes fall off as 1, 2^-tilt, 3^-tilt, ..."""
+    rng = np.random.default_rng(seed)
+    share = np.arange(1, classes + 1) ** -tilt
+    sizes = np.maximum(2, np.round(classes * size * share / share.sum())).astype(np.int64)
+    labels = rng.permutation(np.repeat(np.arange(classes), sizes))
+    centres = rng.standard_normal((classes, dimensions))
+    return centres[labels] + noise * rng.standard_normal((len(labels), dimensions)), labels

@@ -1,13 +1,18 @@
 """k-means: rows in, the number of each row's cluster out. Seeded, the same for any threads.
 
-Centres start spread out (k-means++, drawn a sixteenth at a time where there are many), move to the
-mean of their rows until none changes hands, and the best of several starts is kept.
+The best of a few starts by greedy k-means++ then breathes (Fritzke 2020): centres are added where
+the error is largest, as many are taken away where they are missed least, and what is better is
+kept. That finds clusterings no worse than ten starts do, in less time.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,79 +22,193 @@ __all__ = ["kmeans"]
 
 Reals = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
+Part = TypeVar("Part")
 
-STARTS, STEPS = 5, 50
+STARTS, BREATH = 3, 5
+PASSES = 400
+"""Distances of all rows to all centres, over everything; few searches need more than half of it."""
+SETTLED = 1e-3
+"""A search goes on from where a step gains less than this share; only the result settles fully."""
 ROUNDS = 16
 CHUNK = 2048
 """Rows worked on at a time: fixed, so that threads cannot change a sum."""
 WORK = 2e12
-"""Multiplications that all starts may take; large data sets get fewer starts and steps."""
+"""Multiplications in all; large data sets get fewer passes."""
 
 
 def kmeans(rows: Reals, count: int, seed: int, threads: int) -> Integers:
     """Clusters of rows by squared distance."""
-    step_cost = float(rows.shape[0]) * count * rows.shape[1]
-    steps = int(max(5, min(STEPS, WORK / step_cost / STARTS)))
-    starts = int(max(1, min(STARTS, WORK / (step_cost * steps))))
-    best, least = np.zeros(len(rows), np.int64), np.inf
-    numbers = np.random.Generator(np.random.Philox(key=seed))
     with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(threads) as pool:
-        for _ in range(starts):
-            centres = _spread(rows, count, numbers, pool)
-            nearest, distance = _assign(rows, centres, pool)
-            for _ in range(steps):
-                centres = _means(rows, nearest, distance, centres)
-                moved, distance = _assign(rows, centres, pool)
-                settled = np.array_equal(moved, nearest)
-                nearest = moved
-                if settled:
-                    break
-            if distance.sum() < least:
-                best, least = nearest, float(distance.sum())
-    return best
+        search = _Search(rows, count, seed, pool)
+        best = search.start()
+        for _ in range(search.starts - 1):
+            best = min(best, search.start(), key=_error)
+        best = search.breathe(best)
+        return search.settle(best.centres, gain=0.0).nearest
 
 
-def _spread(
-    rows: Reals, count: int, numbers: np.random.Generator, pool: ThreadPoolExecutor
-) -> Reals:
-    chosen = [int(numbers.integers(len(rows)))]
-    distance = _assign(rows, rows[chosen], pool)[1]
-    while len(chosen) < count:
+@dataclass(frozen=True)
+class _Clusters:
+    """Centres, the one nearest to each row, and the squared distance to it."""
+
+    centres: Reals
+    nearest: Integers
+    distance: Reals
+
+
+def _error(clusters: _Clusters) -> float:
+    return float(clusters.distance.sum())
+
+
+class _Search:
+    """One set of rows, random numbers, and the passes that are left."""
+
+    def __init__(self, rows: Reals, count: int, seed: int, pool: ThreadPoolExecutor) -> None:
+        self.rows, self.count, self.pool = rows, count, pool
+        self.squares = np.einsum("ij,ij->i", rows, rows)
+        self.numbers = np.random.Generator(np.random.Philox(key=seed))
+        self.chunks = [slice(*ends) for ends in pairwise([*range(0, len(rows), CHUNK), len(rows)])]
+        self.passes = int(max(6, min(PASSES, WORK / (float(rows.size) * count))))
+        self.candidates = 2 + int(math.log(count))
+        if self.passes < 2 * self.candidates:  # a greedy start costs as much as so many passes
+            self.candidates = 1
+        self.starts = STARTS if self.passes >= PASSES // 4 else 1
+
+    def start(self) -> _Clusters:
+        """Centres spread out, then moved."""
+        return self.settle(self._spread(), SETTLED)
+
+    def settle(self, centres: Reals, gain: float) -> _Clusters:
+        """Move centres to the means of their rows until a step gains no more than this share.
+
+        With a gain of 0, until no row changes hands.
+        """
+        found = self._assign(centres)
+        while self.passes > 0:
+            moved = self._assign(self._means(found))
+            settled = np.array_equal(moved.nearest, found.nearest)
+            settled |= _error(moved) > (1 - gain) * _error(found) if gain else False
+            found = moved
+            if settled:
+                break
+        return found
+
+    def breathe(self, best: _Clusters) -> _Clusters:
+        """Centres where they are needed instead of where they are not, while that helps."""
+        breath = min(BREATH, self.count // 2, len(self.rows) - self.count)
+        while breath > 0 and self.passes > 0 and _error(best) > 0:
+            wider = np.concatenate([best.centres, self._companions(best, breath)])
+            narrower = self._without(self.settle(wider, SETTLED), breath)
+            found = self.settle(narrower, SETTLED)
+            if _error(found) < (1 - 1e-6) * _error(best):
+                best = found
+            else:
+                breath -= 1
+        return best
+
+    def _spread(self) -> Reals:
+        """k-means++: rows drawn by their distance from those drawn, the best of some candidates.
+
+        Where even that is too much, a sixteenth of the centres is drawn at a time.
+        """
+        self.passes -= self.candidates
+        chosen = [int(self.numbers.integers(len(self.rows)))]
+        distance = self._nearer(np.array(chosen), np.full(len(self.rows), np.inf))
+        while len(chosen) < self.count:
+            if self.candidates > 1:
+                fresh, distance = self._best_of(self._draw(distance, self.candidates), distance)
+            else:
+                left, round_of = self.count - len(chosen), max(1, self.count // ROUNDS)
+                fresh = self._draw(distance, min(left, round_of))
+                distance = self._nearer(fresh, distance)
+            chosen += fresh.tolist()
+        return self.rows[chosen].copy()
+
+    def _best_of(self, candidates: Integers, distance: Reals) -> tuple[Integers, Reals]:
+        """The candidate that leaves the rows nearest to what is chosen, and how near."""
+        parts = self._over_chunks(lambda some: self._apart(candidates, some, distance))
+        best = np.sum([part.sum(axis=1) for part in parts], axis=0).argmin()
+        return candidates[[best]], np.concatenate([part[best] for part in parts])
+
+    def _draw(self, distance: Reals, count: int) -> Integers:
+        """Numbers of rows, each as likely as its distance; all alike where there is none."""
         total = np.cumsum(distance)
-        draws = min(count - len(chosen), max(1, count // ROUNDS))
         if total[-1] <= 0:  # fewer distinct rows than centres
-            fresh = numbers.integers(len(rows), size=draws)
-        else:
-            fresh = np.searchsorted(total, numbers.random(draws) * total[-1], side="right")
-            fresh = np.minimum(fresh, len(rows) - 1)
-        chosen += fresh.tolist()
-        distance = np.minimum(distance, _assign(rows, rows[fresh], pool)[1])
-    return rows[chosen].copy()
+            return self.numbers.integers(len(distance), size=count)
+        found = np.searchsorted(total, self.numbers.random(count) * total[-1], side="right")
+        drawn: Integers = np.minimum(found, len(distance) - 1).astype(np.int64)
+        return drawn
 
+    def _apart(self, chosen: Integers, some: slice, distance: Reals) -> Reals:
+        """(chosen, rows of a chunk): distances to each chosen row where that is nearer."""
+        products = self.rows[chosen] @ self.rows[some].T
+        apart = self.squares[chosen, None] + self.squares[some] - 2 * products
+        nearer: Reals = np.minimum(np.maximum(apart, 0.0), distance[some])
+        return nearer
 
-def _assign(rows: Reals, centres: Reals, pool: ThreadPoolExecutor) -> tuple[Integers, Reals]:
-    """The nearest centre of each row, and its squared distance."""
-    half = (centres * centres).sum(axis=1) / 2
+    def _nearer(self, chosen: Integers, distance: Reals) -> Reals:
+        parts = self._over_chunks(lambda some: self._apart(chosen, some, distance).min(axis=0))
+        return np.concatenate(parts)
 
-    def work(bounds: tuple[int, int]) -> tuple[Integers, Reals]:
-        some = rows[slice(*bounds)]
-        scores = some @ centres.T - half
-        at = scores.argmax(axis=1)
-        apart = (some * some).sum(axis=1) - 2 * scores[np.arange(len(some)), at]
-        return at, np.maximum(apart, 0.0)
+    def _assign(self, centres: Reals) -> _Clusters:
+        self.passes -= 1
+        half = np.einsum("ij,ij->i", centres, centres) / 2
 
-    parts = list(pool.map(work, pairwise([*range(0, len(rows), CHUNK), len(rows)])))
-    return np.concatenate([at for at, _ in parts]), np.concatenate([d for _, d in parts])
+        def work(some: slice) -> tuple[Integers, Reals]:
+            scores = self.rows[some] @ centres.T - half
+            at = scores.argmax(axis=1)
+            apart = self.squares[some] - 2 * scores[np.arange(len(at)), at]
+            return at, np.maximum(apart, 0.0)
 
+        nearest, distance = zip(*self._over_chunks(work), strict=True)
+        return _Clusters(centres, np.concatenate(nearest), np.concatenate(distance))
 
-def _means(rows: Reals, nearest: Integers, distance: Reals, centres: Reals) -> Reals:
-    """Means of the clusters; an empty one starts again at one of the rows farthest from theirs."""
-    size = np.bincount(nearest, minlength=len(centres))
-    order = np.argsort(nearest, kind="stable")
-    held = np.flatnonzero(size)
-    first = np.concatenate([[0], np.cumsum(size[held])[:-1]])
-    moved = np.empty_like(centres)
-    moved[held] = np.add.reduceat(rows[order], first, axis=0) / size[held, None]
-    empty = np.flatnonzero(size == 0)
-    moved[empty] = rows[np.argsort(-distance, kind="stable")[: len(empty)]]
-    return moved
+    def _means(self, found: _Clusters) -> Reals:
+        """Means of the clusters; an empty one starts again at a row farthest from its own."""
+        size = np.bincount(found.nearest, minlength=len(found.centres))
+        order = np.argsort(found.nearest, kind="stable")
+        held = np.flatnonzero(size)
+        first = np.concatenate([[0], np.cumsum(size[held])[:-1]])
+        moved = np.empty_like(found.centres)
+        moved[held] = np.add.reduceat(self.rows[order], first, axis=0) / size[held, None]
+        empty = np.flatnonzero(size == 0)
+        moved[empty] = self.rows[np.argsort(-found.distance, kind="stable")[: len(empty)]]
+        return moved
+
+    def _companions(self, found: _Clusters, count: int) -> Reals:
+        """A row of each of the clusters with the largest errors, drawn by its distance."""
+        error = np.bincount(found.nearest, found.distance, minlength=len(found.centres))
+        worst = np.argsort(-error, kind="stable")[:count]
+        own = [np.where(found.nearest == one, found.distance, 0.0) for one in worst]
+        drawn = np.concatenate([self._draw(distance, 1) for distance in own])
+        companions: Reals = self.rows[drawn]
+        return companions
+
+    def _without(self, found: _Clusters, count: int) -> Reals:
+        """Take away the centres that are missed least; who inherits from one of them stays."""
+        self.passes -= 1
+        centres = found.centres
+        half = np.einsum("ij,ij->i", centres, centres) / 2
+
+        def work(some: slice) -> tuple[Integers, Reals]:
+            scores = self.rows[some] @ centres.T - half
+            scores[np.arange(len(scores)), found.nearest[some]] = -np.inf
+            at = scores.argmax(axis=1)
+            return at, self.squares[some] - 2 * scores[np.arange(len(at)), at]
+
+        second, apart = (
+            np.concatenate(part) for part in zip(*self._over_chunks(work), strict=True)
+        )
+        missed = np.bincount(found.nearest, apart - found.distance, minlength=len(centres))
+        stays, gone = np.zeros(len(centres), bool), np.zeros(len(centres), bool)
+        for one in np.argsort(missed, kind="stable"):
+            if gone.sum() < count and not stays[one]:
+                gone[one] = True
+                stays[second[found.nearest == one]] = True
+        for one in np.argsort(missed, kind="stable"):  # too few may go by that rule
+            if gone.sum() < count:
+                gone[one] = True
+        return centres[~gone]
+
+    def _over_chunks(self, work: Callable[[slice], Part]) -> list[Part]:
+        return list(self.pool.map(work, self.chunks))
