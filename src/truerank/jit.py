@@ -34,7 +34,8 @@ def kernel(function: Function) -> Function:
     """Compile on first call and keep the machine code on disk where a cache folder is writable."""
     if numba is None:
         return function
-    options = {"nogil": True, "error_model": "numpy"}
+    # Nobody calls kernels as C functions; wrappers for that are a seventh of the compilation.
+    options = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
     try:
         compiled_function = numba.njit(function, cache=True, **options)
     except RuntimeError:  # no cache folder can be written: compile anew in each process

@@ -45,8 +45,7 @@ def audit(
         makes the classes; ties are looked for at all of them.
     train : (M, d) array, tensor or path, optional
         Embeddings of the training rows: test rows found among them are leaks.
-    distance : str
-        "cosine", "euclidean", or another that ranks as a euclidean distance of points does.
+    distance : {"cosine", "euclidean"}
     threads, progress : as in evaluate
     seed : int
         Of the sample that is ranked again in half precision.

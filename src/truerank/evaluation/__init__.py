@@ -86,8 +86,7 @@ def evaluate(
         which is matched by query_ids and gallery_ids. A (Q, G) matrix given in place of embeddings
         is then taken as it is: no row is removed from its own list.
     distance : str
-        By its name in `truerank.space.catalogue`: cosine, euclidean, ...; "precomputed" and
-        "similarity" for a matrix.
+        cosine, euclidean, dot, cityblock or hamming; precomputed or similarity for a matrix.
     metrics : strings, optional
         Such as "map@r" or "hit@10"; "all" for every registered one. By default
         precision@1, hit@5, hit@10, r_precision, map@r, map, mrr, minp; with labels of several
