@@ -22,7 +22,8 @@ for model, result in results.items():
 comparison = truerank.compare(*results.values(), names=list(results))
 print()
 for row in comparison.differences:
-    claim = "better" if row.adjusted_p < 0.05 else "not shown to be better"  # corrected by Holm
-    print(f"{row.metric}: {row.first} is {claim}, {100 * row.value:+.1f} points")
+    verb = "scores higher than" if row.value > 0 else "scores lower than"
+    claim = verb if row.adjusted_p < 0.05 else "cannot be told from"  # corrected by Holm
+    print(f"{row.metric}: {row.first} {claim} {row.second}, {100 * row.value:+.1f} points")
 
 print("\n" + comparison.to_latex())  # scores and differences; to_markdown() gives the same

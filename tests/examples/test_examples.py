@@ -75,8 +75,8 @@ def test_the_papers_table_agrees_with_the_page_of_the_data_set():
     # docs/data/emoji.md has hit@1, MAP@R and DIR at FAR 0.1 by brute force.
     assert means["efficientnet"] == ["49.7", "24.8", "11.2"]
     assert means["pixels"] == ["42.8", "19.4", "10.7"]
-    assert "map@r: efficientnet is better, +5.4 points" in lines
-    assert "dir@far=0.1: efficientnet is not shown to be better, +0.5 points" in lines
+    assert "map@r: efficientnet scores higher than pixels, +5.4 points" in lines
+    assert "dir@far=0.1: efficientnet cannot be told from pixels, +0.5 points" in lines
     assert r"map@r & efficientnet & 24.81 & 23.24 to 26.44 & 1-1 \\" in lines
     assert r"map@r & pixels & 19.43 & 18.03 to 20.92 & 2-2 \\" in lines
 

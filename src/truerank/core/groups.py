@@ -64,7 +64,9 @@ class TieGroups:
         return self.per_query(self.relevant)
 
     def per_query(self, values: npt.NDArray[Any]) -> Integers:
-        """Sums of a per-group quantity over the groups of each query."""
+        """Sums of whole numbers, one for each group, over the groups of each query."""
+        if values.dtype.kind not in "bui":
+            raise TypeError("sums over groups are of whole numbers: divide afterwards, once")
         totals = np.zeros(len(self), np.int64)
         group_kernels.sum_groups(values, self.offsets, totals)
         return totals

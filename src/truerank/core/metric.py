@@ -118,7 +118,7 @@ class Definition:
     definition: str
     citation: str
     cut: str = "none"
-    """none, number (k must be given), number or none, or optional (nothing, r, or k)."""
+    """What may follow the name: "none", "number" (a k), "number or none", "optional" (also r)."""
     parameters: tuple[Parameter, ...] = ()
     """Parameters besides the cut-off, in the order in which they are documented."""
     one_of: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""evaluate: arrays and labels in, a Result out. The one place where the layers meet."""
+"""evaluate: arrays and labels in, a Result out: check, make the space, score, put together."""
 
 from __future__ import annotations
 

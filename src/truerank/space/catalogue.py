@@ -1,4 +1,4 @@
-"""The catalogue of distances: what is known about each, once, and the table of all.
+"""The catalogue of distances: what is known about each, once; build.py fills it.
 
 Code that lists, checks or builds distances asks here; nothing else names them one by one.
 """

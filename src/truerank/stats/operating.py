@@ -46,7 +46,7 @@ def rate_interval(
 
 
 def mean_interval(values: npt.NDArray[np.float64], codes: Integers) -> tuple[float, float] | None:
-    """The interval of a mean over queries (NaN: does not count) that come in classes.
+    """The 95 % interval of a mean over queries (NaN: does not count) that come in classes.
 
     Examples
     --------

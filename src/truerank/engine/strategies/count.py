@@ -17,7 +17,7 @@ __all__ = ["Count"]
 
 
 class Count:
-    """See Strategy."""
+    """Float64 tiles, counted against the relevant distances of a block."""
 
     def run(self, item: WorkItem, context: PassContext) -> Generator[Block, None, None]:
         """See Strategy."""

@@ -12,7 +12,7 @@ __all__ = ["CudaCount"]
 
 
 class CudaCount:
-    """See Strategy."""
+    """Few relevant items, counted by GPUs."""
 
     def run(self, item: WorkItem, context: PassContext) -> Generator[Block, None, None]:
         """See Strategy."""

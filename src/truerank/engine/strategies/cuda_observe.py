@@ -22,7 +22,7 @@ __all__ = ["CudaCountObserved", "CudaObserve"]
 
 
 class CudaCountObserved:
-    """See Strategy."""
+    """Few relevant items, counted by GPUs, while observers see the rows."""
 
     def run(self, item: WorkItem, context: PassContext) -> Generator[Block, None, None]:
         """See Strategy."""

@@ -22,7 +22,7 @@ FILTER_ROWS = 512
 
 
 class Filtered:
-    """See Strategy."""
+    """Float32 tiles decide what their bound can; the rest is refined in integers."""
 
     def run(self, item: WorkItem, context: PassContext) -> Generator[Block, None, None]:
         """See Strategy."""

@@ -21,7 +21,7 @@ __all__ = ["CountObservedTiles", "ObserveTiles"]
 
 
 class CountObservedTiles:
-    """See Strategy."""
+    """Float64 tiles, counted and then seen by observers."""
 
     def run(self, item: WorkItem, context: PassContext) -> Generator[Block, None, None]:
         """See Strategy."""

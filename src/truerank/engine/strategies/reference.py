@@ -22,7 +22,7 @@ __all__ = ["Reference"]
 
 
 class Reference:
-    """See Strategy."""
+    """Whole rows in plain numpy: the definition of the truth."""
 
     def run(self, item: WorkItem, context: PassContext) -> Generator[Block, None, None]:
         """See Strategy."""

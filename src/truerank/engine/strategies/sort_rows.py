@@ -31,7 +31,7 @@ __all__ = ["SortRows"]
 
 
 class SortRows:
-    """See Strategy."""
+    """Whole rows, sorted: for queries with many relevant items."""
 
     def run(self, item: WorkItem, context: PassContext) -> Generator[Block, None, None]:
         """See Strategy."""

@@ -24,7 +24,7 @@ __all__ = ["SplitRows", "split_counts"]
 
 
 class SplitRows:
-    """See Strategy."""
+    """Whole rows, counted by fold of the gallery."""
 
     def run(self, item: WorkItem, context: PassContext) -> Generator[Block, None, None]:
         """See Strategy."""

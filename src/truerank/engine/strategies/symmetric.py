@@ -43,7 +43,7 @@ class SharedCounts:
 
 
 class Symmetric:
-    """See Strategy."""
+    """Tiles of which each serves both of its sides."""
 
     def run(self, item: WorkItem, context: PassContext) -> Generator[Block, None, None]:
         """See Strategy."""

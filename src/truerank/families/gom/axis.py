@@ -15,8 +15,8 @@ from truerank.space import Distances
 __all__ = ["STEPS", "Axis"]
 
 STEPS = 5000
-"""Equal thresholds at which accepted pairs are counted; they hold the 1,001 points of a curve and
-the 101 of a trapezoid, and are closer than 4,096 of them."""
+"""Equal thresholds at which accepted pairs are counted. The 1,001 points of a curve and the 101 of
+a trapezoid are among them (both step evenly through 5,000)."""
 
 
 @dataclass(frozen=True)
