@@ -77,17 +77,21 @@ def fingerprint(score: Any, order: np.ndarray | None) -> dict[str, Any]:
     found = {name: bits(getattr(score, name)) for name in FIELDS if name != "replicates"}
     kept = score.replicates
     found["replicates"] = None if kept is None else bits((*kept.values, kept.noise))
-    for bound in ("lower", "expected", "upper"):
-        values = getattr(score.per_query, bound, None)
-        if values is None:
-            found[f"per_query.{bound}"] = None
-            continue
-        values = np.asarray(values, dtype="float64")
-        if order is not None:
-            back = np.empty_like(values)
-            back[order] = values
-            values = back
-        found[f"per_query.{bound}"] = [bits(value) for value in values]
+    parts = {"per_query": score.per_query}
+    for level, part in enumerate(getattr(score.per_query, "levels", ()), start=1):
+        parts[f"per_query.level {level}"] = part
+    for name, part in parts.items():
+        for bound in ("lower", "expected", "upper"):
+            values = getattr(part, bound, None)
+            if values is None:
+                found[f"{name}.{bound}"] = None
+                continue
+            values = np.asarray(values, dtype="float64")
+            if order is not None:
+                back = np.empty_like(values)
+                back[order] = values
+                values = back
+            found[f"{name}.{bound}"] = [bits(value) for value in values]
     return found
 
 

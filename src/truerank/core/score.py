@@ -59,7 +59,7 @@ class PerQuery:
 
 @dataclass(frozen=True, eq=False)
 class LevelsPerQuery(PerQuery):
-    """Of a mean over levels: each query's mean over the levels at which it has a mate.
+    """A mean over levels, query by query: the mean over the levels at which it has a mate.
 
     A query with a mate at some levels only counts for fewer of the levels' scores, so the mean of
     these values is not the score; the mean of the levels' means is.
