@@ -49,6 +49,19 @@ def rows_with_zeros(rng: np.random.Generator, rows: int, dimension: int) -> np.n
     return data
 
 
+def sparse_rows(rng: np.random.Generator, rows: int, dimension: int) -> np.ndarray:
+    """Weights of few components each: many pairs are orthogonal."""
+    held = rng.random((rows, dimension)) < 2 / dimension
+    return np.abs(rng.standard_normal((rows, dimension))) * held
+
+
+def partly_short_rows(rng: np.random.Generator, rows: int, dimension: int) -> np.ndarray:
+    """Rows of small integers, of which pairs have their true cosine, among others."""
+    counts = rng.poisson(0.5, (rows, dimension)).astype(np.float64)
+    others = sparse_rows(rng, rows, dimension)
+    return np.where(rng.random((rows, 1)) < 0.5, counts, others)
+
+
 KINDS = [
     random_rows,
     positive_rows,
@@ -57,6 +70,8 @@ KINDS = [
     duplicate_rows,
     near_tie_rows,
     rows_with_zeros,
+    sparse_rows,
+    partly_short_rows,
 ]
 
 METRICS = [*registered.ranking(), "precision@5", "hit@2"]

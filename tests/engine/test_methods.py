@@ -22,7 +22,7 @@ from tests.quiet import evaluate
 from truerank import engine
 from truerank.engine.schedule import method_of
 from truerank.settings import current_settings, limits, settings
-from truerank.space import build, inner
+from truerank.space import build, cosine
 
 
 @pytest.mark.parametrize("make", KINDS, ids=lambda make: make.__name__)
@@ -121,13 +121,13 @@ def test_watched_tiles_are_computed_once(monkeypatch: pytest.MonkeyPatch) -> Non
     rng = np.random.default_rng(16)
     data, labels = random_rows(rng, 180, 6), rng.integers(30, size=180)
     seen: list[tuple[int, int]] = []
-    block = inner.Cosine.block
+    block = cosine.Cosine.block
 
     def watched_block(self: Any, rows: np.ndarray) -> Any:
         tile = block(self, rows)
         return lambda *ends: seen.append(ends) or tile(*ends)
 
-    monkeypatch.setattr(inner.Cosine, "block", watched_block)
+    monkeypatch.setattr(cosine.Cosine, "block", watched_block)
     sizes = {"side": 20, "gallery_rows": 20, "query_rows": 20, "sort_share": 1.0}
     done: list[tuple[int, int]] = []
     for most, tiles in ((1 << 20, 45), (179, 81)):

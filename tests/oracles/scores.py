@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from math import isqrt
+from math import isqrt, sqrt
 from typing import Any
 
 Row = Sequence[Any]
@@ -60,9 +60,25 @@ def _round_over_root(value: int, square: int) -> int:
     return (below + up) * (1 if value > 0 else -1)
 
 
+def short_row(row: Row) -> list[int] | None:
+    """The row over its largest common power of two, if its squared length is below 2^24 then."""
+    integers, _ = _as_integers(row)
+    while any(integers) and all(value % 2 == 0 for value in integers):
+        integers = [value // 2 for value in integers]
+    return integers if 0 < sum(value * value for value in integers) < 2**24 else None
+
+
+def _true_cosine(x: list[int], y: list[int]) -> Fraction:
+    """2 - 2 cos from the squared cosine, which as a float is the nearest to the rational one."""
+    product = sum(a * b for a, b in zip(x, y, strict=True))
+    squares = sum(a * a for a in x) * sum(b * b for b in y)
+    steps = round(sqrt(float(Fraction(product * product, squares))) * 2**51)
+    return 2 - Fraction(steps if product > 0 else -steps, 2**50)
+
+
 def _cosine(queries: Sequence[Row], gallery: Sequence[Row]) -> Matrix:
     def distance(x: tuple[int, ...], y: tuple[int, ...]) -> Fraction:
-        if not any(x) or not any(y):
+        if sum(a * b for a, b in zip(x, y, strict=True)) == 0:
             return Fraction(2)
         units = (
             sum(a * a for a in x)
@@ -72,7 +88,14 @@ def _cosine(queries: Sequence[Row], gallery: Sequence[Row]) -> Matrix:
         return Fraction(units, 2**50)
 
     x_hat, y_hat = [cosine_grid(row) for row in queries], [cosine_grid(row) for row in gallery]
-    return [[distance(x, y) for y in y_hat] for x in x_hat]
+    x_short, y_short = [short_row(row) for row in queries], [short_row(row) for row in gallery]
+    return [
+        [
+            distance(x, y) if a is None or b is None else _true_cosine(a, b)
+            for y, b in zip(y_hat, y_short, strict=True)
+        ]
+        for x, a in zip(x_hat, x_short, strict=True)
+    ]
 
 
 def own_scale_grid(row: Row) -> tuple[Fraction, ...]:

@@ -19,7 +19,7 @@ import truerank
 from tests import registered
 from tests.cli.driving import run
 from truerank.space import Distance, Distances, build, catalogue
-from truerank.space.inner import Cosine
+from truerank.space.cosine import Cosine
 
 
 class Angular(Cosine):

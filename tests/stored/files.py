@@ -6,6 +6,7 @@ them, or say in one sentence that it does not.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ from typing import Any
 import numpy as np
 
 import truerank
-from tests.stored.evaluations import SHAPES, evaluated, run
+from tests.stored.digest import digest
+from tests.stored.evaluations import SHAPES, evaluated, found, run
 from truerank.settings import settings
 
 FOLDER = Path(__file__).with_name("versions")
@@ -57,12 +59,22 @@ def task_of(shape: str) -> truerank.Task:
     return truerank.Task(labels, **{names.get(name, name): value for name, value in task.items()})
 
 
+def numbers(result: truerank.Result) -> str:
+    """A digest of all that a file keeps."""
+    scores, intervals = found(truerank.Result.from_dict(result.to_dict()))
+    del scores["provenance"], intervals["provenance"]
+    return digest((scores, intervals))
+
+
 def main() -> None:
     folder = FOLDER / truerank.__version__
     folder.mkdir(parents=True)
+    known = {}
     for shape in RESULTS:
         result = run(lambda shape=shape: evaluated(shape, "cosine", {"metrics": None}))
         result.to_json(folder / f"result-{in_words(shape)}.json")
+        known[shape] = numbers(result)
+    (folder / "numbers.json").write_text(json.dumps(known, indent=2) + "\n")
     for shape in TASKS:
         run(lambda shape=shape: task_of(shape)).save(folder / f"task-{in_words(shape)}.npz")
     sizes = {"checkpoint_worth": 0, "chapter_pairs": 16 * 64, "chapter_growth": 1}

@@ -12,10 +12,11 @@ import numpy.typing as npt
 
 from truerank.space.base import Rows, Space
 from truerank.space.catalogue import Distance, find, register
+from truerank.space.cosine import Cosine
 from truerank.space.elementwise import Cityblock
 from truerank.space.given import Given
 from truerank.space.hamming import hamming
-from truerank.space.inner import Cosine, Dot, Euclidean
+from truerank.space.inner import Dot, Euclidean
 from truerank.space.sides import Side, Sides
 
 __all__ = ["build"]

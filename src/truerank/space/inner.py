@@ -1,12 +1,7 @@
-"""Cosine, euclidean and dot: distances made of inner products of integer rows, without rounding.
+"""Euclidean and dot: distances made of inner products of integer rows, without rounding.
 
 Why no order of summation, BLAS, FMA or GPU can change a bit:
 
-cosine      x^ = x/|x| on the grid 2^-25, D = n_q + n_g - 2 x^.y^ with n = |x^|^2. Every term is a
-            multiple of 2^-50 and the absolute values of all terms add up to at most
-            (|x^| + |y^|)^2 < 2^3, so each partial sum, in any order, is a multiple of 2^-50 below
-            2^3: 53 bits, a float64. D is therefore exact, symmetric, and zero exactly for equal
-            rows. It is one matrix product of rows [x^, n, 1] and [-2 y^, 1, n].
 dot         x = 2^e x^ with |x^| in [1/2, 1] on the grid 2^-26, one exponent for each row so that an
             outlier cannot coarsen the others. Terms are multiples of 2^-52 below 2, and powers of
             two change exponents only: -x.y is exact.
@@ -22,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from functools import cached_property
 from threading import Lock
 from typing import Any
 
@@ -31,13 +25,12 @@ import numpy.typing as npt
 
 from truerank.space.base import Distances, Facts, Rows, Space
 from truerank.space.fingerprint import Fingerprints, row_prints
-from truerank.space.grid import LARGEST_EXPONENT, SCALED_BITS, UNIT_BITS
-from truerank.space.rows import GridRows, integer_products, round_rows, scaled_rows, unit_rows
+from truerank.space.grid import LARGEST_EXPONENT, SCALED_BITS
+from truerank.space.rows import GridRows, integer_products, round_rows, scaled_rows
 from truerank.space.sides import Sides
-from truerank.space.single import MOST_DIMENSIONS, SinglePrecision
 from truerank.storage import fits
 
-__all__ = ["Cosine", "Dot", "Euclidean", "SquaredDistance"]
+__all__ = ["Dot", "Euclidean", "SquaredDistance"]
 
 
 class _InnerProductSpace(Space):
@@ -123,72 +116,13 @@ class SquaredDistance(_InnerProductSpace):
 
     def pairs(self, query: Rows, item: Rows) -> Distances:
         """See Space."""
-        product = integer_products(self._left, self._right, query, item)
+        product = integer_products(self._left.integers, self._right.integers, query, item)
         distances = self._left_square[query] + self._right_square[item] - 2 * product
         return distances.astype(np.float64)
 
     def in_unit(self, distances: Distances) -> Distances:
         """See Space: the number of unequal bits, as it is."""
         return distances
-
-
-class Cosine(SquaredDistance):
-    """Cosine, D in units of 2^-50; a row without a direction has D = 2 with everything."""
-
-    ZERO = 2.0 ** (2 * UNIT_BITS + 1)
-
-    @classmethod
-    def of(cls, sides: Sides) -> Space:
-        """The cosine space of these sides."""
-        rows = [round_rows(side, unit_rows, None) for side in sides]
-        return cls(rows[0], rows[-1], sides.facts("2^-25 of the unit vector"))
-
-    @cached_property
-    def single(self) -> SinglePrecision | None:
-        """See Space."""
-        if self.dimension > MOST_DIMENSIONS:
-            return None
-        squares = self._left_square, self._right_square
-        return SinglePrecision(self._left, self._right, *squares, self.ZERO)
-
-    def block(self, rows: Rows) -> Callable[[int, int], Distances]:
-        """See Space."""
-        tile = super().block(rows)
-        if not (self._left.zero.any() or self._right.zero.any()):
-            return tile
-        zero_rows = self._left.zero[rows]
-
-        def tile_with_zeros(start: int, stop: int) -> Distances:
-            distances = tile(start, stop)
-            distances[zero_rows] = self.ZERO
-            distances[:, self._right.zero[start:stop]] = self.ZERO
-            return distances
-
-        return tile_with_zeros
-
-    def pairs(self, query: Rows, item: Rows) -> Distances:
-        """See Space."""
-        distances = super().pairs(query, item)
-        distances[self._left.zero[query] | self._right.zero[item]] = self.ZERO
-        return distances
-
-    unit_scale = 2.0 ** -(2 * UNIT_BITS + 2)
-
-    def vectors(self) -> Distances | None:
-        """See Space: the rounded unit vectors."""
-        return np.ldexp(self._left.integers.astype(np.float64), -UNIT_BITS)
-
-    def in_unit(self, distances: Distances) -> Distances:
-        """See Space: 1 - s, which is D/2."""
-        return np.ldexp(distances, -(2 * UNIT_BITS + 1))
-
-    def raw(self, threshold: Fraction) -> Fraction:
-        """See Space."""
-        return threshold * int(2 ** (2 * UNIT_BITS + 1))
-
-    def linear(self, distances: Distances) -> Distances:
-        """See Space: the L2 distance of unit vectors."""
-        return np.sqrt(np.ldexp(distances, -2 * UNIT_BITS))
 
 
 class _Scaled(_InnerProductSpace):
@@ -214,7 +148,7 @@ class _Scaled(_InnerProductSpace):
 
     def pairs(self, query: Rows, item: Rows) -> Distances:
         """See Space."""
-        product = integer_products(self._left, self._right, query, item)
+        product = integer_products(self._left.integers, self._right.integers, query, item)
         exponent = self._left.exponent[query] + self._right.exponent[item] - 2 * SCALED_BITS
         return self._finish(np.ldexp(self.factor * product, exponent), query, item)
 

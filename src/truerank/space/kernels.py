@@ -14,10 +14,13 @@ from truerank.jit import kernel
 
 __all__ = [
     "CENTRE",
+    "level_orthogonal",
     "pair_cityblock",
     "pair_product",
     "pair_unequal",
     "round_units",
+    "short_rows",
+    "short_tile",
     "tile_cityblock",
     "tile_unequal",
 ]
@@ -119,3 +122,61 @@ def round_units(
             close += abs(abs(quotient - rounded) - 0.5) <= bound * abs(quotient)
             integers[r, i] = np.int32(rounded)
         doubtful[r] = close > 0
+
+
+@kernel
+def short_rows(rows: Any, bits: int, integers: Any, square: Any) -> None:
+    """Rows as integers below 2^bits and their squares; 0 and anything for rows that are not short.
+
+    A row is scaled by the power of two that leaves its largest component `bits` bits: what is no
+    integer then would need more of them.
+    """
+    for r in range(rows.shape[0]):
+        row = rows[r]
+        square[r] = 0
+        largest = 0.0
+        for i in range(row.size):
+            largest = max(largest, abs(row[i]))
+        if largest == 0:
+            continue
+        exponent = bits - math.frexp(largest)[1]
+        once = math.ldexp(1.0, exponent // 2)
+        twice = math.ldexp(1.0, exponent - exponent // 2)
+        common = np.int64(0)
+        for i in range(row.size):
+            scaled = row[i] * once * twice
+            if scaled != np.rint(scaled) or (scaled == 0 and row[i] != 0):
+                common = np.int64(0)
+                break
+            common |= np.int64(scaled)
+            integers[r, i] = np.int16(scaled)
+        if common == 0:
+            continue
+        unit = common & -common
+        total = np.int64(0)
+        for i in range(row.size):
+            value = np.int64(integers[r, i]) // unit
+            integers[r, i] = np.int16(value)
+            total += value * value
+        if total < np.int64(1) << (2 * bits):
+            square[r] = total
+
+
+@kernel
+def short_tile(products: Any, left: Any, right: Any, half_turn: float, out: Any) -> None:
+    """See truerank.space.short.short_distances; squares are float64, none of them 0."""
+    for q in range(products.shape[0]):
+        for g in range(products.shape[1]):
+            product = np.float64(products[q, g])
+            cosine = math.sqrt(product * product / (left[q] * right[g]))
+            steps = np.rint(cosine * half_turn)
+            out[q, g] = half_turn + steps if product < 0 else half_turn - steps
+
+
+@kernel
+def level_orthogonal(distances: Any, left: Any, right: Any, half_turn: float) -> None:
+    """Give orthogonal rows the same distance: D = |x|^2 + |y|^2 says that x.y is 0."""
+    for q in range(distances.shape[0]):
+        for g in range(distances.shape[1]):
+            d = distances[q, g]
+            distances[q, g] = half_turn if d == left[q] + right[g] else d

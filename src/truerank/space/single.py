@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from truerank.storage import fits
 
-__all__ = ["MOST_DIMENSIONS", "SinglePrecision"]
+__all__ = ["KEPT_BYTES", "MOST_DIMENSIONS", "SinglePrecision"]
 
 Singles = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]
@@ -37,10 +37,8 @@ class SinglePrecision:
     product is off by at most gamma_{d+2} sum|X_i Y_i| <= gamma_{d+2} |X| |Y|, gamma_n = nu/(1 - nu)
     (nothing underflows: all values are integers or larger). And D = n_q + n_g - 2 X.Y < D_p means
     X.Y > (n_q + n_g - D_p)/2, of which all is known exactly but n_g, which lies between the
-    smallest and the largest square of the gallery.
-
-    A row without a direction has D = `aimless` with everything and score 0; with its square
-    taken as aimless/2 it fits the same inequality up to the largest |n - aimless/2| / 2.
+    smallest and the largest square of the gallery. Where D itself differs from
+    n_q + n_g - 2 X.Y, it does so by at most `slack`.
     """
 
     def __init__(
@@ -49,23 +47,14 @@ class SinglePrecision:
         right: Any,
         left_square: Integers,
         right_square: Integers,
-        aimless: float,
+        slack: float,
     ) -> None:
         self._left, self._right = left, right
         self._lock = Lock()
         self._kept: Singles | None = None
         self._keeps = right.integers.nbytes <= KEPT_BYTES and fits(right.integers.nbytes)
-        middle = int(aimless) // 2
-        squares = [left_square, right_square]
-        zeros = [left.zero, right.zero]
-        slack = 0
-        if any(zero.any() for zero in zeros):
-            squares = [
-                np.where(zero, middle, square) for zero, square in zip(zeros, squares, strict=True)
-            ]
-            slack = max(int(np.abs(square - middle).max()) for square in squares)
-        self._query_square = squares[0]
-        self._smallest, self._largest = int(squares[1].min()), int(squares[1].max())
+        self._query_square = left_square
+        self._smallest, self._largest = int(right_square.min()), int(right_square.max())
         self.dimension = left.integers.shape[1]
         terms = self.dimension + 2
         gamma = terms * ROUNDOFF / (1 - terms * ROUNDOFF)

@@ -46,6 +46,20 @@ def clustered(rng: np.random.Generator, labels: np.ndarray, dimension: int) -> n
     return (centres[labels] + rng.standard_normal((len(labels), dimension))).astype(np.float32)
 
 
+def sparse_rows(rng: np.random.Generator, count: int, dimension: int) -> np.ndarray:
+    """Weights of few components each: many pairs are orthogonal, and the grid alone is asked."""
+    rows = np.abs(rng.standard_normal((count, dimension))) * (rng.random((count, dimension)) < 0.3)
+    rows[::9] = 0
+    return rows
+
+
+def mixed_rows(rng: np.random.Generator, count: int, dimension: int) -> np.ndarray:
+    """Short rows among others."""
+    short = tied_rows(rng, count, dimension).astype(np.float64)
+    others = sparse_rows(rng, count, dimension)
+    return np.where(rng.random(count)[:, None] < 0.5, short, others)
+
+
 def near_ties(rng: np.random.Generator, count: int, dimension: int) -> np.ndarray:
     """Rows a few grid steps apart: every comparison lies inside the filter's bound."""
     rows = np.tile(rng.standard_normal(dimension), (count, 1))
@@ -56,10 +70,9 @@ def space_of(distance: str, count: int = 90, kind: str = "tied", dimension: int 
     rng = np.random.default_rng(7)
     if distance in ("precomputed", "similarity"):
         return build(distance, rng.integers(0, 40, size=(count, count)) / 8)
-    if kind == "tied":
-        rows = tied_rows(rng, count, dimension)
-    elif kind == "near":
-        rows = near_ties(rng, count, dimension)
+    makers = {"tied": tied_rows, "sparse": sparse_rows, "mixed": mixed_rows, "near": near_ties}
+    if kind in makers:
+        rows = makers[kind](rng, count, dimension)
     else:
         rows = clustered(rng, rng.integers(count // 5, size=count), dimension)
     return build(distance, rows.astype(np.int8) if distance == "hamming" else rows)

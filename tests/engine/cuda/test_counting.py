@@ -24,6 +24,12 @@ def test_every_distance(distance: str, kind: str) -> None:
     assert on_devices(view, space, "cpu") == on_the_cpu(view, space)
 
 
+@pytest.mark.parametrize("kind", ["sparse", "mixed"])
+def test_true_cosines(kind: str) -> None:
+    view, space = views()["cameras and crops"], space_of("cosine", kind=kind)
+    assert on_devices(view, space, "cpu") == on_the_cpu(view, space)
+
+
 @pytest.mark.parametrize("name", list(views()))
 def test_every_kind_of_relevance(name: str) -> None:
     view, space = views()[name], space_of("cosine")
@@ -81,7 +87,7 @@ def test_an_interrupt_leaves_no_thread() -> None:
 
 @needs_gpu
 @pytest.mark.parametrize("method", ["float64", "filter"])
-@pytest.mark.parametrize("kind", ["tied", "clustered", "near"])
+@pytest.mark.parametrize("kind", ["tied", "clustered", "near", "sparse", "mixed"])
 @pytest.mark.parametrize("linear", [64, 2])
 def test_kernels(
     triton_kernels: Any, method: str, kind: str, linear: int, monkeypatch: pytest.MonkeyPatch

@@ -58,7 +58,7 @@ def whole_rows(space: Space, rows: np.ndarray, device: str, kernels: Any) -> np.
 
 
 @pytest.mark.parametrize("distance", DISTANCES)
-@pytest.mark.parametrize("kind", ["tied", "clustered"])
+@pytest.mark.parametrize("kind", ["tied", "clustered", "sparse", "mixed"])
 def test_whole_rows_are_the_tiles(
     distance: str, kind: str, room: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -85,7 +85,7 @@ def test_inexact_rows_are_found_out(a_device: None, monkeypatch: pytest.MonkeyPa
 
 @needs_gpu
 @pytest.mark.parametrize("distance", DISTANCES)
-@pytest.mark.parametrize("kind", ["tied", "clustered"])
+@pytest.mark.parametrize("kind", ["tied", "clustered", "sparse", "mixed"])
 def test_whole_rows_on_the_gpu(triton_kernels: Any, distance: str, kind: str) -> None:
     space, rows = space_of(distance, 300, kind), np.array([5, 0, 44, 299])
     found = whole_rows(space, rows, "cuda:0", triton_kernels)

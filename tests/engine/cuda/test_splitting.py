@@ -61,7 +61,7 @@ def splits_of(block: engine.Block) -> dict[int, Any]:
 
 @needs_gpu
 @pytest.mark.parametrize("method", ["float64", "filter"])
-@pytest.mark.parametrize("kind", ["tied", "clustered"])
+@pytest.mark.parametrize("kind", ["tied", "clustered", "sparse"])
 def test_split_by_share_on_the_gpu(triton_kernels: Any, method: str, kind: str) -> None:
     space = space_of("cosine", kind=kind)
     for view in views().values():

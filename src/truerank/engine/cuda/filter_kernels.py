@@ -15,7 +15,7 @@ import triton
 import triton.language as tl
 
 from truerank.engine.cuda.splitting import Splitting
-from truerank.engine.cuda.triton_kernels import EXACT, SQUARED, by_fold, distance, look_up
+from truerank.engine.cuda.triton_kernels import COSINE, EXACT, by_fold, distance, look_up
 
 __all__ = ["half_products", "list_near", "refine", "room_for_products", "settle"]
 
@@ -290,7 +290,7 @@ def _refine(
                 other=0,
             )
             total += x.to(tl.float64)[None, :] * y.to(tl.float64)
-        d = distance(tl.sum(total, 1), own, tl.load(b + g), SQUARED)
+        d = distance(tl.sum(total, 1), own, tl.load(b + g), COSINE)
         counts = held & (d <= tl.load(edges + at + m - 1))
         low, same = look_up(edges + at, d, counts, m, steps, PAIRS)
         tl.atomic_add(bins + row * (m + 1) + low + same.to(tl.int32), 1, mask=counts)

@@ -17,15 +17,16 @@ import torch
 from truerank.engine.cuda import torch_kernels
 from truerank.engine.cuda.transfer import DeviceQueries, sent, settled
 from truerank.space.base import Distances, Rows, Space
+from truerank.space.cosine import Cosine, ShortPairs
 from truerank.space.elementwise import Cityblock, Hamming
 from truerank.space.grid import SCALED_BITS
-from truerank.space.inner import Cosine, Dot, Euclidean, SquaredDistance
-from truerank.space.rows import GridRows
+from truerank.space.inner import Dot, Euclidean, SquaredDistance
+from truerank.space.short import ShortRows
 
 __all__ = ["DeviceSpace", "InnerProducts", "free_bytes", "place"]
 
-_PADDED = 16
-"""Rows in float64 are as wide as the tiles in which they are multiplied."""
+_NEGLIGIBLE = 2.0**-60
+"""A product that is not 0 and changes no distance."""
 Tile = Callable[[int, int], tuple[Any, Any]]
 """From (start, stop) to a tile of products and the norms of its items."""
 
@@ -117,81 +118,89 @@ class InnerProducts(DeviceSpace):
         self, space: SquaredDistance | Euclidean | Dot, device: Any, kernels: ModuleType
     ) -> None:
         super().__init__(space, device, kernels)
-        left, right = space.grids
-        factor = 1.0 if isinstance(space, SquaredDistance) else space.factor
-        if isinstance(space, SquaredDistance):
+        self.slack = 0.0
+        """How far distances may be from those that products and norms of rows make."""
+        left: npt.NDArray[Any]
+        right: npt.NDArray[Any]
+        left, right = (grid.integers for grid in space.grids)
+        norms, scales = space.norms, None
+        self._short: _ShortTiles | None = None
+        if isinstance(space, (Euclidean, Dot)):
+            self.mode = "euclidean" if isinstance(space, Euclidean) else "as is"
+            factors = (space.factor, 1.0)
+            scales = [
+                np.ldexp(factor, grid.exponent - SCALED_BITS)
+                for factor, grid in zip(factors, space.grids, strict=True)
+            ]
+        elif not isinstance(space, Cosine):
             self.mode = "squared"
-        elif isinstance(space, Euclidean):
-            self.mode = "euclidean"
-        norms = space.norms
-        if isinstance(space, Cosine):  # a negative norm marks a row without a direction
-            norms = (_marked(norms[0], left), _marked(norms[1], right))
-        self.one_side = left is right and factor == 1.0
-        numbers = left.integers.size + (0 if self.one_side else right.integers.size)
-        self.resident = 4 * numbers <= free_bytes(device) // 2
-        scaled = self.mode != "squared"
-        self._left = _DeviceSide(left, norms[0], factor if scaled else None, device, self.resident)
+        elif space.short is not None and space.short.complete:
+            self.mode, short = "short", space.short
+            left, right = short.left.integers, short.right.integers
+            norms = np.maximum(short.left.square, 1), np.maximum(short.right.square, 1)
+        else:
+            self.mode, self.slack = "cosine", space.slack
+            if space.short is not None:
+                self._short = _ShortTiles(space.short, device)
+        self.one_side = left is right and scales is None
+        size = left.nbytes + (0 if self.one_side else right.nbytes)
+        self.resident = size <= free_bytes(device) // 2
+        scale = (None, None) if scales is None else scales
+        self._left = _DeviceSide(left, norms[0], scale[0], device, self.resident)
         self._right = self._left
         if not self.one_side:
-            self._right = _DeviceSide(
-                right, norms[1], 1.0 if scaled else None, device, self.resident
-            )
+            self._right = _DeviceSide(right, norms[1], scale[1], device, self.resident)
         self.dimension = self._right.dimension
-        self._aimless = self.mode == "squared" and bool(left.zero.any() or right.zero.any())
         self._lock = Lock()
         self._kept: Any = None
-        """The whole gallery in float64, from the first tile on, if it fits; behind the rows y
-        of squared distances are 1 and |y|^2."""
+        """The whole gallery in float64, from the first tile on, if it fits."""
+
+    @property
+    def filters(self) -> bool:
+        """Whether distances of single pairs follow from integer rows of unit vectors alone."""
+        return self.mode == "cosine" and self._short is None
 
     def block(self, queries: DeviceQueries) -> tuple[Any, Tile]:
         """See DeviceSpace."""
         self._keep()
-        kept = None if self._kept is None else self._kept[:, : self.dimension]
         left = self._left.widened(queries)
 
         def give(start: int, stop: int) -> tuple[Any, Any]:
             items = slice(start, stop)
-            right = self._right.widened(items) if kept is None else kept[items]
-            return left @ right.T, self._right.norm[items]
+            right = self._right.widened(items) if self._kept is None else self._kept[items]
+            products = left @ right.T
+            norm = self._right.norm[items]
+            if self._short is not None:
+                self._short.amend(products, queries, items, self.query_norm(queries), norm)
+            return products, norm
 
-        return self._left.norm[queries.there], give
+        return self.query_norm(queries), give
 
     def whole_rows(self, queries: DeviceQueries) -> Any:
         """See DeviceSpace; in one product where the gallery is kept."""
         self._keep()
         if self._kept is None:
             return super().whole_rows(queries)
-        if self.mode != "squared" or self._aimless:
-            norm, tile = self.block(queries)
-            distances, item_norm = tile(0, self.space.gallery)
-            self.kernels.fill_distances(distances, distances, norm, item_norm, self.mode)
-            return distances
-        left = self._kept.new_zeros((len(queries), self._kept.shape[1]))
-        left[:, : self.dimension] = self._left.widened(queries).mul_(-2.0)
-        left[:, self.dimension] = self.query_norm(queries)
-        left[:, self.dimension + 1] = 1.0
-        return left @ self._kept.T  # |x|^2 + |y|^2 - 2 x.y: every partial sum is below 2^53
+        norm, tile = self.block(queries)
+        distances, item_norm = tile(0, self.space.gallery)
+        self.kernels.fill_distances(distances, distances, norm, item_norm, self.mode)
+        return distances
 
     def _keep(self) -> None:
         """Keep the gallery in float64, if it fits."""
-        gallery, dimension = self.space.gallery, self.dimension
-        width = dimension if self.mode != "squared" else -(-(dimension + 2) // _PADDED) * _PADDED
+        gallery = self.space.gallery
         with self._lock:
             if self._kept is not None or not self.resident:
                 return
-            if 8 * gallery * width > free_bytes(self.device) // 4:
+            if 8 * gallery * self.dimension > free_bytes(self.device) // 4:
                 return
-            kept = torch.zeros((gallery, width), dtype=torch.float64, device=self.device)
-            kept[:, :dimension] = self._right.widened(slice(0, gallery))
-            if self.mode == "squared":
-                kept[:, dimension] = 1.0
-                kept[:, dimension + 1] = self._right.norm
+            kept = self._right.widened(slice(0, gallery))
             settled(self.device)
             self._kept = kept
 
     def pairs(self, queries: DeviceQueries, query: Any, item: Any) -> Any:
         """See DeviceSpace."""
-        if not self.resident:
+        if not self.resident or self._short is not None:
             return super().pairs(queries, query, item)
         query = queries.there[query]
         product = self.kernels.pair_products(self._left.integers, self._right.integers, query, item)
@@ -213,25 +222,62 @@ class InnerProducts(DeviceSpace):
         return self._right.rows(items), self._right.norm[items]
 
 
+class _ShortTiles:
+    """The few short rows among others, whose products are put in the place of the grid's."""
+
+    def __init__(self, short: ShortPairs, device: Any) -> None:
+        self._left = _ShortSide(short.left, device)
+        self._right = self._left if short.right is short.left else _ShortSide(short.right, device)
+
+    def amend(
+        self, products: Any, queries: DeviceQueries, items: slice, norm: Any, item_norm: Any
+    ) -> None:
+        """Make a tile's products of short rows such that norms and products give their distance."""
+        left, right = self._left.place[queries.there], self._right.place[items]
+        query, item = (torch.nonzero(place >= 0).flatten() for place in (left, right))
+        if not len(query) or not len(item):
+            return
+        left, right = left[query], right[item]
+        found = torch_kernels.distances(
+            self._left.rows[left] @ self._right.rows[right].T,
+            self._left.square[left][:, None],
+            self._right.square[right][None, :],
+            "short",
+        )
+        wanted = (norm[query][:, None] + item_norm[item][None, :] - found) / 2
+        wanted = torch.where(wanted == 0, _NEGLIGIBLE, wanted)
+        products[query[:, None], item] = torch.where(found == torch_kernels.ZERO, 0.0, wanted)
+
+
+class _ShortSide:
+    """The short rows of one side, in float64, with the place of each row among them."""
+
+    def __init__(self, short: ShortRows, device: Any) -> None:
+        held = np.flatnonzero(short.square)
+        place = np.full(len(short.square), -1)
+        place[held] = np.arange(len(held))
+        self.place = sent(place, device)
+        self.rows = sent(short.integers[held].astype(np.float64), device)
+        self.square = sent(short.square[held].astype(np.float64), device)
+
+
 class _DeviceSide:
     """Integer rows of one side, on the device or to be sent, with their scales and norms."""
 
     def __init__(
         self,
-        grid: GridRows,
+        integers: npt.NDArray[Any],
         norm: npt.NDArray[Any],
-        factor: float | None,
+        scale: npt.NDArray[Any] | None,
         device: Any,
         resident: bool,
     ) -> None:
         """Rows are scaled by their own power of two and a factor, if there is one."""
-        self._host, self._device = grid.integers, device
-        self.dimension = grid.integers.shape[1]
-        self.integers = sent(grid.integers, device) if resident else None
+        self._host, self._device = integers, device
+        self.dimension = integers.shape[1]
+        self.integers = sent(integers, device) if resident else None
         self.norm = sent(norm.astype(np.float64), device)
-        self.scale = None
-        if factor is not None:
-            self.scale = sent(np.ldexp(factor, grid.exponent - SCALED_BITS), device)
+        self.scale = None if scale is None else sent(scale, device)
 
     def rows(self, index: DeviceQueries | slice) -> Any:
         if self.integers is None:
@@ -245,10 +291,6 @@ class _DeviceSide:
             chosen = index if isinstance(index, slice) else index.there
             rows *= self.scale[chosen][:, None]  # a power of two: exact
         return rows
-
-
-def _marked(norm: npt.NDArray[Any], grid: GridRows) -> npt.NDArray[np.float64]:
-    return np.where(grid.zero, -1.0, norm)
 
 
 def free_bytes(device: Any) -> int:

@@ -6,9 +6,10 @@ r = |X - 2^17 H| known. For a query X and an item Y, rounded to H and K, in unit
     |X.Y - 2^34 H.K| <= |X| r_item + r_query |K|         (Cauchy-Schwarz, twice)
 
 the tensor cores' float32 accumulation is off by at most d 2^-22 |H||K| (each of d additions may
-lose two bits below float32's last; a probe on the device checks it), and squared lengths of rounded
-unit vectors differ a little from their middle. An item whose product lies farther than the sum of
-these from a threshold is on the side it seems to be; the others are decided by exact products.
+lose two bits below float32's last; a probe on the device checks it), squared lengths of rounded
+unit vectors differ a little from their middle, and distances from what rows on the grid make. An
+item whose product lies farther than the sum of these from a threshold is on the side it seems to
+be; the others are decided by exact products.
 """
 
 from __future__ import annotations
@@ -27,8 +28,6 @@ _CAUTION = 1.0 + 2.0**-30
 """A factor for the roundings of the bound itself, which is computed in float64."""
 _ROWS, _COLUMNS = 256, 64
 """Rows and dimensions are padded to multiples of these."""
-_FARTHEST = 2.0**17
-"""More than any product of two rows in half precision."""
 
 
 @dataclass(frozen=True)
@@ -89,37 +88,30 @@ class Extremes:
     """The worst that any of some items adds to the error; numbers that stay on the device."""
 
     shortest: Any
-    """The smallest |Y|^2 of items with a direction."""
+    """The smallest |Y|^2."""
     longest: Any
-    aimed: Any
-    """Whether all items have a direction."""
     half_length: Any
     residual: Any
 
     @staticmethod
     def of(items: Halves, norm: Any) -> Extremes:
-        """`norm` is |Y|^2, negative for items without a direction."""
-        aimed = norm >= 0
-        shortest = torch.where(aimed, norm, 2.0**52).min()
-        longest = torch.maximum(torch.where(aimed, norm, 0.0).max(), shortest)
-        return Extremes(
-            shortest, longest, aimed.all(), items.half_length.max(), items.residual.max()
-        )
+        """`norm` is |Y|^2."""
+        return Extremes(norm.min(), norm.max(), items.half_length.max(), items.residual.max())
 
 
-def thresholds(edges: Any, norm: Any, queries: Halves, items: Extremes) -> tuple[Any, Any]:
+def thresholds(
+    edges: Any, norm: Any, queries: Halves, items: Extremes, slack: float
+) -> tuple[Any, Any]:
     """Two products for each query and threshold: above the first is nearer, below the second not.
 
-    `norm` is |X|^2, negative for queries without a direction.
+    `norm` is |X|^2, and distances differ from |X|^2 + |Y|^2 - 2 X.Y by at most `slack`.
     """
     dimension = queries.rows.shape[1]
     middle = (items.shortest + items.longest) / 2
     bound = queries.length * items.residual
     bound += queries.residual * items.half_length
     bound += dimension * 2.0**-LOST_BITS * queries.half_length * items.half_length
-    bound += (items.longest - items.shortest) / 4 + 4
-    # the distance of an item without a direction is 2 to everything, not |x|^2 + 0
-    bound += torch.where(items.aimed, 0.0, (norm + middle - 2.0**51).abs() / 2)
+    bound += (items.longest - items.shortest) / 4 + slack / 2 + 4
     bound *= _CAUTION
     at = (norm[:, None] + middle - edges) / 2
     scale = 2.0 ** (-2 * SHIFT)
@@ -127,9 +119,6 @@ def thresholds(edges: Any, norm: Any, queries: Halves, items: Extremes) -> tuple
     sure = torch.nextafter(sure, torch.full_like(sure, torch.inf))
     lost = ((at - bound[:, None]) * scale).float()
     lost = torch.nextafter(lost, torch.full_like(lost, -torch.inf))
-    aimless = (norm < 0)[:, None] & torch.isfinite(edges)
-    sure = torch.where(aimless, _FARTHEST, sure)
-    lost = torch.where(aimless, -_FARTHEST, lost)  # everything is open
     return sure.contiguous(), lost.contiguous()
 
 

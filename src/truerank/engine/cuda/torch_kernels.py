@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
 from truerank.engine.cuda.splitting import Splitting
@@ -33,20 +34,33 @@ __all__ = [
 
 FUSED = False
 ZERO = 2.0**51
-"""The distance of a row without a direction to everything, in cosine's unit 2^-50."""
+"""The distance of orthogonal rows, in cosine's unit 2^-50."""
 _NUMBERS = 1 << 24
 
 
 def distances(product: Any, a: Any, b: Any, mode: str) -> Any:
-    """Distances from exact products and norms; see truerank.space.inner for why they are exact."""
+    """Distances from exact products and norms; see truerank.space.inner for why they are exact,
+    and truerank.space.cosine and short for what is more."""
     if mode == "squared":
-        return torch.where((a < 0) | (b < 0), ZERO, (a + b) - 2.0 * product)
+        return (a + b) - 2.0 * product
+    if mode == "cosine":
+        return torch.where(product == 0, ZERO, (a + b) - 2.0 * product)
+    if mode == "short":
+        steps = torch.round(_root(product * product / (a * b)) * ZERO)
+        return torch.where(product < 0, ZERO + steps, ZERO - steps)
     if mode == "euclidean":
         high = a + b
         part = high - a
         low = (a - (high - part)) + (b - part)
         return (product + high) + low
     return product + 0.0
+
+
+def _root(squares: Any) -> Any:
+    """Square roots, correctly rounded; torch's own are not on every CPU."""
+    if squares.device.type != "cpu":
+        return torch.sqrt(squares)
+    return torch.from_numpy(np.sqrt(squares.numpy()))
 
 
 def fill_distances(out: Any, tile: Any, a: Any, b: Any, mode: str) -> None:

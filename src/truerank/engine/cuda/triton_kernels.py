@@ -27,9 +27,9 @@ from truerank.engine.cuda.observer_kernels import (
 from truerank.engine.cuda.splitting import Splitting
 
 __all__ = [
+    "COSINE",
     "EXACT",
     "FUSED",
-    "SQUARED",
     "between",
     "by_fold",
     "count_on_grid",
@@ -53,10 +53,13 @@ LINEAR = 16
 looked up."""
 
 _AS_IS = tl.constexpr(0)
-SQUARED = tl.constexpr(1)
+_SQUARED = tl.constexpr(1)
 _EUCLIDEAN = tl.constexpr(2)
+COSINE = tl.constexpr(3)
+_SHORT = tl.constexpr(4)
 _ZERO = tl.constexpr(2.0**51)
-MODES = {"as is": 0, "squared": 1, "euclidean": 2}
+_WHOLE = tl.constexpr(2.0**52)
+MODES = {"as is": 0, "squared": 1, "euclidean": 2, "cosine": 3, "short": 4}
 EXACT = {"enable_fp_fusion": True}
 """Options of kernels with exact sums: fusing a product into them changes nothing."""
 _COLUMNS, _WARPS = 2048, 4
@@ -65,10 +68,16 @@ _LOOKED_UP = 2048
 
 @triton.jit
 def distance(product, a, b, MODE: tl.constexpr):
-    """The distance from a product and two norms; see truerank.space.inner for why it is exact."""
-    if MODE == SQUARED:
+    """The distance from a product and two norms; see truerank.space.inner for why it is exact,
+    and truerank.space.cosine and short for what is more."""
+    if MODE == _SQUARED:
         d = (a + b) - 2.0 * product
-        d = tl.where(tl.minimum(a, b) < 0, _ZERO, d)  # a row without a direction
+    elif MODE == COSINE:
+        d = tl.where(product == 0, _ZERO, (a + b) - 2.0 * product)
+    elif MODE == _SHORT:
+        steps = tl.sqrt(product * product / (a * b)) * _ZERO
+        steps = (steps + _WHOLE) - _WHOLE  # to an integer, ties to even
+        d = tl.where(product < 0, _ZERO + steps, _ZERO - steps)
     elif MODE == _EUCLIDEAN:
         high = a + b
         part = high - a

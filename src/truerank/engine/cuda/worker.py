@@ -33,7 +33,6 @@ from truerank.errors import ExactnessError
 from truerank.relevance import View
 from truerank.settings import Settings
 from truerank.space.base import Rows, Space
-from truerank.space.inner import Cosine
 from truerank.space.probe import probe
 
 if TYPE_CHECKING:
@@ -67,10 +66,10 @@ class Worker:
         self.device, self._kernels = device, kernels
         self._pairs, self._cache = DevicePairs(view, device), DeviceCache(device)
         self._space = place(space, device, kernels)
-        self._filterable: InnerProducts | None = None
+        self._filterable: Any = None
         """The space, where half precision can be tried."""
-        fused = kernels.FUSED and isinstance(space, Cosine) and accumulates_well(device)
-        if fused and isinstance(self._space, InnerProducts):
+        fused = kernels.FUSED and isinstance(self._space, InnerProducts) and self._space.filters
+        if fused and accumulates_well(device):
             self._filterable = self._space
         self._streams = PerThread(lambda: torch.cuda.Stream(device))
         self._items: tuple[tensor_filter.Halves, tensor_filter.Extremes] | None = None
@@ -290,7 +289,9 @@ class Worker:
         self._keep_items(space)
         halves = self._half_queries(space, queries, integers)
         if self._items is not None:
-            sure, lost = tensor_filter.thresholds(tally.edges, norm, halves, self._items[1])
+            sure, lost = tensor_filter.thresholds(
+                tally.edges, norm, halves, self._items[1], space.slack
+            )
         for start in range(0, self._gallery, strip):
             stop = min(start + strip, self._gallery)
             gallery, item_norm = space.gallery_rows(start, stop)
@@ -299,7 +300,9 @@ class Worker:
             else:
                 items = tensor_filter.halves(gallery)
                 extremes = tensor_filter.Extremes.of(items, item_norm)
-                sure, lost = tensor_filter.thresholds(tally.edges, norm, halves, extremes)
+                sure, lost = tensor_filter.thresholds(
+                    tally.edges, norm, halves, extremes, space.slack
+                )
             listed, found = torch.zeros((2, len(queries)), dtype=torch.int32, device=self.device)
             size = (len(queries), stop - start)
             filter_kernels.half_products(halves.rows, items.rows, *size, products)

@@ -1,0 +1,195 @@
+"""Cosine: distances of directions, exact on a grid, and true where rows are short or orthogonal.
+
+x^ = x/|x| on the grid 2^-25, D = n_q + n_g - 2 x^.y^ with n = |x^|^2. Every term is a multiple of
+2^-50 and the absolute values of all terms add up to at most (|x^| + |y^|)^2 < 2^3, so each partial
+sum, in any order, is a multiple of 2^-50 below 2^3: 53 bits, a float64. D is therefore exact,
+symmetric, and zero exactly for equal rows. It is one matrix product of rows [x^, n, 1] and
+[-2 y^, 1, n].
+
+Two kinds of pairs know better than the grid, whose noise in n would order what is equally near:
+rows with x^.y^ = 0 are orthogonal, D = 2, and so is a row without a direction to everything; two
+short rows (truerank.space.short) have the distance of their true cosine.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from functools import cached_property
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from truerank.jit import compiled
+from truerank.space import kernels
+from truerank.space.base import Distances, Facts, Rows, Space
+from truerank.space.grid import UNIT_BITS
+from truerank.space.inner import SquaredDistance
+from truerank.space.rows import GridRows, integer_products, round_rows, unit_rows
+from truerank.space.short import ShortRows, short_distances, short_tile
+from truerank.space.sides import Sides
+from truerank.space.single import KEPT_BYTES, MOST_DIMENSIONS, SinglePrecision
+from truerank.storage import fits
+
+__all__ = ["Cosine", "ShortPairs"]
+
+Tile = Callable[[int, int], Distances]
+
+
+class ShortPairs:
+    """Pairs of short rows, in whose place the grid is not asked."""
+
+    def __init__(self, left: ShortRows, right: ShortRows, complete: bool) -> None:
+        self.left, self.right = left, right
+        self.complete = complete
+        """Whether every row is short or has no direction."""
+        self.dtype: npt.DTypeLike = np.float32
+        """In which products are made; the probe asks for float64 where float32 is not exact."""
+        self._lock = Lock()
+        self._kept: npt.NDArray[Any] | None = None
+        self._keeps = 2 * right.integers.nbytes <= KEPT_BYTES and fits(2 * right.integers.nbytes)
+
+    @staticmethod
+    def of(queries: GridRows, gallery: GridRows) -> ShortPairs | None:
+        """The short pairs of two sides; None where there are none."""
+        if queries.short is None or gallery.short is None:
+            return None
+        complete = all(((side.short.square > 0) | side.zero).all() for side in (queries, gallery))  # type: ignore[union-attr]
+        return ShortPairs(queries.short, gallery.short, complete)
+
+    def block(self, rows: Rows) -> Tile:
+        """Tiles of these queries, where all rows are short."""
+        left = self.left.integers[rows].astype(self.dtype)
+        square = self.left.square[rows]
+
+        def tile(start: int, stop: int) -> Distances:
+            items = self._items(start, stop)
+            return short_tile(left @ items.T, square, self.right.square[start:stop])
+
+        return tile
+
+    def _items(self, start: int, stop: int) -> npt.NDArray[Any]:
+        """Items as floats; a small gallery is kept."""
+        integers = self.right.integers
+        if not self._keeps:
+            return integers[start:stop].astype(self.dtype)
+        with self._lock:
+            if self._kept is None or self._kept.dtype != self.dtype:
+                self._kept = integers.astype(self.dtype)
+            return self._kept[start:stop]
+
+    def amend(self, rows: Rows, start: int, distances: Distances) -> None:
+        """Put the distances of short pairs into a tile of these queries, from item `start` on."""
+        query = np.flatnonzero(self.left.square[rows])
+        item = np.flatnonzero(self.right.square[start : start + distances.shape[1]])
+        if len(query) and len(item):
+            mine, others = rows[query], start + item
+            left = self.left.integers[mine].astype(self.dtype)
+            products = left @ self.right.integers[others].astype(self.dtype).T
+            found = short_tile(products, self.left.square[mine], self.right.square[others])
+            distances[np.ix_(query, item)] = found
+
+    def amend_pairs(self, query: Rows, item: Rows, distances: Distances) -> None:
+        """Put the distances of short pairs into those of single pairs."""
+        mine = np.flatnonzero((self.left.square[query] > 0) & (self.right.square[item] > 0))
+        query, item = query[mine], item[mine]
+        products = integer_products(self.left.integers, self.right.integers, query, item)
+        distances[mine] = short_distances(
+            products, self.left.square[query], self.right.square[item]
+        )
+
+
+class Cosine(SquaredDistance):
+    """Cosine, D in units of 2^-50; a row without a direction has D = 2 with everything."""
+
+    ZERO = 2.0 ** (2 * UNIT_BITS + 1)
+    """D = 2: the distance of what is orthogonal."""
+    unit_scale = 2.0 ** -(2 * UNIT_BITS + 2)
+
+    def __init__(self, queries: GridRows, gallery: GridRows, facts: Facts) -> None:
+        super().__init__(queries, gallery, facts)
+        self._left_square = _unit_square(queries, self._left_square)
+        self._right_square = (
+            self._left_square if gallery is queries else _unit_square(gallery, self._right_square)
+        )
+        self.short = ShortPairs.of(queries, gallery)
+
+    @classmethod
+    def of(cls, sides: Sides) -> Space:
+        """The cosine space of these sides."""
+        rows = [round_rows(side, unit_rows, None) for side in sides]
+        return cls(rows[0], rows[-1], sides.facts("2^-25 of the unit vector"))
+
+    @property
+    def slack(self) -> float:
+        """How far D may be from n_q + n_g - 2 x^.y^, at most.
+
+        Orthogonal rows are moved by what their squares differ from 1. A short row differs from its
+        place on the grid by at most sqrt(d)/2, so a product of two by at most sqrt(d) 2^25 + d/4.
+        """
+        middle = 1 << (2 * UNIT_BITS)
+        sides = (self._left_square, self._right_square)
+        moved = sum(int(np.abs(square - middle).max()) for square in sides)
+        if self.short is not None:
+            moved += 2 * int(math.sqrt(self.dimension) * 2.0**UNIT_BITS + self.dimension / 4 + 1)
+        return float(moved)
+
+    @cached_property
+    def single(self) -> SinglePrecision | None:
+        """See Space."""
+        if self.dimension > MOST_DIMENSIONS:
+            return None
+        squares = self._left_square, self._right_square
+        return SinglePrecision(self._left, self._right, *squares, self.slack)
+
+    def block(self, rows: Rows) -> Tile:
+        """See Space."""
+        if self.short is not None and self.short.complete:
+            return self.short.block(rows)
+        tile = super().block(rows)
+        square = self._left_square[rows].astype(np.float64)
+
+        def true_tile(start: int, stop: int) -> Distances:
+            distances = tile(start, stop)
+            items = self._right_square[start:stop].astype(np.float64)
+            if compiled:
+                kernels.level_orthogonal(distances, square, items, self.ZERO)
+            else:
+                distances[distances == square[:, None] + items[None, :]] = self.ZERO
+            if self.short is not None:
+                self.short.amend(rows, start, distances)
+            return distances
+
+        return true_tile
+
+    def pairs(self, query: Rows, item: Rows) -> Distances:
+        """See Space."""
+        distances = super().pairs(query, item)
+        distances[distances == self._left_square[query] + self._right_square[item]] = self.ZERO
+        if self.short is not None:
+            self.short.amend_pairs(query, item, distances)
+        return distances
+
+    def vectors(self) -> Distances | None:
+        """See Space: the rounded unit vectors."""
+        return np.ldexp(self._left.integers.astype(np.float64), -UNIT_BITS)
+
+    def in_unit(self, distances: Distances) -> Distances:
+        """See Space: 1 - s, which is D/2."""
+        return np.ldexp(distances, -(2 * UNIT_BITS + 1))
+
+    def raw(self, threshold: Fraction) -> Fraction:
+        """See Space."""
+        return threshold * int(2 ** (2 * UNIT_BITS + 1))
+
+    def linear(self, distances: Distances) -> Distances:
+        """See Space: the L2 distance of unit vectors."""
+        return np.sqrt(np.ldexp(distances, -2 * UNIT_BITS))
+
+
+def _unit_square(rows: GridRows, square: Rows) -> Rows:
+    """Squares, in which a row without a direction counts as one of length 1."""
+    return np.where(rows.zero, 1 << (2 * UNIT_BITS), square) if rows.zero.any() else square
