@@ -168,6 +168,12 @@ def summary(result: Scored) -> list[str]:
                 f"{count(merged, 'distinct row')} became equal to another on the grid "
                 f"({facts['distance']['grid']})."
             )
+        alike = facts["distance"].get("rounded_alike")
+        if alike:
+            lines.append(
+                f"{count(alike, 'true cosine')} tied with another for want of bits, among those "
+                "looked at."
+            )
         tree = facts["hierarchy"]
         if tree is not None and tree["non_monotone_share"] > 0:
             lines.append(

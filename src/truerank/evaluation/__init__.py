@@ -24,6 +24,7 @@ from truerank.evaluation.checks import (
     check_task,
     refuse_queries_in_gallery,
 )
+from truerank.evaluation.resolution import warn_if_too_coarse
 from truerank.evaluation.results import provenance, put_together
 from truerank.result import Result
 from truerank.scoring import score
@@ -190,6 +191,7 @@ def evaluate_task(
     if not task.leave_one_out and items is not None and not task.excludes_pairs:
         refuse_queries_in_gallery(task, space)
     probe(space)
+    warn_if_too_coarse(space, task.view)
     clustered = [m for m in chosen if registry.definition(m).family == "clustering"]
     kept = Checkpoint()
     if checkpoint is not None:

@@ -36,6 +36,10 @@ class Facts:
     """Distinct input rows that became equal (cosine: also rows of one direction)."""
     zero_rows: int = 0
     input_digest: str = ""
+    short_rows: int = 0
+    """Rows of small integers, of which two have their true cosine."""
+    rounded_alike: int = 0
+    """Distinct true cosines to the same query that tie for want of bits, among those looked at."""
     notes: list[str] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
@@ -94,6 +98,10 @@ class Space(ABC):
     def raw(self, threshold: Fraction) -> Fraction:
         """The distance, as a rational number, that a threshold in the user's unit stands for."""
         return threshold
+
+    def grain(self, query: Rows, item: Rows, distances: Distances) -> Distances | None:
+        """By how much rounding the rows has moved distances, about; None if nothing is rounded."""
+        return None
 
     def linear(self, distances: Distances) -> Distances:
         """Distances in a unit that ascends with them and in which thresholds may be averaged."""

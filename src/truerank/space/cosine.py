@@ -26,6 +26,7 @@ import numpy.typing as npt
 from truerank.jit import compiled
 from truerank.space import kernels
 from truerank.space.base import Distances, Facts, Rows, Space
+from truerank.space.digests import first_by_content
 from truerank.space.grid import UNIT_BITS
 from truerank.space.inner import SquaredDistance
 from truerank.space.rows import GridRows, integer_products, round_rows, unit_rows
@@ -36,6 +37,8 @@ from truerank.storage import fits
 
 __all__ = ["Cosine", "ShortPairs"]
 
+LOOKED_AT = 1 << 20
+"""Pairs among which cosines that are rounded alike are looked for."""
 Tile = Callable[[int, int], Distances]
 
 
@@ -101,6 +104,31 @@ class ShortPairs:
             products, self.left.square[query], self.right.square[item]
         )
 
+    def rounded_alike(self, queries: Rows) -> int:
+        """How many distinct cosines to one of these queries have the distance of another.
+
+        Two squared cosines to x differ by at least 1/(|x|^2 |y|^2 |z|^2) and cosines by half of
+        that. As long as it is more than two steps of 2^-51, there are none.
+        """
+        longest = int(self.left.square.max()) * int(self.right.square.max()) ** 2
+        if longest < 1 << 49:
+            return 0
+        return sum(self._alike(row) for row in queries if self.left.square[row])
+
+    def _alike(self, row: int) -> int:
+        item = np.flatnonzero(self.right.square)
+        product = integer_products(
+            self.left.integers, self.right.integers, np.full(len(item), row), item
+        )
+        square = self.right.square[item]
+        common = np.gcd(product * product, square)
+        cosine = np.sign(product) * (product * product // common), square // common
+        distance = short_distances(product, self.left.square[row], square)
+        order = np.lexsort((*cosine, distance))
+        distinct = [np.any([part[order][1:] != part[order][:-1] for part in parts], axis=0).sum()
+                    for parts in (cosine, [distance])]  # fmt: skip
+        return int(distinct[0] - distinct[1])
+
 
 class Cosine(SquaredDistance):
     """Cosine, D in units of 2^-50; a row without a direction has D = 2 with everything."""
@@ -121,7 +149,13 @@ class Cosine(SquaredDistance):
     def of(cls, sides: Sides) -> Space:
         """The cosine space of these sides."""
         rows = [round_rows(side, unit_rows, None) for side in sides]
-        return cls(rows[0], rows[-1], sides.facts("2^-25 of the unit vector"))
+        space = cls(rows[0], rows[-1], sides.facts("2^-25 of the unit vector"))
+        shorts = [side.short for side in rows if side.short is not None]
+        space.facts.short_rows = sum(int(np.count_nonzero(some.square)) for some in shorts)
+        if space.short is not None:
+            some = first_by_content(sides.queries.digests, max(1, LOOKED_AT // space.gallery))
+            space.facts.rounded_alike = space.short.rounded_alike(some)
+        return space
 
     @property
     def slack(self) -> float:
@@ -172,6 +206,13 @@ class Cosine(SquaredDistance):
         if self.short is not None:
             self.short.amend_pairs(query, item, distances)
         return distances
+
+    def grain(self, query: Rows, item: Rows, distances: Distances) -> Distances | None:
+        """See Space: components of x^ - y^ are off by sqrt(1/6) of a step, and D accordingly."""
+        if self.short is not None and self.short.complete:
+            return None
+        grain: Distances = np.sqrt(distances * (4 / 6)) + self.dimension / 6
+        return grain
 
     def vectors(self) -> Distances | None:
         """See Space: the rounded unit vectors."""

@@ -13,7 +13,14 @@ import numpy.typing as npt
 
 from truerank.jit import compiled, kernel
 
-__all__ = ["Digests", "as_keys", "classes_of_equals", "row_digests", "sorted_bytes"]
+__all__ = [
+    "Digests",
+    "as_keys",
+    "classes_of_equals",
+    "first_by_content",
+    "row_digests",
+    "sorted_bytes",
+]
 
 Digests = npt.NDArray[np.uint64]
 """Digests of rows, (rows, 2)."""
@@ -78,6 +85,14 @@ def as_keys(digests: Digests) -> list[bytes]:
     """The digests as bytes, which can be looked up in a dict."""
     data = digests.astype("<u8").tobytes()
     return [data[start : start + 16] for start in range(0, len(data), 16)]
+
+
+def first_by_content(digests: Digests, count: int) -> npt.NDArray[np.int64]:
+    """Some rows, chosen by their digests: the same ones in whatever order rows come."""
+    key = digests[:, 0]
+    some = np.arange(len(key)) if len(key) <= count else np.argpartition(key, count)[:count]
+    chosen: npt.NDArray[np.int64] = some[np.argsort(key[some], kind="stable")]
+    return chosen
 
 
 def classes_of_equals(digests: Digests) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:

@@ -196,6 +196,13 @@ class Euclidean(_Scaled):
         product += low
         return product
 
+    def grain(self, query: Rows, item: Rows, distances: Distances) -> Distances | None:
+        """See Space: as of unit vectors, in steps of the longer row's grid."""
+        exponent = np.maximum(self._left.exponent[query], self._right.exponent[item])
+        step = np.ldexp(1.0, exponent - SCALED_BITS)
+        grain: Distances = np.sqrt(distances * (4 / 6)) * step + self.dimension / 6 * step * step
+        return grain
+
     def vectors(self) -> Distances | None:
         """See Space: the rounded rows."""
         return _widen(self._left, slice(None), 1.0)

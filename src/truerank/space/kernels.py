@@ -142,20 +142,26 @@ def short_rows(rows: Any, bits: int, integers: Any, square: Any) -> None:
         exponent = bits - math.frexp(largest)[1]
         once = math.ldexp(1.0, exponent // 2)
         twice = math.ldexp(1.0, exponent - exponent // 2)
-        common = np.int64(0)
-        for i in range(row.size):
-            scaled = row[i] * once * twice
-            if scaled != np.rint(scaled) or (scaled == 0 and row[i] != 0):
-                common = np.int64(0)
+        common = np.int32(0)
+        start = 0
+        while start < row.size:  # a few at a time, without a branch: most rows end after the first
+            stop = min(start + 64, row.size)
+            odd = np.int32(0)
+            for i in range(start, stop):
+                scaled = row[i] * once * twice
+                rounded = np.int32(scaled)
+                odd |= np.int32((scaled != rounded) | ((scaled == 0) & (row[i] != 0)))
+                common |= rounded
+            if odd:
                 break
-            common |= np.int64(scaled)
-            integers[r, i] = np.int16(scaled)
-        if common == 0:
+            start = stop
+        if start < row.size:
             continue
-        unit = common & -common
+        unit = np.float64(common & -common)
+        once /= unit
         total = np.int64(0)
         for i in range(row.size):
-            value = np.int64(integers[r, i]) // unit
+            value = np.int32(row[i] * once * twice)
             integers[r, i] = np.int16(value)
             total += value * value
         if total < np.int64(1) << (2 * bits):

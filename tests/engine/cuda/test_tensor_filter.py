@@ -14,7 +14,7 @@ from truerank.engine.cuda import rows as device_rows
 from truerank.engine.cuda import tensor_filter, torch_kernels, worker
 
 
-@pytest.mark.parametrize("kind", ["sparse", "clustered", "near"])
+@pytest.mark.parametrize("kind", ["tied", "sparse", "clustered", "near"])
 @pytest.mark.parametrize("dimension", [3, 12, 70])
 def test_no_product_within_the_bound_decides_wrongly(kind: str, dimension: int) -> None:
     """Whatever the accumulation does inside its bound, a decided comparison is the exact one."""
@@ -22,7 +22,7 @@ def test_no_product_within_the_bound_decides_wrongly(kind: str, dimension: int) 
     placed = device_rows.place(space, torch.device("cpu"), torch_kernels)
     everyone = np.arange(80)
     exact = torch.from_numpy(space.block(everyone)(0, 80))
-    integers, norm = placed.gallery_rows(0, 80)
+    integers, norm = placed.unit_items(0, 80)
     halves = tensor_filter.halves(integers)
     edges = torch.sort(exact[:, ::7], dim=1).values
     items = tensor_filter.Extremes.of(halves, norm)

@@ -15,7 +15,7 @@ import triton
 import triton.language as tl
 
 from truerank.engine.cuda.splitting import Splitting
-from truerank.engine.cuda.triton_kernels import COSINE, EXACT, by_fold, distance, look_up
+from truerank.engine.cuda.triton_kernels import EXACT, MODES, by_fold, distance, look_up
 
 __all__ = ["half_products", "list_near", "refine", "room_for_products", "settle"]
 
@@ -267,6 +267,7 @@ def _refine(
     dimension,
     steps,
     columns,
+    MODE: tl.constexpr,
     PAIRS: tl.constexpr,
     PART: tl.constexpr,
     WAYS: tl.constexpr,
@@ -290,7 +291,7 @@ def _refine(
                 other=0,
             )
             total += x.to(tl.float64)[None, :] * y.to(tl.float64)
-        d = distance(tl.sum(total, 1), own, tl.load(b + g), COSINE)
+        d = distance(tl.sum(total, 1), own, tl.load(b + g), MODE)
         counts = held & (d <= tl.load(edges + at + m - 1))
         low, same = look_up(edges + at, d, counts, m, steps, PAIRS)
         tl.atomic_add(bins + row * (m + 1) + low + same.to(tl.int32), 1, mask=counts)
@@ -308,6 +309,7 @@ def refine(
     right: Any,
     a: Any,
     b: Any,
+    mode: str,
     edges: Any,
     found: Any,
     entries: Any,
@@ -337,6 +339,7 @@ def refine(
         dimension,
         m.bit_length(),
         0 if split is None else split.columns,
+        MODE=MODES[mode],
         PAIRS=16,
         PART=min(128, triton.next_power_of_2(dimension)),
         WAYS=0 if split is None else split.ways,

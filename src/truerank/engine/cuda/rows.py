@@ -6,6 +6,7 @@ Rows that fit stay on the device; larger ones are sent there a tile at a time.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from threading import Lock
 from types import ModuleType
 from typing import Any
@@ -120,6 +121,7 @@ class InnerProducts(DeviceSpace):
         super().__init__(space, device, kernels)
         self.slack = 0.0
         """How far distances may be from those that products and norms of rows make."""
+        self._grids, self._grid_norms = space.grids, space.norms
         left: npt.NDArray[Any]
         right: npt.NDArray[Any]
         left, right = (grid.integers for grid in space.grids)
@@ -138,6 +140,7 @@ class InnerProducts(DeviceSpace):
             self.mode, short = "short", space.short
             left, right = short.left.integers, short.right.integers
             norms = np.maximum(short.left.square, 1), np.maximum(short.right.square, 1)
+            self.slack = space.slack
         else:
             self.mode, self.slack = "cosine", space.slack
             if space.short is not None:
@@ -157,8 +160,8 @@ class InnerProducts(DeviceSpace):
 
     @property
     def filters(self) -> bool:
-        """Whether distances of single pairs follow from integer rows of unit vectors alone."""
-        return self.mode == "cosine" and self._short is None
+        """Whether unit vectors tell distances up to a slack, and one product each exact one."""
+        return self.mode in ("cosine", "short") and self._short is None
 
     def block(self, queries: DeviceQueries) -> tuple[Any, Tile]:
         """See DeviceSpace."""
@@ -207,6 +210,26 @@ class InnerProducts(DeviceSpace):
         if self._left.scale is not None and self._right.scale is not None:
             product = (product * self._left.scale[query]) * self._right.scale[item]
         return self.distances(product, self._left.norm[query], self._right.norm[item])
+
+    @cached_property
+    def _units(self) -> tuple[_DeviceSide, _DeviceSide]:
+        """Queries and gallery as unit vectors, which the filter compares."""
+        if self.mode == "cosine":
+            return self._left, self._right
+        left, right = (
+            _DeviceSide(grid.integers, norm, None, self.device, self.resident)
+            for grid, norm in zip(self._grids, self._grid_norms, strict=True)
+        )
+        return left, right
+
+    def unit_queries(self, queries: DeviceQueries) -> tuple[Any, Any]:
+        """These queries as integer rows of unit vectors, and their norms."""
+        return self._units[0].rows(queries), self._units[0].norm[queries.there]
+
+    def unit_items(self, start: int, stop: int) -> tuple[Any, Any]:
+        """These items as integer rows of unit vectors, and their norms."""
+        items = slice(start, stop)
+        return self._units[1].rows(items), self._units[1].norm[items]
 
     def query_rows(self, queries: DeviceQueries) -> Any:
         """Integer rows of these queries."""

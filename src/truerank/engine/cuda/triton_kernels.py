@@ -27,9 +27,9 @@ from truerank.engine.cuda.observer_kernels import (
 from truerank.engine.cuda.splitting import Splitting
 
 __all__ = [
-    "COSINE",
     "EXACT",
     "FUSED",
+    "MODES",
     "between",
     "by_fold",
     "count_on_grid",
@@ -55,7 +55,7 @@ looked up."""
 _AS_IS = tl.constexpr(0)
 _SQUARED = tl.constexpr(1)
 _EUCLIDEAN = tl.constexpr(2)
-COSINE = tl.constexpr(3)
+_COSINE = tl.constexpr(3)
 _SHORT = tl.constexpr(4)
 _ZERO = tl.constexpr(2.0**51)
 _WHOLE = tl.constexpr(2.0**52)
@@ -72,7 +72,7 @@ def distance(product, a, b, MODE: tl.constexpr):
     and truerank.space.cosine and short for what is more."""
     if MODE == _SQUARED:
         d = (a + b) - 2.0 * product
-    elif MODE == COSINE:
+    elif MODE == _COSINE:
         d = tl.where(product == 0, _ZERO, (a + b) - 2.0 * product)
     elif MODE == _SHORT:
         steps = tl.sqrt(product * product / (a * b)) * _ZERO
@@ -225,7 +225,10 @@ def _count_looked_up(
     d = distance(product, tl.load(a + row), tl.load(b + column, mask=held, other=0.0), MODE)
     at = row * m
     d = tl.where(held, d, float("inf"))
-    counts = d <= tl.load(edges + at + m - 1)
+    last = tl.load(edges + at + m - 1)
+    ends = tl.sum((d == last).to(tl.int32), 0)  # often many: what is orthogonal ties
+    tl.atomic_add(equal + at + m - 1, ends, mask=ends > 0)
+    counts = d < last
     if tl.max(counts.to(tl.int32), 0) > 0:
         low, same = look_up(edges + at, d, counts, m, steps, COLUMNS)
         tl.atomic_add(bins + row * (m + 1) + low + same.to(tl.int32), 1, mask=counts)

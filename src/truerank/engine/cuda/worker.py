@@ -279,7 +279,8 @@ class Worker:
         """Filter and refine; returns the most items that any strip left open, for each query."""
         from truerank.engine.cuda import filter_kernels
 
-        integers, norm = space.query_rows(queries), space.query_norm(queries)
+        integers, norm = space.unit_queries(queries)
+        exact = space.query_rows(queries), space.query_norm(queries)
         strip = self._strip(limits)
         products = filter_kernels.room_for_products(len(queries), strip, self.device)
         near = torch.empty((len(queries), strip), dtype=torch.int64, device=self.device)
@@ -294,10 +295,10 @@ class Worker:
             )
         for start in range(0, self._gallery, strip):
             stop = min(start + strip, self._gallery)
-            gallery, item_norm = space.gallery_rows(start, stop)
             if self._items is not None:
                 items = self._items[0].part(start, stop)
             else:
+                gallery, item_norm = space.unit_items(start, stop)
                 items = tensor_filter.halves(gallery)
                 extremes = tensor_filter.Extremes.of(items, item_norm)
                 sure, lost = tensor_filter.thresholds(
@@ -309,11 +310,13 @@ class Worker:
             filter_kernels.list_near(products, *size, lost, listed, near)
             split = None if tally.split is None else tally.split.items(start, stop)
             filter_kernels.settle(sure, lost, listed, near, tally.bins, found, entries, split)
+            gallery, item_norm = space.gallery_rows(start, stop)
             filter_kernels.refine(
-                integers,
+                exact[0],
                 gallery,
-                norm,
+                exact[1],
                 item_norm,
+                space.mode,
                 tally.edges,
                 found,
                 entries,
@@ -328,7 +331,7 @@ class Worker:
         """Keep the gallery in half precision, if it fits."""
         size = 2 * self._gallery * space.dimension
         if self._items is None and space.resident and size <= free_bytes(self.device) // 4:
-            gallery, norm = space.gallery_rows(0, self._gallery)
+            gallery, norm = space.unit_items(0, self._gallery)
             items = tensor_filter.halves(gallery)
             self._items = (items, tensor_filter.Extremes.of(items, norm))
 
