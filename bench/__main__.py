@@ -21,7 +21,7 @@ from typing import Any
 
 from bench import table
 from bench.contenders import CONTENDERS, prepare
-from bench.data import make
+from bench.data import KINDS, make
 from bench.memory import peak, start_peak
 
 
@@ -41,6 +41,9 @@ SUITE = (
     *(Case(20_000, dimensions, 5, "trained") for dimensions in (128, 2_048)),
     *(Case(20_000, 512, mates, "trained") for mates in (20, 100)),
     Case(20_000, 512, 5, "random"),
+    Case(20_000, 2_000, 20, "bits"),
+    Case(20_000, 512, 5, "bytes"),
+    Case(20_000, 128, 5, "ternary"),
     Case(10_000, 128, 5, "trained"),
 )
 
@@ -51,7 +54,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, help="one case: rows, up to a million or so")
     parser.add_argument("--dimensions", type=int, help="one case: dimensions")
     parser.add_argument("--mates", type=int, help="one case: rows of each class")
-    parser.add_argument("--data", choices=("trained", "random"), help="one case: kind of data")
+    parser.add_argument("--data", choices=KINDS, help="one case: kind of data")
     parser.add_argument("--tree", action="store_true", help="hierarchical metrics instead")
     parser.add_argument("--repeat", type=int, help="rounds; 3, and 1 beyond 20,000 rows")
     parser.add_argument("--only", action="append", choices=tuple(CONTENDERS))

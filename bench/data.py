@@ -11,11 +11,12 @@ import numpy.typing as npt
 
 from truerank.datasets import emoji
 
-__all__ = ["clusterings", "make", "market", "uneven"]
+__all__ = ["KINDS", "clusterings", "make", "market", "uneven"]
 
 Rows = npt.NDArray[np.float64]
 Labels = npt.NDArray[np.int64]
 
+KINDS = ("trained", "random", "bits", "bytes", "ternary")
 NOISE = {128: 1.39, 512: 2.2, 2048: 3.27}
 """Noise around a class centre that gives MAP@R of about .5 with 5 rows a class and 20,000 rows."""
 
@@ -23,7 +24,10 @@ NOISE = {128: 1.39, 512: 2.2, 2048: 3.27}
 def make(
     rows: int, dimensions: int, mates: int, data: str
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
-    """Seeded float32 embeddings and labels, as many rows as `mates` of each label."""
+    """Seeded float32 embeddings and labels, as many rows as `mates` of each label.
+
+    `data` is one of KINDS.
+    """
     rng = np.random.default_rng(2026)
     classes = -(-rows // mates)
     labels = np.repeat(np.arange(classes), mates)[:rows]
@@ -32,8 +36,26 @@ def make(
         centres = rng.standard_normal((classes, dimensions), np.float32)
         embeddings *= NOISE.get(dimensions, (dimensions / 512) ** 0.25 * NOISE[512])
         embeddings += centres[labels]
+    elif data != "random":
+        embeddings = _small_integers(data, rng, labels, dimensions)
     order = rng.permutation(rows)
     return embeddings[order], labels[order]
+
+
+def _small_integers(
+    data: str, rng: np.random.Generator, labels: Labels, dimensions: int
+) -> npt.NDArray[np.float32]:
+    """Rows whose cosines are rational: one attribute in a hundred, bytes, or signs and zeros."""
+    shape = len(labels), dimensions
+    if data == "bits":
+        typical = rng.random((labels.max() + 1, dimensions), np.float32) < 0.01
+        chance = np.where(typical, np.float32(0.4), np.float32(0.006))
+        return (rng.random(shape, np.float32) < chance[labels]).astype(np.float32)
+    rows = rng.standard_normal((labels.max() + 1, dimensions), np.float32)[labels]
+    rows += np.float32(1.5) * rng.standard_normal(shape, np.float32)
+    if data == "ternary":
+        return np.sign(rows) * (np.abs(rows) > 1)
+    return np.clip(np.rint(30 * rows), -127, 127)
 
 
 def market() -> dict[str, npt.NDArray[np.generic]]:
