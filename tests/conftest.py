@@ -19,6 +19,9 @@ EXPECTED_SKIPS = ("no CUDA device",)
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Tables are as wide as the screen; tests that are about widths set their own.
+os.environ.pop("COLUMNS", None)
+
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "fast")
 
 for name, max_examples in (("fast", 200), ("slow", 10_000)):

@@ -260,8 +260,8 @@ def test_the_command(tmp_path: Path) -> None:
     assert ran.status == 0, ran.err
     assert "Accept a pair if its cosine distance is at most" in ran.out
     assert "optimistic" not in ran.out
-    assert "One threshold for all classes" in ran.out
-    assert "of 12 classes have a FAR above the target of 1 %" in ran.out
+    assert "\nover classes    best  lower quarter " in ran.out
+    assert "of 12 classes have a FAR above the target of 1 %.\n" in ran.out
     assert ran.out.count("\np") == 12
     ran = run("threshold", *files, "--far", "0.01", "--format", "json")
     data = json.loads(ran.out)

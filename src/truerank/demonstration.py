@@ -1,70 +1,90 @@
-"""The demo: two models and one that says nothing, on the embedded emoji data, with explanations."""
+"""The demo: two models side by side, and one that says nothing, on the embedded emoji data."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
-from truerank import datasets
+from truerank import datasets, tables, typesetting
+from truerank.comparison import Comparison, compare
 from truerank.evaluation import evaluate
 from truerank.result import Result
+from truerank.typesetting import Table
 
-__all__ = ["run"]
+__all__ = ["Demonstration", "run"]
 
-TITLES = {
-    "pixels": "Model 1 of 2: raw pixels",
-    "efficientnet": "Model 2 of 2: EfficientNet-lite0, trained on ImageNet photographs",
-}
-
+MODELS = ("efficientnet", "pixels")
+"""EfficientNet-lite0, trained on ImageNet photographs, and raw pixels."""
 MEANINGS = {
-    "precision@1": "the nearest item is a mate (also called Recall@1, rank-1)",
-    "hit@5": "a mate is among the 5 nearest items",
+    "precision@1": "the nearest item is a mate (Recall@1, rank-1)",
     "hit@10": "a mate is among the 10 nearest items",
-    "r_precision": "share of mates among the R nearest items",
-    "map@r": "the same, and mates count more the nearer they are to the top",
-    "map": "average precision over the whole ranking",
-    "mrr": "1 / rank of the first mate",
-    "minp": "R / rank of the last mate: how far down one must look to see them all",
-    "h_ap": "average precision in which a near miss (same subcategory, category) counts in part",
-    "asi": "overlap with the best possible list, level by level, at every depth",
-    "ndcg": "gain 2^level - 1, discounted by rank, against the best possible order",
-    "dir@far=0.01": "mate found first and accepted, where 1 % of queries without a mate accept any",
-    "mrep": "retrieval and verification precision together, over all thresholds",
-    "mfr": "false accepts of queries without a mate over all thresholds; lower is better",
+    "map@r": "the R nearest are mates, sooner counts more (R: number of mates)",
+    "h_ap": "average precision in which a near miss counts in part",
+    "mfr": "false accepts of queries without a mate, over all thresholds",
 }
 
 
-def run() -> Iterator[tuple[str, Result, list[str]]]:
-    """Yield a title, a result, and sentences about it."""
+@dataclass(frozen=True)
+class Demonstration:
+    """What the demo shows."""
+
+    results: dict[str, Result]
+    comparison: Comparison
+    zero: Result
+    """Of embeddings that are all zero."""
+
+    def to_text(self, *, rule: bool = False) -> str:
+        """At most 40 lines on a screen of 80 columns."""
+        width = typesetting.screen_width()
+        facts = next(iter(self.results.values())).provenance
+        opening = (
+            f"{facts['queries']:,} drawings of emoji, each searched among {facts['gallery']:,} "
+            "others, by EfficientNet-lite0 (trained on photographs) and by raw pixels."
+        )
+        return "\n\n".join(
+            [
+                "\n".join(typesetting.fill([opening], width)),
+                tables.laid_out(self._table(), self._reading(), rule=rule),
+                "\n".join(typesetting.fill([self._nothing(), *_meanings()], width)),
+            ]
+        )
+
+    def _table(self) -> Table:
+        """The comparison, with chance beside it."""
+        pairs = self.comparison.side_by_side()
+        first = next(iter(self.results.values()))
+        chance = [tables.percent(score.chance) for score in first.values()]
+        rows = [[*row[:3], at, *row[3:]] for row, at in zip(pairs.rows, chance, strict=True)]
+        return Table([*pairs.header[:3], "chance", *pairs.header[3:]], rows)
+
+    def _reading(self) -> list[str]:
+        return [
+            "In percent; \N{DOWNWARDS ARROW} lower is better; chance is what a scorer that ignores "
+            "its input gets. Differences with intervals of "
+            f"{100 * self.comparison.confidence:g} %, by {self.comparison.method}; "
+            "p corrected for all tests (Holm).",
+            *self.comparison.untested(),
+        ]
+
+    def _nothing(self) -> str:
+        """The zero model, in one line."""
+        score = self.zero["map"]
+        lower, upper = tables.percent(score.lower), tables.percent(score.upper)
+        return f"Zero embeddings tie everything: mAP {lower} to {upper}, so the score is {lower}."
+
+
+def _meanings() -> list[str]:
+    lines = [f"  {metric:<12} {meaning}" for metric, meaning in MEANINGS.items()]
+    return ["", "What the numbers mean (truerank metrics NAME tells more):", *lines]
+
+
+def run() -> Demonstration:
+    """Evaluate and compare."""
     data = datasets.emoji()
-    results: dict[str, Result] = {}
-    for model, title in TITLES.items():
-        results[model] = evaluate(**data.task(model, hierarchy=True))
-        yield title, results[model], []
+    results = {model: evaluate(**data.task(model, hierarchy=True)) for model in MODELS}
     silent = data.task("pixels", hierarchy=True)
     for side in ("embeddings", "gallery"):
         silent[side] = np.zeros_like(silent[side])
-    result = evaluate(**silent)
-    yield "No model at all: every embedding is zero", result, [*_explain(results, result), ""]
-
-
-def _explain(results: dict[str, Result], silent: Result) -> list[str]:
-    lines = ["", "What the numbers mean, each a mean over queries (R: a query's number of mates):"]
-    lines += [f"  {metric:<12} {MEANINGS[metric]}" for metric in silent]
-    zero = silent["map"]
-    best = max(results, key=lambda name: results[name]["map@r"].value)
-    lines += [
-        "  chance       what a scorer that ignores its input gets on average, computed exactly",
-        "",
-        f"{best} is ahead by "
-        f"{100 * _lead(results, best):.1f} points of map@r. The zero model ties everything with "
-        f"everything, so that any mAP from {100 * zero.lower:.1f} to {100 * zero.upper:.1f} agrees "
-        "with its scores; its expected value is chance, and what it is given is the lower bound.",
-    ]
-    return lines
-
-
-def _lead(results: dict[str, Result], best: str) -> float:
-    others = [result["map@r"].value for name, result in results.items() if name != best]
-    return results[best]["map@r"].value - max(others)
+    zero = evaluate(**silent, metrics=["map"], confidence=None)
+    return Demonstration(results, compare(*results.values(), names=MODELS), zero)

@@ -29,12 +29,11 @@ _TWINS = {"hit@1": "precision@1", "precision@1": "hit@1"}
 """One item at rank 1 is a hit or not: the two metrics are the same number."""
 Reals = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 
 
-def _means(rows: PerQuery, chosen: Flags, classes: Integers | None) -> list[float]:
+def _means(rows: PerQuery, chosen: Integers, classes: Integers | None) -> list[float]:
     """Means of the lower, expected and upper values of some queries; NaN where none counts."""
-    counts = chosen & ~np.isnan(rows.lower)
+    counts = chosen[~np.isnan(rows.lower[chosen])]
     ends = (rows.lower[counts], rows.expected[counts], rows.upper[counts])
     if classes is None:
         return [mean(values) for values in ends]
@@ -119,7 +118,9 @@ class Result(Mapping[str, Score]):
         return tables.as_markdown(self)
 
     def by(self, attribute: Any) -> dict[Any, Result]:
-        """Split by a property of the queries: "label", "group", or one value for each query.
+        """Split by a property of the queries: "label", "group", a level's name, or an array.
+
+        An array holds one value for each query.
 
         Examples
         --------
@@ -145,10 +146,18 @@ class Result(Mapping[str, Score]):
             if (encoded.codes[0] == MISSING).any():
                 raise InputError("the attribute has missing values; give every query one.")
             found = Attribute(encoded.codes[0], encoded.values)
+        for score in self._scores.values():
+            if score.per_query is not None and len(score.per_query.lower) != len(found.codes):
+                raise InputError(
+                    "the attribute must have one value for each of "
+                    f"{len(score.per_query.lower)} queries. Got {len(found.codes)}."
+                )
+        order = np.argsort(found.codes, kind="stable")
+        starts = np.searchsorted(found.codes[order], np.arange(len(found.values) + 1))
         return {
-            value: self._part(found.codes == code)
-            for code, value in enumerate(found.values)
-            if (found.codes == code).any()
+            value: self._part(order[first:last])
+            for value, first, last in zip(found.values, starts[:-1], starts[1:], strict=True)
+            if first < last
         }
 
     def curve(self, name: str, *, ranks: int = 100) -> Curve:
@@ -193,7 +202,8 @@ class Result(Mapping[str, Score]):
             )
         return self._severity
 
-    def _part(self, chosen: npt.NDArray[np.bool_]) -> Result:
+    def _part(self, chosen: Integers) -> Result:
+        """The result of some queries, by their numbers."""
         classes = self._attributes.get("label")
         by_class = self.provenance.get("average") == "class" and classes is not None
         scores: dict[str, Score] = {}
@@ -201,11 +211,6 @@ class Result(Mapping[str, Score]):
             rows = score.per_query
             if rows is None:
                 continue
-            if len(rows.lower) != len(chosen):
-                raise InputError(
-                    f"the attribute must have one value for each of {len(rows.lower)} queries. "
-                    f"Got {len(chosen)}."
-                )
             codes = classes.codes if by_class and classes is not None else None
             means = [_means(term, chosen, codes) for term in rows.terms]
             lower, expected, upper = (plain_mean(ends) for ends in zip(*means, strict=True))
@@ -215,10 +220,10 @@ class Result(Mapping[str, Score]):
                 lower,
                 expected,
                 upper,
-                n=int(np.count_nonzero(chosen & ~np.isnan(rows.lower))),
+                n=int(np.count_nonzero(~np.isnan(rows.lower[chosen]))),
                 reason=None if lower == lower else _nobody(name, len(means)),
             )
-        own = {"queries": int(chosen.sum()), "no_mate": {}, "ties": {"queries": 0, "groups": 0}}
+        own = {"queries": len(chosen), "no_mate": {}, "ties": {"queries": 0, "groups": 0}}
         facts = (
             self.provenance
             | own
@@ -298,6 +303,13 @@ class Result(Mapping[str, Score]):
         for row in rows.values():
             del row["replicates"]
         return pandas.DataFrame.from_dict(rows, orient="index")
+
+    def to_text(self, adjusted: bool = False, *, rule: bool = False) -> str:
+        """Plain text as wide as the screen, as str gives it; `rule` draws a line below the header.
+
+        `adjusted` adds the chance-adjusted score.
+        """
+        return tables.as_text(self, adjusted, rule=rule)
 
     def to_markdown(self, adjusted: bool = False) -> str:
         """A Markdown table, in percent; `adjusted` adds the chance-adjusted score.

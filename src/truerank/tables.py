@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import csv
 import io
-import sys
-from collections.abc import Callable, ItemsView, Iterable, Iterator, ValuesView
+from collections.abc import Callable, ItemsView, Iterable, Iterator, Sequence, ValuesView
 from typing import Any, Protocol
 
+from truerank import typesetting
 from truerank.core.score import Score
+from truerank.typesetting import LOWER, Table
 from truerank.wording import count, plural
 
 __all__ = [
@@ -22,13 +23,12 @@ __all__ = [
     "as_text",
     "cells",
     "explained",
-    "latex",
-    "markdown",
+    "laid_out",
     "marked",
     "number",
-    "printable",
+    "percent",
+    "separated",
     "summary",
-    "text",
 ]
 
 
@@ -49,9 +49,6 @@ class Scored(Protocol):
     def __len__(self) -> int: ...
 
 
-LOWER = "\N{DOWNWARDS ARROW}"
-
-
 def percent(value: float | None) -> str:
     """A share in percent, such as '12.34', or '-' for what is not defined."""
     return "-" if value is None or value != value else f"{100 * value:.2f}"
@@ -61,9 +58,14 @@ def number(metric: str) -> Callable[[float | None], str]:
     """How a metric's values are written: in percent, but thresholds in the distance's unit."""
     from truerank.core import registry
 
-    if registry.definition(registry.parse(metric)).unit == "share":
-        return percent
-    return lambda value: "-" if value is None or value != value else f"{value:.6g}"
+    known = registry.definition(registry.parse(metric))
+
+    def written(value: float | None) -> str:
+        if value is None or value != value:
+            return "-"
+        return f"{100 * value:.{known.decimals}f}" if known.unit == "share" else f"{value:.6g}"
+
+    return written
 
 
 def marked(metric: str) -> str:
@@ -77,15 +79,6 @@ def marked(metric: str) -> str:
 def explained(metrics: Iterable[str]) -> list[str]:
     """A line that explains the arrow, if any of the metrics has it."""
     return [f"{LOWER} lower is better."] if any(LOWER in marked(name) for name in metrics) else []
-
-
-def printable(text: str) -> str:
-    """The text, with '(-)' for the arrow where standard output has no arrow."""
-    try:
-        LOWER.encode(getattr(sys.stdout, "encoding", None) or "utf-8")
-    except UnicodeEncodeError:
-        return text.replace(LOWER, "(-)")
-    return text
 
 
 def cells(result: Scored, adjusted: bool = False) -> tuple[list[str], list[list[str]]]:
@@ -247,7 +240,7 @@ def _consistency(facts: dict[str, Any]) -> str:
     return (
         f"OPIS compares {facts['classes']:,} classes{left_out} at thresholds from "
         f"{facts['low']:.4g} to {facts['high']:.4g}; noise alone gives about "
-        f"{percent(facts['noise'])}; served worst: {worst}."
+        f"{number('opis')(facts['noise'])}; served worst: {worst}."
     )
 
 
@@ -257,69 +250,47 @@ def _severity(facts: dict[str, Any]) -> str:
     return str(Severity(facts["queries"], facts["errors"], facts["by_level"], {}))
 
 
-def as_text(result: Scored, adjusted: bool = False) -> str:
-    """A result as aligned plain text."""
-    return printable("\n".join([text(*cells(result, adjusted)), *summary(result)]))
+def as_text(result: Scored, adjusted: bool = False, *, rule: bool = False) -> str:
+    """A result as plain text, as wide as the screen."""
+    return laid_out(Table(*cells(result, adjusted)), summary(result), rule=rule)
 
 
-def text(header: list[str], rows: list[list[str]]) -> str:
-    """Cells as aligned columns."""
-    table = [header, *rows]
-    widths = [max(len(row[column]) for row in table) for column in range(len(header))]
-    lines = [
-        "  ".join(
-            cell.ljust(width) if column == 0 else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in table
-    ]
-    return "\n".join(lines)
+def laid_out(table: Table, sentences: Iterable[str] = (), *, rule: bool = False) -> str:
+    """A table and the sentences below it as plain text, as wide as the screen."""
+    width = typesetting.screen_width()
+    lines = [typesetting.text(table, width, rule=rule), *typesetting.fill(sentences, width)]
+    return typesetting.printable("\n".join(lines))
 
 
 def as_markdown(result: Scored, adjusted: bool = False) -> str:
     """A result as a Markdown table, and below it why scores are not defined."""
     reasons = "".join(f"- {line}\n" for line in _undefined(result))
-    return markdown(*cells(result, adjusted)) + (f"\n{reasons}" if reasons else "")
-
-
-def markdown(header: list[str], rows: list[list[str]]) -> str:
-    """Cells as a Markdown table."""
-    rule = ["---"] + ["---:"] * (len(header) - 1)
-    return "\n".join(f"| {' | '.join(row)} |" for row in [header, rule, *rows]) + "\n"
+    table = typesetting.markdown(Table(*cells(result, adjusted)))
+    return table + (f"\n{reasons}" if reasons else "")
 
 
 def as_latex(result: Scored, adjusted: bool = False) -> str:
     """A result as a booktabs tabular, and in comments why scores are not defined."""
-    return latex(*cells(result, adjusted)) + "".join(f"% {line}\n" for line in _undefined(result))
-
-
-def latex(header: list[str], rows: list[list[str]]) -> str:
-    """Cells as a booktabs tabular."""
-    escape = str.maketrans({"_": r"\_", "%": r"\%", "&": r"\&", "#": r"\#", LOWER: r"$\downarrow$"})
-    lines = [" & ".join(cell.translate(escape) for cell in row) + r" \\" for row in [header, *rows]]
-    return "\n".join(
-        [
-            rf"\begin{{tabular}}{{l{'r' * (len(header) - 1)}}}",
-            r"\toprule",
-            lines[0],
-            r"\midrule",
-            *lines[1:],
-            r"\bottomrule",
-            r"\end{tabular}",
-            "",
-        ]
-    )
+    table = typesetting.latex(Table(*cells(result, adjusted)))
+    return table + "".join(f"% {line}\n" for line in _undefined(result))
 
 
 def as_csv(result: Scored) -> str:
     """A result as CSV: fractions at full precision, empty cells for what is not defined."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
     fields = ["value", "lower", "expected", "upper", "chance", "n", "reason"]
     fields += ["interval_low", "interval_high", "attainable", "adjusted", "counted"]
-    writer.writerow(["metric", *fields])
+    rows = []
     for name, score in result.items():
         data = score.to_dict(per_query=False)
         data["interval_low"], data["interval_high"] = score.interval or (None, None)
-        writer.writerow([name, *("" if data[key] is None else data[key] for key in fields)])
+        rows.append([name, *(data[key] for key in fields)])
+    return separated(["metric", *fields], rows)
+
+
+def separated(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """Comma-separated values; nothing for None."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(["" if cell is None else cell for cell in row] for row in rows)
     return out.getvalue()

@@ -39,7 +39,7 @@ ARGUMENTS: dict[str, tuple[list[str], list[str]]] = {
     ),
     "unknown no-mate": (
         ["evaluate", "{x}", "--labels", "{labels}", "--no-mate", "skip"],
-        ["no_mate", "report"],
+        ["--no-mate", "report"],
     ),
     "unknown device": (
         ["evaluate", "{x}", "--labels", "{labels}", "--device", "gpu"],

@@ -260,7 +260,7 @@ def test_a_threshold_with_a_taxonomy(data: Path, tmp_path: Path) -> None:
     assert "Of 2 label levels only the finest (level 2) counts here." in lines
     assert [line for line in lines if "label levels" not in line] == str(wanted).splitlines()
     audited = run("audit", *command[1:2], data / "labels.csv", "--taxonomy", taxonomy)
-    assert "level of the classes, the finest: 2" in audited.out.splitlines()
+    assert "  Classes are those of the finest level, 2." in audited.out.splitlines()
     named = ("--labels", data / "labels.csv")
     assert run("audit", *command[1:2], *named, "--taxonomy", taxonomy).out == audited.out
     twice = run("audit", *command[1:2], data / "labels.csv", *named).complaint()

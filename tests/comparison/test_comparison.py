@@ -185,21 +185,24 @@ def test_shown_in_every_form() -> None:
     found = truerank.compare(*models(metrics=["map", "minp"])[:2], names=["a_b", "c"])
     assert isinstance(found, Comparison)
     assert r"a\_b" in found.to_latex()
-    assert found.to_latex().count(r"\begin{tabular}") == 2
-    assert "| map | a_b |" in found.to_markdown()
+    assert found.to_latex().count(r"\begin{tabular}") == 1
+    assert "\n| a_b | **54.05** |" in found.to_markdown()
+    assert found._repr_markdown_() == found.to_markdown()
     data = json.loads(found.to_json())
     assert len(data["differences"]) == 2
     assert data["standings"][0]["ranks"] == [1, 1]
 
 
-def test_lower_is_better_is_marked_in_both_tables() -> None:
-    one, two = models(metrics=["map", "eer"])[:2]
+def test_lower_is_better_is_marked_in_every_table() -> None:
+    one, two, three = models(metrics=["map", "eer"])[:3]
+    for others, rows in (((), 1), ((three,), 6)):
+        lines = str(truerank.compare(one, two, *others)).splitlines()
+        marked = [line.split()[:2] for line in lines if line.startswith("eer")]
+        assert marked == rows * [["eer", "\u2193"]]
+        assert "\u2193 lower is better." in lines
     found = truerank.compare(one, two, names=["one", "two"])
-    lines = str(found).splitlines()
-    assert [line.split()[:2] for line in lines if line.startswith("eer")] == 3 * [["eer", "\u2193"]]
-    assert "\u2193 lower is better." in lines
-    assert "| eer \u2193 | one |" in found.to_markdown()
-    assert r"eer $\downarrow$ & one & " in found.to_latex()
+    assert found.to_markdown().startswith("| model | map | eer \u2193 |\n")
+    assert r"model & map & eer $\downarrow$ \\" in found.to_latex()
     assert {row["metric"] for row in found.to_dict()["standings"]} == {"map", "eer"}
     assert "lower is better" not in str(truerank.compare(one, two, metrics="map"))
 

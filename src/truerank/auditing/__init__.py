@@ -99,4 +99,8 @@ def audit(
         ]
     findings = [finding for found in checks for finding in found.findings]
     findings.sort(key=lambda finding: SEVERITIES.index(finding.severity))
-    return Audit(findings, {name: fact for found in checks for name, fact in found.facts.items()})
+    return Audit(
+        findings,
+        {name: fact for found in checks for name, fact in found.facts.items()},
+        [sentence for found in checks for sentence in found.sentences],
+    )

@@ -18,7 +18,12 @@ def sizes(task: TaskRules) -> Found:
     found = Found()
     codes = task.query_codes
     if task.levels is not None and len(task.levels) > 1:
-        found.facts["level of the classes, the finest"] = task.levels.names[-1]
+        finest = task.levels.names[-1]
+        found.measure(
+            "level of the classes, the finest",
+            finest,
+            f"Classes are those of the finest level, {finest}.",
+        )
     size = np.bincount(codes)
     alone = np.flatnonzero(size[codes] == 1)
     if len(alone):
@@ -31,7 +36,11 @@ def sizes(task: TaskRules) -> Found:
             "They count as distractors only; check that no label is misspelt.",
         )
     middle, largest = float(np.median(size)), int(size.max())
-    found.facts["largest and median class size"] = [largest, middle]
+    found.measure(
+        "largest and median class size",
+        [largest, middle],
+        f"The largest class has {count(largest, 'row')}, the median class {middle:g}.",
+    )
     if largest > IMBALANCE * middle:
         found.add(
             "class imbalance",

@@ -62,7 +62,8 @@ def equal_rows(space: Space, codes: Integers, labelled: bool) -> Found:
         if some:
             pairs = [tuple(rows[:2]) for rows in some]
             found.add(name, severity, number, pairs, f"{count(number, 'row')} {what}.", advice)
-    found.facts["rows that equal another"] = sum(len(rows) for rows in (*inside, *across))
+    equal = sum(len(rows) for rows in (*inside, *across))
+    found.measure("rows that equal another", equal, f"{_number(equal, 'row')} equal to another.")
     return found
 
 
@@ -153,5 +154,16 @@ def leaks(
             f"{count(len(near), 'row')} far nearer to a training row than test rows usually are.",
             advice,
         )
-    found.facts["rows found in the training set"] = len(pairs)
+    found.measure(
+        "rows found in the training set",
+        len(pairs),
+        f"{_number(len(pairs), 'row')} found in the training set.",
+    )
     return found
+
+
+def _number(number: int, noun: str) -> str:
+    """'No row is', '1 row is', '1,200 rows are'."""
+    if number == 0:
+        return f"No {noun} is"
+    return f"{count(number, noun)} {'is' if number == 1 else 'are'}"

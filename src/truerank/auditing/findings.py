@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from truerank import typesetting
+
 __all__ = ["EXAMPLES", "SEVERITIES", "Audit", "Finding", "Found"]
 
 SEVERITIES = ("error", "warning", "note")
@@ -33,6 +35,13 @@ class Found:
 
     findings: list[Finding] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
+    sentences: list[str] = field(default_factory=list)
+    """The facts in words."""
+
+    def measure(self, name: str, value: Any, sentence: str) -> None:
+        """Add what was measured: as a plain value, and as a sentence."""
+        self.facts[name] = value
+        self.sentences.append(sentence)
 
     def add(
         self,
@@ -55,6 +64,8 @@ class Audit:
     findings: list[Finding]
     facts: dict[str, Any]
     """What was measured, flagged or not."""
+    sentences: list[str] = field(default_factory=list)
+    """The same in words."""
 
     @property
     def clean(self) -> bool:
@@ -79,9 +90,9 @@ class Audit:
                 more = ", ..." if finding.count > len(finding.rows) else ""
                 lines.append(f"  rows {shown}{more}")
             lines.append(f"  {finding.advice}")
-        worst = "Nothing above a note." if self.clean else ""
-        measured = [f"{name}: {value}" for name, value in self.facts.items()]
-        return "\n".join([*lines, *([worst] if worst else []), "Measured:", *measured])
+        lines += ["Nothing above a note."] if self.clean else []
+        lines += ["", "Measured:", *(f"  {sentence}" for sentence in self.sentences)]
+        return "\n".join(typesetting.fill(lines, typesetting.screen_width()))
 
     __repr__ = __str__
 

@@ -107,7 +107,11 @@ def collapse(shape: Shape) -> Found:
     found = Found()
     total, dimension = len(shape.norms), len(shape.mean)
     common = float(shape.mean @ shape.mean)
-    found.facts["cosine between random rows"] = round(common, 4)
+    found.measure(
+        "cosine between random rows",
+        round(common, 4),
+        f"Two random rows have a cosine of {common:.4f} on average.",
+    )
     if common > 0.9:
         found.add(
             "collapsed vectors",
@@ -118,7 +122,11 @@ def collapse(shape: Shape) -> Found:
             "Training has collapsed, or the embeddings need centring; low precision will hurt.",
         )
     rank = _effective_rank(shape.covariance)
-    found.facts["effective rank"] = round(rank, 1)
+    found.measure(
+        "effective rank",
+        round(rank, 1),
+        f"The rows vary in about {rank:.1f} of {dimension} dimensions (effective rank).",
+    )
     if dimension >= 8 and rank < max(2.0, 0.05 * min(dimension, total - 1)):
         found.add(
             "dimensional collapse",
@@ -152,7 +160,7 @@ def norms(shape: Shape) -> Found:
     bound = max(NORM_DEVIATIONS * spread, math.log2(NORM_FACTOR))
     with np.errstate(divide="ignore"):
         odd = np.flatnonzero((np.abs(np.log2(shape.norms) - centre) > bound) & positive)
-    found.facts["median norm"] = float(f"{2**centre:.4g}")
+    found.measure("median norm", float(f"{2**centre:.4g}"), f"The median norm is {2**centre:.4g}.")
     if len(odd):
         found.add(
             "norm anomalies",
@@ -172,7 +180,11 @@ def hubness(occurrences: Integers) -> Found:
     skew = 0.0
     if spread > 0:
         skew = float((((occurrences - occurrences.mean()) / spread) ** 3).mean())
-    found.facts["skew of occurrences among the ten nearest"] = round(skew, 2)
+    found.measure(
+        "skew of occurrences among the ten nearest",
+        round(skew, 2),
+        f"How often a row is among the ten nearest of others has a skew of {skew:.2f}.",
+    )
     if skew > HUB_SKEW and len(occurrences) > 50:
         hubs = np.argsort(-occurrences, kind="stable")
         top = int(occurrences[hubs[0]])

@@ -14,6 +14,7 @@ from truerank.evaluation import evaluate_task
 from truerank.space import catalogue
 from truerank.space.fingerprint import mix
 from truerank.task import TaskRules
+from truerank.wording import count
 
 __all__ = ["rank_again"]
 
@@ -73,12 +74,19 @@ def _say(
     found: Found, name: str, chosen: Integers, changed: Booleans, exact: Score, narrow: Score
 ) -> None:
     """Note what a precision makes of the chosen queries, and flag it where that is much."""
-    found.facts[f"{name} scoring"] = {
-        "queries": len(chosen),
-        "map": exact.value,
-        "map, lower and upper": [narrow.lower, narrow.upper],
-        "queries with another or a tied nearest row": int(changed.sum()),
-    }
+    other = int(changed.sum())
+    found.measure(
+        f"{name} scoring",
+        {
+            "queries": len(chosen),
+            "map": exact.value,
+            "map, lower and upper": [narrow.lower, narrow.upper],
+            "queries with another or a tied nearest row": other,
+        },
+        f"Scored in {name}, {count(len(chosen), 'query')} would have an mAP of "
+        f"{tables.percent(narrow.lower)} to {tables.percent(narrow.upper)} % instead of "
+        f"{tables.percent(exact.value)} %, and {other:,} another or a tied nearest row.",
+    )
     if max(narrow.upper - narrow.lower, abs(narrow.expected - exact.value)) > 0.005:
         found.add(
             f"{name} scoring",

@@ -29,7 +29,13 @@ def left_open(task: TaskRules, rows: Array, distance: str, threads: int | None) 
         )
     gaps = {name: score.upper - score.lower for name, score in result.items()}
     worst = max(gaps, key=lambda name: gaps[name], default=None)
-    found.facts["largest gap left open by ties"] = 0.0 if worst is None else gaps[worst]
+    gap = 0.0 if worst is None else gaps[worst]
+    found.measure(
+        "largest gap left open by ties",
+        gap,
+        f"Ties leave at most {tables.percent(gap)} points of a metric open"
+        + (f" ({worst})." if gap else "."),
+    )
     tied = None if worst is None else result[worst].per_query
     if worst is None or gaps[worst] == 0 or tied is None:
         return found

@@ -10,6 +10,7 @@ import click
 from truerank.cli.options import (
     PATH,
     distance_option,
+    examples,
     format_option,
     label_options,
     output_option,
@@ -20,8 +21,14 @@ from truerank.progress import progress_bar
 
 __all__ = ["audit"]
 
+FORMS = ("table", "json")
+EXAMPLES = examples(
+    "audit embeddings.npy labels.csv",
+    "audit embeddings.npy labels.csv --train train.npy -o audit.json",
+)
 
-@click.command()
+
+@click.command(epilog=EXAMPLES, short_help="Look for what could make a score lie.")
 @click.argument("embeddings", type=PATH)
 @click.argument("labels", required=False, type=PATH)
 @click.option("--labels", "named", type=PATH, help="LABELS, by name.")
@@ -30,8 +37,8 @@ __all__ = ["audit"]
 @distance_option(lambda catalogue: catalogue.names(points=True))
 @threads_option
 @click.option("--seed", type=int, default=0, show_default=True, help="Of what is sampled.")
-@format_option(("table", "json"), show_default=False)
-@output_option("Write the JSON as well.")
+@format_option(FORMS)
+@output_option(FORMS)
 def audit(
     embeddings: Path,
     labels: Path | None,
@@ -49,12 +56,13 @@ def audit(
     those of the finest level.
     """
     from truerank import auditing, files
-    from truerank.cli import inputs, outputs
+    from truerank.cli import inputs, outputs, printing
 
     if labels is not None and named is not None:
         raise InputError("labels are given twice: as an argument and by --labels.")
     labels = labels or named
     outputs.check_targets(output, None, (embeddings, labels))
+    printing.check_form(output, form, FORMS)
     with progress_bar("looking") as progress:
         side = inputs.read_side(embeddings, labels, inputs.level_names(levels))
         if taxonomy is not None and side.labels is None:
@@ -64,6 +72,7 @@ def audit(
         found = auditing.audit(
             side.embeddings, side.labels, train=known, progress=progress, **options
         )
+    forms = {"table": lambda: str(found), "json": found.to_json}
     if output is not None:
-        found.to_json(output)
-    click.echo(found.to_json() if form == "json" else f"{found}\n", nl=False)
+        printing.write_form(output, form, forms)
+    printing.print_form(form, forms)

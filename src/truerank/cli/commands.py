@@ -18,7 +18,24 @@ from truerank.version import __version__
 __all__ = ["commands"]
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]}, invoke_without_command=True)
+EPILOG = """\b
+Examples:
+  truerank demo
+  truerank evaluate embeddings.npy --labels labels.csv -o result.json
+  truerank compare a.json b.json --format latex
+  truerank COMMAND --help
+
+\b
+Completion in bash (or zsh_source, fish_source):
+  eval "$(_TRUERANK_COMPLETE=bash_source truerank)"
+"""
+
+
+@click.group(
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=EPILOG,
+    invoke_without_command=True,
+)
 @click.version_option(__version__, prog_name="truerank")
 @click.pass_context
 def commands(context: click.Context) -> None:

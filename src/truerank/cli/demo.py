@@ -4,21 +4,30 @@ from __future__ import annotations
 
 import click
 
-from truerank.cli.options import format_option
+from truerank.cli.options import examples, format_option
 
 __all__ = ["demo"]
 
 
-@click.command()
+@click.command(
+    epilog=examples("demo", "demo --format latex"),
+    short_help="Compare two models on embedded data.",
+)
 @format_option()
 def demo(form: str) -> None:
-    """Evaluate two models on the embedded emoji data and explain the numbers."""
+    """Evaluate two models on the embedded emoji data, compare them, and explain the numbers."""
     from truerank import demonstration
-    from truerank.cli.printing import print_result
+    from truerank.cli.printing import print_form, ruled
 
-    for title, result, remarks in demonstration.run():
-        if form == "table":
-            click.echo(f"\n{title}\n")
-        print_result(result, form)
-        if form == "table":
-            click.echo("\n".join(remarks))
+    shown = demonstration.run()
+    compared = shown.comparison
+    print_form(
+        form,
+        {
+            "table": lambda: shown.to_text(rule=ruled()),
+            "json": compared.to_json,
+            "csv": compared.to_csv,
+            "markdown": compared.to_markdown,
+            "latex": compared.to_latex,
+        },
+    )

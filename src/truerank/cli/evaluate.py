@@ -10,43 +10,79 @@ import click
 from truerank.cli.options import (
     PATH,
     confidence_option,
+    device_option,
     distance_option,
+    examples,
     format_option,
     label_options,
     metrics_option,
     output_option,
     threads_option,
 )
+from truerank.errors import InputError
 from truerank.progress import progress_bar
 
 __all__ = ["evaluate"]
 
+EXAMPLES = examples(
+    "evaluate embeddings.npy --labels labels.csv",
+    "evaluate embeddings.npy --labels labels.csv -m map@r,hit@10 -o result.json",
+    "evaluate query.npy --labels query.csv --gallery gallery.npy --gallery-labels gallery.csv",
+    "evaluate embeddings.npz --by label --worst 20",
+    "evaluate embeddings.npz --relevance judgements.qrels --format latex -o table.tex",
+)
+WORST = 20
+"""Parts that --by shows unless more are asked for."""
 
-@click.command()
+
+@click.command(epilog=EXAMPLES, short_help="Score embeddings against labels.")
 @click.argument("embeddings", type=PATH)
 @click.option("--labels", type=PATH, help="Labels of the rows.")
 @click.option("--gallery", type=PATH, help="Embeddings to search in.")
 @click.option("--gallery-labels", type=PATH, help="Labels of the gallery.")
 @label_options
+@click.option(
+    "--relevance",
+    type=PATH,
+    help="Who is relevant to whom, instead of labels: TREC qrels, which go by the ids of the rows, "
+    "or a (queries, gallery) matrix in .npy.",
+)
+@click.option("--ids", type=PATH, help="File with a column id, for the rows.")
+@click.option("--gallery-ids", type=PATH, help="File with a column id, for the gallery.")
 @click.option("--task", "task_file", type=PATH, help="A saved task.")
 @click.option("--junk-label", multiple=True, help="Exclude gallery items of this label.")
-@distance_option(
-    lambda catalogue: [f"{name} ({catalogue.find(name).help})" for name in catalogue.names()]
-)
+@distance_option(told=True)
 @metrics_option("Such as map@r,hit@10 (divided by spaces or commas), or all; may be repeated.")
-@click.option("--average", default="query", show_default=True, help="Mean over query or class.")
-@click.option("--no-mate", help="report (default), zero or error.")
-@click.option("--unlabelled", help="error (default) or distractor.")
 @click.option(
-    "--device", default="auto", show_default=True, help="auto, cpu, cuda or reference (numpy)."
+    "--average",
+    type=click.Choice(("query", "class")),
+    default="query",
+    show_default=True,
+    help="What the mean is over.",
 )
+@click.option(
+    "--no-mate",
+    type=click.Choice(("report", "zero", "error")),
+    help="Queries with nothing to find are left out and counted (report, the default), count as "
+    "0, or are refused.",
+)
+@click.option(
+    "--unlabelled",
+    type=click.Choice(("error", "distractor")),
+    help="Whether gallery rows without a label are refused (the default) or relevant to nobody.",
+)
+@device_option
 @threads_option
 @confidence_option
 @click.option("--no-intervals", is_flag=True, help="Compute no intervals.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the intervals.")
 @click.option("--adjusted", is_flag=True, help="Show (score - chance)/(best - chance) as well.")
+@click.option("--by", help="Show parts as well, the worst first: by label, group or a level.")
+@click.option(
+    "--worst", type=click.IntRange(1), help=f"How many parts --by shows; {WORST} by default."
+)
 @format_option()
-@output_option("Write the result as JSON.")
+@output_option()
 @click.option("--per-query", type=PATH, help="Write .csv or .parquet.")
 @click.option(
     "--checkpoint", type=PATH, help="File for the counts so far; OUTPUT.checkpoint by default."
@@ -58,6 +94,8 @@ def evaluate(
     per_query: Path | None,
     no_intervals: bool,
     adjusted: bool,
+    by: str | None,
+    worst: int | None,
     checkpoint: Path | None,
     resume: bool,
     **options: Any,
@@ -67,14 +105,14 @@ def evaluate(
     Labels come from a CSV (columns label and optionally group, id, level1, level2, ...), an array
     file, or the embeddings file itself. Without a gallery each row is searched among all others.
     """
-    from truerank.cli import outputs
+    from truerank.cli import outputs, printing
     from truerank.cli.evaluate_files import evaluate_files
-    from truerank.cli.printing import print_result
+    from truerank.parts import Parts
 
-    inputs = tuple(
-        options[name] for name in ("embeddings", "labels", "gallery", "gallery_labels", "task_file")
-    )
+    inputs = tuple(value for value in options.values() if isinstance(value, Path))
     outputs.check_targets(output, per_query, inputs)
+    if worst is not None and by is None:
+        raise InputError("--worst says how many parts to show; say by what with --by.")
     if no_intervals:
         options["confidence"] = None
     with (
@@ -82,8 +120,7 @@ def evaluate(
         progress_bar("ranking") as progress,
     ):
         result, names = evaluate_files(progress=progress, checkpoint=kept, **options)
-    if output is not None:
-        result.to_json(output)
+    parts = None if by is None else Parts.of_result(result, by, worst or WORST)
     if per_query is not None:
         outputs.write_per_query(result, names, per_query)
-    print_result(result, form, adjusted)
+    printing.deliver(result, form, output, adjusted, parts)

@@ -9,13 +9,16 @@ from truerank.cli.inputs import (
     chosen_metrics,
     expand,
     level_names,
+    read_ids,
     read_labels,
+    read_matrix,
     read_side,
     require_embeddings,
 )
 from truerank.errors import InputError
 from truerank.evaluation import evaluate
 from truerank.files import Bundle, read
+from truerank.files.judgements import read_qrels
 from truerank.organise import Task
 from truerank.result import Result
 from truerank.space import catalogue
@@ -27,6 +30,9 @@ HELD_BY_A_TASK = (
     "gallery_labels",
     "levels",
     "taxonomy",
+    "relevance",
+    "ids",
+    "gallery_ids",
     "junk_label",
     "no_mate",
     "unlabelled",
@@ -55,6 +61,9 @@ def _evaluate_labelled(
     gallery_labels: Path | None,
     levels: str | None,
     taxonomy: Path | None,
+    relevance: Path | None,
+    ids: Path | None,
+    gallery_ids: Path | None,
     junk_label: tuple[str, ...],
     no_mate: str | None,
     unlabelled: str | None,
@@ -62,8 +71,18 @@ def _evaluate_labelled(
     **options: Any,
 ) -> tuple[Result, list[Any] | None]:
     names = level_names(levels)
-    queries = read_side(embeddings, labels, names, "--labels")
-    items = _gallery(gallery, gallery_labels, names, distance)
+    judged = relevance is not None
+    if judged and (labels is not None or gallery_labels is not None):
+        raise InputError("--relevance says who is relevant; leave the labels out.")
+    if gallery_ids is not None and gallery is None:
+        raise InputError("--gallery-ids came without --gallery.")
+    queries = read_side(embeddings, labels, names, None if judged else "--labels")
+    items = _gallery(gallery, gallery_labels, names, distance, judged)
+    for side, path in ((queries, ids), (items, gallery_ids)):
+        if path is not None:
+            side.ids = read_ids(path)
+    if judged:
+        queries.labels = items.labels = None
     expand(taxonomy, queries, items)
     separate = gallery is not None or items.labels is not None
     result = evaluate(
@@ -76,6 +95,7 @@ def _evaluate_labelled(
         query_groups=queries.groups,
         gallery_groups=items.groups,
         junk_labels=_as_labels(junk_label, queries.labels),
+        relevance=None if relevance is None else _judgements(relevance, queries, items, gallery),
         distance=distance,
         no_mate=no_mate or "report",
         unlabelled=unlabelled or "error",
@@ -84,12 +104,27 @@ def _evaluate_labelled(
     return result, None if queries.ids is None else list(queries.ids)
 
 
+def _judgements(path: Path, queries: Bundle, items: Bundle, gallery: Path | None) -> Any:
+    """A matrix of numbers, or judgements that go by the ids of both sides."""
+    if path.suffix.lower() == ".npy":
+        return read_matrix(path)
+    others = queries if gallery is None else items
+    for side, option in ((queries, "--ids"), (others, "--gallery-ids")):
+        if side.ids is None:
+            raise InputError(f"{path} names rows by their ids; pass {option} FILE.")
+    return read_qrels(path, list(queries.ids), list(others.ids))
+
+
 def _gallery(
-    path: Path | None, labels: Path | None, levels: list[str] | None, distance: str
+    path: Path | None,
+    labels: Path | None,
+    levels: list[str] | None,
+    distance: str,
+    judged: bool,
 ) -> Bundle:
     """The other side; labels alone where distances are given, nothing where there is none."""
     if path is not None:
-        return read_side(path, labels, levels, "--gallery-labels")
+        return read_side(path, labels, levels, None if judged else "--gallery-labels")
     if labels is None:
         return Bundle()
     if distance not in catalogue.names(given=True):

@@ -17,7 +17,9 @@ __all__ = [
     "chosen_metrics",
     "expand",
     "level_names",
+    "read_ids",
     "read_labels",
+    "read_matrix",
     "read_scores",
     "read_side",
     "require_embeddings",
@@ -50,6 +52,26 @@ def read_labels(path: Path, levels: list[str] | None) -> Bundle:
     if bundle.labels is None:
         raise InputError(f"{path} holds no labels: expected a column or array called label.")
     return bundle
+
+
+def read_ids(path: Path) -> Any:
+    """The ids in a file, which must hold some."""
+    ids = read(path, lone="labels").ids
+    if ids is None:
+        raise InputError(f"{path} holds no ids: expected a column or array called id.")
+    return ids
+
+
+def read_matrix(path: Path) -> Any:
+    """A matrix of numbers from a .npy file."""
+    check_readable(path)
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read as .npy ({error}).") from error
+    if array.ndim != 2:
+        raise InputError(f"{path} must be a (queries, gallery) matrix. Got {array.shape}.")
+    return array
 
 
 def require_embeddings(bundle: Bundle, path: Path) -> Any:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
+from truerank.cli.kinds import DistanceName, DistanceOption, MetricName
 from truerank.wording import either
 
 __all__ = [
+    "ENDINGS",
     "FORMATS",
     "PATH",
     "confidence_option",
+    "device_option",
     "distance_option",
+    "examples",
     "format_option",
     "label_options",
     "metrics_option",
@@ -24,6 +29,8 @@ __all__ = [
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 FORMATS = ("table", "json", "csv", "markdown", "latex")
+ENDINGS = {".json": "json", ".csv": "csv", ".md": "markdown", ".tex": "latex", ".txt": "table"}
+"""The format of a file, by its ending."""
 PATH = click.Path(path_type=Path)
 
 confidence_option = click.option(
@@ -32,6 +39,24 @@ confidence_option = click.option(
 threads_option = click.option(
     "--threads", type=int, help="Number of threads; all cores by default."
 )
+device_option = click.option(
+    "--device",
+    type=click.Choice(("auto", "cpu", "cuda", "reference")),
+    default="auto",
+    show_default=True,
+    help="Where to compute; reference is plain numpy.",
+)
+
+
+def examples(*commands: str) -> str:
+    """The end of a help text: commands as one would type them, no line wider than 80 columns."""
+    lines = ["\b", "Examples:"]
+    for command in commands:
+        parts = textwrap.wrap(
+            f"truerank {command}", 72, break_long_words=False, break_on_hyphens=False
+        )
+        lines += " \\\n      ".join(parts).split("\n")
+    return "\n".join(line if line in lines[:2] else f"  {line}" for line in lines)
 
 
 def label_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -45,44 +70,52 @@ def label_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return levels(taxonomy(command))
 
 
-def distance_option(listing: Callable[[Any], Sequence[str]]) -> Decorator:
-    """--distance, whose help is what `listing` takes from the catalogue of distances."""
+def distance_option(
+    listing: Callable[[Any], Sequence[str]] = lambda catalogue: catalogue.names(),
+    *,
+    told: bool = False,
+) -> Decorator:
+    """--distance, one of those that `listing` takes from the catalogue of distances.
+
+    Its help lists them, with what each is if that is to be told.
+    """
     return click.option(
-        "--distance", cls=_Listed, default="cosine", show_default=True, listing=listing
+        "--distance",
+        cls=DistanceOption,
+        kind=DistanceName(listing),
+        told=told,
+        default="cosine",
+        show_default=True,
     )
 
 
 def metrics_option(help: str) -> Decorator:
     """--metrics, which becomes a single text however often it is given."""
-    return click.option("-m", "--metrics", multiple=True, callback=_joined, help=help)
-
-
-def format_option(forms: Sequence[str] = FORMATS, show_default: bool = True) -> Decorator:
-    """--format, a table unless another of `forms` is asked for."""
     return click.option(
-        "--format", "form", default="table", type=click.Choice(forms), show_default=show_default
+        "-m", "--metrics", type=MetricName(), multiple=True, callback=_joined, help=help
     )
 
 
-def output_option(help: str) -> Decorator:
+def format_option(forms: Sequence[str] = FORMATS) -> Decorator:
+    """--format, a table unless another of `forms` is asked for."""
+    return click.option(
+        "--format",
+        "form",
+        default="table",
+        type=click.Choice(forms),
+        show_default=True,
+        help="What is printed.",
+    )
+
+
+def output_option(forms: Sequence[str] = FORMATS) -> Decorator:
     """--output, a file beside what is printed."""
+    endings = [ending for ending, form in ENDINGS.items() if form in forms]
+    help = (
+        f"Write the result as well: {either(endings)} by the ending, otherwise as --format says, "
+        "with JSON for a table."
+    )
     return click.option("-o", "--output", type=PATH, help=help)
-
-
-class _Listed(click.Option):
-    """An option for a distance, whose help lists those that are registered once it is shown."""
-
-    def __init__(
-        self, *arguments: Any, listing: Callable[[Any], Sequence[str]], **options: Any
-    ) -> None:
-        super().__init__(*arguments, **options)
-        self._listing = listing
-
-    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        from truerank.space import catalogue
-
-        self.help = f"{either(self._listing(catalogue))}."
-        return super().get_help_record(ctx)
 
 
 def _joined(

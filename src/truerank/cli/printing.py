@@ -1,52 +1,77 @@
-"""A result on stdout: a table on a terminal or in a pipe, or text for another program."""
+"""What a command found, on stdout and in a file: a table for people, or text for a program."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 
 import click
 
-from truerank import tables
+from truerank import typesetting
+from truerank.cli.options import ENDINGS
+from truerank.errors import InputError
+from truerank.files import write_text
+from truerank.parts import Parts
 from truerank.result import Result
+from truerank.wording import either
 
-__all__ = ["print_result"]
+__all__ = ["check_form", "deliver", "print_form", "ruled", "write_form"]
+
+Forms = Mapping[str, Callable[[], str]]
+"""The text in each format."""
 
 
-def print_result(result: Result, form: str, adjusted: bool = False) -> None:
-    """Print a result in one of the formats; `adjusted` adds a column where there are columns."""
-    text: dict[str, Callable[[], str]] = {
+def deliver(
+    result: Result,
+    form: str,
+    output: Path | None = None,
+    adjusted: bool = False,
+    parts: Parts | None = None,
+) -> None:
+    """Write a result to a file, if one is asked for, and print it; `adjusted` adds a column.
+
+    Parts stand below the table; in other formats they are printed in its place.
+    """
+    forms: dict[str, Callable[[], str]] = {
+        "table": lambda: result.to_text(adjusted, rule=ruled()),
         "json": lambda: result.to_json(per_query=False),
         "csv": result.to_csv,
         "markdown": lambda: result.to_markdown(adjusted),
         "latex": lambda: result.to_latex(adjusted),
     }
-    if form != "table":
-        click.echo(tables.printable(text[form]()), nl=False)
-        return
-    # A pipe has no width to which a table could be cut.
-    if sys.stdout.isatty() and _print_for_terminal(result, adjusted):
-        return
-    click.echo(tables.as_text(result, adjusted))
+    if output is not None:
+        write_form(output, form, forms | {"json": result.to_json})
+    if parts is not None:
+        forms |= parts.forms()
+        whole = forms["table"]
+        forms["table"] = lambda: f"{whole()}\n\n{parts.to_text(rule=ruled())}"
+    print_form(form, forms)
 
 
-def _print_for_terminal(result: Result, adjusted: bool) -> bool:
-    """Print a table with rules, unless the terminal is so narrow that digits would be lost."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
+def ruled() -> bool:
+    """Whether tables have a rule under their header: on a terminal that can show one."""
+    encoding = (getattr(sys.stdout, "encoding", None) or "").lower()
+    return sys.stdout.isatty() and encoding.startswith("utf")
 
-    header, rows = tables.cells(result, adjusted)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for number, name in enumerate(header):
-        table.add_column(name, justify="left" if number == 0 else "right", no_wrap=True)
-    for row in rows:
-        table.add_row(*map(tables.printable, row))
-    console = Console(soft_wrap=False, highlight=False)
-    unlimited = console.options.update_width(1 << 20)
-    if console.measure(table, options=unlimited).maximum > console.width:
-        return False
-    console.print(table)
-    for line in tables.summary(result):
-        console.print(tables.printable(line), markup=False)
-    return True
+
+def print_form(form: str, forms: Forms) -> None:
+    """Print what is asked for."""
+    click.echo(typesetting.printable(forms[form]()).rstrip("\n"))
+
+
+def write_form(path: Path, form: str, forms: Forms) -> None:
+    """Write what the file's ending names, otherwise what is printed, with JSON for a table."""
+    text = forms[_written(path, form)]()
+    write_text(path, text if text.endswith("\n") else f"{text}\n")
+
+
+def check_form(path: Path | None, form: str, forms: Iterable[str]) -> None:
+    """Refuse a file whose ending names a format that the command does not write."""
+    if path is not None and _written(path, form) not in forms:
+        endings = [ending for ending, written in ENDINGS.items() if written in forms]
+        raise InputError(f"-o writes {either(endings)} here. Got {path.name!r}.")
+
+
+def _written(path: Path, form: str) -> str:
+    return ENDINGS.get(path.suffix.lower(), "json" if form == "table" else form)

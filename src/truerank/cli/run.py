@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import shutil
 import signal
 import sys
+import textwrap
 import traceback
 import warnings
 from pathlib import Path
@@ -14,12 +16,16 @@ from types import FrameType
 from typing import Any, NoReturn
 
 import click
+from click.shell_completion import shell_complete
 
 from truerank.cli.commands import commands
 from truerank.errors import ExactnessError, InputError, TruerankWarning
 from truerank.version import __version__
 
 __all__ = ["main"]
+
+COMPLETE = "_TRUERANK_COMPLETE"
+"""Set by a shell that wants to complete a command."""
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
@@ -39,12 +45,15 @@ def main(arguments: list[str] | None = None) -> NoReturn:
 def _run(arguments: list[str] | None) -> int:
     _notes.clear()
     given = list(sys.argv[1:] if arguments is None else arguments)
+    asked = os.environ.get(COMPLETE)
     try:
+        if asked:
+            return shell_complete(commands, {}, "truerank", COMPLETE, asked)
         # Not commands.main, which has its own ways with interrupts and closed pipes.
         with commands.make_context("truerank", given) as context:
             commands.invoke(context)
         for note in _notes:
-            click.echo(f"truerank: note: {note}", err=True)
+            _tell(f"note: {note}")
         sys.stdout.flush()
     except click.exceptions.Exit as done:
         return done.exit_code
@@ -82,8 +91,19 @@ def _complain(sentence: str, status: int) -> int:
     if os.environ.get("TRUERANK_TRACEBACK") and status == 1:
         traceback.print_exc()
     with contextlib.suppress(OSError):
-        click.echo(f"truerank: {' '.join(sentence.split())}", err=True)
+        _tell(" ".join(sentence.split()))
     return status
+
+
+def _tell(sentence: str) -> None:
+    """A sentence on stderr: a line, or on a terminal as many as keep its words whole."""
+    line = f"truerank: {sentence}"
+    if sys.stderr.isatty():
+        width = shutil.get_terminal_size().columns
+        line = textwrap.fill(
+            line, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+        )
+    click.echo(line, err=True)
 
 
 def _show_warning(

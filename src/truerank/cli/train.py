@@ -6,13 +6,20 @@ from pathlib import Path
 
 import click
 
-from truerank.cli.options import PATH
+from truerank.cli.options import PATH, examples
 from truerank.progress import progress_bar
 
 __all__ = ["embed", "train"]
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "train cub.yaml -o runs/cub",
+        "train cub.yaml --set training.seed=1 -o runs/cub-1",
+        "train cub.yaml -o runs/cub --resume",
+    ),
+    short_help="Train an embedding and score it.",
+)
 @click.argument("config", type=PATH)
 @click.option(
     "-o",
@@ -58,7 +65,13 @@ def train(
     click.echo(f"truerank: epoch {run.best_epoch} was the best; see {folder}.", err=True)
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "embed runs/cub/best.pt photos/ -o photos.npz",
+        "embed runs/cub/best.pt images.npy -o embeddings.npy --device cpu",
+    ),
+    short_help="Embed images with a trained model.",
+)
 @click.argument("checkpoint", type=PATH)
 @click.argument("images", type=PATH)
 @click.option(

@@ -6,26 +6,43 @@ from pathlib import Path
 
 import click
 
-from truerank.cli.options import PATH, format_option, metrics_option, output_option
-from truerank.errors import InputError
+from truerank.cli.kinds import DistanceName
+from truerank.cli.options import (
+    PATH,
+    examples,
+    format_option,
+    metrics_option,
+    output_option,
+)
 
 __all__ = ["verify"]
 
+EXAMPLES = examples(
+    "verify scores.txt --pairs trials.csv",
+    "verify embeddings.npz --pairs pairs.txt --layout lfw -m eer,tar@far=0.001",
+    "verify --pairs trials-with-scores.csv --format csv -o result.csv",
+)
 
-@click.command()
+
+@click.command(epilog=EXAMPLES, short_help="Score a list of trials.")
 @click.argument("scores_or_embeddings", required=False, type=PATH)
 @click.option("--pairs", required=True, type=PATH, help="The trials.")
 @click.option(
     "--layout",
+    type=click.Choice(("auto", "lfw", "voxceleb", "ijb", "csv")),
     default="auto",
     show_default=True,
-    help="Of the trials: auto, lfw, voxceleb, ijb or csv (columns left, right, same, score).",
+    help="Of the trials; csv has the columns left, right, same and maybe score.",
 )
 @click.option("--ids", type=PATH, help="File with a column id.")
-@click.option("--distance", help="cosine, ...; for scores similarity (default) or precomputed.")
+@click.option(
+    "--distance",
+    type=DistanceName(lambda catalogue: catalogue.names()),
+    help="As in evaluate; for scores similarity (default) or precomputed.",
+)
 @metrics_option("Such as eer,tar@far=0.001, or all.")
 @format_option()
-@output_option("Write the result as JSON.")
+@output_option()
 def verify(
     scores_or_embeddings: Path | None,
     pairs: Path,
@@ -42,8 +59,7 @@ def verify(
     matrix holds embeddings, whose ids are in the same file or in --ids.
     """
     from truerank import files, verification
-    from truerank.cli import inputs, outputs
-    from truerank.cli.printing import print_result
+    from truerank.cli import inputs, outputs, printing
     from truerank.files.trials import read_trials
 
     outputs.check_targets(output, None, (scores_or_embeddings, pairs, ids))
@@ -55,11 +71,7 @@ def verify(
             bundle = files.read(scores_or_embeddings)
             values, names = inputs.require_embeddings(bundle, scores_or_embeddings), bundle.ids
     if ids is not None:
-        names = files.read(ids, lone="labels").ids
-        if names is None:
-            raise InputError(f"{ids} holds no ids: expected a column or array called id.")
+        names = inputs.read_ids(ids)
     chosen = inputs.chosen_metrics(metrics)
     result = verification.verify(values, trials, chosen, ids=names, distance=distance)
-    if output is not None:
-        result.to_json(output)
-    print_result(result, form)
+    printing.deliver(result, form, output)

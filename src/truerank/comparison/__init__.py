@@ -12,7 +12,8 @@ from itertools import combinations
 from typing import Any
 
 from truerank.comparison.differences import Difference, correct, difference, method
-from truerank.comparison.models import check_same_task, choose_metrics, name_models, read_model
+from truerank.comparison.models import check_same_task, choose_metrics, read_model
+from truerank.comparison.naming import name_models
 from truerank.comparison.shown import Comparison
 from truerank.comparison.standings import Standing, stand
 from truerank.errors import InputError
@@ -35,7 +36,7 @@ def compare(
     *results : Result, path of a result's JSON file, or list of these
         One for each model; a list holds runs of one model that differ in their seed.
     names : iterable of str, optional
-        Of the models; otherwise file names or model 1, model 2, ...
+        Of the models; otherwise what tells their files apart, or model 1, model 2, ...
     metrics : strings, optional
         By default all that every result has. Fewer metrics, fewer tests to correct for.
     confidence : float

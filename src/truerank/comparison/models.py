@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,6 @@ __all__ = [
     "check_same_task",
     "choose_metrics",
     "mean_score",
-    "name_models",
     "read_model",
 ]
 
@@ -44,25 +42,6 @@ def _read(result: Any) -> Result:
     raise InputError(
         f"compare takes results, paths of their JSON files, or lists of these. Got {result!r}."
     )
-
-
-def name_models(results: Sequence[Any], names: Iterable[str] | None) -> list[str]:
-    """The names that are given, or else those of the files, or numbers."""
-    if names is not None:
-        given = [str(name) for name in names]
-        if len(given) != len(results) or len(set(given)) < len(given):
-            raise InputError(
-                f"names must be {len(results)} distinct names, one for each model. Got {given}."
-            )
-        return given
-    found = []
-    for number, result in enumerate(results, 1):
-        first = result[0] if isinstance(result, (list, tuple)) else result
-        is_path = isinstance(first, (str, os.PathLike))
-        found.append(Path(first).stem if is_path else f"model {number}")
-    if len(set(found)) < len(found):
-        found = [f"{name} ({number})" for number, name in enumerate(found, 1)]
-    return found
 
 
 _SETTINGS = {

@@ -1,4 +1,4 @@
-"""How a comparison is shown: tables of standings and of differences, how to read them, JSON."""
+"""How a comparison is shown: tables for the screen and for a paper, CSV, a frame, JSON."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from truerank import tables
+from truerank.comparison import paper
 from truerank.comparison.differences import Difference
 from truerank.comparison.standings import Standing
+from truerank.typesetting import Table
 
 __all__ = ["Comparison"]
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Standings and differences, as tables or JSON."""
+    """Standings and differences, as tables, a frame or JSON."""
 
     standings: list[Standing]
     differences: list[Difference]
@@ -26,12 +28,39 @@ class Comparison:
     """Metrics that some results have and that cannot be compared, with the reason."""
 
     def __str__(self) -> str:
-        parts = [tables.text(*self._standing_cells()), tables.text(*self._difference_cells())]
-        return tables.printable("\n\n".join([*parts, "\n".join(self.notes())]))
+        return self.to_text()
 
     __repr__ = __str__
 
-    def _standing_cells(self) -> tuple[list[str], list[list[str]]]:
+    def _repr_markdown_(self) -> str:
+        return self.to_markdown()
+
+    @property
+    def models(self) -> list[str]:
+        """The names of the models, in the order in which they were given."""
+        names = (name for row in self.differences for name in (row.first, row.second))
+        return list(dict.fromkeys(names))
+
+    def to_text(self, *, rule: bool = False) -> str:
+        """Plain text as wide as the screen; two models stand side by side in a single table."""
+        if len(self.models) == 2 and all(row.runs == 1 for row in self.standings):
+            return tables.laid_out(self.side_by_side(), self.notes(), rule=rule)
+        first = tables.laid_out(self._standing_table(), rule=rule)
+        return f"{first}\n\n{tables.laid_out(self._difference_table(), self.notes(), rule=rule)}"
+
+    def side_by_side(self) -> Table:
+        """Two models: a row for each metric, with both scores and the test of their difference."""
+        first, second = self.models
+        values = {(row.metric, row.model): row.value for row in self.standings}
+        rows = []
+        for row in self.differences:
+            shown = tables.number(row.metric)
+            scores = [shown(values[row.metric, name]) for name in (first, second)]
+            apart = [_signed(row.value, shown), _ends(row.interval, shown)]
+            rows.append([tables.marked(row.metric), *scores, *apart, _probability(row.adjusted_p)])
+        return Table(["metric", first, second, "difference", "interval", "p (Holm)"], rows)
+
+    def _standing_table(self) -> Table:
         several = any(row.runs > 1 for row in self.standings)
         header = ["metric", "model", "score", "interval", "ranks"]
         header[4:4] = ["runs", "between runs"] if several else []
@@ -42,58 +71,109 @@ class Comparison:
             cells.append(_ends(row.interval, shown))
             cells += [str(row.runs), _ends(row.between_runs, shown)] if several else []
             rows.append([*cells, f"{row.ranks[0]}-{row.ranks[1]}"])
-        return header, rows
+        return Table(header, rows, words=(0, 1))
 
-    def _difference_cells(self) -> tuple[list[str], list[list[str]]]:
+    def _difference_table(self) -> Table:
         header = ["metric", "first", "second", "difference", "interval", "p", "p (Holm)"]
         rows = [
             [
                 tables.marked(row.metric),
                 row.first,
                 row.second,
-                "-+"[row.value >= 0] + tables.number(row.metric)(abs(row.value)),
+                _signed(row.value, tables.number(row.metric)),
                 _ends(row.interval, tables.number(row.metric)),
                 _probability(row.p),
                 _probability(row.adjusted_p),
             ]
             for row in self.differences
         ]
-        return header, rows
+        return Table(header, rows, words=(0, 1, 2))
 
     def notes(self) -> list[str]:
         """How to read it."""
         lines = [
             *tables.explained(row.metric for row in self.standings),
             f"Scores in percent. Differences with intervals of {100 * self.confidence:g} %, each "
-            f"by itself, by {self.method}.",
-            "Ranks are what is left open once differences with a corrected p below "
-            f"{1 - self.confidence:.3g} are taken for real.",
+            f"by itself, by {self.method}; p corrected for all tests here (Holm).",
         ]
+        if len(self.models) == 2:
+            lines.append("Differences are {} minus {}.".format(*self.models))
+        else:
+            lines.append(
+                "Ranks are what is left open once differences with a corrected p below "
+                f"{1 - self.confidence:.3g} are taken for real."
+            )
         if any(row.runs > 1 for row in self.standings):
             lines.append(
                 "Between runs: over seeds on this very test set; the other intervals and the tests "
                 "are over test sets, for the mean of the runs."
             )
-        reasons = dict.fromkeys(row.reason for row in self.differences if row.reason)
-        lines += [f"No test: {reason}." for reason in reasons]
+        lines += self.untested()
         for reason in dict.fromkeys(self.skipped.values()):
             names = [name for name, why in self.skipped.items() if why == reason]
             lines.append(f"Skipped {', '.join(names)}: {reason}.")
         return lines
 
+    def untested(self) -> list[str]:
+        """Sentences that say why differences have no test."""
+        lines = []
+        for reason in dict.fromkeys(row.reason for row in self.differences if row.reason):
+            names = [row.metric for row in self.differences if row.reason == reason]
+            which = "" if len(names) == len(self.differences) else f" of {_listed(names)}"
+            lines.append(f"No test{which}: {reason}.")
+        return lines
+
     def to_markdown(self) -> str:
-        """Two Markdown tables: standings and differences."""
-        return (
-            tables.markdown(*self._standing_cells())
-            + "\n"
-            + tables.markdown(*self._difference_cells())
-        )
+        """A Markdown table: models as rows, metrics as columns, marks and a caption."""
+        return paper.as_markdown(self.standings, self.differences, self.confidence, self.method)
 
     def to_latex(self) -> str:
-        """Two LaTeX tabulars (booktabs): standings and differences."""
-        return (
-            tables.latex(*self._standing_cells()) + "\n" + tables.latex(*self._difference_cells())
-        )
+        """A LaTeX table (booktabs): models as rows, metrics as columns, marks and a caption."""
+        return paper.as_latex(self.standings, self.differences, self.confidence, self.method)
+
+    def to_csv(self) -> str:
+        """Comma-separated values, in fractions, at full precision; rows as in to_frame."""
+        rows = self._records()
+        return tables.separated(list(rows[0]), [list(row.values()) for row in rows])
+
+    def to_frame(self) -> Any:
+        """A pandas DataFrame: a row for each score, then one for each difference of two models.
+
+        A difference is that of `model` minus `against`; a score has nothing in that column.
+        """
+        try:
+            import pandas
+        except ImportError as error:
+            raise ImportError("to_frame needs pandas: pip install pandas") from error
+        return pandas.DataFrame.from_records(self._records())
+
+    def _records(self) -> list[dict[str, Any]]:
+        found = [
+            _record(
+                row.metric,
+                row.model,
+                row.value,
+                row.interval,
+                runs=row.runs,
+                between=row.between_runs,
+                ranks=row.ranks,
+            )
+            for row in self.standings
+        ]
+        found += [
+            _record(
+                row.metric,
+                row.first,
+                row.value,
+                row.interval,
+                against=row.second,
+                p=row.p,
+                adjusted_p=row.adjusted_p,
+                reason=row.reason,
+            )
+            for row in self.differences
+        ]
+        return found
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -113,10 +193,54 @@ class Comparison:
         return to_json(self.to_dict(), path)
 
 
+def _record(
+    metric: str,
+    model: str,
+    value: float,
+    interval: tuple[float, float] | None,
+    *,
+    against: str | None = None,
+    p: float | None = None,
+    adjusted_p: float | None = None,
+    runs: int | None = None,
+    between: tuple[float, float] | None = None,
+    ranks: tuple[int, int] | None = None,
+    reason: str | None = None,
+) -> dict[str, Any]:
+    """One row of a frame."""
+    low, high = interval or (None, None)
+    between_low, between_high = between or (None, None)
+    best, worst = ranks or (None, None)
+    return {
+        "metric": metric,
+        "model": model,
+        "against": against,
+        "value": value,
+        "interval_low": low,
+        "interval_high": high,
+        "p": p,
+        "adjusted_p": adjusted_p,
+        "best_rank": best,
+        "worst_rank": worst,
+        "runs": runs,
+        "between_runs_low": between_low,
+        "between_runs_high": between_high,
+        "reason": reason,
+    }
+
+
+def _signed(value: float, shown: Callable[[float | None], str]) -> str:
+    return "-+"[value >= 0] + shown(abs(value))
+
+
 def _ends(interval: tuple[float, float] | None, shown: Callable[[float | None], str]) -> str:
     if interval is None:
         return "-"
     return f"{shown(interval[0])} to {shown(interval[1])}"
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(dict.fromkeys(names))
 
 
 def _probability(p: float | None) -> str:

@@ -129,6 +129,8 @@ class Definition:
     """Parameters that say something only beside another one."""
     unit: str = "share"
     """share, or distance for metrics that are thresholds themselves."""
+    decimals: int = 2
+    """How many are shown of a share in percent: more where good scores are tiny."""
     counted: str = "query"
     """What the n of a score counts, in the singular."""
     with_mate: bool = True

@@ -79,6 +79,9 @@ def put_together(
 def _attributes(task: TaskRules) -> dict[str, Attribute]:
     attributes = {}
     if task.levels is not None:
+        if len(task.levels) > 1:
+            for name, level in zip(task.levels.names, task.levels.columns, strict=True):
+                attributes[str(name)] = Attribute(level.codes[0], level.values)
         attributes["label"] = Attribute(task.query_codes, task.levels.finest.values)
     if task.group_names is not None:
         attributes["group"] = Attribute(task.group_names.codes[0], task.group_names.values)

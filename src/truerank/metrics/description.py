@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import textwrap
+from typing import Any
 
+from truerank import typesetting
 from truerank.core import registry
 from truerank.core.metric import FAMILIES, Definition, in_order
 from truerank.core.parameters import Parameter
+from truerank.typesetting import Table
 from truerank.wording import plural
 
-__all__ = ["describe", "direction", "parameters", "span"]
+__all__ = ["as_csv", "as_json", "as_markdown", "describe", "direction", "parameters", "span"]
 
 WIDTH = 100
+"""Of a text without a screen, and on screens that are wider still."""
+ROOM = 20
+"""Columns that the parameters need to stand beside the rest of their row."""
 _CUTS = {
     "number": "k",
     "number or none": "[k]",
@@ -27,14 +36,65 @@ _CUTS_IN_WORDS = {
 
 
 def describe(name: str | None = None) -> str:
-    """All metrics by family, or everything about the one of this name.
+    """All metrics by family, those of one family, or everything about the one of this name.
 
     Examples
     --------
     >>> print(describe("mrr").splitlines()[0])
     mrr: mean reciprocal rank
     """
-    return _overview() if name is None else _everything(registry.find(name))
+    if name is None or name in FAMILIES:
+        return _overview([name] if name else list(FAMILIES))
+    return _everything(registry.find(name))
+
+
+def as_json(name: str | None = None) -> str:
+    """What is known about these metrics, as a JSON list."""
+    return json.dumps([_facts(one) for one in _chosen(name)], indent=1) + "\n"
+
+
+def as_csv(name: str | None = None) -> str:
+    """These metrics as comma-separated values."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(("name", "family", *_HEADER[1:], "examples"))
+    for one in _chosen(name):
+        writer.writerow((one.name, one.family, *_row(one)[1:], " ".join(one.examples)))
+    return out.getvalue()
+
+
+def as_markdown(name: str | None = None) -> str:
+    """These metrics as a Markdown table."""
+    rows = [list(_row(one)) for one in _chosen(name)]
+    return typesetting.markdown(Table(list(_HEADER), rows, words=(0, 1, 2, 3)))
+
+
+def _chosen(name: str | None) -> list[Definition]:
+    if name is None or name in FAMILIES:
+        return [one for one in in_order() if name in (None, one.family)]
+    return [registry.find(name)]
+
+
+def _facts(known: Definition) -> dict[str, Any]:
+    return {
+        "name": known.name,
+        "family": known.family,
+        "title": known.title,
+        "definition": known.definition,
+        "better": direction(known),
+        "range": list(known.range) if known.unit == "share" else None,
+        "counts": known.counted,
+        "ties": known.ties,
+        "source": known.citation,
+        "aliases": registry.aliases(known.name),
+        "cut": known.cut,
+        "parameters": [
+            {"name": one.name, "expected": one.kind.expected, "default": one.default,
+             "help": one.help}
+            for one in known.parameters
+        ],
+        "examples": list(known.examples),
+    }  # fmt: skip
 
 
 def parameters(definition: Definition) -> str:
@@ -63,30 +123,36 @@ def span(definition: Definition) -> str:
     return f"{low:g} to {high:g}, {direction(definition)} is better"
 
 
-def _overview() -> str:
-    header = ("name", "what it is", "better", "parameters")
+_HEADER = ("name", "what it is", "better", "parameters")
+
+
+def _row(known: Definition) -> tuple[str, ...]:
+    return known.name, known.title, direction(known), parameters(known)
+
+
+def _overview(families: list[str]) -> str:
     rows = {
-        family: [
-            (one.name, one.title, direction(one), parameters(one))
-            for one in in_order()
-            if one.family == family
-        ]
-        for family in FAMILIES
+        family: [_row(one) for one in in_order() if one.family == family] for family in families
     }
-    every = [header, *(row for some in rows.values() for row in some)]
-    widths = [max(len(row[column]) for row in every) for column in range(len(header))]
-    lines = [_aligned(header, widths)]
+    every = [_HEADER, *(row for some in rows.values() for row in some)]
+    widths = [max(len(row[column]) for row in every) for column in range(len(_HEADER))]
+    beside = sum(widths[:-1]) + 2 * len(widths) + min(ROOM, widths[-1]) <= _width()
+    lines = [_aligned(_HEADER, widths, beside)]
     for family, some in rows.items():
-        lines += ["", family, *(_aligned(row, widths) for row in some)]
+        lines += ["", family, *(_aligned(row, widths, beside) for row in some)]
     return "\n".join(lines)
 
 
-def _aligned(row: tuple[str, ...], widths: list[int]) -> str:
-    """A row of the table; what does not fit goes on below its last cell."""
+def _aligned(row: tuple[str, ...], widths: list[int], beside: bool) -> str:
+    """A row of the table, its parameters beside the rest or below it."""
     *first, last = row
-    cells = (cell.ljust(width) for cell, width in zip(first, widths, strict=False))
+    cells = [cell.ljust(width) for cell, width in zip(first, widths, strict=False)]
     start = "  " + "".join(f"{cell}  " for cell in cells)
-    return _wrapped(last, start) if last else start.rstrip()
+    if not last:
+        return start.rstrip()
+    if beside:
+        return _wrapped(last, start)
+    return f"{start.rstrip()}\n{_wrapped(last, ' ' * (widths[0] + 6))}"
 
 
 def _everything(known: Definition) -> str:
@@ -135,5 +201,14 @@ def _entry(name: str, text: str) -> str:
 def _wrapped(text: str, start: str) -> str:
     rest = " " * len(start)
     return textwrap.fill(
-        text, WIDTH, initial_indent=start, subsequent_indent=rest, break_on_hyphens=False
+        text,
+        _width(),
+        initial_indent=start,
+        subsequent_indent=rest,
+        break_long_words=False,
+        break_on_hyphens=False,
     )
+
+
+def _width() -> int:
+    return min(typesetting.screen_width() or WIDTH, WIDTH)

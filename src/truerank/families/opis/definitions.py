@@ -54,6 +54,7 @@ register(
         ),
         needs=(("seed", "negatives"),),
         higher_is_better=False,
+        decimals=4,
         counted="class",
         family="consistency",
         examples=(

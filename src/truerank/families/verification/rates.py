@@ -104,6 +104,7 @@ register(
         one_of=("far",),
         unit="distance",
         range=(-math.inf, math.inf),
+        decimals=4,
         counted="negative pair",
         examples=("threshold@far=0.01",),
     )

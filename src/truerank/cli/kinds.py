@@ -1,0 +1,93 @@
+"""Kinds of values that options take: distances and metrics, by names that the shell completes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from truerank.wording import either
+
+__all__ = ["DistanceName", "DistanceOption", "MetricName"]
+
+if TYPE_CHECKING:  # generic in click's newest releases only
+    Kind = click.ParamType[str]
+else:
+    Kind = click.ParamType
+
+
+class DistanceName(Kind):
+    """A choice among the distances that are registered when it is made."""
+
+    name = "choice"
+
+    def __init__(self, listing: Callable[[Any], Sequence[str]]) -> None:
+        self._listing = listing
+
+    def names(self) -> Sequence[str]:
+        """The distances to choose from."""
+        from truerank.space import catalogue
+
+        return self._listing(catalogue)
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        """NAME: the help lists what there is."""
+        return "NAME"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The name, if there is such a distance."""
+        if value not in self.names():
+            listed = ", ".join(repr(name) for name in self.names())
+            self.fail(f"{value!r} is not one of {listed}.", param, ctx)
+        return str(value)
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """The names that begin so."""
+        return [CompletionItem(name) for name in self.names() if name.startswith(incomplete)]
+
+
+class DistanceOption(click.Option):
+    """An option for a distance, whose help lists those that are registered when it is shown."""
+
+    def __init__(
+        self, names: Sequence[str], kind: DistanceName, told: bool, **options: Any
+    ) -> None:
+        super().__init__(names, type=kind, **options)
+        self._kind, self._told = kind, told
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """The list, each with what it is where that is asked for."""
+        from truerank.space import catalogue
+
+        names = self._kind.names()
+        if self._told:
+            names = [f"{name} ({catalogue.find(name).help})" for name in names]
+        self.help = f"{either(names)}."
+        return super().get_help_record(ctx)
+
+
+class MetricName(Kind):
+    """A metric string, or several; the shell completes the last one's name."""
+
+    name = "metric"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        """METRICS, or NAME where a single one is meant."""
+        return "NAME" if isinstance(param, click.Argument) else "METRICS"
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Metrics that begin so, behind those that are already there."""
+        from truerank.core import registry
+
+        before, comma, last = incomplete.rpartition(",")
+        known = [*registry.DEFAULT, *registry.names()]
+        if "@" in last:
+            known += registry.examples()
+        found = dict.fromkeys(name for name in known if name.startswith(last))
+        return [CompletionItem(before + comma + name) for name in found]

@@ -1,0 +1,84 @@
+"""What the models of a comparison are called: what tells their files apart."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+from truerank.errors import InputError
+
+__all__ = ["name_models"]
+
+Parts = tuple[str, ...]
+"""The folders on the way to a file, and its name without the ending."""
+
+
+def name_models(results: Sequence[Any], names: Iterable[str] | None = None) -> list[str]:
+    """The names that are given, or else what tells the files apart, or numbers.
+
+    Examples
+    --------
+    >>> name_models(["runs/a/result.json", "runs/b/result.json"])
+    ['a', 'b']
+    >>> name_models([["a/seed0.json", "a/seed1.json"], "baseline.json"])
+    ['a', 'baseline']
+    """
+    if names is not None:
+        given = [str(name) for name in names]
+        if len(given) != len(results) or len(set(given)) < len(given):
+            raise InputError(
+                f"names must be {len(results)} distinct names, one for each model. Got {given}."
+            )
+        return given
+    places = [_place(result) for result in results]
+    files = [place for place in places if place is not None]
+    told = iter(_told_apart(files))
+    found = [
+        f"model {number}" if place is None else next(told) for number, place in enumerate(places, 1)
+    ]
+    times = Counter(found)
+    return [
+        name if times[name] == 1 else f"{name} ({number})" for number, name in enumerate(found, 1)
+    ]
+
+
+def _place(result: Any) -> Parts | None:
+    """Where a model's file is, or what the places of its runs have in common; None without any."""
+    runs = list(result) if isinstance(result, (list, tuple)) else [result]
+    if not all(isinstance(run, (str, os.PathLike)) for run in runs):
+        return None
+    paths = [Path(os.path.abspath(run)) for run in runs]
+    parts = [(*path.parent.parts, path.stem) for path in paths]
+    if len(set(parts)) == 1:
+        return parts[0]
+    shared = _shared(parts)
+    first, last = min(parts)[len(shared) :], max(parts)[len(shared) :]
+    if first and last:  # seed0 and seed1 have "seed" in common
+        alike = takewhile(lambda pair: pair[0] == pair[1], zip(first[0], last[0], strict=False))
+        start = "".join(letter for letter, _ in alike).rstrip("-_. ")
+        shared += (start,) if start else ()
+    return shared
+
+
+def _told_apart(places: list[Parts]) -> list[str]:
+    """The last part of each, if these differ; otherwise what is left without the common ends."""
+    last = [place[-1] for place in places]
+    if len(set(last)) == len(last):
+        return last
+    start = len(_shared(places))
+    end = len(_shared([place[::-1] for place in places]))
+    return ["/".join(place[start : len(place) - end]) or place[-1] for place in places]
+
+
+def _shared(places: list[Parts]) -> Parts:
+    """What all begin with."""
+    found: list[str] = []
+    for parts in zip(*places, strict=False):
+        if len(set(parts)) > 1:
+            break
+        found.append(parts[0])
+    return tuple(found)

@@ -1,0 +1,118 @@
+"""1:N: every query searches a gallery, and a threshold accepts the item that it finds first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from truerank.core import registry
+from truerank.evaluation import evaluate
+from truerank.families.family import Positives
+from truerank.space import build
+from truerank.task import TaskRules
+from truerank.threshold.decimals import as_decimal, on_axis
+from truerank.threshold.judged import Ends, Judgement, interval_of_mean, kept_of
+from truerank.threshold.point import ClassRates
+
+__all__ = ["Searches"]
+
+Reals = npt.NDArray[np.float64]
+
+
+class Searches:
+    """Queries with and without a mate in a gallery."""
+
+    def __init__(
+        self, rows: Any, labels: Any, gallery: Any, gallery_labels: Any, options: dict[str, Any]
+    ) -> None:
+        self._given = {
+            "embeddings": rows,
+            "labels": labels,
+            "gallery": gallery,
+            "gallery_labels": gallery_labels,
+        }
+        self._options = options
+        self.task = TaskRules(labels, gallery_labels=gallery_labels, leave_one_out=False)
+        self._space = build(options["distance"], rows, gallery)
+
+    def thresholds(self, rate: str, targets: Sequence[Decimal]) -> list[float | str]:
+        """See Trials."""
+        if rate == "frr":
+            found = self._found_first()
+            return [self._at_frr(target, found) for target in targets]
+        names = [str(registry.parse(f"dir@far={target:f}")) for target in targets]
+        scores = self._evaluate(list(dict.fromkeys(names)))
+        return [scores[name].reason or _or_nothing(scores[name].threshold) for name in names]
+
+    def _at_frr(self, target: Decimal, found: Reals) -> float | str:
+        kept = kept_of(self.trials("frr"), target, "query with a mate")
+        if isinstance(kept, str):
+            return kept
+        if len(found) < kept:
+            least = 1 - len(found) / self.trials("frr")
+            return f"too few queries find their mate first; the FRR is at least {least:.4g}"
+        return float(self._space.in_unit(found[kept - 1 : kept])[0])
+
+    def interval(self, rate: str, threshold: float) -> Ends | None:
+        """See Trials."""
+        return self.judge(threshold).intervals.get(rate)
+
+    def trials(self, rate: str) -> int:
+        """See Trials."""
+        with_mate = int((self.task.view.mates > 0).sum())
+        return with_mate if rate == "frr" else self.task.queries - with_mate
+
+    def judge(self, threshold: float) -> Judgement:
+        """See Trials."""
+        tau = as_decimal(self._space, threshold)
+        metrics = {"far": f"far@tau={tau}", "frr": f"dir@tau={tau}"}
+        if self._space.unit_scale is not None:
+            axis = on_axis(self._space, self._space.unit_scale, tau)
+            metrics |= {"vp": f"mvp@tau={axis}", "rep": f"mrep@tau={axis}"}
+        result = self._evaluate(list(metrics.values()))
+        values: dict[str, float] = {}
+        intervals: dict[str, Ends | None] = {}
+        each: dict[str, Reals] = {}
+        for key, name in metrics.items():
+            score = result[name]
+            if score.reason is not None or score.per_query is None:
+                continue
+            lower = np.asarray(score.per_query.lower)
+            values[key] = 1 - score.value if key == "frr" else score.value
+            each[key] = 1 - lower if key == "frr" else lower
+            intervals[key] = interval_of_mean(each[key], self.task.query_codes)
+        return Judgement(values, intervals, self._rates(each))
+
+    def _evaluate(self, metrics: list[str]) -> Any:
+        return evaluate(**self._given, metrics=metrics, confidence=None, **self._options)
+
+    def _found_first(self) -> Reals:
+        """Distances, in ascending order, of the mates that are found first."""
+        hits = self._evaluate(["hit@1"])["hit@1"].per_query.lower
+        positives = Positives.of(self.task.view, self._space)
+        nearest = np.full(self.task.queries, np.inf)
+        np.minimum.at(nearest, positives.query, positives.distance)
+        return np.sort(nearest[np.nan_to_num(np.asarray(hits)) == 1])
+
+    def _rates(self, each: dict[str, Reals]) -> list[ClassRates]:
+        """The rates of every class, the lowest utility first."""
+        names = self.task.named_levels.finest.values
+        found = []
+        for code in np.unique(self.task.query_codes).tolist():
+            mine = self.task.query_codes == code
+            rates: dict[str, float | None] = {"frr": None, "far": None}
+            for key in rates.keys() & each.keys():
+                values = each[key][mine]
+                held = values[~np.isnan(values)]
+                rates[key] = float(held.sum() / len(held)) if len(held) else None
+            worst = max((rate for rate in rates.values() if rate is not None), default=0.0)
+            found.append(ClassRates(names[code], rates["frr"], rates["far"], 1 - worst))
+        return sorted(found, key=lambda one: one.utility)
+
+
+def _or_nothing(threshold: float | None) -> float | str:
+    return "nothing is nearer than the first false accept" if threshold is None else threshold

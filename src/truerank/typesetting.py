@@ -1,0 +1,259 @@
+"""Tables and sentences as people see them: plain text as wide as the screen, Markdown, LaTeX.
+
+A table is cells that are already text. Words stand on the left, numbers on the right. What is too
+wide for the screen goes on below, and nothing is cut in mid-word.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import textwrap
+import unicodedata
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+__all__ = [
+    "LOWER",
+    "Table",
+    "escape_latex",
+    "escape_markdown",
+    "fill",
+    "latex",
+    "markdown",
+    "pipes",
+    "printable",
+    "screen_width",
+    "tabular",
+    "text",
+]
+
+LOWER = "\N{DOWNWARDS ARROW}"
+GAP = "  "
+LEAST_ROOM = 16
+"""Columns that must be left for a row's name, beside all numbers, to keep them on one line."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Cells under a header, and which columns are words."""
+
+    header: list[str]
+    rows: list[list[str]]
+    words: tuple[int, ...] = (0,)
+    """Which columns stand on the left; those before the first number name the row."""
+
+    def map(self, change: Callable[[str], str]) -> Table:
+        """The table with every cell changed."""
+        cells = [[change(cell) for cell in row] for row in [self.header, *self.rows]]
+        return Table(cells[0], cells[1:], self.words)
+
+    @property
+    def names(self) -> int:
+        """How many of the first columns name a row; a single one where all are words."""
+        numbers = (n for n in range(len(self.header)) if n not in self.words)
+        return next(numbers, 1)
+
+
+def screen_width() -> int | None:
+    """Columns of the terminal, or those that COLUMNS asks for; None in a pipe, which has none."""
+    asked = os.environ.get("COLUMNS", "")
+    if asked.isdecimal() and int(asked) > 0:
+        return int(asked)
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or None
+    except (AttributeError, OSError, ValueError):
+        return None
+
+
+def printable(shown: str) -> str:
+    """The text, with '(-)' for the arrow where standard output has no arrow."""
+    try:
+        LOWER.encode(getattr(sys.stdout, "encoding", None) or "utf-8")
+    except UnicodeEncodeError:
+        return shown.replace(LOWER, "(-)")
+    return shown
+
+
+def fill(lines: Iterable[str], width: int | None) -> list[str]:
+    """Sentences, each from a line of its own on, and no line wider than the screen.
+
+    Examples
+    --------
+    >>> fill(["Of 9 queries, 2 have no mate."], 20)
+    ['Of 9 queries, 2 have', '  no mate.']
+    """
+    if width is None:
+        return list(lines)
+    found: list[str] = []
+    for line in lines:
+        indent = line[: len(line) - len(line.lstrip())]
+        rest = textwrap.wrap(
+            line.strip(),
+            max(width, len(indent) + len(GAP) + 1),
+            initial_indent=indent,
+            subsequent_indent=indent + GAP,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        found += rest or [""]
+    return found
+
+
+# -- plain text -------------------------------------------------------------------------------
+
+
+def text(table: Table, width: int | None = None, *, rule: bool = False) -> str:
+    """A table as aligned columns, no wider than the screen where that is possible.
+
+    A name that leaves no room for its numbers gets a line of its own; numbers that do not fit on
+    one line follow in a second table with the same names.
+    """
+    lines: list[str] = []
+    for columns in _blocks(table, width):
+        lines += ([""] if lines else []) + _block(table, columns, width, rule)
+    return "\n".join(lines)
+
+
+def _blocks(table: Table, width: int | None) -> list[list[int]]:
+    """The columns of numbers that stand beside each other."""
+    numbers = list(range(table.names, len(table.header)))
+    widths = _widths(table)
+    if width is None or not numbers:
+        return [numbers]
+    named = sum(widths[: table.names]) + len(GAP) * max(0, table.names - 1)
+    room = width - min(named, LEAST_ROOM)
+    blocks: list[list[int]] = [[]]
+    for column in numbers:
+        used = sum(widths[other] + len(GAP) for other in [*blocks[-1], column])
+        if blocks[-1] and used > room:
+            blocks.append([])
+        blocks[-1].append(column)
+    return blocks
+
+
+def _block(table: Table, columns: list[int], width: int | None, rule: bool) -> list[str]:
+    """The names of the rows and some columns of their numbers."""
+    widths = _widths(table)
+    every = [table.header, *table.rows]
+    numbers = [
+        "".join(GAP + _padded(row[n], widths[n], n in table.words) for n in columns)
+        for row in every
+    ]
+    names = [
+        GAP.join(_padded(row[n], widths[n], True) for n in range(table.names)).rstrip()
+        for row in every
+    ]
+    longest = max(map(_width, names))
+    room = longest if width is None else width - max(map(_width, numbers), default=0)
+    if longest > room:
+        names = [GAP.join(row[: table.names]) for row in every]
+        longest = max((size for size in map(_width, names) if size <= room), default=0)
+    lines = []
+    for name, cells in zip(names, numbers, strict=True):
+        if _width(name) > longest:
+            lines.append(name)
+            name = ""
+        lines.append((_padded(name, longest, True) + cells).rstrip())
+    if rule:
+        dash = "\N{BOX DRAWINGS LIGHT HORIZONTAL}"
+        at = 2 if _width(names[0]) > longest else 1
+        lines.insert(at, dash * min(max(map(_width, lines)), width or sys.maxsize))
+    return lines
+
+
+def _widths(table: Table) -> list[int]:
+    every = [table.header, *table.rows]
+    return [max(_width(row[column]) for row in every) for column in range(len(table.header))]
+
+
+def _padded(cell: str, width: int, left: bool) -> str:
+    blank = " " * (width - _width(cell))
+    return cell + blank if left else blank + cell
+
+
+def _width(cell: str) -> int:
+    """Columns that a cell takes up: two for each wide letter, none for an accent of its own."""
+    if cell.isascii():
+        return len(cell)
+    wide = sum(unicodedata.east_asian_width(letter) in "WF" for letter in cell)
+    return len(cell) + wide - sum(unicodedata.combining(letter) > 0 for letter in cell)
+
+
+# -- Markdown ---------------------------------------------------------------------------------
+
+
+def markdown(table: Table) -> str:
+    """A Markdown table; cells are shown as they are, whatever letters they hold."""
+    return pipes(table.map(escape_markdown))
+
+
+def pipes(table: Table) -> str:
+    """A Markdown table of cells that are Markdown already."""
+    rule = ["---" if n in table.words else "---:" for n in range(len(table.header))]
+    rows = [table.header, rule, *table.rows]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n"
+
+
+_MARKDOWN = re.compile(r"[\\`*\[\]~|$]|(?<![^\W_])_|_(?![^\W_])")
+
+
+def escape_markdown(cell: str) -> str:
+    """Text that Markdown shows as it is.
+
+    Examples
+    --------
+    >>> print(escape_markdown("r_precision | <b>"))
+    r_precision \\| &lt;b&gt;
+    """
+    plain = " ".join(cell.split())
+    for letter, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
+        plain = plain.replace(letter, entity)
+    return _MARKDOWN.sub(lambda found: "\\" + found.group(), plain)
+
+
+# -- LaTeX ------------------------------------------------------------------------------------
+
+
+def latex(table: Table) -> str:
+    """A booktabs tabular; cells are shown as they are, whatever letters they hold."""
+    return tabular(table.map(escape_latex))
+
+
+def tabular(table: Table) -> str:
+    """A booktabs tabular of cells that are LaTeX already."""
+    columns = "".join("l" if n in table.words else "r" for n in range(len(table.header)))
+    lines = [" & ".join(row) + r" \\" for row in [table.header, *table.rows]]
+    body = [r"\toprule", lines[0], r"\midrule", *lines[1:], r"\bottomrule"]
+    return "\n".join([rf"\begin{{tabular}}{{{columns}}}", *body, r"\end{tabular}", ""])
+
+
+_LATEX = {
+    **{letter: f"\\{letter}" for letter in "_%&#${}"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': r"\char34{}",
+    "[": "{[}",  # after a line break it would be taken for the break's own option
+    LOWER: r"$\downarrow$",
+    "\N{UPWARDS ARROW}": r"$\uparrow$",
+}
+
+
+def escape_latex(cell: str) -> str:
+    r"""Text that LaTeX sets as it is; a number below zero gets a true minus.
+
+    Examples
+    --------
+    >>> print(escape_latex("r_precision, 5 %"), escape_latex("-1.50"))
+    r\_precision, 5 \% $-1.50$
+    """
+    plain = " ".join(cell.split())
+    if re.fullmatch(r"-\d[\d.,]*", plain):
+        return f"${plain}$"
+    escaped = "".join(_LATEX.get(letter, letter) for letter in plain)
+    return re.sub(r"(?<=[-'`?!,])(?=[-'`,])", "{}", escaped)  # no ligatures
