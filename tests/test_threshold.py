@@ -286,3 +286,126 @@ def test_judged_on_what_it_was_chosen_on_is_optimistic_however_it_is_passed() ->
     assert truerank.choose_threshold(x, y, far=0.1, apply=x.copy(), apply_labels=y).optimistic
     other = {"apply": x[6:], "apply_labels": y[6:]}
     assert not truerank.choose_threshold(x, y, far=0.1, **other).optimistic
+
+
+# -- a target of false rejects
+
+
+def test_an_frr_is_met_by_the_smallest_threshold() -> None:
+    rows, labels = people(21, 20, 5)
+    labels[:3] = 1000 + np.arange(3)
+    point = truerank.choose_threshold(rows, labels, frr=0.1)
+    i, j = np.triu_indices(len(rows), 1)
+    positives = np.sort(cosine(rows)[i, j][labels[i] == labels[j]])
+    kept = len(positives) - int(0.1 * len(positives))
+    assert point.threshold == pytest.approx(positives[kept - 1], abs=1e-7)
+    assert point.values["frr"] == (len(positives) - kept) / len(positives) <= 0.1
+    assert point.rate == "frr"
+    low, high = point.threshold_interval
+    assert low < point.threshold < high
+    rates = [(positives > end + 1e-7).mean() for end in (high, low)]
+    assert rates == pytest.approx(list(point.intervals["frr"]), abs=1 / len(positives) + 1e-4)
+    assert "(chosen for an FRR of 0.1)" in str(point)
+    none = truerank.choose_threshold(rows, labels, frr=0)
+    assert none.threshold == pytest.approx(positives[-1], abs=1e-7)
+    assert none.values["frr"] == 0
+
+
+def test_an_frr_of_similarities() -> None:
+    rows, labels = people(21, 20, 5)
+    by_distance = truerank.choose_threshold(rows, labels, frr=0.2)
+    point = truerank.choose_threshold(1 - cosine(rows), labels, frr=0.2, distance="similarity")
+    assert point.threshold == pytest.approx(1 - by_distance.threshold, abs=1e-7)
+    assert point.values["frr"] == by_distance.values["frr"]
+
+
+# -- searches (1:N)
+
+
+def searched(seed: int) -> dict[str, np.ndarray]:
+    """Queries of 40 people, of whom the gallery knows the first 25."""
+    rows, labels = people(seed, 40, 6)
+    first = np.arange(len(labels)) % 2 == 0
+    known = ~first & (labels < 25)
+    return {
+        "embeddings": rows[first],
+        "labels": labels[first],
+        "gallery": rows[known],
+        "gallery_labels": labels[known],
+    }
+
+
+def by_brute_force(data: dict[str, np.ndarray], threshold: float) -> tuple[float, float]:
+    """FAR of strangers, and FRR of those with a mate."""
+    unit, items = (
+        x / np.linalg.norm(x, axis=1, keepdims=True) for x in (data["embeddings"], data["gallery"])
+    )
+    distance = 1 - unit @ items.T
+    nearest, accepted = distance.argmin(axis=1), distance.min(axis=1) <= threshold + 1e-9
+    right = (data["gallery_labels"][nearest] == data["labels"]) & accepted
+    strangers = data["labels"] >= 25
+    return accepted[strangers].mean(), 1 - right[~strangers].mean()
+
+
+@pytest.mark.parametrize("target", [{"far": 0.1}, {"frr": 0.5}])
+def test_a_search_for_people_who_may_not_be_there(target: dict[str, float]) -> None:
+    data = searched(31)
+    point = truerank.choose_threshold(**data, **target)
+    far, frr = by_brute_force(data, point.threshold)
+    assert point.search
+    assert point.optimistic
+    assert (point.values["far"], point.values["frr"]) == pytest.approx((far, frr))
+    [(rate, asked)] = target.items()
+    assert point.values[rate] <= asked
+    looser = by_brute_force(data, point.threshold * (1.05 if rate == "far" else 0.95))
+    assert looser[rate == "frr"] > asked  # a little more would be too much
+    low, high = point.threshold_interval
+    assert low <= point.threshold <= high
+    for one in point.classes:
+        assert (one.far is None) == (one.label < 25)
+        assert (one.frr is None) == (one.label >= 25)
+    worst = [1 - one.utility for one in point.classes]
+    assert worst == sorted(worst, reverse=True)
+    ends = point.intervals["frr"]
+    assert ends[0] < frr < ends[1]
+
+
+def test_a_search_is_judged_on_other_queries_and_galleries() -> None:
+    seen, other = searched(31), searched(32)
+    queries = {"apply": other["embeddings"], "apply_labels": other["labels"]}
+    gallery = {
+        "apply_gallery": other["gallery"],
+        "apply_gallery_labels": other["gallery_labels"],
+    }
+    point = truerank.choose_threshold(**seen, far=0.1, **queries, **gallery)
+    assert not point.optimistic
+    assert (point.values["far"], point.values["frr"]) == pytest.approx(
+        by_brute_force(other, point.threshold)
+    )
+    same = truerank.choose_threshold(**seen, far=0.1, **queries)
+    mixed = seen | {"embeddings": other["embeddings"], "labels": other["labels"]}
+    assert same.values["far"] == pytest.approx(by_brute_force(mixed, same.threshold)[0])
+    text = point.to_text(by_class=True)
+    assert "mate not found first or not accepted (FRR)" in text
+    assert "classes have a FAR above the target of 10 %." in text
+
+
+def test_targets_that_cannot_be() -> None:
+    rows, labels = people(11, 5, 3)
+    data = searched(33)
+    for options, words in (
+        ({}, "as far or as frr"),
+        ({"far": 0.1, "frr": 0.1}, "only one of the two"),
+        ({"frr": 1}, "rejects everything"),
+        ({"frr": 1e-6}, "15 pairs of one class cannot resolve an FRR of 1e-06; the smallest that"),
+        ({"frr": "x"}, "from 0 to 1"),
+        ({"far": 0.1, "gallery": rows}, "gallery and gallery_labels go together"),
+        ({"far": 0.1, "apply_gallery": rows, "apply_gallery_labels": labels}, "needs apply"),
+    ):
+        with pytest.raises(truerank.InputError, match=words):
+            truerank.choose_threshold(rows, labels, **options)
+    with pytest.raises(truerank.InputError, match="the FRR is at least"):
+        truerank.choose_threshold(**data, frr=0.02)
+    known = data | {"embeddings": data["embeddings"][:60], "labels": data["labels"][:60]}
+    with pytest.raises(truerank.InputError, match="every query has a mate"):
+        truerank.choose_threshold(**known, far=0.1)

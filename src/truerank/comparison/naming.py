@@ -34,9 +34,8 @@ def name_models(results: Sequence[Any], names: Iterable[str] | None = None) -> l
                 f"names must be {len(results)} distinct names, one for each model. Got {given}."
             )
         return given
-    places = [_place(result) for result in results]
-    files = [place for place in places if place is not None]
-    told = iter(_told_apart(files))
+    places = [_places(result) for result in results]
+    told = iter(_told_apart(_of_models([place for place in places if place is not None])))
     found = [
         f"model {number}" if place is None else next(told) for number, place in enumerate(places, 1)
     ]
@@ -46,22 +45,32 @@ def name_models(results: Sequence[Any], names: Iterable[str] | None = None) -> l
     ]
 
 
-def _place(result: Any) -> Parts | None:
-    """Where a model's file is, or what the places of its runs have in common; None without any."""
+def _places(result: Any) -> list[Parts] | None:
+    """Where the files of a model's runs are; None if it has none."""
     runs = list(result) if isinstance(result, (list, tuple)) else [result]
-    if not all(isinstance(run, (str, os.PathLike)) for run in runs):
+    if not runs or not all(isinstance(run, (str, os.PathLike)) for run in runs):
         return None
     paths = [Path(os.path.abspath(run)) for run in runs]
-    parts = [(*path.parent.parts, path.stem) for path in paths]
-    if len(set(parts)) == 1:
-        return parts[0]
-    shared = _shared(parts)
-    first, last = min(parts)[len(shared) :], max(parts)[len(shared) :]
-    if first and last:  # seed0 and seed1 have "seed" in common
-        alike = takewhile(lambda pair: pair[0] == pair[1], zip(first[0], last[0], strict=False))
-        start = "".join(letter for letter, _ in alike).rstrip("-_. ")
-        shared += (start,) if start else ()
-    return shared
+    return sorted({(*path.parent.parts, path.stem) for path in paths})
+
+
+def _of_models(places: list[list[Parts]]) -> list[Parts]:
+    """One place for each model: what those of its runs have in common.
+
+    That is their folder, if no other model has a file there; otherwise also what the names begin
+    with, "a" for a-seed0 and a-seed1.
+    """
+    folders = [_shared(runs) for runs in places]
+    found = []
+    for number, (runs, folder) in enumerate(zip(places, folders, strict=True)):
+        others = folders[:number] + folders[number + 1 :]
+        if len(runs) > 1 and any(other[: len(folder)] == folder for other in others):
+            first, last = (run[len(folder)] for run in (runs[0], runs[-1]))
+            alike = takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False))
+            start = "".join(letter for letter, _ in alike).rstrip("-_. ")
+            folder += (start,) if start else ()
+        found.append(folder)
+    return found
 
 
 def _told_apart(places: list[Parts]) -> list[str]:

@@ -162,7 +162,7 @@ def as_latex(
         r"% Needs \usepackage{booktabs}.",
         r"\begin{table}",
         r"\centering",
-        r"\caption{" + "\n  ".join(caption) + "}",
+        r"\caption{" + "\n  ".join(caption) + r"}\smallskip",
         typesetting.tabular(table) + r"\end{table}",
         "",
     ]

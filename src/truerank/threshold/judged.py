@@ -16,7 +16,6 @@ from truerank.core.folds import FEWEST_CLASSES
 from truerank.stats.operating import mean_interval
 from truerank.task import TaskRules
 from truerank.threshold.point import ClassRates
-from truerank.wording import count
 
 __all__ = ["Ends", "Judgement", "Trials", "interval_of_mean", "kept_of"]
 
@@ -50,15 +49,15 @@ class Trials(Protocol):
         """All that a threshold leads to."""
 
 
-def kept_of(trials: int, target: Decimal, noun: str) -> int | str:
+def kept_of(trials: int, target: Decimal, nouns: str) -> int | str:
     """How many of so many trials must be accepted for an FRR, or why that cannot be told."""
     missed = Fraction(target) * trials
     if trials == 0:
-        return f"not defined: there is no {noun}"
+        return f"not defined: there are no {nouns}"
     if 0 < missed < 1:
         least = Context(prec=3, rounding=ROUND_CEILING).divide(Decimal(1), Decimal(trials))
         return (
-            f"not defined: {count(trials, noun)} cannot resolve an FRR of {float(target):g}; "
+            f"not defined: {trials:,} {nouns} cannot resolve an FRR of {float(target):g}; "
             f"the smallest that they can is {float(least):g}"
         )
     return trials - floor(missed)

@@ -44,7 +44,7 @@ class PairTrials:
         met = self._positives().ascending[::2]  # every pair stands there twice
         found: list[float | str] = []
         for target in targets:
-            kept = kept_of(len(met), target, "pair of one class")
+            kept = kept_of(len(met), target, "pairs of one class")
             if isinstance(kept, str):
                 found.append(kept)
             else:

@@ -49,7 +49,7 @@ class Searches:
         return [scores[name].reason or _or_nothing(scores[name].threshold) for name in names]
 
     def _at_frr(self, target: Decimal, found: Reals) -> float | str:
-        kept = kept_of(self.trials("frr"), target, "query with a mate")
+        kept = kept_of(self.trials("frr"), target, "queries with a mate")
         if isinstance(kept, str):
             return kept
         if len(found) < kept:

@@ -1,0 +1,119 @@
+"""Tables and sentences on screens of any width, in Markdown and in LaTeX."""
+
+from __future__ import annotations
+
+import pytest
+
+from truerank import typesetting
+from truerank.typesetting import Table, escape_latex, escape_markdown, fill, text
+
+LONG = "opis@eps=0.2,far=0.05:0.5,integral=exact"
+TABLE = Table(
+    ["metric", "model", "score", "interval"],
+    [["map@r", "a", "39.23", "31.05 to 48.07"], [LONG, "resnet", "4.3656", "3.0759 to 6.1616"]],
+    words=(0, 1),
+)
+
+
+def test_words_stand_on_the_left_and_numbers_on_the_right() -> None:
+    assert text(Table(["a", "b", "n"], [["x", "long", "1"], ["yyy", "s", "234"]], (0, 1))) == (
+        "a    b       n\nx    long    1\nyyy  s     234"
+    )
+
+
+def test_a_name_that_leaves_no_room_has_a_line_of_its_own() -> None:
+    assert text(TABLE, 60).splitlines() == [
+        "metric  model   score          interval",
+        "map@r  a        39.23    31.05 to 48.07",
+        f"{LONG}  resnet",
+        "               4.3656  3.0759 to 6.1616",
+    ]
+
+
+def test_numbers_that_do_not_fit_follow_below() -> None:
+    table = Table(["metric", "first", "second"], [["map@r", "1" * 20, "2" * 20]])
+    assert text(table, 40).splitlines() == [
+        "metric                 first",
+        "map@r   11111111111111111111",
+        "",
+        "metric                second",
+        "map@r   22222222222222222222",
+    ]
+
+
+@pytest.mark.parametrize("width", [30, 40, 60, 80, 120, None])
+def test_no_word_is_lost_and_no_number_broken_on_any_screen(width: int | None) -> None:
+    lines = text(TABLE, width).splitlines()
+    for cell in (cell for row in [TABLE.header, *TABLE.rows] for cell in row):
+        assert any(cell in line for line in lines), cell
+    if width is not None:
+        longest = len(f"{LONG}  resnet")  # nothing can be done about a single long word
+        assert max(map(len, lines)) <= max(width, longest)
+
+
+def test_wide_letters_take_two_columns() -> None:
+    lines = text(Table(["name", "n"], [["人", "1"], ["ab", "2"]])).splitlines()
+    assert lines == ["name  n", "人    1", "ab    2"]
+
+
+def test_a_rule_is_as_wide_as_the_table() -> None:
+    assert text(Table(["name", "n"], [["x", "1"]]), rule=True).splitlines()[1] == "─" * 7
+
+
+def test_sentences_are_broken_between_words() -> None:
+    sentence = "200 queries leave-one-out, cosine distance."
+    assert fill([sentence, "  rows 1"], 26) == [
+        "200 queries leave-one-out,",
+        "  cosine distance.",
+        "  rows 1",
+    ]
+    assert fill([sentence], None) == [sentence]
+    assert fill(["x" * 50], 20) == ["x" * 50]
+
+
+@pytest.mark.parametrize(
+    ("asked", "width"), [("80", 80), ("120", 120), ("0", None), ("", None), ("wide", None)]
+)
+def test_columns_say_how_wide_the_screen_is(
+    asked: str, width: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", asked)
+    assert typesetting.screen_width() == width  # stdout is no terminal here
+
+
+@pytest.mark.parametrize(
+    ("plain", "escaped"),
+    [
+        ("r_precision", "r_precision"),
+        ("_x_", r"\_x\_"),
+        ("a|b", r"a\|b"),
+        ("<b>&amp;", "&lt;b&gt;&amp;amp;"),
+        (r"\input{x}", r"\\input{x}"),
+        ("a*b*", r"a\*b\*"),
+        ("two\nlines", "two lines"),
+    ],
+)
+def test_markdown_shows_names_as_they_are(plain: str, escaped: str) -> None:
+    assert escape_markdown(plain) == escaped
+
+
+@pytest.mark.parametrize(
+    ("plain", "escaped"),
+    [
+        ("r_precision", r"r\_precision"),
+        ("a|b<c>", r"a\textbar{}b\textless{}c\textgreater{}"),
+        (r"\input{x}", r"\textbackslash{}input\{x\}"),
+        ("50% & #1 $5 ~ ^", r"50\% \& \#1 \$5 \textasciitilde{} \textasciicircum{}"),
+        ("[1] a--b", "{[}1] a-{}-b"),
+        ("eer ↓", r"eer $\downarrow$"),
+        ("-1.50", "$-1.50$"),
+        ("two\nlines", "two lines"),
+    ],
+)
+def test_latex_sets_names_as_they_are(plain: str, escaped: str) -> None:
+    assert escape_latex(plain) == escaped
+
+
+def test_columns_of_words_are_left_aligned_in_every_language() -> None:
+    assert typesetting.markdown(TABLE).splitlines()[1] == "| --- | --- | ---: | ---: |"
+    assert typesetting.latex(TABLE).startswith("\\begin{tabular}{llrr}\n")
