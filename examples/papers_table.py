@@ -26,4 +26,4 @@ for row in comparison.differences:
     claim = verb if row.adjusted_p < 0.05 else "cannot be told from"  # corrected by Holm
     print(f"{row.metric}: {row.first} {claim} {row.second}, {100 * row.value:+.1f} points")
 
-print("\n" + comparison.to_latex())  # scores and differences; to_markdown() gives the same
+print("\n" + comparison.to_latex())  # a table to paste; to_markdown() gives the same

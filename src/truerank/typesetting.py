@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 __all__ = [
     "LOWER",
+    "SOURCE_WIDTH",
     "Table",
     "escape_latex",
     "escape_markdown",
@@ -31,6 +32,8 @@ __all__ = [
 
 LOWER = "\N{DOWNWARDS ARROW}"
 GAP = "  "
+SOURCE_WIDTH = 76
+"""Of LaTeX that people paste, without what ends a line."""
 LEAST_ROOM = 16
 """Columns that must be left for a row's name, beside all numbers, to keep them on one line."""
 
@@ -224,9 +227,21 @@ def latex(table: Table) -> str:
 def tabular(table: Table) -> str:
     """A booktabs tabular of cells that are LaTeX already."""
     columns = "".join("l" if n in table.words else "r" for n in range(len(table.header)))
-    lines = [" & ".join(row) + r" \\" for row in [table.header, *table.rows]]
+    lines = [_source_row(row) for row in [table.header, *table.rows]]
     body = [r"\toprule", lines[0], r"\midrule", *lines[1:], r"\bottomrule"]
     return "\n".join([rf"\begin{{tabular}}{{{columns}}}", *body, r"\end{tabular}", ""])
+
+
+def _source_row(cells: list[str]) -> str:
+    """A row of a tabular, on as many lines of the source as keep it readable."""
+    lines = [cells[0]]
+    for cell in cells[1:]:
+        if len(lines[-1]) + len(cell) > SOURCE_WIDTH:
+            lines[-1] += " &"
+            lines.append(f"{GAP}{cell}")
+        else:
+            lines[-1] += f" & {cell}"
+    return "\n".join(lines) + r" \\"
 
 
 _LATEX = {

@@ -412,7 +412,10 @@ def chosen(shape: str, target: float) -> Found:
     threshold = truerank.choose_threshold(
         task["rows"], task["labels"], far=target, device="reference", threads=1
     )
-    return threshold.to_dict(), {}
+    numbers = threshold.to_dict()
+    asked = {name: numbers.pop(name) for name in ("rate", "search")}  # younger than the digests
+    assert asked == {"rate": "far", "search": False}
+    return numbers, {}
 
 
 def catalogue() -> Iterator[tuple[str, Callable[[], Found]]]:

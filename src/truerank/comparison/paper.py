@@ -162,11 +162,18 @@ def as_latex(
         r"% Needs \usepackage{booktabs}.",
         r"\begin{table}",
         r"\centering",
-        r"\caption{" + "\n  ".join(caption) + r"}\smallskip",
+        *typesetting.fill(_enclosed(caption), typesetting.SOURCE_WIDTH),
         typesetting.tabular(table) + r"\end{table}",
         "",
     ]
     return "\n".join(lines)
+
+
+def _enclosed(caption: list[str]) -> list[str]:
+    """The caption's sentences, each on a line, as its command."""
+    *others, last = [caption[0], *(f"  {line}" for line in caption[1:])]
+    lines = [*others, last + r"}\smallskip"]
+    return [rf"\caption{{{lines[0]}", *lines[1:]]
 
 
 def _value(one: Judged, language: _Language) -> str:
