@@ -38,11 +38,11 @@ class Parts:
         >>> [(label, part["map@r"].value) for label, part in Parts.of_result(r, "label").rows]
         [('b', 0.5), ('a', 1.0)]
         """
-        parts = result.by(attribute)
         metrics = [name for name, score in result.items() if score.per_query is not None]
         if not metrics:
             raise InputError("none of these metrics is a mean over queries, which could be split.")
         first = metrics[0]
+        parts = result.by(attribute, metrics=[first])
         sign = 1 if registry.definition(registry.parse(first)).higher_is_better else -1
 
         def order(row: tuple[Any, Result]) -> tuple[bool, float, int]:
@@ -50,8 +50,9 @@ class Parts:
             undefined = value != value
             return undefined, 0.0 if undefined else sign * value, -_queries(row[1])
 
-        ranked = sorted(parts.items(), key=order)
-        return Parts(attribute, ranked[:most], metrics, len(ranked))
+        worst = [value for value, _ in sorted(parts.items(), key=order)[:most]]
+        whole = result.by(attribute, values=set(worst))
+        return Parts(attribute, [(value, whole[value]) for value in worst], metrics, len(parts))
 
     def forms(self) -> Mapping[str, Any]:
         """What gives the text in each format but plain text."""

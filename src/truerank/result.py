@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -117,10 +117,16 @@ class Result(Mapping[str, Score]):
     def _repr_markdown_(self) -> str:
         return tables.as_markdown(self)
 
-    def by(self, attribute: Any) -> dict[Any, Result]:
+    def by(
+        self,
+        attribute: Any,
+        *,
+        metrics: Iterable[str] | None = None,
+        values: Collection[Any] | None = None,
+    ) -> dict[Any, Result]:
         """Split by a property of the queries: "label", "group", a level's name, or an array.
 
-        An array holds one value for each query.
+        An array holds one value for each query. `metrics` and `values`: only these.
 
         Examples
         --------
@@ -154,10 +160,11 @@ class Result(Mapping[str, Score]):
                 )
         order = np.argsort(found.codes, kind="stable")
         starts = np.searchsorted(found.codes[order], np.arange(len(found.values) + 1))
+        chosen = list(self) if metrics is None else list(metrics)
         return {
-            value: self._part(order[first:last])
+            value: self._part(order[first:last], chosen)
             for value, first, last in zip(found.values, starts[:-1], starts[1:], strict=True)
-            if first < last
+            if first < last and (values is None or value in values)
         }
 
     def curve(self, name: str, *, ranks: int = 100) -> Curve:
@@ -202,13 +209,13 @@ class Result(Mapping[str, Score]):
             )
         return self._severity
 
-    def _part(self, chosen: Integers) -> Result:
+    def _part(self, chosen: Integers, metrics: list[str]) -> Result:
         """The result of some queries, by their numbers."""
         classes = self._attributes.get("label")
         by_class = self.provenance.get("average") == "class" and classes is not None
         scores: dict[str, Score] = {}
-        for name, score in self._scores.items():
-            rows = score.per_query
+        for score in (self[name] for name in metrics):
+            name, rows = score.metric, score.per_query
             if rows is None:
                 continue
             codes = classes.codes if by_class and classes is not None else None

@@ -85,7 +85,7 @@ class _Language:
     star: str
     dagger: str
     raised: str
-    """How marks stand behind a number; both in one place."""
+    """How marks stand behind a number."""
     number: str
     below: str
     above: str

@@ -48,7 +48,7 @@ def plain_mean(scores: Sequence[float]) -> float:
     """The mean of a few scores; NaN if one of them is."""
     if any(score != score for score in scores):
         return float("nan")
-    return mean(np.array(scores))
+    return scores[0] if len(scores) == 1 else mean(np.array(scores))
 
 
 def class_mean(values: Reals, classes: npt.NDArray[np.int64]) -> float:

@@ -100,17 +100,22 @@ class Searches:
 
     def _rates(self, each: dict[str, Reals]) -> list[ClassRates]:
         """The rates of every class, the lowest utility first."""
-        names = self.task.named_levels.finest.values
+        names, codes = self.task.named_levels.finest.values, self.task.query_codes
+        rates: dict[str, list[float | None]] = {}
+        for key in ("frr", "far"):
+            values = each.get(key, np.full(len(codes), np.nan))
+            held = ~np.isnan(values)
+            sums = np.bincount(codes[held], values[held], minlength=len(names))
+            counts = np.bincount(codes[held], minlength=len(names))
+            rates[key] = [
+                float(total / number) if number else None
+                for total, number in zip(sums, counts, strict=True)
+            ]
         found = []
-        for code in np.unique(self.task.query_codes).tolist():
-            mine = self.task.query_codes == code
-            rates: dict[str, float | None] = {"frr": None, "far": None}
-            for key in rates.keys() & each.keys():
-                values = each[key][mine]
-                held = values[~np.isnan(values)]
-                rates[key] = float(held.sum() / len(held)) if len(held) else None
-            worst = max((rate for rate in rates.values() if rate is not None), default=0.0)
-            found.append(ClassRates(names[code], rates["frr"], rates["far"], 1 - worst))
+        for code in np.unique(codes).tolist():
+            frr, far = rates["frr"][code], rates["far"][code]
+            worst = max((rate for rate in (frr, far) if rate is not None), default=0.0)
+            found.append(ClassRates(names[code], frr, far, 1 - worst))
         return sorted(found, key=lambda one: one.utility)
 
 
