@@ -107,7 +107,8 @@ def choose_threshold(
         same = np.array_equal(rows, seen) and apply_gallery is None
     if not judged_on.trials("frr"):
         raise InputError("no class has two rows: there is nothing to judge a threshold by.")
-    judgement = judged_on.judge(threshold)
+    written = chosen_on.written(threshold)
+    judgement = judged_on.judge(float(written.text))
     levels = judged_on.task.levels
     return OperatingPoint(
         threshold,
@@ -121,6 +122,8 @@ def choose_threshold(
         () if levels is None else tuple(levels.names),
         rate,
         gallery is not None,
+        written.text,
+        written.within,
     )
 
 

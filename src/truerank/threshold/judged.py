@@ -16,6 +16,7 @@ from truerank.core.folds import FEWEST_CLASSES
 from truerank.stats.operating import mean_interval
 from truerank.task import TaskRules
 from truerank.threshold.point import ClassRates
+from truerank.threshold.written import WrittenThreshold
 
 __all__ = ["Ends", "Judgement", "Trials", "interval_of_mean", "kept_of"]
 
@@ -44,6 +45,9 @@ class Trials(Protocol):
 
     def trials(self, rate: str) -> int:
         """How many trials a rate is a share of."""
+
+    def written(self, threshold: float) -> WrittenThreshold:
+        """The threshold as a decimal that accepts the same pairs in any arithmetic."""
 
     def judge(self, threshold: float) -> Judgement:
         """All that a threshold leads to."""

@@ -22,6 +22,7 @@ from truerank.task import TaskRules
 from truerank.threshold.decimals import as_decimal, on_axis
 from truerank.threshold.judged import Ends, Judgement, interval_of_mean, kept_of
 from truerank.threshold.point import ClassRates
+from truerank.threshold.written import WrittenThreshold, write
 
 __all__ = ["PairTrials"]
 
@@ -61,6 +62,10 @@ class PairTrials:
             return len(self._positives()) // 2
         rows, mates = self.task.queries, int(self.task.view.mates.sum())
         return (rows * (rows - 1) - mates) // 2
+
+    def written(self, threshold: float) -> WrittenThreshold:
+        """See Trials."""
+        return write(self.task, self._space, threshold, self._options)
 
     def judge(self, threshold: float) -> Judgement:
         """See Trials."""

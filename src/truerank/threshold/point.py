@@ -50,7 +50,7 @@ class OperatingPoint:
     """A threshold with what it leads to."""
 
     threshold: float
-    """The threshold in the distance's own unit: pairs are accepted up to this distance."""
+    """The distance of the last accepted pair, in the distance's own unit."""
     threshold_interval: tuple[float, float] | None
     """Where the threshold for this target may lie, had other classes been there to choose it on."""
     target: float
@@ -73,10 +73,18 @@ class OperatingPoint:
     """Whether queries search a gallery (1:N): far is then of queries without a mate, frr of
     queries whose mate is not both found first and accepted."""
 
+    decimal: str = ""
+    """The threshold to write into a program: a decimal between the last accepted and the first
+    rejected distance, at which everything here is judged."""
+    within: int = 0
+    """Pairs of the set it was chosen on that lie within 1e-7 of it, for want of room."""
+
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
         return {
             "threshold": self.threshold,
+            "decimal": self.decimal,
+            "within": self.within,
             "threshold_interval": (
                 None if self.threshold_interval is None else list(self.threshold_interval)
             ),
@@ -138,9 +146,14 @@ class OperatingPoint:
             near = f"{self.distance} is at least"
         what = "the nearest item" if self.search else "a pair"
         lines = [
-            f"Accept {what} if its {near} {self.threshold:.6g} (chosen for "
+            f"Accept {what} if its {near} {self.decimal} (chosen for "
             f"{'an' if self.rate == 'frr' else 'a'} {self.rate.upper()} of {self.target:g})."
         ]
+        if self.within:
+            lines.append(
+                f"{self.within:,} pairs lie within 1e-7 of that: another program may decide them "
+                "otherwise."
+            )
         if self.threshold_interval is not None:
             low, high = self.threshold_interval
             lines.append(f"Other classes to choose it on might have given {low:.6g} to {high:.6g}.")

@@ -17,6 +17,7 @@ from truerank.task import TaskRules
 from truerank.threshold.decimals import as_decimal, on_axis
 from truerank.threshold.judged import Ends, Judgement, interval_of_mean, kept_of
 from truerank.threshold.point import ClassRates
+from truerank.threshold.written import WrittenThreshold, write
 
 __all__ = ["Searches"]
 
@@ -65,6 +66,10 @@ class Searches:
         """See Trials."""
         with_mate = int((self.task.view.mates > 0).sum())
         return with_mate if rate == "frr" else self.task.queries - with_mate
+
+    def written(self, threshold: float) -> WrittenThreshold:
+        """See Trials."""
+        return write(self.task, self._space, threshold, self._options)
 
     def judge(self, threshold: float) -> Judgement:
         """See Trials."""

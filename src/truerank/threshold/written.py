@@ -1,0 +1,84 @@
+"""The threshold as it is written into a program: a short decimal with room on both sides.
+
+Ordinary floating point errs in the last digits, so that a threshold at the very distance of the
+last accepted pair may reject it. A decimal between the last accepted and the first rejected
+distance, with a margin to both, accepts and rejects the same pairs in any arithmetic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from truerank.engine import resolve_device, sweep
+from truerank.engine.cuts import largest_float
+from truerank.engine.observers import Collector
+from truerank.space import Space, catalogue
+from truerank.task import TaskRules
+
+__all__ = ["MARGIN", "WrittenThreshold", "write"]
+
+MARGIN = Fraction(1, 10**7)
+"""What float64 code may err by; of thresholds above 1, this share of them."""
+REACH = 10
+"""Margins around the threshold in which pairs are looked for."""
+MOST_DIGITS = 17
+
+
+@dataclass(frozen=True)
+class WrittenThreshold:
+    """A decimal to compare distances with."""
+
+    text: str
+    within: int
+    """Pairs that lie within the margin of it, which other arithmetic may decide differently."""
+
+
+def write(
+    task: TaskRules, space: Space, threshold: float, options: Mapping[str, Any]
+) -> WrittenThreshold:
+    """A decimal between the last accepted pair, at the threshold, and the first rejected one."""
+    turn = -1 if catalogue.find(space.facts.distance).larger_is_nearer else 1
+    last = turn * Fraction(threshold)
+    margin = MARGIN * max(Fraction(1), abs(last))
+    pairs = _around(task, space, turn, last, REACH * margin, options)
+    rejected = pairs[pairs > float(last)]
+    first = Fraction(float(rejected[0])) if len(rejected) else last + REACH * margin
+    if first - last >= 2 * margin:
+        chosen = _shortest(last + margin, first - margin)
+    else:
+        chosen = _shortest(last, first)
+    near = np.abs(pairs - float(chosen)) < float(margin)
+    times = 2 if space.symmetric else 1  # every pair is seen from both of its rows
+    return WrittenThreshold(f"{turn * chosen:f}", int(np.count_nonzero(near)) // times)
+
+
+def _around(
+    task: TaskRules,
+    space: Space,
+    turn: int,
+    last: Fraction,
+    reach: Fraction,
+    options: Mapping[str, Any],
+) -> Any:
+    """Distances around the last accepted one, in the user's unit, the nearer the smaller."""
+    low, high = (largest_float(space.raw(turn * end)) for end in (last - reach, last + reach))
+    collector = Collector([(low, high)])
+    device = resolve_device(options["device"])
+    sweep(task.view, space, [collector], device=device, threads=options["threads"])
+    return turn * space.in_unit(collector.distances(0, low, high))
+
+
+def _shortest(low: Fraction, high: Fraction) -> Decimal:
+    """The number of fewest decimals from low to high, and of those the one nearest their middle."""
+    middle = (low + high) / 2
+    for digits in range(MOST_DIGITS):
+        whole = round(middle * 10**digits)
+        if low * 10**digits <= whole <= high * 10**digits:
+            return Decimal(whole).scaleb(-digits)
+    return Decimal(float(low))
