@@ -1,8 +1,10 @@
-"""The drop-ins against the originals: pytorch-metric-learning itself, and torchreid's protocol."""
+"""AccuracyCalculator against pytorch-metric-learning's own."""
 
 from __future__ import annotations
 
+import logging
 import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -12,9 +14,9 @@ from pytorch_metric_learning.distances import LpDistance
 from pytorch_metric_learning.utils import accuracy_calculator as original
 from pytorch_metric_learning.utils.inference import CustomKNN
 
-import truerank
 from tests.refusals import assert_refused
-from truerank.compat import AccuracyCalculator, evaluate_rank
+from truerank.compat import AccuracyCalculator
+from truerank.errors import TruerankWarning
 
 METRICS = (
     "mean_average_precision",
@@ -119,15 +121,15 @@ def test_labels_of_two_columns(options: dict[str, Any]) -> None:
     """Two rows match if every column does: what the original is told by a comparison function."""
     labels = np.stack([UNEVEN % 3, UNEVEN], axis=1)
     theirs = original_calculator(**options, label_comparison_fn=lambda x, y: (x == y).all(dim=-1))
-    ours = AccuracyCalculator(**options)
+    ours = AccuracyCalculator(include=METRICS, **options)
     assert_same(ours.get_accuracy(ROWS, labels), theirs.get_accuracy(ROWS, labels))
     if not options:  # the order of classes is another one
         assert ours.get_accuracy(ROWS, labels) == ours.get_accuracy(ROWS, UNEVEN)
 
 
 def test_tensors_lists_and_columns_of_labels() -> None:
-    expected = AccuracyCalculator().get_accuracy(ROWS, UNEVEN)
-    calculator = AccuracyCalculator(device=torch.device("cpu"))
+    expected = AccuracyCalculator(include=METRICS).get_accuracy(ROWS, UNEVEN)
+    calculator = AccuracyCalculator(include=METRICS, device=torch.device("cpu"))
     assert calculator.get_accuracy(torch.tensor(ROWS), torch.tensor(UNEVEN)) == expected
     assert calculator.get_accuracy(ROWS.tolist(), UNEVEN.tolist()) == expected
     assert calculator.get_accuracy(ROWS, UNEVEN[:, None]) == expected
@@ -142,7 +144,9 @@ def test_no_query_has_a_mate() -> None:
 
 
 def test_choosing_metrics() -> None:
-    assert sorted(AccuracyCalculator().get_curr_metrics()) == sorted(METRICS)
+    everything = sorted([*METRICS, "AMI", "NMI"])
+    assert AccuracyCalculator().get_curr_metrics() == everything
+    assert original.AccuracyCalculator().get_curr_metrics() == everything
     chosen = AccuracyCalculator(include=("r_precision", "precision_at_1"))
     assert sorted(chosen.get_curr_metrics()) == ["precision_at_1", "r_precision"]
     assert list(chosen.get_accuracy(ROWS, LABELS, exclude=["r_precision"])) == ["precision_at_1"]
@@ -153,7 +157,7 @@ def test_choosing_metrics() -> None:
 
 def test_cosine_on_request() -> None:
     unit = ROWS / np.linalg.norm(ROWS, axis=1, keepdims=True)
-    cosine = AccuracyCalculator(distance="cosine")
+    cosine = AccuracyCalculator(include=METRICS, distance="cosine")
     assert_same(
         cosine.get_accuracy(3 * ROWS, UNEVEN), original_calculator().get_accuracy(unit, UNEVEN)
     )
@@ -161,7 +165,7 @@ def test_cosine_on_request() -> None:
 
 def test_ties_count_against_the_model() -> None:
     rows, labels = np.ones((6, 2)), [0, 0, 0, 1, 1, 1]
-    found = AccuracyCalculator().get_accuracy(rows, labels)
+    found = AccuracyCalculator(include=METRICS).get_accuracy(rows, labels)
     assert found["precision_at_1"] == 0.0
     assert found["mean_reciprocal_rank"] == 1 / 4
 
@@ -169,19 +173,19 @@ def test_ties_count_against_the_model() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"label_comparison_fn": torch.eq}, ["label_comparison_fn", "relevance="]),
-        ({"knn_func": lambda *_: None}, ["knn_func", "distance"]),
-        ({"kmeans_func": lambda *_: None}, ["kmeans_func", "clustering"]),
-        ({"device": torch.device("cuda")}, ["CPU", "cuda"]),
-        ({"device": "cuda:1"}, ["CPU", "cuda:1"]),
+        ({"label_comparison_fn": torch.eq}, ["NMI or AMI", "exclude AMI and NMI"]),
+        ({"label_comparison_fn": 3, "include": METRICS}, ["label_comparison_fn", "function", "3"]),
+        ({"knn_func": "faiss"}, ["knn_func", "function", "'faiss'"]),
+        ({"kmeans_func": 5}, ["kmeans_func", "function", "5"]),
+        ({"device": "mps"}, ["cpu or cuda", "'mps'"]),
+        ({"device": torch.device("meta")}, ["cpu or cuda", "meta"]),
         ({"avg_of_avgs": True, "return_per_class": True}, ["avg_of_avgs", "return_per_class"]),
         ({"k": 0}, ["k must be", "int >= 1", "max_bin_count", "0"]),
         ({"k": -3}, ["k must be", "-3"]),
         ({"k": 2.5}, ["k must be", "2.5"]),
         ({"k": True}, ["k must be", "True"]),
         ({"k": "all"}, ["k must be", "'all'"]),
-        ({"include": ("NMI",)}, ["NMI", "cluster", "not offered"]),
-        ({"include": ("AMI", "r_precision")}, ["AMI", "not offered"]),
+        ({"distance": "dot"}, ["k-means", "cosine or euclidean", "'dot'"]),
         ({"include": ("recall",)}, ["'recall'", "known are", "r_precision"]),
         ({"exclude": ("recall",)}, ["'recall'", "known are"]),
         ({"include": "r_precision"}, ["tuples or lists", "'r_precision'"]),
@@ -196,7 +200,7 @@ def test_arguments_that_are_refused(options: dict[str, Any], words: list[str]) -
 @pytest.mark.parametrize(
     ("arguments", "options", "words"),
     [
-        ((ROWS, LABELS[:5]), {}, ["60 rows", "5 labels"]),
+        ((ROWS, LABELS[:5]), {}, ["60 rows", "query_labels", "(5,)"]),
         ((ROWS, LABELS, MORE), {}, ["reference_labels"]),
         ((ROWS, LABELS, MORE[:60]), {}, ["reference_labels"]),
         ((ROWS, LABELS, MORE, LABELS), {}, ["80", "60"]),
@@ -219,7 +223,7 @@ def test_arguments_that_are_refused(options: dict[str, Any], words: list[str]) -
         ((ROWS, LABELS, None, MORE_LABELS), {}, ["reference_labels", "reference"]),
         ((ROWS, LABELS), {"include": "r_precision"}, ["tuples or lists"]),
         ((ROWS, LABELS), {"include": ["nonsense"]}, ["'nonsense'", "known are"]),
-        ((ROWS, LABELS), {"include": ["NMI"]}, ["NMI", "not offered"]),
+        ((ROWS, np.stack([LABELS, LABELS], 1), MORE, MORE_LABELS), {}, ["number of columns"]),
     ],
 )
 def test_calls_that_are_refused(
@@ -228,14 +232,61 @@ def test_calls_that_are_refused(
     assert_refused(lambda: AccuracyCalculator().get_accuracy(*arguments, **options), words)
 
 
+def test_errors_are_of_the_original_types() -> None:
+    with pytest.raises(TypeError, match="tuples or lists"):
+        AccuracyCalculator(include="r_precision")  # type: ignore[arg-type]
+    with pytest.raises(NotImplementedError, match="label_comparison_fn"):
+        AccuracyCalculator(label_comparison_fn=torch.eq)
+
+
+@pytest.mark.parametrize("options", SHAPES)
+@pytest.mark.parametrize("k", [1, 2, 5])
 @pytest.mark.parametrize("metric", ["r_precision", "mean_average_precision_at_r"])
-def test_a_depth_with_which_a_metric_would_be_wrong(metric: str) -> None:
-    """The original warns and returns a wrong number."""
-    assert_refused(
-        lambda: AccuracyCalculator(include=(metric,), k=4).get_accuracy(ROWS, LABELS),
-        ["k=4", "mates (5)", metric, "k=None"],
-    )
-    AccuracyCalculator(include=(metric,), k=5).get_accuracy(ROWS, LABELS)
+def test_a_depth_below_the_number_of_mates(metric: str, k: int, options: dict[str, Any]) -> None:
+    """Computed as the original does, with a warning that it is not what its name says."""
+    options = options | {"k": k, "include": (metric,)}
+    for rows in ((ROWS, UNEVEN), (ROWS, SINGLETONS, MORE, MORE_LABELS)):
+        with pytest.warns(TruerankWarning, match=rf"k={k} is smaller .* {metric} .* k=None"):
+            ours = AccuracyCalculator(**options).get_accuracy(*rows)
+        assert_same(ours, original_calculator(**options).get_accuracy(*rows))
+
+
+def test_the_warning_goes_to_the_log_as_well(caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.warns(TruerankWarning):
+        AccuracyCalculator(include=("r_precision",), k=4).get_accuracy(ROWS, LABELS)
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    caplog.clear()
+    with warnings.catch_warnings(), caplog.at_level(logging.INFO):
+        warnings.simplefilter("error")
+        AccuracyCalculator(include=("r_precision",), k=5).get_accuracy(ROWS, LABELS)
+    assert [record.levelname for record in caplog.records] == ["INFO"]
+
+
+def test_whole_numbers_equal_floats() -> None:
+    expected = compare(ROWS, UNEVEN, MORE, MORE_LABELS)
+    assert compare(ROWS, UNEVEN, MORE, MORE_LABELS.astype(np.float64)) == expected
+    assert compare(ROWS, UNEVEN.astype(np.float32), MORE, MORE_LABELS) == expected
+    large = 2**24  # whose successor float32 does not have: the original takes both for one label
+    ours = AccuracyCalculator(include=METRICS)
+    assert ours.get_accuracy(ROWS, UNEVEN + large, MORE, MORE_LABELS + float(large)) == expected
+
+
+def test_a_reference_that_is_the_queries_unannounced() -> None:
+    """The very same array: every query finds itself."""
+    assert compare(ROWS, UNEVEN, ROWS, UNEVEN)["precision_at_1"] == 1.0
+
+
+def test_a_reference_that_begins_with_the_queries_but_for_last_bits() -> None:
+    """As another batch size gives them; each query still skips its own row."""
+    reference = np.concatenate([np.nextafter(ROWS, 9), MORE])
+    labels = np.concatenate([UNEVEN, MORE_LABELS])
+    found = compare(ROWS, UNEVEN, reference, labels, ref_includes_query=True)
+    assert found["precision_at_1"] < 0.5
+
+
+def test_no_class_has_a_mate() -> None:
+    found = compare(ROWS, UNEVEN, MORE, UNEVEN[0] + np.arange(300, 380), options=SHAPES[2])
+    assert all(len(value) == len(np.unique(UNEVEN)) for value in found.values())
 
 
 def test_every_argument_of_the_original_is_known() -> None:
@@ -246,138 +297,3 @@ def test_every_argument_of_the_original_is_known() -> None:
         theirs = list(signature(getattr(original.AccuracyCalculator, method)).parameters)
         ours = list(signature(getattr(AccuracyCalculator, method)).parameters)
         assert ours[: len(theirs)] == theirs
-
-
-# --- torchreid ------------------------------------------------------------------------------------
-
-
-def market1501(
-    distmat: np.ndarray,
-    q_pids: np.ndarray,
-    g_pids: np.ndarray,
-    q_camids: np.ndarray,
-    g_camids: np.ndarray,
-    max_rank: int,
-) -> tuple[list[float], float]:
-    """The protocol one query at a time: sort, drop same person and camera, CMC and AP."""
-    curves, precisions = [], []
-    for q in range(len(distmat)):
-        order = [
-            int(g)
-            for g in np.argsort(distmat[q])
-            if not (g_pids[g] == q_pids[q] and g_camids[g] == q_camids[q])
-        ]
-        matches = [bool(g_pids[g] == q_pids[q]) for g in order]
-        if not any(matches):
-            continue
-        curves.append([any(matches[: rank + 1]) for rank in range(max_rank)])
-        ranks = [rank for rank, match in enumerate(matches, 1) if match]
-        precisions.append(sum(sum(matches[:rank]) / rank for rank in ranks) / len(ranks))
-    cmc = [sum(curve[rank] for curve in curves) / len(curves) for rank in range(max_rank)]
-    return cmc, sum(precisions) / len(precisions)
-
-
-def people(seed: int, queries: int = 40, items: int = 120) -> dict[str, np.ndarray]:
-    rng = np.random.default_rng(seed)
-    return {
-        "distmat": rng.random((queries, items)),
-        "q_pids": rng.integers(0, 15, queries),
-        "g_pids": rng.integers(0, 14, items),
-        "q_camids": rng.integers(0, 3, queries),
-        "g_camids": rng.integers(0, 3, items),
-    }
-
-
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("max_rank", [1, 20, 50])
-def test_the_reidentification_protocol(seed: int, max_rank: int) -> None:
-    data = people(seed)
-    assert len(np.unique(data["distmat"])) == data["distmat"].size
-    cmc, mean_ap = evaluate_rank(**data, max_rank=max_rank)
-    expected, expected_ap = market1501(**data, max_rank=max_rank)
-    assert cmc.dtype == np.float64
-    np.testing.assert_allclose(cmc, expected, rtol=0, atol=1e-12)
-    assert mean_ap == pytest.approx(expected_ap, abs=1e-12)
-    assert type(mean_ap) is float
-
-
-def test_the_default_depth_and_the_cython_switch() -> None:
-    data = people(7)
-    cmc, mean_ap = evaluate_rank(*data.values())
-    assert len(cmc) == 50
-    for use_cython in (True, False):
-        again, again_ap = evaluate_rank(*data.values(), 50, False, use_cython)
-        np.testing.assert_array_equal(again, cmc)
-        assert again_ap == mean_ap
-
-
-def test_a_gallery_shorter_than_the_curve() -> None:
-    cmc, _ = evaluate_rank(**people(8, queries=9, items=30))
-    assert len(cmc) == 30
-
-
-def test_text_tensors_and_lists() -> None:
-    data = people(9)
-    cmc, mean_ap = evaluate_rank(**data)
-    named = {name: [f"{value}" for value in data[name]] for name in list(data)[1:]}
-    as_lists = {name: values.tolist() for name, values in data.items()}
-    tensors = {name: torch.tensor(values) for name, values in data.items()}
-    for other in (data | named, as_lists, tensors, data | {"distmat": tensors["distmat"]}):
-        again, again_ap = evaluate_rank(**other)
-        np.testing.assert_array_equal(again, cmc)
-        assert again_ap == mean_ap
-
-
-def test_tied_distances_count_against_the_model() -> None:
-    """The original takes them in the order of the gallery, so that shuffling changes the score."""
-    cmc, mean_ap = evaluate_rank([[1.0, 1, 1, 2]], [0], [0, 1, 1, 1], [0], [1, 1, 1, 1], 4)
-    assert cmc.tolist() == [0, 0, 1, 1]
-    assert mean_ap == 1 / 3
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"use_metric_cuhk03": True}, ["use_metric_cuhk03", "random galleries", "new cuhk03"]),
-        ({"max_rank": 0}, ["max_rank", "int >= 1", "0"]),
-        ({"max_rank": 2.5}, ["max_rank", "2.5"]),
-        ({"distmat": np.ones(3)}, ["distmat", "(3,)"]),
-        ({"distmat": np.full((40, 120), np.nan)}, ["NaN"]),
-        ({"q_pids": np.zeros(3, int)}, ["40", "3"]),
-        ({"g_pids": np.zeros(3, int)}, ["120", "3"]),
-        ({"q_camids": np.zeros(3, int)}, ["40", "3"]),
-        ({"g_camids": np.zeros(3, int)}, ["120", "3"]),
-        ({"q_camids": None}, ["q_camids", "40"]),
-    ],
-)
-def test_arguments_of_evaluate_rank_that_are_refused(
-    changes: dict[str, Any], words: list[str]
-) -> None:
-    assert_refused(lambda: evaluate_rank(**people(10) | changes), words)
-
-
-def test_queries_without_a_mate_on_another_camera() -> None:
-    data = people(11)
-    data["q_camids"][:], data["g_camids"][:] = 5, 5
-    assert_refused(
-        lambda: evaluate_rank(**data),
-        ["no query has a mate", "all mates junk", "query's own camera", "q_camids and g_camids"],
-    )
-    data = people(11)
-    data["q_pids"] += 100
-    assert_refused(lambda: evaluate_rank(**data), ["no query has a mate", "40 not in gallery"])
-
-
-def test_the_same_task_by_the_front_door() -> None:
-    data = people(12)
-    cmc, mean_ap = evaluate_rank(**data)
-    result = truerank.evaluate(
-        data["distmat"],
-        data["q_pids"],
-        gallery_labels=data["g_pids"],
-        query_groups=data["q_camids"],
-        gallery_groups=data["g_camids"],
-        distance="precomputed",
-        metrics=["map", "rank-5"],
-    )
-    assert (result["map"].value, result["hit@5"].value) == (mean_ap, cmc[4])

@@ -1,0 +1,1 @@
+"""The drop-ins beside what they replace."""
