@@ -1,7 +1,7 @@
 """Your own PyTorch loop with a loss of truerank, scored on held-out classes after every epoch.
 
 For the researcher who has a training loop already. A linear map of ready-made features learns from
-half of the emoji to tell the other half apart. Needs torch: pip install 'truerank[torch]'.
+half of the emoji to tell the other half apart. Needs torch: pip install '.[torch]' in a checkout.
 """
 
 import numpy as np

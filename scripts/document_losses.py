@@ -17,7 +17,7 @@ HEAD = """# Losses
 
 Every loss of the metric-learning papers that truerank's protocol compares, by name, behind one call
 form: `loss(embeddings, labels, indices_tuple=None, ref_emb=None, ref_labels=None)`, as in
-pytorch-metric-learning. `pip install 'truerank[torch]'` brings what is needed; the losses marked
+pytorch-metric-learning. `pip install '.[torch]'` brings what is needed; the losses marked
 *truerank* need torch alone.
 
 ```python

@@ -21,6 +21,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "jit",
         "wording",
         "typesetting",
+        "extras",
         "progress",
         "storage",
         "settings",

@@ -289,7 +289,7 @@ def test_emoji_without_a_renderer(monkeypatch, tmp_path, cache):
     monkeypatch.setitem(sys.modules, "resvg_py", None)
     npm(monkeypatch, tmp_path, "raise SystemExit('nothing is fetched in vain')")
     message = refused(name="emoji")
-    assert message.endswith("needs resvg-py and Pillow: pip install 'truerank[data]'.")
+    assert message.endswith("needs resvg-py and Pillow: pip install pillow resvg-py.")
     assert left_behind(cache) == []
 
 

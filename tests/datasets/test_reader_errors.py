@@ -147,7 +147,7 @@ def test_cars_lists(tmp_path):
 def test_cars_without_scipy(tmp_path, monkeypatch):
     root = replicas.cars_matlab(tmp_path)
     monkeypatch.setitem(sys.modules, "scipy.io", None)
-    assert refusal("cars", root).endswith("needs scipy: pip install 'truerank[train]'.")
+    assert refusal("cars", root).endswith("needs scipy: pip install scipy.")
 
 
 def test_folders_of_different_depth(tmp_path):
@@ -205,7 +205,7 @@ def test_parquet_without_pyarrow(tmp_path, monkeypatch):
     (tmp_path / "list.parquet").write_bytes(b"PAR1")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     message = refusal("table", tmp_path / "list.parquet")
-    assert message.endswith("needs pyarrow: pip install 'truerank[io]'.")
+    assert message.endswith("needs pyarrow: pip install pyarrow safetensors.")
 
 
 def test_other_counts_are_told_and_no_error(tmp_path):

@@ -100,7 +100,20 @@ def test_several_loaders_make_one_set() -> None:
     assert callback.result["h_ap"].value == wanted["h_ap"].value
 
 
-@pytest.mark.parametrize("outputs", [None, 3.0, {"embeddings": 1, "labels": 2}])
+def test_one_process_needs_no_ids() -> None:
+    class Plain(pl.LightningModule):
+        def test_step(self, batch: Any, index: int) -> dict[str, Any]:
+            return {"embeddings": batch[0], "labels": batch[1]}
+
+    callback = RetrievalCallback(["map@r", "map"])
+    trainer = pl.Trainer(
+        accelerator="cpu", logger=False, enable_progress_bar=False, callbacks=[callback]
+    )
+    trainer.test(Plain(), DataLoader(TensorDataset(*data()), batch_size=4), verbose=False)
+    assert {name: s.value for name, s in callback.result.items()} == truth("map@r", "map")
+
+
+@pytest.mark.parametrize("outputs", [None, 3.0, {"embeddings": 1, "ids": 2}])
 def test_a_step_that_returns_something_else(outputs: Any) -> None:
     with pytest.raises(InputError, match="validation_step to return a dict with embeddings"):
         RetrievalCallback().on_validation_batch_end(None, None, outputs, None, 0)

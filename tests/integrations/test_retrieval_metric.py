@@ -145,6 +145,41 @@ def test_forward_gives_the_batch_and_keeps_the_rest() -> None:
     assert values(metric)["map"] == truerank.evaluate(ROWS, LABELS, metrics=["map"])["map"].value
 
 
+def test_one_process_needs_no_ids() -> None:
+    """Equal rows are different samples then, in batches, through forward and after a reset."""
+    rows, labels = torch.cat([ROWS, ROWS[:5]]), torch.cat([LABELS, LABELS[:5]])
+    wanted = truerank.evaluate(rows, labels, metrics=["map"])["map"]
+    metric = RetrievalMetric(metrics=["map"])
+    for chunk in torch.arange(45).split(7):
+        metric(rows[chunk], labels[chunk])
+    assert values(metric) == {"map": wanted.value}
+    assert metric.result["map"].per_query == wanted.per_query  # in the order of arrival
+    metric.reset()
+    metric.update(rows, labels)
+    assert values(metric) == {"map": wanted.value}
+
+
+def test_ids_with_every_batch_or_with_none() -> None:
+    metric = RetrievalMetric(metrics=["map"])
+    metric.update(ROWS[:30], LABELS[:30])
+    metric.update(ROWS[30:], LABELS[30:], IDS[30:])
+    with pytest.raises(InputError, match="30 of 40 samples came without an id"):
+        metric.compute()
+    with pytest.raises(InputError, match="stands for none"):
+        metric.update(ROWS, LABELS, torch.full((40,), torch.iinfo(torch.int64).min))
+
+
+def test_several_processes_need_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
+    with pytest.raises(InputError, match=r"several processes take part.*pass ids"):
+        RetrievalMetric(metrics=["map"]).update(ROWS, LABELS)
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 1)  # torchrun with one
+    metric = RetrievalMetric(metrics=["map"])
+    metric.update(ROWS, LABELS)
+    assert len(metric.ids[-1]) == 40
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -205,7 +240,7 @@ def test_without_the_other_library(
     monkeypatch.delitem(sys.modules, f"truerank.integrations.{module}", raising=False)
     for other in missing:
         monkeypatch.setitem(sys.modules, other, None)
-    sentence = rf"{name} needs \w+: pip install 'truerank\[lightning\]' or pip install \w+"
+    sentence = rf"{name} needs \w+: pip install [a-z ]+$"
     with pytest.raises(ImportError, match=sentence):
         getattr(truerank.integrations, name)
 

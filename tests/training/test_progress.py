@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from tests.cli.driving import environment
+from truerank.extras import install
 from truerank.training.progress import ProgressLine
 
 
@@ -77,4 +78,4 @@ def test_without_the_extra_one_sentence(module: str, name: str) -> None:
         env=environment(), capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert done.returncode == 2
-    assert done.stderr == f"truerank: training needs {name}: pip install 'truerank[train]'.\n"
+    assert done.stderr == f"truerank: training needs {name}: {install('train')}.\n"

@@ -85,6 +85,6 @@ def write_per_query(result: Result, names: list[Any] | None, path: Path) -> None
         import pyarrow
         from pyarrow import parquet
     except ImportError as error:
-        raise InputError("writing .parquet needs pyarrow: pip install 'truerank[io]'.") from error
+        raise InputError("writing .parquet needs pyarrow: pip install pyarrow.") from error
     with atomic_path(path) as partial:
         parquet.write_table(pyarrow.table(columns), partial)

@@ -190,7 +190,7 @@ def check_renderer() -> None:
         import resvg_py  # noqa: F401
     except ImportError as error:
         raise InputError(
-            "drawing the emoji needs resvg-py and Pillow: pip install 'truerank[data]'."
+            "drawing the emoji needs resvg-py and Pillow: pip install pillow resvg-py."
         ) from error
 
 

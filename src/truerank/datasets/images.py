@@ -137,7 +137,7 @@ def decode(path: str | os.PathLike[str]) -> Image:
         import PIL.Image
         import PIL.ImageOps
     except ImportError as error:
-        raise InputError("decoding images needs Pillow: pip install 'truerank[train]'.") from error
+        raise InputError("decoding images needs Pillow: pip install pillow.") from error
     try:
         with PIL.Image.open(path) as file:
             if _orientation(file) == 1:

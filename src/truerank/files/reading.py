@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank.errors import InputError
+from truerank.extras import install
 from truerank.files.tables import HEADER, NAMES, read_csv, read_parquet
 
 __all__ = ["Bundle", "check_readable", "read", "read_archive", "read_embeddings", "read_json"]
@@ -73,7 +74,7 @@ def read(
     except ImportError as error:
         extra = {".pt": "torch", ".parquet": "io", ".safetensors": "io"}.get(kind, "io")
         raise InputError(
-            f"reading {path} needs {error.name or error}: pip install 'truerank[{extra}]'."
+            f"reading {path} needs {error.name or error}: {install(extra)}."
         ) from error
     except Exception as error:  # any parser's complaint about a malformed file
         reason = " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__

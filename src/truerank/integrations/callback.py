@@ -1,7 +1,7 @@
 """RetrievalCallback: exact scores of a Lightning module's validation and test sets, logged.
 
-In: what validation_step or test_step returns, a mapping with embeddings, labels and ids. Out:
-"val/map@r" and the like in the log, the same on every process.
+In: what validation_step or test_step returns, a mapping with embeddings and labels, and ids where
+several processes take part. Out: "val/map@r" and the like in the log, the same on every process.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ except ImportError:
         from pytorch_lightning.callbacks import Callback  # type: ignore[assignment]
     except ImportError as error:
         raise ImportError(
-            "RetrievalCallback needs Lightning: pip install 'truerank[lightning]' "
-            "or pip install lightning"
+            "RetrievalCallback needs Lightning: pip install lightning torchmetrics"
         ) from error
 
 __all__ = ["RetrievalCallback"]
@@ -33,8 +32,9 @@ class RetrievalCallback(Callback):
     """Log truerank's scores at the end of every validation and test epoch.
 
     The module's validation_step (or test_step) returns a dict with "embeddings" (N, d), "labels"
-    (N,) or (N, levels) and "ids" (N,), the index of each sample in its data set: samples that a
-    distributed sampler repeats are counted once. Several data loaders make one set.
+    (N,) or (N, levels) and, on several processes, "ids" (N,), the index of each sample in its data
+    set: samples that a distributed sampler repeats are counted once. Several data loaders make one
+    set.
 
     Parameters
     ----------
@@ -108,14 +108,13 @@ class RetrievalCallback(Callback):
         self._metric.to(pl_module.device).reset()
 
     def _see(self, outputs: Any, step: str) -> None:
-        wanted = ("embeddings", "labels", "ids")
-        if not isinstance(outputs, Mapping) or not all(name in outputs for name in wanted):
+        if not isinstance(outputs, Mapping) or not {"embeddings", "labels"} <= set(outputs):
             got = sorted(outputs) if isinstance(outputs, Mapping) else type(outputs).__name__
             raise InputError(
-                f"RetrievalCallback needs {step} to return a dict with embeddings, labels and ids. "
-                f"Got {got} instead."
+                f"RetrievalCallback needs {step} to return a dict with embeddings and labels, and "
+                f"ids on several processes. Got {got} instead."
             )
-        self._metric.update(*(outputs[name] for name in wanted))
+        self._metric.update(outputs["embeddings"], outputs["labels"], outputs.get("ids"))
 
     def _log(self, pl_module: Any, prefix: str) -> None:
         values = self._metric.compute()

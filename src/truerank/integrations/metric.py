@@ -2,7 +2,7 @@
 
 In: embeddings, labels and sample ids, batch by batch, on any number of processes. Out: the scores
 of the set of samples. A sample seen twice, as distributed samplers pad their last batches, counts
-once.
+once. One process may leave the ids out: every row is then a sample of its own.
 """
 
 from __future__ import annotations
@@ -25,16 +25,19 @@ try:
     from torchmetrics import Metric
     from torchmetrics.utilities import dim_zero_cat
 except ImportError as error:
-    raise ImportError(
-        "RetrievalMetric needs torchmetrics: pip install 'truerank[lightning]' "
-        "or pip install torchmetrics"
-    ) from error
+    raise ImportError("RetrievalMetric needs torchmetrics: pip install torchmetrics") from error
 
 __all__ = ["RetrievalMetric"]
+
+NO_ID = torch.iinfo(torch.int64).min
+"""Kept in place of the id of a sample that came without one."""
 
 
 class RetrievalMetric(Metric):
     """Exact retrieval scores of everything that was seen, each sample once.
+
+    Samples are told apart by their ids, which only several processes need: their samplers repeat
+    samples to fill the last batches.
 
     Parameters
     ----------
@@ -110,7 +113,7 @@ class RetrievalMetric(Metric):
         super().reset()
         self._begin()
 
-    def update(self, embeddings: Tensor, labels: Tensor, ids: Tensor) -> None:
+    def update(self, embeddings: Tensor, labels: Tensor, ids: Tensor | None = None) -> None:
         """Add a batch: (N, d) embeddings, (N,) or (N, levels) labels, (N,) ids of the samples."""
         rows = embeddings.detach()
         if rows.ndim != 2 or not rows.is_floating_point():
@@ -123,7 +126,7 @@ class RetrievalMetric(Metric):
                 "embeddings are float64 but this metric keeps float32; pass dtype=torch.float64."
             )
         labels = _as_integers(labels, "labels", rows, self.levels)
-        ids = _as_integers(ids, "ids", rows, 1)
+        ids = self._ids(ids, rows)
         if self._width not in (None, rows.shape[1]):
             raise InputError(
                 f"embeddings have {rows.shape[1]} dimensions; those before had {self._width}."
@@ -133,6 +136,19 @@ class RetrievalMetric(Metric):
         self.labels.append(labels.flatten())
         self.ids.append(ids)
 
+    def _ids(self, ids: Tensor | None, rows: Tensor) -> Tensor:
+        if ids is not None:
+            given = _as_integers(ids, "ids", rows, 1)
+            if (given == NO_ID).any():
+                raise InputError(f"the sample id {NO_ID} stands for none; choose another.")
+            return given
+        if self.distributed_available_fn() and _processes() > 1:
+            raise InputError(
+                "several processes take part, whose samplers may repeat samples; pass ids, the "
+                "index of each sample in its data set."
+            )
+        return torch.full((len(rows),), NO_ID, dtype=torch.int64, device=rows.device)
+
     def compute(self) -> dict[str, Tensor]:
         """The scores by metric string; the whole Result is then `self.result`."""
         ids = dim_zero_cat(self.ids).cpu().numpy()
@@ -140,7 +156,7 @@ class RetrievalMetric(Metric):
             raise InputError("nothing was seen yet; call update before compute.")
         rows = dim_zero_cat(self.embeddings).cpu().numpy().reshape(len(ids), -1)
         labels = dim_zero_cat(self.labels).cpu().numpy().reshape(len(ids), self.levels)
-        kept = _each_once(ids, labels, rows)
+        kept = _each_once(_numbered(ids), labels, rows)
         paths = labels[kept] if self.levels > 1 else labels[kept, 0]
         self.result = evaluate(
             rows[kept], paths, distance=self.distance, metrics=list(self.metrics)
@@ -152,6 +168,12 @@ class RetrievalMetric(Metric):
         }
 
 
+def _processes() -> int:
+    distributed = torch.distributed
+    here = distributed.is_available() and distributed.is_initialized()
+    return distributed.get_world_size() if here else 2  # by another library than torch's own
+
+
 def _as_integers(value: Tensor, name: str, rows: Tensor, columns: int) -> Tensor:
     value = torch.as_tensor(value, device=rows.device)
     shape = (len(rows),) if columns == 1 else (len(rows), columns)
@@ -161,6 +183,17 @@ def _as_integers(value: Tensor, name: str, rows: Tensor, columns: int) -> Tensor
             f"Got {value.dtype} of shape {tuple(value.shape)} instead."
         )
     return value.to(torch.int64)
+
+
+def _numbered(ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Ids, or numbers in the order of arrival where no sample came with one."""
+    without = int(np.count_nonzero(ids == NO_ID))
+    if without and without < len(ids):
+        raise InputError(
+            f"{without} of {len(ids)} samples came without an id; pass ids with every batch or "
+            "with none."
+        )
+    return np.arange(len(ids)) if without else ids
 
 
 def _each_once(

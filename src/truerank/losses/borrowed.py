@@ -40,8 +40,7 @@ def library(part: str, name: str) -> Any:
         return import_module(f"pytorch_metric_learning.{part}")
     except ImportError as error:
         raise ImportError(
-            f"{name} comes from pytorch-metric-learning: pip install 'truerank[torch]' "
-            "or pip install pytorch-metric-learning"
+            f"{name} comes from pytorch-metric-learning: pip install pytorch-metric-learning"
         ) from error
 
 

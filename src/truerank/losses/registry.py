@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from truerank.errors import InputError
+from truerank.extras import install
 
 if TYPE_CHECKING:
     import torch
@@ -203,7 +204,7 @@ def _build(target: str | Callable[..., Any], parameters: Mapping[str, Any]) -> A
     try:
         import torch  # noqa: F401
     except ImportError as error:
-        raise ImportError("truerank.losses needs torch: pip install 'truerank[torch]'") from error
+        raise ImportError(f"truerank.losses needs torch: {install('torch')}") from error
     return getattr(import_module(f"truerank.losses.{module}"), name)(**parameters)
 
 

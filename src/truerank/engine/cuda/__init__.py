@@ -66,7 +66,7 @@ def likely() -> bool:
 def unavailable() -> str | None:
     """Why there is no GPU to use, or None if there is one; imports torch if it is installed."""
     if "torch" not in sys.modules and importlib.util.find_spec("torch") is None:
-        return "torch is not installed (pip install 'truerank[torch]')"
+        return "torch is not installed (pip install torch)"
     import torch
 
     if not torch.cuda.is_available():
