@@ -14,21 +14,30 @@ import numpy.typing as npt
 
 from truerank.arrays import as_array, as_matrix, as_plain
 from truerank.core import registry
+from truerank.core.metric import Metric
 from truerank.core.score import split_undefined
 from truerank.engine.distance_block import DistanceBlock
 from truerank.errors import InputError, TruerankWarning
 from truerank.families.family import Positives, Units
 from truerank.families.pool import Pooled
+from truerank.families.thresholds import measure
+from truerank.families.trials import FoldedTrials
 from truerank.families.verification.curves import curves
 from truerank.families.verification.pooled import PooledPairs
+from truerank.files import read
+from truerank.files.places import Places
 from truerank.files.trials import Trials, read_trials
 from truerank.jit import compiled
+from truerank.labels import encode
 from truerank.result import Result
 from truerank.space import Space, build, catalogue, probe
+from truerank.stats.intervals import IntervalRequest
+from truerank.stats.trials import TrialIntervals
 from truerank.version import __version__
 
 __all__ = ["verify"]
 
+FAMILIES = ("verification", "trials")
 DEFAULT = ("auc", "eer", "min_dcf", "tar@far=0.01", "tar@far=0.001")
 
 
@@ -38,8 +47,12 @@ def verify(
     metrics: Iterable[str] | str | None = None,
     *,
     ids: Any = None,
+    labels: Any = None,
+    folds: Any = None,
     distance: str | None = None,
     layout: str = "auto",
+    confidence: float | None = 0.95,
+    seed: int = 0,
 ) -> Result:
     """Score an explicit list of verification trials (LFW, VoxCeleb, IJB, your own).
 
@@ -48,16 +61,27 @@ def verify(
     scores_or_embeddings : (T,) or (N, d), or a path, or None
         One score for each trial, or one embedding for each id; None where the list has scores.
     pairs : path, or sequence of (left, right, same)
-        The trials. Ids are those of `ids`, or row numbers of the embeddings.
+        The trials. Ids are those of `ids`, those in the file of the embeddings, or row numbers. An
+        id that is a path is also found by its file's name: Ann/Ann_0001.jpg by Ann_0001.
     metrics : strings, optional
-        Of the verification family; by default auc, eer, min_dcf, tar@far=0.01, tar@far=0.001.
+        Of the verification family, and accuracy. By default auc, eer, min_dcf, tar@far=0.01 and
+        tar@far=0.001, and accuracy if the trials have folds.
     ids : (N,), optional
         Whose embedding each row is.
+    labels : (N,), optional
+        Which person each row shows. People are the unit of the intervals; the layouts of LFW and
+        VoxCeleb name them, and a file of embeddings may hold labels.
+    folds : (T,), optional
+        The fold of each trial, for accuracy; the layout of LFW has its own.
     distance : str, optional
         For embeddings as in evaluate (cosine by default); for scores "similarity" (larger means
         the same, the default) or "precomputed" (smaller does).
     layout : str
         Of a file of trials: auto, lfw, voxceleb, ijb or csv.
+    confidence : float, optional
+        Of the interval around each score, over people; None for no intervals.
+    seed : int
+        Of the folds into which people are dealt for the intervals. No score depends on it.
 
     Returns
     -------
@@ -75,33 +99,34 @@ def verify(
     0.0
     """
     started = time.perf_counter()
+    request = IntervalRequest.of(confidence, seed)
     trials = pairs if isinstance(pairs, Trials) else _trials(pairs, layout)
-    chosen = registry.parse_all(DEFAULT if metrics is None else _all(metrics))
+    if folds is not None:
+        trials = replace(trials, folds=_folds(folds, len(trials)))
+    default = DEFAULT if trials.folds is None else ("accuracy", *DEFAULT)
+    chosen = registry.parse_all(default if metrics is None else _all(metrics))
     for metric in chosen:
-        if registry.definition(metric).family != "verification":
+        if registry.definition(metric).family not in FAMILIES:
             raise InputError(
                 f"a list of trials has no {metric}; ask for one of {', '.join(_names())}."
             )
-    space, distances = _distances(scores_or_embeddings, trials, ids, distance)
+    space, distances, people = _distances(scores_or_embeddings, trials, ids, labels, distance)
     units = Units(space)
-    pool = Pooled(
-        Positives(np.zeros(int(trials.same.sum()), np.int64), distances[trials.same]),
-        1,
-        sample=np.empty(0),
-        pairs=0,
-        targets=[],
-        thresholds=[units.cut(tau) for metric in chosen if (tau := metric.get("tau")) is not None],
-        whole_curve=True,
-        sweep=lambda observers: None,
-    )
-    for observer in pool.observers:
-        observer.observe_at_once(DistanceBlock(np.zeros(1, np.int64), distances[None, :], compiled))
-    judged = PooledPairs(pool, units, both_orders=False)
+    judged = _pool(trials, distances, units, chosen)
+    larger = catalogue.find(space.facts.distance).larger_is_nearer
+    apart = space.in_unit(distances)
+    folded = FoldedTrials(-apart if larger else apart, trials.same, trials.folds, larger)
+    spread = None
+    if request is not None and people is not None:
+        spread = TrialIntervals(distances, trials.same, people, units, request)
     scores = {}
     for metric in chosen:
-        score = judged.score(metric)
-        reason = "a list of trials names no classes" if score.reason is None else None
-        scores[str(metric)] = replace(score, interval_reason=reason)
+        score = measure(metric, folded) if _of_folds(metric) else judged.score(metric)
+        if spread is not None:
+            score = spread.put_on(score, metric, folded)
+        elif request is not None and score.reason is None:
+            score = replace(score, interval_reason="a list of trials names no classes")
+        scores[str(metric)] = score
     for sentence in registry.warnings_about(scores.values()):
         warnings.warn(sentence, TruerankWarning, stacklevel=2)
     skipped: dict[str, str] = {}
@@ -110,15 +135,42 @@ def verify(
     provenance = {
         "version": __version__,
         "trials": {"positive": int(trials.same.sum()), "negative": int((~trials.same).sum())},
-        "folds": None if trials.folds is None else _folds(trials.folds, trials, distances),
+        "people": None if people is None else len(np.unique(people)),
+        "folds": None if folded.lacking is not None else folded.to_dict(),
         "distance": space.facts.to_dict(),
+        "intervals": None if spread is None else spread.facts(),
         "seconds": round(time.perf_counter() - started, 3),
     }
-    return Result(scores, skipped=skipped, provenance=provenance, curves=curves(judged, chosen))
+    drawn = curves(judged, [one for one in chosen if not _of_folds(one)])
+    return Result(scores, skipped=skipped, provenance=provenance, curves=drawn)
+
+
+def _of_folds(metric: Metric) -> bool:
+    """Whether a metric is of the list's folds; the others are of its pairs."""
+    return registry.definition(metric).family == "trials"
+
+
+def _pool(
+    trials: Trials, distances: npt.NDArray[np.float64], units: Units, metrics: list[Metric]
+) -> PooledPairs:
+    """All trials as one pool of pairs."""
+    pool = Pooled(
+        Positives(np.zeros(int(trials.same.sum()), np.int64), distances[trials.same]),
+        1,
+        sample=np.empty(0),
+        pairs=0,
+        targets=[],
+        thresholds=[units.cut(tau) for metric in metrics if (tau := metric.get("tau")) is not None],
+        whole_curve=True,
+        sweep=lambda observers: None,
+    )
+    for observer in pool.observers:
+        observer.observe_at_once(DistanceBlock(np.zeros(1, np.int64), distances[None, :], compiled))
+    return PooledPairs(pool, units, both_orders=False)
 
 
 def _names() -> list[str]:
-    return [name for name in registry.names() if registry.entry(name).family == "verification"]
+    return [name for name in registry.names() if registry.entry(name).family in FAMILIES]
 
 
 def _all(metrics: Iterable[str] | str) -> Iterable[str] | str:
@@ -147,27 +199,80 @@ def _trials(pairs: Any, layout: str) -> Trials:
     return Trials(left, right, np.array(same, bool))
 
 
+def _folds(folds: Any, count: int) -> npt.NDArray[np.int64]:
+    given = as_array(folds, "folds")
+    if given.shape != (count,):
+        raise InputError(f"folds must have one value a trial ({count}). Got shape {given.shape}.")
+    codes = encode((given,), ("folds",)).codes[0]
+    if len(np.unique(codes)) < 2:
+        raise InputError("folds must be at least two.")
+    return codes
+
+
 def _distances(
-    values: Any, trials: Trials, ids: Any, distance: str | None
-) -> tuple[Space, npt.NDArray[np.float64]]:
+    values: Any, trials: Trials, ids: Any, labels: Any, distance: str | None
+) -> tuple[Space, npt.NDArray[np.float64], npt.NDArray[np.int64] | None]:
+    """The space, the distance of each trial, and who is on each side, if that is known."""
     if values is None:
         if trials.scores is None:
             raise InputError("the trials have no scores; pass scores or embeddings.")
         values = trials.scores
-    if not isinstance(values, (str, os.PathLike)):
-        array = as_array(values, "scores_or_embeddings")
-        if array.ndim == 1:
-            return _scores(array, trials, distance or "similarity")
-        values = array
+    held = None
+    if isinstance(values, (str, os.PathLike)):
+        bundle = read(values)
+        if bundle.embeddings is None:
+            raise InputError(f"{values} holds no embeddings: expected an array of that name.")
+        values, held = bundle.embeddings, bundle.labels
+        ids = bundle.ids if ids is None else ids
+    array = as_array(values, "scores_or_embeddings")
+    if array.ndim == 1:
+        if labels is not None:
+            raise InputError("labels are of embeddings; scores have no rows that they could name.")
+        return *_scores(array, trials, distance or "similarity"), _people(trials, trials.people)
     distance = distance or "cosine"
     if distance not in catalogue.names(given=False):
         raise InputError(f"embeddings have no distance {distance!r}; choose cosine, euclidean, ...")
-    rows = as_matrix(values, "embeddings")
-    place = _places(ids, len(rows))
-    left, right = (_find(side, place, ids is None) for side in (trials.left, trials.right))
+    rows = as_matrix(array, "embeddings")
+    place = Places.of(ids, len(rows))
+    left, right = place.find(trials.left), place.find(trials.right)
+    if labels is not None:
+        people = _people(trials, _sides(labels, left, right, len(rows)), refuse=True)
+    else:
+        people = _people(trials, trials.people)
+        if people is None and held is not None and not isinstance(held, dict):
+            people = _people(trials, _sides(held, left, right, len(rows)))
     space = build(distance, rows)
     probe(space)
-    return space, space.pairs(left, right)
+    return space, space.pairs(left, right), people
+
+
+def _sides(
+    labels: Any, left: npt.NDArray[np.int64], right: npt.NDArray[np.int64], rows: int
+) -> tuple[Any, Any]:
+    given = as_array(labels, "labels")
+    if given.shape != (rows,):
+        raise InputError(f"labels must have one value a row ({rows}). Got shape {given.shape}.")
+    return given[left], given[right]
+
+
+def _people(
+    trials: Trials, sides: tuple[Any, Any] | None, refuse: bool = False
+) -> npt.NDArray[np.int64] | None:
+    """(trials, 2): the number of each side's person; None if they and the trials disagree."""
+    if sides is None:
+        return None
+    left, right = encode(sides, ("labels", "labels")).codes
+    wrong = np.flatnonzero((left == right) != trials.same)
+    if not len(wrong):
+        return np.stack([left, right], axis=1)
+    if refuse:
+        number = int(wrong[0])
+        said = "one person" if trials.same[number] else "two people"
+        raise InputError(
+            f"trial {number} is of {said}, but the labels of {trials.left[number]!r} and "
+            f"{trials.right[number]!r} say otherwise."
+        )
+    return None
 
 
 def _scores(
@@ -183,45 +288,3 @@ def _scores(
     space = build(distance, as_matrix(scores[:, None], "scores"))
     index = np.arange(len(scores))
     return space, space.pairs(index, np.zeros_like(index))
-
-
-def _places(ids: Any, count: int) -> dict[Any, int]:
-    if ids is None:
-        return {number: number for number in range(count)}
-    names = [as_plain(name) for name in (ids if isinstance(ids, list) else as_array(ids, "ids"))]
-    if len(names) != count:
-        raise InputError(f"ids must have one value a row ({count}). Got {len(names)}.")
-    place = {name: number for number, name in enumerate(names)}
-    if len(place) != count:
-        raise InputError("ids name a row twice; every embedding needs an id of its own.")
-    if not any(isinstance(name, str) for name in names):  # files of trials hold text
-        place |= {str(name): number for name, number in place.items()}
-    return place
-
-
-def _find(side: list[Any], place: dict[Any, int], by_row: bool) -> npt.NDArray[np.int64]:
-    found = np.empty(len(side), np.int64)
-    for number, name in enumerate(side):
-        key = int(name) if by_row and isinstance(name, str) and name.isdigit() else name
-        if key not in place:
-            what = "row numbers (no ids were given)" if by_row else "ids"
-            raise InputError(f"trial {number} names {name!r}, which is not among the {what}.")
-        found[number] = place[key]
-    return found
-
-
-def _folds(
-    folds: npt.NDArray[Any], trials: Trials, distances: npt.NDArray[np.float64]
-) -> dict[str, Any]:
-    """Accuracy on each fold at the threshold that is best on the others: the protocol of LFW."""
-    accuracies = []
-    for fold in np.unique(folds):
-        test = folds == fold
-        order = np.argsort(distances[~test], kind="stable")
-        near, same = distances[~test][order], trials.same[~test][order]
-        right = np.concatenate([[0], np.cumsum(np.where(same, 1, -1))])
-        ends = np.append(np.append(-np.inf, near)[:-1] != near, True)  # ties go together
-        best = int(np.argmax(np.where(ends, right, -len(near))))
-        cut = -np.inf if best == 0 else near[best - 1]
-        accuracies.append(float(np.mean((distances[test] <= cut) == trials.same[test])))
-    return {"accuracy": float(np.mean(accuracies)), "per_fold": accuracies}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 __all__ = ["count", "either", "plural"]
 
-_IRREGULAR = {"class": "classes", "query": "queries"}
+_IRREGULAR = {"class": "classes", "query": "queries", "person": "people"}
 
 
 def count(number: int, noun: str) -> str:

@@ -46,10 +46,24 @@ def test_lfw_has_folds(tmp_path: Path) -> None:
     assert trials.left == ["Ann_0001", "Ann_0001", "Cy_0004", "Cy_0001"]
     assert trials.right == ["Ann_0002", "Bob_0003", "Cy_0005", "Bob_0012"]
     assert trials.folds.tolist() == [0, 0, 1, 1]
-    # The second fold's threshold, .8, rejects the first fold's pair at .7.
-    result = truerank.verify([0.7, 0.1, 0.8, 0.2], trials, "auc")
+    assert trials.people == (["Ann", "Ann", "Cy", "Cy"], ["Ann", "Bob", "Cy", "Bob"])
+    # The second fold's threshold, half-way between .8 and .2, rejects the first fold's pair at .45.
+    result = truerank.verify([0.45, 0.1, 0.8, 0.2], trials, "auc")
     assert result.provenance["folds"]["per_fold"] == [0.5, 1.0]
     assert "Accuracy over 2 folds" in str(result)
+
+
+def test_lfw_for_development_has_no_folds(tmp_path: Path) -> None:
+    """pairsDevTest.txt begins with one number."""
+    trials = read_trials(write(tmp_path, "1\nAnn\t1\t2\nAnn\t1\tBob\t3\n"))
+    assert trials.folds is None
+    assert trials.same.tolist() == [True, False]
+
+
+def test_voxceleb_names_people_by_folder(tmp_path: Path) -> None:
+    text = "1 id1/x/1.wav id1/y/2.wav\n0 id1/x/1.wav id2/z/1.wav\n"
+    assert read_trials(write(tmp_path, text)).people == (["id1", "id1"], ["id1", "id2"])
+    assert read_trials(write(tmp_path, "1 a b\n0 a c\n")).people is None
 
 
 @pytest.mark.parametrize(
@@ -62,6 +76,7 @@ def test_lfw_has_folds(tmp_path: Path) -> None:
         ("1 a b 0.5\n0 a b\n", "voxceleb", ["1 of 2 trials have a score"]),
         ("1 a b nan\n", "voxceleb", ["finite number"]),
         ("Ann one two\n", "lfw", ["line 1", "name n m"]),
+        ("2 2\nAnn 1 2\nAnn 1 Bob 1\n", "auto", ["2 x 2 pairs", "makes 8", "but holds 2"]),
         ("left,right\na,b\n", "csv", ["left, right and same"]),
         ("1 a b\n", "trec", ["the layout must be one of"]),
         ("", "auto", ["empty"]),

@@ -17,6 +17,7 @@ import numpy as np
 
 import truerank
 from truerank.core import registry
+from truerank.files.trials import Trials
 from truerank.settings import limits, settings
 
 Found = tuple[dict[str, Any], dict[str, Any]]
@@ -394,6 +395,32 @@ def trials(distance: str, given: bool) -> Found:
     )
 
 
+def trials_in_folds(distance: str, given: bool) -> Found:
+    """Trials of known people, every third in a fold."""
+    rng, task = np.random.RandomState(13), many_classes()
+    rows, labels = with_distance(task, distance)["rows"], task["labels"]
+    pairs = rng.randint(len(labels), size=(600, 2))
+    chosen = (pairs[:, 0] != pairs[:, 1]) & (
+        (labels[pairs[:, 0]] == labels[pairs[:, 1]]) | (np.arange(600) % 4 == 0)
+    )
+    left, right = pairs[chosen].T
+    mates = rng.permutation(len(labels))
+    for label in np.unique(labels):
+        own = mates[labels[mates] == label]
+        left, right = np.append(left, own[:-1]), np.append(right, own[1:])
+    people = ([str(name) for name in labels[left]], [str(name) for name in labels[right]])
+    listed = Trials(
+        left.tolist(),
+        right.tolist(),
+        labels[left] == labels[right],
+        folds=np.arange(len(left)) % 3,
+        people=people,
+    )
+    metrics = ["accuracy", "auc", "eer", "min_dcf", "best_f1", "tar@far=0.2", "tar@tau=0.5"]
+    values = rows[left, right] if given else rows
+    return found(truerank.verify(values, listed, metrics, distance=distance))
+
+
 def compared(shape: str, options: Mapping[str, Any]) -> Found:
     """Embeddings against noisier copies of themselves."""
     task = SHAPES[shape]()
@@ -441,6 +468,9 @@ def catalogue() -> Iterator[tuple[str, Callable[[], Found]]]:
         yield f"{shape}: intervals from samples", partial(limited, shape, SAMPLED)
     for distance in DISTANCES:
         yield f"trials: {distance}", partial(trials, distance, distance in MATRICES)
+    for distance in DISTANCES:
+        given = distance in MATRICES
+        yield f"trials in folds: {distance}", partial(trials_in_folds, distance, given)
     for shape in ("leave one out", "tree", "gallery", "strangers"):
         for name in ("by class", "half confident", "another seed"):
             yield f"compared: {shape}, {name}", partial(compared, shape, OPTIONS[name])

@@ -33,6 +33,7 @@ def test_every_metric_is_stored_with_a_value_and_an_interval() -> None:
     """Somewhere in the catalogue, but for what has no interval at all."""
     valued, spread = set(), set()
     some = ("many classes: cosine", "strangers: cosine", "tree: cosine", "gallery: cosine")
+    some += ("trials in folds: cosine",)
     for name in (*some, *(f"strangers: {family} metrics" for family in MORE_METRICS)):
         scores, intervals = run(EVALUATIONS[name])
         names = [key for key in intervals if key != "provenance"]

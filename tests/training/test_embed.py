@@ -11,6 +11,7 @@ import pytest
 import torch
 from PIL import Image
 
+import truerank
 from tests.cli.driving import run as truerank_command
 from tests.training.sketches import settings, sketches, tiny
 from truerank.errors import InputError
@@ -94,6 +95,40 @@ def test_the_command_writes_what_evaluate_reads(folder: Path, images: Path, tmp_
     assert evaluated.status == 0, evaluated
     by_folder = truerank_command("evaluate", tmp_path / "emb.npz")
     assert by_folder.out == evaluated.out
+
+
+def test_labelled_faces_in_the_wild(folder: Path, tmp_path: Path) -> None:
+    """Folders named as LFW's are, its pairs.txt as it is distributed, and nothing in between."""
+    test = sketches().subset("test")
+    rng = np.random.default_rng(0)
+    people = [f"Person_{letter}" for letter in "ABCDEFGHIJKL"]
+    numbers = {one: np.flatnonzero(test.labels == test.labels[0]) for one in people}
+    for place, one in enumerate(people):
+        numbers[one] = np.flatnonzero(test.labels == np.unique(test.labels)[place % 8])[:3]
+        (tmp_path / "lfw" / one).mkdir(parents=True)
+        for number, row in enumerate(numbers[one], 1):
+            Image.fromarray(test.images[row]).save(tmp_path / f"lfw/{one}/{one}_{number:04d}.png")
+    lines = ["3\t4"]
+    for fold in range(3):
+        own = people[4 * fold : 4 * fold + 4]
+        lines += [f"{one}\t1\t{rng.integers(2, 4)}" for one in own]
+        lines += [f"{own[k]}\t{rng.integers(1, 4)}\t{own[k - 1]}\t2" for k in range(4)]
+    pairs = tmp_path / "pairs.txt"
+    pairs.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    target = tmp_path / "lfw.npz"
+    assert truerank_command("embed", folder / "best.pt", tmp_path / "lfw", "-o", target).status == 0
+    done = truerank_command("verify", target, "--pairs", pairs)
+    assert done.status == 0, done
+    assert "Accuracy over 3 folds, each at the threshold best on the others" in done.out
+    assert "shares of the people" in done.out
+    result = truerank.verify(target, pairs)  # the ids are in the file
+    assert str(result) == done.out.rstrip("\n")
+    assert next(iter(result)) == "accuracy"
+    assert result["auc"].interval is not None
+    assert result.provenance["people"] == 12
+    with np.load(target) as arrays:
+        rows, ids = arrays["embeddings"], arrays["id"]
+    assert dict(truerank.verify(rows, pairs, ids=ids)) == dict(result)
 
 
 def test_images_that_lie_in_no_folder_have_no_label(

@@ -9,6 +9,7 @@ import click
 from truerank.cli.kinds import DistanceName
 from truerank.cli.options import (
     PATH,
+    confidence_option,
     examples,
     format_option,
     metrics_option,
@@ -41,6 +42,7 @@ EXAMPLES = examples(
     help="As in evaluate; for scores similarity (default) or precomputed.",
 )
 @metrics_option("Such as eer,tar@far=0.001, or all.")
+@confidence_option
 @format_option()
 @output_option()
 def verify(
@@ -50,15 +52,22 @@ def verify(
     ids: Path | None,
     distance: str | None,
     metrics: str | None,
+    confidence: float,
     form: str,
     output: Path | None,
 ) -> None:
     """Score a list of trials by SCORES_OR_EMBEDDINGS (nothing if the list has scores).
 
     A one-dimensional array or a text file with a number a line holds scores, one for each trial; a
-    matrix holds embeddings, whose ids are in the same file or in --ids.
+    matrix holds embeddings, whose ids are in the same file or in --ids. An id that is a path is
+    also found by its file's name, so that what truerank embed makes of LFW's folders fits its
+    pairs.txt:
+
+    \b
+        truerank embed best.pt lfw -o lfw.npz
+        truerank verify lfw.npz --pairs pairs.txt
     """
-    from truerank import files, verification
+    from truerank import verification
     from truerank.cli import inputs, outputs, printing
     from truerank.files.trials import read_trials
 
@@ -67,11 +76,11 @@ def verify(
     values, names = None, None
     if scores_or_embeddings is not None:
         values = inputs.read_scores(scores_or_embeddings)
-        if values is None:
-            bundle = files.read(scores_or_embeddings)
-            values, names = inputs.require_embeddings(bundle, scores_or_embeddings), bundle.ids
+        values = scores_or_embeddings if values is None else values
     if ids is not None:
         names = inputs.read_ids(ids)
     chosen = inputs.chosen_metrics(metrics)
-    result = verification.verify(values, trials, chosen, ids=names, distance=distance)
+    result = verification.verify(
+        values, trials, chosen, ids=names, distance=distance, confidence=confidence
+    )
     printing.deliver(result, form, output)

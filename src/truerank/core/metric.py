@@ -201,6 +201,7 @@ FAMILIES = {
     "gom": "truerank.families.gom.definitions",
     "consistency": "truerank.families.opis.definitions",
     "clustering": "truerank.metrics.clustering_definitions",
+    "trials": "truerank.families.trials",
 }
 """Where the metrics of each family are defined, in the order in which they are listed."""
 
@@ -238,8 +239,11 @@ def names() -> list[str]:
 
 
 def examples() -> list[str]:
-    """Metric strings that together exercise every registered metric."""
-    return [text for entry in in_order() for text in entry.examples]
+    """Metric strings that together exercise every metric of an evaluation.
+
+    Those of a list of trials alone are not among them.
+    """
+    return [text for entry in in_order() if entry.family != "trials" for text in entry.examples]
 
 
 def entry(name: str) -> Definition:

@@ -258,6 +258,9 @@ def _choose(task: TaskRules, metrics: Iterable[str] | str | None) -> list[Metric
     if isinstance(metrics, str) and metrics == "all":
         return registry.parse_all(registry.examples())
     chosen = registry.parse_all(metrics)
+    for metric in chosen:
+        if registry.definition(metric).family == "trials":
+            raise InputError(f"{metric} is of a list of trials; pass one to truerank.verify.")
     for sentence in registry.advice_about(chosen):
         warnings.warn(sentence, TruerankWarning, stacklevel=4)
     return chosen

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import csv
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -29,13 +29,15 @@ _SAME = {"1": True, "0": False, "true": True, "false": False, "target": True, "n
 
 @dataclass(frozen=True)
 class Trials:
-    """Pairs of ids; scores and folds where the list gives them."""
+    """Pairs of ids; scores, folds and people where the list gives them."""
 
     left: list[str]
     right: list[str]
     same: npt.NDArray[np.bool_]
     scores: npt.NDArray[np.float64] | None = None
     folds: npt.NDArray[np.int64] | None = None
+    people: tuple[list[str], list[str]] | None = None
+    """Who is on the left and on the right, where ids say so."""
 
     def __len__(self) -> int:
         return len(self.left)
@@ -103,7 +105,8 @@ def _refuse(path: str | os.PathLike[str], line: int, layout: str, expected: str)
 
 def _lfw(path: str | os.PathLike[str], rows: list[Row]) -> Trials:
     left, right, same = [], [], []
-    folds, per_fold = 1, 0
+    people: tuple[list[str], list[str]] = ([], [])
+    folds, per_fold = 0, 0
     if all(field.isdigit() for field in rows[0][1]):
         numbers = [int(field) for field in rows[0][1]]
         folds, per_fold = numbers if len(numbers) == 2 else (1, numbers[0])
@@ -121,10 +124,15 @@ def _lfw(path: str | os.PathLike[str], rows: list[Row]) -> Trials:
         left.append(f"{name}_{one:04d}")
         right.append(f"{other}_{two:04d}")
         same.append(len(fields) == 3)
-    count = None
-    if folds > 1 and len(left) == 2 * folds * per_fold:
-        count = np.arange(len(left)) // (2 * per_fold)
-    return Trials(left, right, np.array(same, bool), None, count)
+        people[0].append(name)
+        people[1].append(other)
+    if folds and len(left) != 2 * folds * per_fold:
+        raise InputError(
+            f"{path} begins with {folds} x {per_fold} pairs of either kind, which makes "
+            f"{2 * folds * per_fold:,}, but holds {len(left):,}."
+        )
+    fold = np.arange(len(left)) // (2 * per_fold) if folds > 1 else None
+    return Trials(left, right, np.array(same, bool), None, fold, people)
 
 
 def _listed(
@@ -146,7 +154,11 @@ def _listed(
 
 
 def _voxceleb(path: str | os.PathLike[str], rows: list[Row]) -> Trials:
-    return _listed(path, rows, "voxceleb", 0, "0 or 1, two ids, and perhaps a score")
+    trials = _listed(path, rows, "voxceleb", 0, "0 or 1, two ids, and perhaps a score")
+    if not all("/" in name for name in (*trials.left, *trials.right)):
+        return trials
+    left, right = ([name.split("/")[0] for name in side] for side in (trials.left, trials.right))
+    return replace(trials, people=(left, right))
 
 
 def _ijb(path: str | os.PathLike[str], rows: list[Row]) -> Trials:

@@ -44,13 +44,17 @@ def deal(
 
 
 def deal_queries(
-    rows: Fingerprints, units: Integers, counted: npt.NDArray[np.bool_], seed: int
+    rows: Fingerprints,
+    units: Integers,
+    counted: npt.NDArray[np.bool_],
+    seed: int,
+    most: int = MOST_FOLDS,
 ) -> FoldAssignment | None:
     """Assign queries to folds by their units; the gallery is of its own and stays as it is.
 
     `rows` is a number for each query, made of its content and of its mates.
     """
-    return _folds(rows, units, np.empty(0, np.int64), [units], counted, seed)
+    return _folds(rows, units, np.empty(0, np.int64), [units], counted, seed, most)
 
 
 def _folds(
@@ -60,6 +64,7 @@ def _folds(
     levels: list[Integers],
     counted: npt.NDArray[np.bool_],
     seed: int,
+    most: int = MOST_FOLDS,
 ) -> FoldAssignment | None:
     count = int(codes.max()) + 1
     size = np.bincount(codes, minlength=count)
@@ -67,7 +72,7 @@ def _folds(
     classes = int(alive.sum())
     if classes < FEWEST_CLASSES:
         return None
-    folds = min(MOST_FOLDS, classes)
+    folds = min(most, classes)
     prints = []
     for level in levels:
         total = np.zeros(int(level.max()) + 1, np.uint64)
