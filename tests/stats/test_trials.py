@@ -23,6 +23,7 @@ def faces(
     person = np.repeat(np.arange(people), 4)
     spread = noise * rng.gamma(4.0, 0.25, people)[person, None]
     rows = rng.normal(size=(people, 6))[person] + spread * rng.normal(size=(len(person), 6))
+    rows = rows.astype(np.float32)
     share = people // folds
     left, right, fold = [], [], []
     for number in range(folds):
