@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from truerank.core import registry
 from truerank.errors import InputError
 from truerank.files import Bundle, check_readable, read
 from truerank.files.alignment import aligned
@@ -126,5 +127,6 @@ def chosen_metrics(text: str | None) -> list[str] | str | None:
 
 
 def split_metrics(text: str) -> list[str]:
-    """'map@r,hit@10' and 'map@10,divisor=min hit@5': a comma before key=value does not divide."""
-    return [part for part in re.split(r"\s+|,(?![^,@\s]+=)", text.strip()) if part]
+    """'map@r hit@10' and 'map@10,divisor=min,mrr': one string for each name."""
+    joined = re.sub(r"\s*,\s*", ",", text.strip(" ,"))
+    return [one for part in joined.split() for one in registry.divided(part)]

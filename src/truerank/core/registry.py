@@ -1,17 +1,18 @@
 """How a string becomes a metric, and what is known about it.
 
-name@k,key=value        map@r   hit@10   map@10,divisor=min   cmc@5 (alias of hit@5)
+name@k,key=value        map@r   hit@10   map@10,divisor=min   hit@1,5,10 (three metrics)
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
+from itertools import product
 from typing import Any
 
 import numpy as np
 
+from truerank.core.aliases import aliases, note, resolve, suggestions
 from truerank.core.metric import (
     DEFINITIONS,
     Definition,
@@ -25,45 +26,29 @@ from truerank.core.metric import (
 )
 from truerank.core.parameters import Parameter, check_cut
 from truerank.errors import InputError
+from truerank.wording import either
 
 __all__ = [
     "DEFAULT",
     "advice_about",
     "aliases",
     "definition",
+    "divided",
     "entry",
     "examples",
     "find",
     "names",
     "parse",
+    "parse_all",
     "ranking",
     "register",
+    "spelled_out",
     "warnings_about",
 ]
 
 DEFAULT = ("precision@1", "hit@5", "hit@10", "r_precision", "map@r", "map", "mrr", "minp")
 DEFAULT_HIERARCHY = ("h_ap", "asi", "ndcg")
 DEFAULT_OPEN_SET = ("dir@far=0.01", "mrep", "mfr")
-_ALIASES = {
-    "mean_average_precision_at_r": "map@r",
-    "mean_average_precision": "map",
-    "mean_reciprocal_rank": "mrr",
-    "mean_inverse_negative_penalty": "minp",
-    "ap": "map",
-    "rp": "r_precision",
-    "rprec": "r_precision",
-    "r-precision": "r_precision",
-    "precision@r": "r_precision",
-    "recip_rank": "mrr",
-    "rr": "mrr",
-}
-_NUMBERED_ALIASES = {
-    "hit": ("cmc", "rank", "hits", "hit_rate", "hit_at", "success", "top"),
-    "precision": ("p", "precision_at", "prec"),
-    "recall": ("recall_at",),
-    "map": ("map_cut", "mean_average_precision_at"),
-}
-_NUMBERED = {alias: name for name, aliases in _NUMBERED_ALIASES.items() for alias in aliases}
 
 
 def definition(metric: Metric) -> Definition:
@@ -79,9 +64,11 @@ def ranking(metric: Metric) -> RankingDefinition:
     return found
 
 
-def advice_about(metrics: Iterable[Metric]) -> list[str]:
+def advice_about(texts: Iterable[str] | str) -> list[str]:
     """What to tell somebody who names these metrics, each sentence once."""
-    said = (definition(metric).advice(metric) for metric in metrics)
+    texts = [texts] if isinstance(texts, str) else list(texts)
+    said = [note(text) for text in texts]
+    said += [definition(metric).advice(metric) for metric in parse_all(texts)]
     return list(dict.fromkeys(sentence for sentence in said if sentence is not None))
 
 
@@ -134,17 +121,11 @@ def find(text: str) -> Definition:
     return _named(text)[0]
 
 
-def aliases(name: str) -> list[str]:
-    """Other names of a metric; those of one of its forms with the form: 'ap', 'cmc@k'."""
-    one_word = [alias for alias, meant in _ALIASES.items() if meant.partition("@")[0] == name]
-    return one_word + [f"{alias}@k" for alias in _NUMBERED_ALIASES.get(name, ())]
-
-
 def _named(text: str) -> tuple[Definition, list[str]]:
     """The definition that a metric string names, and what else the string says."""
     if not isinstance(text, str) or not text.strip():
         raise InputError(f"a metric is a string such as 'map@r' or 'hit@10'. Got {text!r} instead.")
-    canonical = _resolve_alias(text.strip())
+    canonical = resolve(text.strip())
     name, *parts = [part.strip() for part in re.split("[@,]", canonical)]
     if name not in load():
         _refuse_unknown(text, name)
@@ -192,31 +173,56 @@ def parse_all(metrics: Iterable[str] | str) -> list[Metric]:
     texts = [metrics] if isinstance(metrics, str) else list(metrics)
     if not texts:
         raise InputError("metrics is empty; name at least one or leave it out for the default.")
-    return list(dict.fromkeys(parse(text) for text in texts))
+    return list(dict.fromkeys(parse(one) for text in texts for one in spelled_out(text)))
 
 
-def _resolve_alias(text: str) -> str:
-    """The canonical spelling; case matters only in the name of a level."""
-    text, level, name = text.partition("level=")
-    return _resolve_lower(text.lower()) + level + name
+def spelled_out(text: str) -> list[str]:
+    """One string for each metric that a string stands for: of a list, of cut-offs or values.
+
+    Examples
+    --------
+    >>> spelled_out("map@r,hit@1,5"), spelled_out("tar@far=0.1,0.01")
+    (['map@r', 'hit@1', 'hit@5'], ['tar@far=0.1', 'tar@far=0.01'])
+    """
+    return [one for part in divided(text) for one in _one_by_one(part)]
 
 
-def _resolve_lower(text: str) -> str:
-    if text in _ALIASES:
-        return _ALIASES[text]
-    match = re.fullmatch(r"([a-z_]+?)[@_-]?(\d+)(,.*)?", text)
-    if match and match[1] in _NUMBERED:
-        return f"{_NUMBERED[match[1]]}@{match[2]}{match[3] or ''}"
-    name, at, rest = text.partition("@")
-    if name in _NUMBERED:
-        return f"{_NUMBERED[name]}{at}{rest}"
-    if at and "@" not in _ALIASES.get(name, "@"):
-        return f"{_ALIASES[name]}@{rest}"
-    return text
+def divided(text: str) -> list[str]:
+    """The metrics of a list with commas; of those that belong to one of them it makes nothing."""
+    return re.split(_BEFORE_A_NAME, text) if isinstance(text, str) else [text]
+
+
+_VALUE = r"\s*(?:[^,@\s]+\s*=|[\d.][^,\s]*\s*(?:,|$)|r\s*(?:,|$))"
+_BEFORE_A_NAME = rf",(?!{_VALUE})(?=\s*[A-Za-z])"
+"""A comma that divides metrics: not before key=value, a number or r."""
+
+
+def _one_by_one(text: str) -> list[str]:
+    """A metric with several cut-offs, or values of a parameter, as one string for each."""
+    known, parts = _named(text)
+    places: list[list[str]] = []
+    cut: list[str] | None = None
+    for part in parts:
+        key, equals, _ = places[-1][0].partition("=") if places else ("", "", "")
+        if "=" in part:
+            places.append([part])
+        elif cut is None and (known.cut != "none" or not equals):
+            cut = [part]
+            places.append(cut)
+        else:  # it goes with what stands before it
+            places[-1].append(f"{key}={part}" if equals else part)
+    if all(len(place) == 1 for place in places):
+        return [text]
+    return [f"{known.name}@{','.join(chosen)}" for chosen in product(*places)]
 
 
 def _refuse_unknown(text: str, name: str) -> None:
-    near = get_close_matches(name, [*DEFINITIONS, *_ALIASES, *_NUMBERED], n=1, cutoff=0.4)
-    rest = text.strip()[len(name) :] if near and "@" not in near[0] else ""
-    hint = f"did you mean {near[0] + rest!r}?" if near else f"known are {', '.join(DEFINITIONS)}."
+    found = suggestions(name, DEFINITIONS)
+    rest = text.strip()[len(name) :]
+    if not found:
+        hint = f"known are {', '.join(DEFINITIONS)}."
+    elif len(found) == 1 and "@" not in found[0]:
+        hint = f"did you mean {found[0] + rest!r}?"
+    else:
+        hint = f"did you mean {either([repr(one) for one in found])}?"
     raise InputError(f"unknown metric {text!r}; {hint}")

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from hashlib import blake2b
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from truerank import clustering, engine
@@ -257,11 +258,13 @@ def _choose(task: TaskRules, metrics: Iterable[str] | str | None) -> list[Metric
         return registry.parse_all([*registry.DEFAULT, *more])
     if isinstance(metrics, str) and metrics == "all":
         return registry.parse_all(registry.examples())
+    if not isinstance(metrics, str) and np.iterable(metrics):
+        metrics = list(metrics)
     chosen = registry.parse_all(metrics)
     for metric in chosen:
         if registry.definition(metric).family == "trials":
             raise InputError(f"{metric} is of a list of trials; pass one to truerank.verify.")
-    for sentence in registry.advice_about(chosen):
+    for sentence in registry.advice_about(metrics):
         warnings.warn(sentence, TruerankWarning, stacklevel=4)
     return chosen
 

@@ -163,7 +163,7 @@ class TrainingConfig(Section):
 
     @model_validator(mode="after")
     def _known(self) -> TrainingConfig:
-        (metric,) = registry.parse_all([self.metric])
+        metric = registry.parse(self.metric)
         if not registry.entry(metric.name).higher_is_better:
             raise ValueError(f"metric must be one that is better when higher; {metric} is not")
         return self
