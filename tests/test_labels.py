@@ -127,6 +127,7 @@ BIG = 2**63
         [b"1", b"01", b"a", b"A"],
     ],
 )
+@pytest.mark.filterwarnings("ignore:labels .* differ by white space or case only")
 def test_distinct_labels_stay_distinct(values: list[Any]) -> None:
     """Also against a gallery, as a list or as an array: nothing passes through a float."""
     containers = [values * 2, np.array(values * 2, object), np.array(values * 2)]

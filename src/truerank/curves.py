@@ -6,22 +6,26 @@ A curve is a mapping from the names of its columns to arrays of one length, the 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from truerank.core import registry
-from truerank.core.average import mean
+from truerank.core.average import exact_sum
 from truerank.core.curve import Curve
 from truerank.core.groups import TieGroups
 from truerank.core.metric import Metric
 from truerank.core.scale import Scale
 
-__all__ = ["FirstMates"]
+__all__ = ["FIRST_RANKS", "FirstMates", "up_to"]
 
 Reals = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 ENDS = ("lower", "expected", "upper")
+FIRST_RANKS = 100
+"""Ranks of a CMC curve unless more are asked for."""
 
 
 @dataclass(frozen=True)
@@ -32,19 +36,54 @@ class FirstMates:
     size: Integers
     relevant: Integers
 
-    def cmc(self, ranks: int) -> Curve:
-        """hit@1, hit@2, ... with their tie bounds."""
-        count = len(self.before)
+    def cmc(self, ranks: Integers) -> Curve:
+        """hit@k for each of these ranks, with its tie bounds."""
+        triples, times = self._distinct
+        before, size, relevant = triples
         groups = TieGroups(
-            np.arange(count + 1),
-            self.before,
-            self.size,
-            self.relevant.astype(np.int32)[:, None],
-            self.before + self.size,
+            np.arange(len(times) + 1),
+            before,
+            size,
+            relevant.astype(np.int32)[:, None],
+            before + size,
         )
         hit = registry.ranking(Metric("hit", 1)).per_query
         one = Scale(np.ones(1))
-        triples = [hit(groups, Metric("hit", rank), one) for rank in range(1, ranks + 1)]
-        values = np.array([[mean(end) for end in triple] for triple in triples]).T
-        columns = dict(zip(ENDS, values, strict=True))
-        return Curve("cmc", {"rank": np.arange(1, ranks + 1), **columns})
+        found = [hit(groups, Metric("hit", rank), one) for rank in ranks.tolist()]
+        values = np.array([[_mean(end, times) for end in triple] for triple in found]).T
+        columns = dict(zip(ENDS, values.reshape(len(ENDS), -1), strict=True))
+        return Curve("cmc", {"rank": ranks, **columns})
+
+    def every_rank(self) -> Curve:
+        """The curve as far as it rises: all of the first ranks, and ever fewer of those behind."""
+        last = int((self.before + self.size).max(initial=1))
+        steps = FIRST_RANKS * 2.0 ** (np.arange(1, 513) / 16)
+        more = np.rint(np.minimum(steps, last)).astype(np.int64)
+        return self.cmc(np.unique([*range(1, FIRST_RANKS + 1), *more[more > FIRST_RANKS]]))
+
+    @cached_property
+    def _distinct(self) -> tuple[Integers, Integers]:
+        """The different triples of (before, size, relevant), and how many queries have each."""
+        triples = np.stack([self.before, self.size, self.relevant])
+        return np.unique(triples, axis=1, return_counts=True)
+
+
+def up_to(cmc: Curve, ranks: int) -> Curve:
+    """The points of a CMC curve up to a rank; where it has ended, it goes on as it is."""
+    kept = cmc["rank"] <= ranks
+    columns = {name: values[kept] for name, values in cmc.items()}
+    if ranks > cmc["rank"][-1]:
+        columns = {name: np.append(values, values[-1]) for name, values in columns.items()}
+        columns["rank"][-1] = ranks
+    return Curve("cmc", columns)
+
+
+def _mean(values: Reals, times: Integers) -> float:
+    """The mean of values that occur several times, rounded once."""
+    certain = values == 1.0
+    total = Fraction(int(times[certain].sum()))
+    open_ = ~certain & (values != 0.0)
+    if open_.any():
+        total += exact_sum(np.repeat(values[open_], times[open_]))
+    queries = int(times.sum())
+    return total.numerator / (total.denominator * queries) if queries else float("nan")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Sequence
 
 __all__ = [
@@ -10,6 +12,7 @@ __all__ = [
     "TruerankWarning",
     "UnknownMetricError",
     "check_choice",
+    "warn",
 ]
 
 
@@ -32,6 +35,18 @@ class ExactnessError(RuntimeError):
 
 class TruerankWarning(UserWarning):
     """The evaluation goes on, but the user should read this before trusting the numbers."""
+
+
+def warn(sentence: str) -> None:
+    """Warn with the line of the caller outside truerank, however deep this is called."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__", "")):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(sentence, TruerankWarning, stacklevel=level)
+
+
+def _is_ours(module: str) -> bool:
+    return module.split(".")[0] == "truerank"
 
 
 def check_choice(parameter: str, value: object, choices: Sequence[str], of: str = "") -> None:

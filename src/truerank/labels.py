@@ -7,7 +7,6 @@ are encoded, as the nodes of a tree.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank.arrays import as_array, as_plain, name_rows
-from truerank.errors import InputError, TruerankWarning
+from truerank.errors import InputError, warn
+from truerank.wording import count
 
 __all__ = ["MISSING", "Codes", "Encoded", "Levels", "encode", "encode_levels", "missing_rows"]
 
@@ -197,15 +197,32 @@ def encode_levels(sides: Sequence[Any], names: Sequence[str]) -> Levels:
     for column in columns[1:]:
         paths.append(_paths(paths[-1], column))
     levels = Levels(list(tables[0]), columns, paths)
+    for name, column in zip(levels.names, columns, strict=True):
+        _note_look_alikes(column, f" of level {name}" if len(levels) > 1 else "")
     split = levels.first_split()
     if split is not None:
-        warnings.warn(
+        warn(
             f"a label of level {split} appears under more than one parent: in tree metrics each "
-            "path counts as a node of its own, while metrics at one level go by the label.",
-            TruerankWarning,
-            stacklevel=5,
+            "path counts as a node of its own, while metrics at one level go by the label."
         )
     return levels
+
+
+def _note_look_alikes(column: Encoded, where: str) -> None:
+    """Warn of labels that differ by white space or case only."""
+    alike: dict[str, list[str]] = {}
+    for value in column.values:
+        if isinstance(value, str):
+            alike.setdefault(" ".join(value.split()).casefold(), []).append(value)
+    groups = [values for values in alike.values() if len(values) > 1]
+    if not groups:
+        return
+    first, second = groups[0][:2]
+    more = f" (and so do {count(len(groups) - 1, 'further group')})" if len(groups) > 1 else ""
+    warn(
+        f"labels {first!r} and {second!r}{where} differ by white space or case only{more} and are "
+        "different classes; make them one if they mean the same."
+    )
 
 
 def _paths(parent: Encoded, child: Encoded) -> Encoded:

@@ -14,7 +14,9 @@ from truerank import tables
 from truerank.core import registry
 from truerank.core.average import class_mean, mean, plain_mean
 from truerank.core.score import PerQuery, Score
+from truerank.curves import FIRST_RANKS, up_to
 from truerank.errors import InputError, UnknownMetricError
+from truerank.saved_curves import read_curves, save_curves
 from truerank.severity import Severity
 
 if TYPE_CHECKING:
@@ -75,18 +77,22 @@ class Result(Mapping[str, Score]):
         curves: Mapping[str, Curve] | None = None,
         first_mates: FirstMates | None = None,
         consistency: Consistency | None = None,
+        found: Mapping[str, list[Any]] | None = None,
+        saved_curves: Mapping[str, Any] | None = None,
     ) -> None:
         self._scores = dict(scores)
         self.skipped = dict(skipped or {})
-        """Default metrics that are not defined on this task, with the reason."""
+        """Metrics, of the default or of all, that are not defined on this task, with the reason."""
         self.provenance = dict(provenance or {})
         self._attributes = dict(attributes or {})
         self._severity = severity
         self.units = units
         """The number of each query's class, in the order of the labels: what resampling draws."""
-        self._curves = dict(curves or {})
+        self._saved_curves = saved_curves
+        self._curves = dict(curves or {}) or read_curves(saved_curves)
         self._first_mates = first_mates
         self._consistency = consistency
+        self._found = dict(found or {})
 
     def __getitem__(self, metric: str) -> Score:
         if metric in self._scores:
@@ -137,9 +143,7 @@ class Result(Mapping[str, Score]):
         """
         if isinstance(attribute, str):
             if attribute not in self._attributes:
-                known = (
-                    ", ".join(self._attributes) or "none (a result read back from JSON has none)"
-                )
+                known = ", ".join(self._attributes) or "none"
                 raise InputError(
                     f"this result has no attribute {attribute!r}; known are {known}; "
                     "or pass one value for each query."
@@ -167,13 +171,23 @@ class Result(Mapping[str, Score]):
             if first < last and (values is None or value in values)
         }
 
-    def curve(self, name: str, *, ranks: int = 100) -> Curve:
+    def queries(self) -> dict[str, list[Any]]:
+        """What is known about each query, by column: id, label, group, and the item found first."""
+        columns = {
+            name: [attribute.values[code] for code in attribute.codes.tolist()]
+            for name in ("id", "label", "group")
+            if (attribute := self._attributes.get(name)) is not None
+        }
+        return columns | self._found
+
+    def curve(self, name: str, *, ranks: int = FIRST_RANKS) -> Curve:
         """A curve as a mapping from column names to arrays.
 
         "cmc" (rank, and hit@rank with its tie bounds) comes with every result evaluated here, and
         goes by the finest label; "roc" and "det" with a verification metric, "f1" (with precision
         and recall) with best_f1, "dir" (over far) with dir, each with the threshold in the
-        distance's own unit; "mrp", "mvp", "mrep" and "mfr" (over tau) with a metric of GOM.
+        distance's own unit; "mrp", "mvp", "mrep" and "mfr" (over tau) with a metric of GOM. A
+        result read back from JSON has them all, at fewer points: as many as it takes to draw them.
 
         Examples
         --------
@@ -182,16 +196,18 @@ class Result(Mapping[str, Score]):
         >>> r.curve("cmc", ranks=2)["lower"].tolist()
         [0.75, 0.75]
         """
+        if isinstance(ranks, bool) or not isinstance(ranks, int) or ranks < 1:
+            raise InputError(f"The 'ranks' parameter must be an int >= 1. Got {ranks!r}.")
         if name == "cmc" and self._first_mates is not None:
-            if isinstance(ranks, bool) or not isinstance(ranks, int) or ranks < 1:
-                raise InputError(f"The 'ranks' parameter must be an int >= 1. Got {ranks!r}.")
-            return self._first_mates.cmc(ranks)
+            return self._first_mates.cmc(np.arange(1, ranks + 1))
         if name not in self._curves:
             known = [*(["cmc"] if self._first_mates is not None else []), *self._curves]
-            hint = f"there are {', '.join(known)}" if known else "a result read back has none"
+            hint = f"there are {', '.join(known)}" if known else "it was saved without curves"
             raise InputError(
                 f"this result has no curve {name!r}; {hint}; evaluate with a metric of its family."
             )
+        if name == "cmc":
+            return up_to(self._curves[name], ranks)
         return self._curves[name]
 
     def consistency(self) -> Consistency:
@@ -244,7 +260,7 @@ class Result(Mapping[str, Score]):
         )
         return Result(scores, provenance=facts if self.provenance else {})
 
-    def to_dict(self, per_query: bool = True) -> dict[str, Any]:
+    def to_dict(self, per_query: bool = True, curves: bool = True) -> dict[str, Any]:
         """Everything as plain JSON values (the schema is truerank/result.schema.json)."""
         data = {
             "format": "truerank-result",
@@ -255,7 +271,28 @@ class Result(Mapping[str, Score]):
         }
         if per_query and self.units is not None:
             data["units"] = self.units.tolist()
+        if per_query and (attributes := self._plain_attributes()):
+            data["attributes"] = attributes
+        if curves and (drawn := self._drawn()):
+            data["curves"] = drawn
         return data
+
+    def _plain_attributes(self) -> dict[str, Any]:
+        """The attributes of the queries whose values JSON has."""
+        return {
+            name: {"codes": attribute.codes.tolist(), "values": attribute.values}
+            for name, attribute in self._attributes.items()
+            if all(type(value) in (str, int, float, bool) for value in attribute.values)
+        }
+
+    def _drawn(self) -> Mapping[str, Any]:
+        """The curves as plain JSON values; as they were, if they were read."""
+        if self._saved_curves is not None:
+            return self._saved_curves
+        curves = dict(self._curves)
+        if self._first_mates is not None and len(self._first_mates.before):
+            curves = {"cmc": self._first_mates.every_rank(), **curves}
+        return save_curves(curves) if curves else {}
 
     @staticmethod
     def from_dict(data: Mapping[str, Any]) -> Result:
@@ -274,8 +311,19 @@ class Result(Mapping[str, Score]):
                 scores[name] = Score.from_dict(name, score)
             name = "units"
             units = None if data.get("units") is None else np.array(data["units"], np.int64)
+            name = "attributes"
+            attributes = {
+                key: Attribute(np.array(one["codes"], np.int64), list(one["values"]))
+                for key, one in data.get("attributes", {}).items()
+            }
+            name = "curves"
             return Result(
-                scores, skipped=data["skipped"], provenance=data["provenance"], units=units
+                scores,
+                skipped=data["skipped"],
+                provenance=data["provenance"],
+                units=units,
+                attributes=attributes,
+                saved_curves=data.get("curves"),
             )
         except (
             AttributeError,
@@ -287,11 +335,16 @@ class Result(Mapping[str, Score]):
         ) as error:
             raise InputError(f"this truerank result is damaged at {name} ({error}).") from error
 
-    def to_json(self, path: str | os.PathLike[str] | None = None, per_query: bool = True) -> str:
+    def to_json(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        per_query: bool = True,
+        curves: bool = True,
+    ) -> str:
         """The JSON text; written to `path` in one step if given (never half a file)."""
         from truerank.files import to_json
 
-        return to_json(self.to_dict(per_query), path)
+        return to_json(self.to_dict(per_query, curves), path)
 
     @staticmethod
     def from_json(path: str | os.PathLike[str]) -> Result:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, ItemsView, Iterable, Iterator, Sequence, ValuesView
+from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
 from typing import Any, Protocol
 
 from truerank import typesetting
@@ -155,6 +155,7 @@ def summary(result: Scored) -> list[str]:
             lines.append(_severity(facts["severity"]))
         if facts.get("consistency") is not None:
             lines.append(_consistency(facts["consistency"]))
+        lines += _zero_vectors(facts["distance"])
         merged = facts["distance"]["merged_rows"]
         if merged:
             lines.append(
@@ -179,13 +180,29 @@ def summary(result: Scored) -> list[str]:
         if score.bracket is not None
     ]
     lines += _about_intervals(result)
-    lines += [f"Skipped {name}: {reason}." for name, reason in result.skipped.items()]
-    return lines
+    return lines + _grouped("Skipped ", result.skipped)
+
+
+def _zero_vectors(facts: dict[str, Any]) -> list[str]:
+    zeros = facts["zero_rows"]
+    if not zeros or facts["distance"] == "hamming":  # whose codes may well be zeros
+        return []
+    what = "is a zero vector" if zeros == 1 else "are zero vectors"
+    where = ", at cosine 0 to everything" if facts["distance"] == "cosine" else ""
+    return [f"{count(zeros, 'row')} {what}{where}."]
 
 
 def _undefined(result: Scored) -> list[str]:
     """Sentences that say why scores are not defined, which are dashes in the table."""
-    return [f"{score.metric}: {score.reason}." for score in result.values() if score.reason]
+    return _grouped("", {score.metric: score.reason for score in result.values() if score.reason})
+
+
+def _grouped(start: str, reasons: Mapping[str, str]) -> list[str]:
+    """A sentence for each reason, with all the metrics that it concerns."""
+    metrics: dict[str, list[str]] = {}
+    for name, reason in reasons.items():
+        metrics.setdefault(reason, []).append(name)
+    return [f"{start}{', '.join(names)}: {reason}." for reason, names in metrics.items()]
 
 
 def _trials(facts: dict[str, Any]) -> list[str]:

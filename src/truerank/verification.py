@@ -130,7 +130,7 @@ def verify(
     for sentence in registry.warnings_about(scores.values()):
         warnings.warn(sentence, TruerankWarning, stacklevel=2)
     skipped: dict[str, str] = {}
-    if metrics is None:
+    if metrics is None or (isinstance(metrics, str) and metrics == "all"):
         scores, skipped = split_undefined(scores)
     provenance = {
         "version": __version__,

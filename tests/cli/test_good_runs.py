@@ -446,20 +446,28 @@ def test_a_table_of_queries(suffix: str, data: Path, tmp_path: Path) -> None:
     path = tmp_path / f"queries{suffix}"
     succeed(data / "embeddings.npy", "--labels", labels, "--per-query", path)
     wanted = per_query_columns()
+    head = ["query", "id", "label", "found", "found_id", "found_label", "found_distance"]
     if suffix == ".parquet":
         table = parquet.read_table(path)
-        assert table.column_names == ["query", "id", *wanted]
+        assert table.column_names == [*head, *wanted]
         found = table.to_pydict()
     else:
         with path.open(encoding="utf-8", newline="") as file:
             rows = list(csv.DictReader(file))
-        assert list(rows[0]) == ["query", "id", *wanted]
+        assert list(rows[0]) == [*head, *wanted]
         found = {name: [row[name] for row in rows] for name in rows[0]}
         found["query"] = [int(number) for number in found["query"]]
         for name in wanted:
             found[name] = [float(cell) if cell else None for cell in found[name]]
     assert found["query"] == list(range(ROWS))
     assert found["id"] == IDS
+    assert found["label"] == LABELS
+    hits = [value == 1 for value in wanted["precision@1:lower"]]
+    assert [a == b for a, b in zip(LABELS, found["found_label"], strict=True)] == hits
+    items = [int(row) for row in found["found"]]
+    assert found["found_id"] == [IDS[row] for row in items]
+    assert found["found_label"] == [LABELS[row] for row in items]
+    assert all(IDS[row] != name for row, name in zip(items, IDS, strict=True))
     for name, values in wanted.items():
         assert found[name] == values
 
@@ -473,7 +481,11 @@ def test_queries_without_a_mate_have_empty_cells(data: Path, tmp_path: Path) -> 
     )
     assert "without a mate left out: 1 singleton" in " ".join(outcome.out.split())
     lines = path.read_text().splitlines()
-    assert lines[1] == "0,,,"
+    assert lines[0] == (
+        "query,label,found,found_label,found_distance,hit@1:lower,hit@1:expected,hit@1:upper"
+    )
+    assert lines[1].startswith("0,alone,")
+    assert lines[1].endswith(",,,")
     assert "" not in lines[2].split(",")
 
 

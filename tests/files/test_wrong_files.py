@@ -202,7 +202,39 @@ WRONG: dict[str, tuple[str, Callable[[], bytes], list[str]]] = {
         ["cannot be read as .parquet"],
     ),
     "csv of labels": ("x.csv", lambda: b"label\na\n", ["no embeddings"]),
-    "csv of numbers": ("x.csv", lambda: b"1.0,2.0\n3.0,4.0\n", ["x.csv"]),
+    "csv without numbers": (
+        "x.csv",
+        lambda: b"name,colour\na,red\n",
+        ["x.csv", "no embeddings", "'name', 'colour'", "e0, e1"],
+    ),
+    "csv of one number a row": ("x.csv", lambda: b"1.0\n2.0\n", ["one number a row", "e0, e1"]),
+    "csv of lists": (
+        "x.csv",
+        lambda: b'label,embedding\na,"[0.1, 0.2]"\n',
+        ["no embeddings", "'embedding'", "columns of their own", ".npy"],
+    ),
+    "csv with a word": (
+        "x.csv",
+        lambda: b"e0,e1,label\n1,2,a\n1,two,b\n",
+        ["row 3", "column 'e1'", "number", "'two'"],
+    ),
+    "csv with a hole": (
+        "x.csv",
+        lambda: b"e0,e1,e3\n1,2,3\n",
+        ["no column 2", "'e0'", "'e3'"],
+    ),
+    "csv of two kinds": (
+        "x.csv",
+        lambda: b"x1,y1,x2,y2\n1,2,3,4\n",
+        ["two kinds", "'x1'", "'y1'"],
+    ),
+    "ragged csv": ("x.csv", lambda: b"e0,e1\n1,2\n1\n", ["row 3", "1 cells", "2 were expected"]),
+    "csv with a header alone": ("x.csv", lambda: b"e0,e1\n", ["header", "no rows"]),
+    "wide parquet with a gap": (
+        "x.parquet",
+        lambda: table(e0=[1.0, None], e1=[1.0, 2.0]),
+        ["'e0'", "missing values"],
+    ),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from tests.task.small import (
     pairs_of,
     with_gallery,
 )
-from truerank import Task
+from truerank import Task, TruerankWarning
 
 
 @pytest.mark.parametrize(
@@ -168,15 +169,45 @@ def test_queries_repeated_in_the_gallery() -> None:
 
 
 def test_queries_that_only_resemble_gallery_rows() -> None:
-    """Another label, or one query that is not there: no self-match is meant."""
-    rows = ROWS.copy()
-    rows[0, 0] += 1e-3
-    results = [
-        evaluate(ROWS, LABELS, gallery=ROWS, gallery_labels=[1, 1, 2, 2, 0, 0]),
-        evaluate(ROWS, LABELS, gallery=rows, gallery_labels=LABELS),
-        evaluate(ROWS[[0, 0]], [0, 0], gallery=ROWS, gallery_labels=LABELS),  # once there
-    ]
-    assert [result["map"].n for result in results] == [6, 6, 2]
+    """Another label: no self-match is meant; nor can a junk rule's mate be one."""
+    result = evaluate(ROWS, LABELS, gallery=ROWS, gallery_labels=[1, 1, 2, 2, 0, 0])
+    assert result["map"].n == 6
+    cameras = [1, 2] * 3
+    result = evaluate(
+        ROWS, LABELS, query_groups=cameras,
+        gallery=ROWS, gallery_labels=LABELS, gallery_groups=cameras,
+    )  # fmt: skip
+    assert result["map"].n == 6
+    words = ["the gallery contains the queries"]
+    other = {"query_groups": cameras, "gallery_groups": cameras[::-1]}
+    again: dict[str, Any] = {"gallery": ROWS, "gallery_labels": LABELS}
+    assert_refused(lambda: evaluate(ROWS, LABELS, **again, **other), words)
+
+
+def test_some_queries_repeated_in_the_gallery() -> None:
+    """Half of them are refused, fewer are counted; codes of few bits are often equal."""
+    rng = np.random.default_rng(0)
+    rows, labels = rng.normal(size=(40, 4)).astype(np.float32), list(range(10)) * 4
+    queries, wanted = rows[:20], labels[:20]
+
+    def gallery(shared: int) -> dict[str, Any]:
+        return {"gallery": rows[20 - shared :], "gallery_labels": labels[20 - shared :]}
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        evaluate(queries, wanted, **gallery(0))
+    with pytest.warns(TruerankWarning, match=r"contains 9 of 20 queries, bit for bit") as caught:
+        evaluate(queries, wanted, **gallery(9))
+    assert len(caught) == 1
+    words = ["the gallery contains 10 of 20 queries", "pass ids", "query_ids"]
+    assert_refused(lambda: evaluate(queries, wanted, **gallery(10)), words)
+    ids = {"query_ids": range(20), "gallery_ids": range(10, 40)}
+    assert evaluate(queries, wanted, **gallery(10), **ids)["map"].n == 20
+    codes = rows > 0
+    with pytest.warns(TruerankWarning, match=r"of 20 queries, bit for bit"):
+        evaluate(
+            codes[:20], wanted, gallery=codes[20:], gallery_labels=labels[20:], distance="hamming"
+        )
 
 
 # --- junk labels ----------------------------------------------------------------------------------

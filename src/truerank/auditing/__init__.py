@@ -18,6 +18,7 @@ from truerank.auditing import classes, duplicates, geometry, half_precision, tie
 from truerank.auditing.findings import SEVERITIES, Audit, Finding
 from truerank.errors import TruerankWarning, check_choice
 from truerank.evaluation.checks import check_rows
+from truerank.files import read_side
 from truerank.neighbours import neighbours
 from truerank.space import build, catalogue
 from truerank.task import TaskRules
@@ -40,9 +41,9 @@ def audit(
     Parameters
     ----------
     embeddings : (N, d) array, tensor or path
-    labels : (N,) or (N, L), optional
-        Without them, nothing that concerns classes is looked for. Of several levels the finest
-        makes the classes; ties are looked for at all of them.
+    labels : (N,) or (N, L), or the path of a file, optional
+        Without them, and where the file of embeddings has none, nothing that concerns classes is
+        looked for. Of several levels the finest makes the classes; ties are looked for at all.
     train : (M, d) array, tensor or path, optional
         Embeddings of the training rows: test rows found among them are leaks.
     distance : {"cosine", "euclidean"}
@@ -68,8 +69,9 @@ def audit(
     ((0, 50),)
     """
     check_choice("distance", distance, catalogue.names(points=True), of="audit")
-    rows = as_matrix(embeddings, "embeddings")
-    task = None if labels is None else TaskRules(labels)
+    side = read_side(embeddings, labels)
+    rows = as_matrix(side.embeddings, "embeddings")
+    task = None if side.labels is None else TaskRules(side.labels)
     if task is not None:
         check_rows(task, rows)
     with warnings.catch_warnings():

@@ -68,7 +68,7 @@ def audit(
         if taxonomy is not None and side.labels is None:
             raise InputError(f"{embeddings} holds no labels for --taxonomy; pass LABELS.")
         inputs.expand(taxonomy, side)
-        known = None if train is None else inputs.require_embeddings(files.read(train), train)
+        known = None if train is None else files.require_embeddings(files.read(train), train)
         found = auditing.audit(
             side.embeddings, side.labels, train=known, progress=progress, **options
         )

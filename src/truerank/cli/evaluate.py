@@ -83,7 +83,7 @@ WORST = 20
 )
 @format_option()
 @output_option()
-@click.option("--per-query", type=PATH, help="Write .csv or .parquet.")
+@click.option("--per-query", type=PATH, help="Write .csv or .parquet: a row a query.")
 @click.option(
     "--checkpoint", type=PATH, help="File for the counts so far; OUTPUT.checkpoint by default."
 )
@@ -119,7 +119,9 @@ def evaluate(
         outputs.checkpointed(checkpoint, resume, output, (per_query, *inputs)) as kept,
         progress_bar("ranking") as progress,
     ):
-        result, names = evaluate_files(progress=progress, checkpoint=kept, **options)
+        result, names = evaluate_files(
+            progress=progress, checkpoint=kept, first_found=per_query is not None, **options
+        )
     parts = None if by is None else Parts.of_result(result, by, worst or WORST)
     if per_query is not None:
         outputs.write_per_query(result, names, per_query)

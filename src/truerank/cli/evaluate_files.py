@@ -10,14 +10,13 @@ from truerank.cli.inputs import (
     expand,
     level_names,
     read_ids,
-    read_labels,
     read_matrix,
     read_side,
-    require_embeddings,
 )
 from truerank.errors import InputError
-from truerank.evaluation import evaluate
-from truerank.files import Bundle, read
+from truerank.evaluation import evaluate_task
+from truerank.evaluation.prepared import prepare
+from truerank.files import Bundle, read, read_labels, require_embeddings
 from truerank.files.judgements import read_qrels
 from truerank.organise import Task
 from truerank.result import Result
@@ -85,7 +84,7 @@ def _evaluate_labelled(
         queries.labels = items.labels = None
     expand(taxonomy, queries, items)
     separate = gallery is not None or items.labels is not None
-    result = evaluate(
+    task, rows, found = prepare(
         queries.embeddings,
         queries.labels,
         gallery=items.embeddings,
@@ -99,8 +98,8 @@ def _evaluate_labelled(
         distance=distance,
         no_mate=no_mate or "report",
         unlabelled=unlabelled or "error",
-        **options,
     )
+    result = evaluate_task(task, rows, found, distance=distance, **options)
     return result, None if queries.ids is None else list(queries.ids)
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from truerank import files
 from truerank.core import registry
 from truerank.errors import InputError
-from truerank.files import Bundle, check_readable, read
-from truerank.files.alignment import aligned
+from truerank.files import Bundle, check_readable
 from truerank.taxonomy import Taxonomy
 
 __all__ = [
@@ -19,11 +19,9 @@ __all__ = [
     "expand",
     "level_names",
     "read_ids",
-    "read_labels",
     "read_matrix",
     "read_scores",
     "read_side",
-    "require_embeddings",
     "split_metrics",
 ]
 
@@ -35,23 +33,9 @@ def read_side(
 
     `option` says how to name that file, if there must be labels.
     """
-    bundle = read(path, levels=levels if labels is None else None)
-    require_embeddings(bundle, path)
-    if labels is not None:
-        more = aligned(read_labels(labels, levels), labels, bundle, path)
-        bundle.labels = more.labels
-        bundle.ids = more.ids if more.ids is not None else bundle.ids
-        bundle.groups = more.groups if more.groups is not None else bundle.groups
+    bundle = files.read_side(path, labels, levels)
     if bundle.labels is None and option is not None:
         raise InputError(f"{path} holds no labels; pass {option} FILE.")
-    return bundle
-
-
-def read_labels(path: Path, levels: list[str] | None) -> Bundle:
-    """A file of labels, which must hold some."""
-    bundle = read(path, lone="labels", levels=levels)
-    if bundle.labels is None:
-        raise InputError(f"{path} holds no labels: expected a column or array called label.")
     return bundle
 
 
@@ -75,13 +59,6 @@ def read_matrix(path: Path) -> Any:
     return array
 
 
-def require_embeddings(bundle: Bundle, path: Path) -> Any:
-    """The embeddings that were read from a file, which must hold some."""
-    if bundle.embeddings is None:
-        raise InputError(f"{path} holds no embeddings: expected a 2-D array called embeddings.")
-    return bundle.embeddings
-
-
 def expand(path: Path | None, *sides: Bundle) -> None:
     """Replace finest labels by their paths in the taxonomy of a file."""
     if path is None:
@@ -95,7 +72,7 @@ def expand(path: Path | None, *sides: Bundle) -> None:
 
 
 def read_scores(path: Path) -> Any:
-    """One number for each trial, from a 1-D .npy file or a text file; None if it is neither."""
+    """One number for each trial, from a 1-D .npy file or lines of text; None if it is neither."""
     check_readable(path)
     if path.suffix.lower() == ".npy":
         try:
@@ -105,8 +82,11 @@ def read_scores(path: Path) -> Any:
         return array if array.ndim == 1 else None
     if path.suffix.lower() not in (".txt", ".csv", ".tsv"):
         return None
+    lines = path.read_text(encoding="utf-8-sig").splitlines()
+    if len(re.split(r"[,\s]+", lines[0].strip())) > 1:  # embeddings
+        return None
     numbers = []
-    for line, text in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), start=1):
+    for line, text in enumerate(lines, start=1):
         try:
             numbers += [float(text)] if text.strip() else []
         except ValueError:

@@ -62,7 +62,7 @@ def checkpointed(
 
 
 def write_per_query(result: Result, names: list[Any] | None, path: Path) -> None:
-    """One row per query: its number, its id, and lower, expected, upper of every metric."""
+    """One row per query: who it is, what it found first, and the bounds of every metric."""
     columns: dict[str, list[Any]] = {}
     for metric, score in result.items():
         if score.per_query is None:
@@ -74,7 +74,7 @@ def write_per_query(result: Result, names: list[Any] | None, path: Path) -> None
     head: dict[str, list[Any]] = {"query": list(range(count))}
     if names is not None:
         head["id"] = names
-    columns = head | columns
+    columns = head | result.queries() | columns
     if path.suffix.lower() == ".csv":
         with atomic_path(path) as partial, partial.open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)

@@ -35,7 +35,7 @@ def deliver(
     """
     forms: dict[str, Callable[[], str]] = {
         "table": lambda: result.to_text(adjusted, rule=ruled()),
-        "json": lambda: result.to_json(per_query=False),
+        "json": lambda: result.to_json(per_query=False, curves=False),
         "csv": result.to_csv,
         "markdown": lambda: result.to_markdown(adjusted),
         "latex": lambda: result.to_latex(adjusted),

@@ -52,7 +52,7 @@ def _run(arguments: list[str] | None) -> int:
         # Not commands.main, which has its own ways with interrupts and closed pipes.
         with commands.make_context("truerank", given) as context:
             commands.invoke(context)
-        for note in _notes:
+        for note in dict.fromkeys(_notes):
             _tell(f"note: {note}")
         sys.stdout.flush()
     except click.exceptions.Exit as done:

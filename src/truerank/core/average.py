@@ -12,7 +12,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["class_mean", "mean", "plain_mean"]
+__all__ = ["class_mean", "exact_sum", "mean", "plain_mean"]
 
 Reals = npt.NDArray[np.float64]
 

@@ -49,6 +49,8 @@ __all__ = [
 DEFAULT = ("precision@1", "hit@5", "hit@10", "r_precision", "map@r", "map", "mrr", "minp")
 DEFAULT_HIERARCHY = ("h_ap", "asi", "ndcg")
 DEFAULT_OPEN_SET = ("dir@far=0.01", "mrep", "mfr")
+OPEN_SET_FROM = 20
+"""Queries without a mate that make a task an open set; a stray singleton does not."""
 
 
 def definition(metric: Metric) -> Definition:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-import warnings
 from collections.abc import Callable, Iterable
 from hashlib import blake2b
 from typing import Any
@@ -13,22 +12,22 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank import clustering, engine
-from truerank.arrays import as_array, as_matrix
 from truerank.checkpoint import Checkpoint
 from truerank.core import registry
 from truerank.core.metric import Metric
-from truerank.errors import InputError, TruerankWarning
+from truerank.errors import InputError, warn
 from truerank.evaluation.checks import (
     check_options,
-    check_relevance,
-    check_sides,
+    check_queries_in_gallery,
     check_task,
-    refuse_queries_in_gallery,
+    swapped,
 )
+from truerank.evaluation.first_found import find_first
+from truerank.evaluation.prepared import prepare
 from truerank.evaluation.resolution import warn_if_too_coarse
 from truerank.evaluation.results import provenance, put_together
 from truerank.result import Result
-from truerank.scoring import score
+from truerank.scoring import refused, score
 from truerank.space import Space, build, catalogue, probe
 from truerank.stats.intervals import IntervalRequest
 from truerank.task import TaskRules
@@ -70,8 +69,10 @@ def evaluate(
     ----------
     embeddings : (Q, d) array, tensor or path
         One row for each query; the (Q, G) matrix itself for "precomputed" and "similarity".
-    labels : (Q,) or (Q, L)
-        A label, or a path of labels from coarse to fine, for each row.
+    labels : (Q,) or (Q, L), or the path of a file
+        A label, or a path of labels from coarse to fine, for each row. A file brings along the
+        ids and groups that it holds (columns id and group), as on the command line; so does a file
+        of embeddings, which may hold the labels, too.
     gallery, gallery_labels : optional
         What is searched. Without a gallery each row is searched among all the others
         (leave-one-out), and the `query_*` arguments describe both sides.
@@ -90,9 +91,10 @@ def evaluate(
     distance : str
         cosine, euclidean, dot, cityblock or hamming; precomputed or similarity for a matrix.
     metrics : strings, optional
-        Such as "map@r" or "hit@10"; "all" for every registered one. By default
+        Such as "map@r" or "hit@1,5,10"; "all" for whatever applies to the data. By default
         precision@1, hit@5, hit@10, r_precision, map@r, map, mrr, minp; with labels of several
-        levels also h_ap, asi, ndcg; with queries that have no mate also dir@far=0.01, mrep, mfr.
+        levels also h_ap, asi, ndcg; with 20 or more queries that have no mate also
+        dir@far=0.01, mrep, mfr.
     average : {"query", "class"}
         Mean over queries, or over classes of the mean over each class's queries.
     no_mate : {"report", "zero", "error"}
@@ -128,26 +130,21 @@ def evaluate(
     >>> r["map@r"].value
     0.75
     """
-    given = catalogue.find(distance).given
-    if isinstance(relevance, (str, os.PathLike)):
-        relevance = _judgements(relevance, query_ids, gallery_ids)
-    rows = as_matrix(embeddings, "embeddings")
-    items = None if gallery is None else as_matrix(gallery, "gallery")
-    relevance = check_relevance(relevance, rows, items, given)
-    check_sides(rows, items, labels, gallery_labels, relevance, given)
-    task = TaskRules(
+    task, rows, items = prepare(
+        embeddings,
         labels,
-        ids=query_ids,
-        groups=query_groups,
+        gallery=gallery,
         gallery_labels=gallery_labels,
+        query_ids=query_ids,
         gallery_ids=gallery_ids,
+        query_groups=query_groups,
         gallery_groups=gallery_groups,
         junk=junk,
         junk_labels=junk_labels,
         relevance=relevance,
+        distance=distance,
         no_mate=no_mate,
         unlabelled=unlabelled,
-        leave_one_out=items is None and gallery_labels is None and not (given and labels is None),
     )
     return evaluate_task(
         task,
@@ -179,18 +176,23 @@ def evaluate_task(
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
+    first_found: bool = False,
 ) -> Result:
-    """Score the rows (and gallery items) of a task; both are in the task's order."""
+    """Score the rows (and gallery items) of a task; both are in the task's order.
+
+    With `first_found` the result also says which item each query finds first.
+    """
     started = time.perf_counter()
     given = catalogue.find(distance).given
     check_options(task, average, threads)
     request = IntervalRequest.of(confidence, seed)
-    chosen = _choose(task, metrics)
+    refusals = refused(task, _all()) if _is_all(metrics) else {}
+    chosen = [metric for metric in _choose(task, metrics) if metric not in refusals]
     device = engine.resolve_device(device, task.queries * task.items)
     check_task(task, rows, items, given=given)
     space = build(distance, rows, items, task.columns, threads=threads)
     if not task.leave_one_out and items is not None and not task.excludes_pairs:
-        refuse_queries_in_gallery(task, space)
+        check_queries_in_gallery(task, space)
     probe(space)
     warn_if_too_coarse(space, task.view)
     clustered = [m for m in chosen if registry.definition(m).family == "clustering"]
@@ -213,10 +215,14 @@ def evaluate_task(
         workers = threads or engine.available_cores()
         found = clustering.score(task, space, clustered, int(seed), workers, request)
         scores = {str(metric): (scores | found)[str(metric)] for metric in chosen}
-        if metrics != "all":
+        if not _is_all(metrics):
             clustering.warn(found)
-    for sentence in registry.warnings_about(scores.values()):
-        warnings.warn(sentence, TruerankWarning, stacklevel=3)
+    warned = registry.warnings_about(scores.values())
+    if given and not warned and findings.first_mates is not None:
+        sentence = swapped(task, findings.first_mates, distance)
+        warned = [] if sentence is None else [sentence]
+    for sentence in warned:
+        warn(sentence)
     facts = provenance(
         task,
         space,
@@ -226,7 +232,11 @@ def evaluate_task(
         device=device,
         seconds=time.perf_counter() - started,
     )
-    return put_together(task, scores, findings, facts, skip_undefined=metrics is None)
+    by_name = metrics is not None and not _is_all(metrics)
+    first = find_first(task, space, device=device, threads=threads) if first_found else None
+    result = put_together(task, scores, findings, facts, skip_undefined=not by_name, found=first)
+    result.skipped |= {str(metric): reason for metric, reason in refusals.items()}
+    return result
 
 
 def _identity(
@@ -249,15 +259,23 @@ def _identity(
     }
 
 
+def _is_all(metrics: object) -> bool:
+    return isinstance(metrics, str) and metrics == "all"
+
+
+def _all() -> list[Metric]:
+    return registry.parse_all(registry.examples())
+
+
 def _choose(task: TaskRules, metrics: Iterable[str] | str | None) -> list[Metric]:
     deep = task.levels is not None and len(task.levels) > 1
     if metrics is None:
         more = registry.DEFAULT_HIERARCHY if deep else ()
-        if (task.mates == 0).any():
+        if int((task.mates == 0).sum()) >= registry.OPEN_SET_FROM:
             more = (*more, *registry.DEFAULT_OPEN_SET)
         return registry.parse_all([*registry.DEFAULT, *more])
-    if isinstance(metrics, str) and metrics == "all":
-        return registry.parse_all(registry.examples())
+    if _is_all(metrics):
+        return _all()
     if not isinstance(metrics, str) and np.iterable(metrics):
         metrics = list(metrics)
     chosen = registry.parse_all(metrics)
@@ -265,14 +283,5 @@ def _choose(task: TaskRules, metrics: Iterable[str] | str | None) -> list[Metric
         if registry.definition(metric).family == "trials":
             raise InputError(f"{metric} is of a list of trials; pass one to truerank.verify.")
     for sentence in registry.advice_about(metrics):
-        warnings.warn(sentence, TruerankWarning, stacklevel=4)
+        warn(sentence)
     return chosen
-
-
-def _judgements(path: str | os.PathLike[str], query_ids: Any, gallery_ids: Any) -> Any:
-    from truerank.files.judgements import read_qrels
-
-    if query_ids is None or gallery_ids is None:
-        raise InputError("a file of judgements names rows by id; pass query_ids and gallery_ids.")
-    ids = [as_array(side, "ids").tolist() for side in (query_ids, gallery_ids)]
-    return read_qrels(path, *ids)

@@ -8,21 +8,23 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from truerank.errors import InputError, check_choice
+from truerank.curves import FirstMates
+from truerank.errors import InputError, check_choice, warn
 from truerank.pairs import Mask
 from truerank.space import Space, catalogue
 from truerank.space.digests import as_keys
 from truerank.task import TaskRules
 from truerank.task.given import check_shape
-from truerank.wording import either
+from truerank.wording import count, either
 
 __all__ = [
     "check_options",
+    "check_queries_in_gallery",
     "check_relevance",
     "check_rows",
     "check_sides",
     "check_task",
-    "refuse_queries_in_gallery",
+    "swapped",
 ]
 
 Array = npt.NDArray[Any]
@@ -109,12 +111,71 @@ def check_task(task: TaskRules, rows: Array, items: Array | None, *, given: bool
     raise InputError(f"the matrix of shape {rows.shape} needs {task.gallery_size} columns; {fix}.")
 
 
-def refuse_queries_in_gallery(task: TaskRules, space: Space) -> None:
-    """Every query found again, with its label, as a gallery row of its own: self-matches."""
-    queries = Counter(zip(as_keys(space.query_digests), task.query_codes.tolist(), strict=True))
-    items = Counter(zip(as_keys(space.gallery_digests), task.gallery_codes.tolist(), strict=True))
-    if queries <= items:
+def check_queries_in_gallery(task: TaskRules, space: Space) -> None:
+    """Refuse a gallery that holds half of the queries, bit for bit; warn if it holds fewer."""
+    found, queries = _found_again(task, space), task.queries
+    if not found:
+        return
+    so_that = (
+        "pass ids (query_ids, gallery_ids; a column id in files), so that no query finds itself"
+    )
+    if found == queries:
+        raise InputError(f"the gallery contains the queries: leave it out or {so_that}.")
+    share = f"{found:,} of {count(queries, 'query')}"
+    if 2 * found >= queries and space.facts.distance not in _OFTEN_EQUAL:
         raise InputError(
-            "the gallery contains the queries: leave it out or pass ids (query_ids, gallery_ids), "
-            "so that no query finds itself."
+            f"the gallery contains {share}, bit for bit and with their label: {so_that}, or leave "
+            "them out of the gallery."
         )
+    warn(
+        f"the gallery contains {share}, bit for bit and with their label: if they are the same "
+        f"items, {so_that}."
+    )
+
+
+_OFTEN_EQUAL = ("hamming",)
+"""Codes of few bits, of which many are equal without being the same item."""
+
+
+def swapped(task: TaskRules, first: FirstMates, distance: str) -> str | None:
+    """A sentence if mates stand so far behind that a matrix must be read the wrong way round.
+
+    A random order puts the nearest mate behind a share s of the others with the probability
+    (1 - s)^mates, whose mean over queries is then one half.
+    """
+    mates = task.mates[task.mates > 0]
+    others = np.maximum(task.items - mates, 1)
+    tied = (first.size - first.relevant) / (first.relevant + 1)
+    behind = np.minimum((first.before + tied) / others, 1.0)
+    queries = len(mates)
+    if not queries:
+        return None
+    doubt = max(_FAR_BELOW, _DEVIATIONS / np.sqrt(12 * queries))
+    if np.mean((1 - behind) ** mates) >= 0.5 - doubt:
+        return None
+    what, meant = "similarities", "similarity"
+    if catalogue.find(distance).larger_is_nearer:
+        what, meant = "distances", "precomputed"
+    return (
+        f"mates stand far behind where chance would put them: the matrix seems to hold {what}; if "
+        f"so, pass distance={meant!r}."
+    )
+
+
+_FAR_BELOW, _DEVIATIONS = 0.1, 5.0
+"""How far below one half the mean is, at least, and in standard deviations of that of chance."""
+
+
+def _found_again(task: TaskRules, space: Space) -> int:
+    """Queries that meet a gallery row of their own numbers and label."""
+    queries = zip(as_keys(space.query_digests), task.query_codes.tolist(), strict=True)
+    items = list(zip(as_keys(space.gallery_digests), task.gallery_codes.tolist(), strict=True))
+    rows = Counter(items)
+    if task.group_names is None:
+        return sum(query in rows for query in queries)
+    own, other = task.group_names.codes
+    other = other if task.columns is None else other[task.columns]
+    junk = Counter(zip(items, other.tolist(), strict=True))  # mates of the query's own group
+    return sum(
+        rows[query] > junk[query, group] for query, group in zip(queries, own.tolist(), strict=True)
+    )

@@ -7,11 +7,9 @@ be; only then are some whole rows of distances looked at.
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 
-from truerank.errors import TruerankWarning
+from truerank.errors import warn
 from truerank.relevance import View
 from truerank.space import Rows, Space
 from truerank.space.digests import first_by_content
@@ -64,11 +62,7 @@ def warn_if_too_coarse(space: Space, view: View) -> None:
         "another class than rounding moves a distance"
     )
     space.facts.notes.append(note)
-    warnings.warn(
-        f"{note}; if the direction that all rows share means nothing, subtract their mean.",
-        TruerankWarning,
-        stacklevel=4,
-    )
+    warn(f"{note}; if the direction that all rows share means nothing, subtract their mean.")
 
 
 def _sample(space: Space, view: View) -> Rows:

@@ -58,6 +58,7 @@ def put_together(
     provenance: dict[str, Any],
     *,
     skip_undefined: bool,
+    found: dict[str, list[Any]] | None = None,
 ) -> Result:
     """A result; undefined scores are listed apart where nobody asked for them by name."""
     skipped: dict[str, str] = {}
@@ -73,6 +74,7 @@ def put_together(
         curves=findings.curves,
         first_mates=findings.first_mates,
         consistency=findings.reports.get("consistency"),
+        found=found,
     )
 
 
@@ -85,6 +87,8 @@ def _attributes(task: TaskRules) -> dict[str, Attribute]:
         attributes["label"] = Attribute(task.query_codes, task.levels.finest.values)
     if task.group_names is not None:
         attributes["group"] = Attribute(task.group_names.codes[0], task.group_names.values)
+    if task.id_names is not None:
+        attributes["id"] = Attribute(task.id_names.codes[0], task.id_names.values)
     return attributes
 
 

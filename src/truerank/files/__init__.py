@@ -7,7 +7,9 @@ from truerank.files.reading import (
     read_archive,
     read_embeddings,
     read_json,
+    require_embeddings,
 )
+from truerank.files.sides import is_path, read_labels, read_side
 from truerank.files.writing import atomic_path, check_writable, to_json, write_text
 
 __all__ = [
@@ -15,10 +17,14 @@ __all__ = [
     "atomic_path",
     "check_readable",
     "check_writable",
+    "is_path",
     "read",
     "read_archive",
     "read_embeddings",
     "read_json",
+    "read_labels",
+    "read_side",
+    "require_embeddings",
     "to_json",
     "write_text",
 ]

@@ -24,9 +24,18 @@ import numpy.typing as npt
 
 from truerank.errors import InputError
 from truerank.extras import install
-from truerank.files.tables import HEADER, NAMES, read_csv, read_parquet
+from truerank.files.tables import HEADER, NAMES, known_columns, read_csv, read_parquet
+from truerank.files.wide import dimensions, read_wide_csv
 
-__all__ = ["Bundle", "check_readable", "read", "read_archive", "read_embeddings", "read_json"]
+__all__ = [
+    "Bundle",
+    "check_readable",
+    "read",
+    "read_archive",
+    "read_embeddings",
+    "read_json",
+    "require_embeddings",
+]
 
 Array = npt.NDArray[Any]
 Columns = dict[str, Any]
@@ -45,7 +54,11 @@ class Bundle:
 
 def read_embeddings(path: str | os.PathLike[str]) -> Any:
     """The embedding matrix in a file."""
-    bundle = read(path)
+    return require_embeddings(read(path), path)
+
+
+def require_embeddings(bundle: Bundle, path: str | os.PathLike[str]) -> Any:
+    """The embeddings that were read from a file, which must hold some."""
     if bundle.embeddings is None:
         raise InputError(
             f"{path} holds no embeddings: expected a 2-D array, in a file of several arrays one "
@@ -68,7 +81,8 @@ def read(
     path = Path(path)
     kind = _kind(path)
     try:
-        columns = _READERS[kind](path, levels or [])
+        reader = _READERS_OF_EMBEDDINGS.get(kind) if lone == "embeddings" else None
+        columns = (reader or _READERS[kind])(path, levels or [])
     except (InputError, MemoryError):
         raise
     except ImportError as error:
@@ -229,6 +243,13 @@ _READERS: dict[str, Callable[[Path, list[str]], Columns]] = {
     ".parquet": lambda path, _: read_parquet(path),
     ".csv": lambda path, levels: read_csv(path, HEADER | {name.lower() for name in levels}),
 }
+_READERS_OF_EMBEDDINGS: dict[str, Callable[[Path, list[str]], Columns]] = {
+    ".parquet": lambda path, levels: read_parquet(
+        path, lambda names: dimensions(path, names, levels)
+    ),
+    ".csv": read_wide_csv,
+}
+"""Tables in which each dimension may have a column."""
 
 
 def _bundle(path: Path, columns: Columns, lone: str, levels: list[str] | None) -> Bundle:
@@ -245,8 +266,8 @@ def _bundle(path: Path, columns: Columns, lone: str, levels: list[str] | None) -
                 )
             return Bundle(**{lone: value})
     bundle = Bundle()
-    for field, names in NAMES.items():
-        present = [name for name in names if name in found]
+    for field in NAMES:
+        present = known_columns(field, found)
         if len(present) > 1:
             raise InputError(f"{path} holds both {present[0]!r} and {present[1]!r}; keep one.")
         if present:

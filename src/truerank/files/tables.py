@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -12,18 +13,27 @@ import numpy.typing as npt
 from truerank.errors import InputError
 from truerank.storage import allocate
 
-__all__ = ["HEADER", "NAMES", "read_csv", "read_parquet"]
+__all__ = ["HEADER", "NAMES", "known_columns", "read_csv", "read_parquet"]
 
 NAMES = {
     "embeddings": ("embeddings", "embedding", "features", "feature", "vectors", "vector", "x"),
-    "labels": ("labels", "label", "y", "targets", "target", "pids", "pid"),
+    "labels": ("labels", "label", "y", "targets", "target", "pids", "pid", "class", "classes"),
     "ids": ("ids", "id"),
     "groups": ("groups", "group", "cameras", "camera", "camids", "camid"),
 }
+_IF_ALONE = {"class", "classes"}
+"""Names of labels where nothing else is called so: a class beside a label may be a coarser one."""
 HEADER = frozenset(
     {name for names in NAMES.values() for name in names if len(name) > 1} | {"level1"}
 )
 """What marks a first line as a header; one letter may as well be the first label."""
+
+
+def known_columns(field: str, names: Collection[str]) -> list[str]:
+    """The names that stand for embeddings, labels, ids or groups; there should be one or none."""
+    present = [name for name in NAMES[field] if name in names]
+    plain = [name for name in present if name not in _IF_ALONE]
+    return plain or present
 
 
 def read_csv(path: Path, header: frozenset[str] = HEADER) -> dict[str, Any]:
@@ -89,8 +99,14 @@ def _column(cells: list[str]) -> list[str | None]:
     return [cell if cell != "" else None for cell in cells]
 
 
-def read_parquet(path: Path) -> dict[str, Any]:
-    """Columns of a Parquet file; a list column becomes a matrix, read a batch at a time."""
+def read_parquet(
+    path: Path, dimensions: Callable[[Iterable[str]], list[str]] | None = None
+) -> dict[str, Any]:
+    """Columns of a Parquet file; a list column becomes a matrix, read a batch at a time.
+
+    `dimensions` says which columns of numbers are the dimensions of embeddings, unless there is
+    a list column.
+    """
     import pyarrow.parquet as parquet
     from pyarrow import types
 
@@ -109,7 +125,12 @@ def read_parquet(path: Path) -> dict[str, Any]:
         if not file.metadata.num_rows:
             raise InputError(f"{path} holds no rows.")
         columns: dict[str, Any] = {}
-        for name in names:
+        wide = []
+        if dimensions is not None and not lists:
+            wide = dimensions(field.name for field in fields if _is_number(field.type))
+        if wide:
+            columns["embeddings"] = _wide(path, wide, file)
+        for name in [name for name in names if name not in set(wide)]:
             if name in lists:
                 columns[name] = _matrix(path, name, file)
             else:
@@ -117,8 +138,31 @@ def read_parquet(path: Path) -> dict[str, Any]:
     return columns
 
 
+def _is_number(kind: Any) -> bool:
+    from pyarrow import types
+
+    return bool(types.is_floating(kind) or types.is_integer(kind))
+
+
+def _wide(path: Path, names: list[str], file: Any) -> npt.NDArray[Any]:
+    """Columns of numbers as a matrix, in a temporary file where it does not fit into memory."""
+    kinds = [file.schema_arrow.field(name).type.to_pandas_dtype() for name in names]
+    out = allocate((file.metadata.num_rows, len(names)), np.result_type(*kinds))
+    start = 0
+    for batch in file.iter_batches(_BATCH, columns=names, use_threads=False):
+        for place, name in enumerate(names):
+            column = batch.column(name)
+            if column.null_count:
+                raise InputError(
+                    f"column {name!r} of {path} holds missing values; fill or drop those rows."
+                )
+            out[start : start + len(batch), place] = column.to_numpy(zero_copy_only=False)
+        start += len(batch)
+    return out
+
+
 _BATCH = 1 << 12
-"""Rows of a list column read at once."""
+"""Rows of embeddings read at once."""
 
 
 def _matrix(path: Path, name: str, file: Any) -> npt.NDArray[Any]:

@@ -13,10 +13,11 @@ from truerank import engine
 from truerank.checkpoint import Checkpoint
 from truerank.core import registry
 from truerank.core.curve import Curve
-from truerank.core.metric import Metric, ThresholdDefinition
+from truerank.core.metric import Metric, RankingDefinition, ThresholdDefinition
 from truerank.core.scale import Scale
 from truerank.core.score import Score
 from truerank.curves import FirstMates
+from truerank.errors import InputError
 from truerank.families.collection import Collection
 from truerank.families.family import Context
 from truerank.scoring.plan import Pass, level_parts, plan_passes, try_out
@@ -28,7 +29,7 @@ from truerank.stats.estimation import Estimation
 from truerank.stats.intervals import IntervalRequest
 from truerank.task import TaskRules
 
-__all__ = ["Findings", "score"]
+__all__ = ["Findings", "refused", "score"]
 
 
 @dataclass
@@ -101,6 +102,20 @@ def score(
     except BaseException:
         checkpoint.abandon()
         raise
+
+
+def refused(task: TaskRules, metrics: list[Metric]) -> dict[Metric, str]:
+    """The metrics that cannot be asked of a task, with the reasons; labels can be asked for all."""
+    if task.levels is not None:
+        return {}
+    reasons = {}
+    for metric in metrics:
+        if isinstance(registry.definition(metric), RankingDefinition):
+            try:
+                try_out(plan_passes(task, level_parts(task, metric)))
+            except InputError as error:
+                reasons[metric] = str(error).rstrip(".")
+    return reasons
 
 
 def _scores(

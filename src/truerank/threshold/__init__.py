@@ -15,6 +15,7 @@ import numpy as np
 from truerank.arrays import as_matrix
 from truerank.core.parameters import RATE, Parameter
 from truerank.errors import InputError, check_choice
+from truerank.files import read_side
 from truerank.space import catalogue
 from truerank.threshold.judged import Trials
 from truerank.threshold.pairs import PairTrials
@@ -26,7 +27,7 @@ __all__ = ["ClassRates", "OperatingPoint", "choose_threshold"]
 
 def choose_threshold(
     embeddings: Any,
-    labels: Any,
+    labels: Any = None,
     *,
     far: float | str | None = None,
     frr: float | str | None = None,
@@ -44,7 +45,7 @@ def choose_threshold(
 
     Parameters
     ----------
-    embeddings, labels : (N, d), (N,) or (N, L)
+    embeddings, labels : (N, d), (N,) or (N, L), or paths of files
         The set on which the threshold is chosen; all of its pairs count. Of several levels of
         labels only the finest counts.
     far : float or decimal text
@@ -77,6 +78,10 @@ def choose_threshold(
     """
     check_choice("distance", distance, catalogue.names())
     rate, target = _target(far, frr)
+    embeddings, labels = _side(embeddings, labels)
+    gallery, gallery_labels = _side(gallery, gallery_labels)
+    apply, apply_labels = _side(apply, apply_labels)
+    apply_gallery, apply_gallery_labels = _side(apply_gallery, apply_gallery_labels)
     _check_together(gallery=gallery, gallery_labels=gallery_labels)
     _check_together(apply=apply, apply_labels=apply_labels)
     _check_together(apply_gallery=apply_gallery, apply_gallery_labels=apply_gallery_labels)
@@ -136,6 +141,12 @@ def _target(far: float | str | None, frr: float | str | None) -> tuple[str, Deci
     if rate == "frr" and Decimal(text) == 1:
         raise InputError("an FRR of 1 rejects everything; pass less.")
     return rate, Decimal(text)
+
+
+def _side(embeddings: Any, labels: Any) -> tuple[Any, Any]:
+    """Rows and labels, read where they are paths."""
+    side = read_side(embeddings, labels)
+    return side.embeddings, side.labels
 
 
 def _check_together(**pair: Any) -> None:

@@ -21,7 +21,7 @@ from truerank.datasets.readers.disk import check_images, split_rows
 from truerank.errors import InputError
 from truerank.extras import install
 from truerank.files import check_readable
-from truerank.files.tables import NAMES, read_csv, read_parquet
+from truerank.files.tables import NAMES, known_columns, read_csv, read_parquet
 
 __all__ = ["read_table"]
 
@@ -42,7 +42,7 @@ def read_table(name: str, root: str | os.PathLike[str]) -> Dataset:
         raise InputError(f"{file} names a column twice: {', '.join(map(repr, given))}.")
     paths = [str(path) for path in _full(file, columns, PATHS, "path")]
     levels = sorted((key for key in columns if re.fullmatch(r"level\d+", key)), key=_number)
-    label = _found(file, columns, LABELS)
+    label = _found(file, columns, tuple(n for n in known_columns("labels", columns) if len(n) > 1))
     if label is None and not levels:
         raise InputError(f"{file} has no column 'label'; it has {', '.join(columns)}.")
     names = (*levels, "label") if label else tuple(levels)
