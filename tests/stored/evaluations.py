@@ -258,7 +258,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "no intervals": {"confidence": None},
     "another seed": {"seed": 5},
     "default metrics": {"metrics": None},
-    "all metrics": {"metrics": "all"},
+    "all metrics": {"metrics": list(EXAMPLES)},
 }
 MORE_METRICS: dict[str, tuple[str, ...]] = {
     "ranking": (
@@ -360,12 +360,7 @@ def found(result: truerank.Result) -> Found:
 
 
 def evaluation(shape: str, distance: str, options: Mapping[str, Any]) -> Found:
-    scores, intervals = found(evaluated(shape, distance, options))
-    if options.get("metrics") == "all":
-        for later in set(intervals) - {*EXAMPLES, "provenance"}:
-            del scores[later], intervals[later]
-            scores.pop(f"curve {LATER_CURVES.get(later)}", None)
-    return scores, intervals
+    return found(evaluated(shape, distance, options))
 
 
 def limited(

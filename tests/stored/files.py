@@ -61,7 +61,7 @@ def task_of(shape: str) -> truerank.Task:
 
 def numbers(result: truerank.Result) -> str:
     """A digest of all that a file keeps."""
-    scores, intervals = found(truerank.Result.from_dict(result.to_dict()))
+    scores, intervals = found(truerank.Result.from_dict(result.to_dict(curves=False)))
     del scores["provenance"], intervals["provenance"]
     return digest((scores, intervals))
 
