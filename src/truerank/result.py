@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -274,7 +275,7 @@ class Result(Mapping[str, Score]):
         if per_query and (attributes := self._plain_attributes()):
             data["attributes"] = attributes
         if curves and (drawn := self._drawn()):
-            data["curves"] = drawn
+            data["curves"] = deepcopy(drawn)
         return data
 
     def _plain_attributes(self) -> dict[str, Any]:
@@ -286,13 +287,13 @@ class Result(Mapping[str, Score]):
         }
 
     def _drawn(self) -> Mapping[str, Any]:
-        """The curves as plain JSON values; as they were, if they were read."""
-        if self._saved_curves is not None:
-            return self._saved_curves
-        curves = dict(self._curves)
-        if self._first_mates is not None and len(self._first_mates.before):
-            curves = {"cmc": self._first_mates.every_rank(), **curves}
-        return save_curves(curves) if curves else {}
+        """The curves as plain JSON values; as they were, if they were read or written before."""
+        if self._saved_curves is None:
+            curves = dict(self._curves)
+            if self._first_mates is not None and len(self._first_mates.before):
+                curves = {"cmc": self._first_mates.every_rank(), **curves}
+            self._saved_curves = save_curves(curves) if curves else {}
+        return self._saved_curves
 
     @staticmethod
     def from_dict(data: Mapping[str, Any]) -> Result:

@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.engine.cuda.devices import pretend
 from tests.files.samples import EMBEDDINGS, GROUPS, IDS, LABELS, ROWS
+from truerank.engine import cuda
 from truerank.evaluation import evaluate_task
 from truerank.evaluation.prepared import prepare
 
@@ -21,10 +23,17 @@ CASES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("distance", ["euclidean", "cityblock"])
-@pytest.mark.parametrize("device", ["cpu", "reference"])
+@pytest.mark.parametrize("device", ["cpu", "reference", "cuda", "pretended"])
 @pytest.mark.parametrize("case", CASES)
-def test_the_nearest_item_that_may_be_found(case: str, device: str, distance: str) -> None:
+def test_the_nearest_item_that_may_be_found(
+    case: str, device: str, distance: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     options = CASES[case]
+    if device == "pretended":
+        pretend(monkeypatch)
+        device = "cuda"
+    elif device == "cuda" and cuda.unavailable() is not None:
+        pytest.skip("no CUDA device")
     task, rows, items = prepare(EMBEDDINGS, LABELS, distance=distance, **options)
     result = evaluate_task(task, rows, items, distance=distance, device=device, first_found=True)
     found = result.queries()

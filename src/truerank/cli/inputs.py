@@ -41,7 +41,7 @@ def read_side(
 
 def read_ids(path: Path) -> Any:
     """The ids in a file, which must hold some."""
-    ids = read(path, lone="labels").ids
+    ids = files.read(path, lone="labels").ids
     if ids is None:
         raise InputError(f"{path} holds no ids: expected a column or array called id.")
     return ids
