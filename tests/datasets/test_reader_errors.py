@@ -164,7 +164,7 @@ def test_images_without_a_folder(tmp_path):
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("path,class\na.png,1\n", "has no column 'label'; it has path, class"),
+        ("path,kind\na.png,1\n", "has no column 'label'; it has path, kind"),
         ("label\n1\n", "has no column 'path'; it has label"),
         ("path,image,label\na.png,a.png,1\n", "holds both 'path' and 'image'"),
         ("path,label\na.png,\n", "column 'label' of .* is empty in row 0"),

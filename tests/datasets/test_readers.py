@@ -312,6 +312,14 @@ def test_numbers_beside_text_become_text(tmp_path):
     assert data.labels.tolist() == [["x", "3"], ["x", "4"], ["y", "5"]]
 
 
+def test_a_class_column_of_a_table_is_the_label_unless_there_is_one(tmp_path):
+    columns = {"path": TABLE["path"], "class": [3, 3, 4]}
+    data = datasets.read("table", write_table(tmp_path, columns, ".parquet"))
+    assert data.labels.tolist() == [3, 3, 4]
+    data = datasets.read("table", write_table(tmp_path, columns | {"label": [5, 6, 6]}, ".parquet"))
+    assert data.labels.tolist() == [5, 6, 6]
+
+
 def test_table_with_path_and_label_alone(tmp_path):
     columns = {"Image": TABLE["path"], "Label": [3, 3, 4]}
     data = datasets.read("table", write_table(tmp_path, columns, ".parquet"))

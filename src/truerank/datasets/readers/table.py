@@ -27,7 +27,6 @@ __all__ = ["read_table"]
 
 PATHS = ("path", "paths", "image", "images", "file", "filename")
 SPLITS = ("split", "splits")
-LABELS = tuple(name for name in NAMES["labels"] if len(name) > 1)
 
 
 def read_table(name: str, root: str | os.PathLike[str]) -> Dataset:
