@@ -37,7 +37,7 @@ from truerank.storage import fits
 
 __all__ = ["Cosine", "ShortPairs"]
 
-LOOKED_AT = 1 << 20
+LOOKED_AT = 1 << 17
 """Pairs among which cosines that are rounded alike are looked for."""
 Tile = Callable[[int, int], Distances]
 
@@ -121,9 +121,13 @@ class ShortPairs:
             self.left.integers, self.right.integers, np.full(len(item), row), item
         )
         square = self.right.square[item]
+        distance = short_distances(product, self.left.square[row], square)
+        tied = _shared(distance)
+        if not tied.any():
+            return 0
+        product, square, distance = product[tied], square[tied], distance[tied]
         common = np.gcd(product * product, square)
         cosine = np.sign(product) * (product * product // common), square // common
-        distance = short_distances(product, self.left.square[row], square)
         order = np.lexsort((*cosine, distance))
         distinct = [np.any([part[order][1:] != part[order][:-1] for part in parts], axis=0).sum()
                     for parts in (cosine, [distance])]  # fmt: skip
@@ -229,6 +233,14 @@ class Cosine(SquaredDistance):
     def linear(self, distances: Distances) -> Distances:
         """See Space: the L2 distance of unit vectors."""
         return np.sqrt(np.ldexp(distances, -2 * UNIT_BITS))
+
+
+def _shared(values: Distances) -> npt.NDArray[np.bool_]:
+    """Which values come more than once."""
+    ordered = np.sort(values)
+    twice = ordered[1:][ordered[1:] == ordered[:-1]]
+    found: npt.NDArray[np.bool_] = np.isin(values, twice)
+    return found
 
 
 def _unit_square(rows: GridRows, square: Rows) -> Rows:

@@ -294,8 +294,9 @@ def _refine(
         d = distance(tl.sum(total, 1), own, tl.load(b + g), MODE)
         counts = held & (d <= tl.load(edges + at + m - 1))
         low, same = look_up(edges + at, d, counts, m, steps, PAIRS)
-        tl.atomic_add(bins + row * (m + 1) + low + same.to(tl.int32), 1, mask=counts)
-        tl.atomic_add(equal + at + low, 1, mask=same)
+        place_of = bins + row * (m + 1) + low + same.to(tl.int32)
+        tl.atomic_add(place_of, 1, mask=counts, sem="relaxed")
+        tl.atomic_add(equal + at + low, 1, mask=same, sem="relaxed")
         if WAYS > 0:
             mine = tl.load(place + row).to(tl.int64)
             if mine >= 0:

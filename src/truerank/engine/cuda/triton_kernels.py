@@ -183,8 +183,8 @@ def _count_linear(
     u = tl.load(edges + at + j)
     while (j >= 0) & (nearest <= u):  # most tiles end here: everything lies beyond the last mate
         both = tl.sum((d < u).to(tl.int32) + ((d == u).to(tl.int32) << 16), 0)
-        tl.atomic_add(less + at + j, both & 0xFFFF)
-        tl.atomic_add(equal + at + j, both >> 16, mask=both > 0xFFFF)
+        tl.atomic_add(less + at + j, both & 0xFFFF, sem="relaxed")
+        tl.atomic_add(equal + at + j, both >> 16, mask=both > 0xFFFF, sem="relaxed")
         j -= 1
         u = tl.load(edges + at + tl.maximum(j, 0))
 
@@ -227,12 +227,13 @@ def _count_looked_up(
     d = tl.where(held, d, float("inf"))
     last = tl.load(edges + at + m - 1)
     ends = tl.sum((d == last).to(tl.int32), 0)  # often many: what is orthogonal ties
-    tl.atomic_add(equal + at + m - 1, ends, mask=ends > 0)
+    tl.atomic_add(equal + at + m - 1, ends, mask=ends > 0, sem="relaxed")
     counts = d < last
     if tl.max(counts.to(tl.int32), 0) > 0:
         low, same = look_up(edges + at, d, counts, m, steps, COLUMNS)
-        tl.atomic_add(bins + row * (m + 1) + low + same.to(tl.int32), 1, mask=counts)
-        tl.atomic_add(equal + at + low, 1, mask=same)
+        place = bins + row * (m + 1) + low + same.to(tl.int32)
+        tl.atomic_add(place, 1, mask=counts, sem="relaxed")
+        tl.atomic_add(equal + at + low, 1, mask=same, sem="relaxed")
 
 
 def count_tile(
