@@ -176,8 +176,19 @@ def _happier(loss: Any, example: Example, options: dict[str, Any]) -> float:
     return (1 - weight) * ranking + weight * clustering
 
 
+def _smooth_h_ap(loss: Any, example: Example, options: dict[str, Any]) -> float:
+    return oracles.smooth_hierarchical(
+        lists(example, deep=True), options["alpha"], options["relevance"], options["temperature"]
+    )
+
+
 def _csl(loss: Any, example: Example, options: dict[str, Any]) -> float:
-    margins = options["margins"] or [0.45, 0.25]
+    coarse, fine = options["margins"] or [0.45, 0.25]
+    fine, coarse = (
+        fine + options["shift"],
+        fine + options["shift"] + options["spread"] * (coarse - fine),
+    )
+    margins = [coarse, fine]
     return oracles.csl(
         example.rows.tolist(),
         example.paths.tolist(),
@@ -209,6 +220,7 @@ ORACLES: dict[str, Definition] = {
     "angular": _over_pairs(oracles.angular),
     "lifted_structure": _over_pairs(oracles.lifted_structure),
     "n_pairs": _over_pairs(oracles.n_pairs),
+    "nt_xent": _over_pairs(oracles.nt_xent),
     "tuplet_margin": _over_pairs(oracles.tuplet_margin),
     "proxy_nca_plus_plus": _with_proxies(oracles.proxy_nca, lambda loss: loss.proxies.tolist()),
     "proxy_anchor": _with_proxies(oracles.proxy_anchor, lambda loss: loss.inner.proxies.tolist()),
@@ -224,5 +236,6 @@ ORACLES: dict[str, Definition] = {
     "happier": _happier,
     "happier_f": _happier,
     "happier_sum_wap": _happier,
+    "smooth_h_ap": _smooth_h_ap,
     "csl": _csl,
 }

@@ -40,6 +40,7 @@ MINED = {
     "recall_at_k": lambda lists: oracles.recall_at_k(lists, (1, 2, 4, 8, 16), 0.01, 1.0),
     "tcm": lambda lists: oracles.calibration(lists, 0.9, 0.5),
     "angular": lambda lists: oracles.angular(lists, 45.0),
+    "nt_xent": lambda lists: oracles.nt_xent(lists, 0.07),
     "tuplet_margin": lambda lists: oracles.tuplet_margin(lists, 5.73, 64.0),
 }
 

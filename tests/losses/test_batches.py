@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 import weakref
 from typing import Any
 
@@ -14,7 +15,7 @@ from torch.utils._pytree import tree_leaves
 from tests.losses import cases
 from tests.losses.cases import EXAMPLES, NAMES
 from tests.oracles import losses as oracles
-from truerank import InputError, losses
+from truerank import InputError, TruerankWarning, losses
 
 OF_PAIRS = [name for name in NAMES if losses.entry(name).kind != "classification"]
 RANKING = ["smooth_ap", "recall_at_k", "sup_ap", "roadmap", "happier"]
@@ -463,3 +464,16 @@ def test_every_pair_of_losses_keeps_to_its_own_state() -> None:
         cases.value(first, example)
         assert cases.value(second, example) == before[second]
     assert torch.equal(example.rows, rows)
+
+
+@pytest.mark.parametrize("name", ["happier", "smooth_h_ap"])
+def test_levels_in_the_wrong_order_are_warned_of_once(name: str) -> None:
+    rows = torch.randn(6, 4, generator=torch.Generator().manual_seed(0))
+    paths = torch.tensor([[0, 0], [0, 1], [0, 2], [1, 3], [1, 4], [1, 5]])
+    loss = losses.get(name, **ranking_only(name))
+    with pytest.warns(TruerankWarning, match="levels go from coarse to fine"):
+        loss(rows, paths.flip(1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        loss(rows, paths.flip(1))
+        losses.get(name, **ranking_only(name))(rows, paths)

@@ -23,7 +23,7 @@ PAPERS = {
     "fastap", "snr_contrastive", "multi_similarity", "soft_triple", "sphereface", "angular",
     "lifted_structure", "n_pairs", "tuplet_margin", "proxy_nca_plus_plus", "proxy_anchor",
     "smooth_ap", "recall_at_k", "roadmap", "happier", "happier_f", "happier_sum_wap", "csl", "tcm",
-    "tcm_plus", "tcm_minus", "tcm_prime",
+    "tcm_plus", "tcm_minus", "tcm_prime", "nt_xent", "smooth_h_ap",
 }  # fmt: skip
 
 

@@ -40,6 +40,10 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("happier", {"pull_back": False, "alpha": 3.0}),
     ("happier", {"relevance": "sum_wap", "cluster_weight": 1.0, "temperature": 0.2}),
     ("csl", {"margins": (0.5, 0.1), "scale": 4.0}),
+    ("csl", {"shift": -0.1, "spread": 2.5}),
+    ("nt_xent", {"temperature": 0.5}),
+    ("smooth_h_ap", {"alpha": 3.0, "temperature": 0.2}),
+    ("smooth_h_ap", {"relevance": "sum_wap"}),
 ]
 
 

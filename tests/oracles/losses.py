@@ -197,6 +197,15 @@ def n_pairs(lists: Lists, regularizer: float) -> float:
     return mean(values) + regularizer * mean([dot(row, row) for row in lists.rows])
 
 
+def nt_xent(lists: Lists, temperature: float) -> float:
+    values = []
+    for a, p in lists.pairs():
+        own = lists.score(a, p) / temperature
+        others = [lists.score(a, n) / temperature for n in lists.negatives(a)]
+        values.append(log_sum_exp([own, *others]) - own)
+    return mean(values)
+
+
 def tuplet_margin(lists: Lists, margin: float, scale: float) -> float:
     values = []
     for a, p in lists.pairs():
@@ -500,6 +509,27 @@ def hierarchical(
                 else:
                     found += min(rel[k], rel[j]) * step
                 rank += up(x) if levels[j] < levels[k] else step
+            total += found / rank
+        values.append(1 - total / math.fsum(rel))
+    return mean(values)
+
+
+def smooth_hierarchical(lists: Lists, alpha: float, relevance: str, temperature: float) -> float:
+    """1 - H-AP with a sigmoid for each step; labels are paths."""
+    values = []
+    for q in range(len(lists.rows)):
+        items = lists.items(q)
+        levels = [common_path(lists.labels[q], lists.other_labels[j]) for j in items]
+        if not any(levels):
+            continue
+        rel = worth(levels, len(lists.labels[q]), relevance, alpha)
+        total = 0.0
+        for k in (k for k in range(len(items)) if levels[k]):
+            found, rank = rel[k], 1.0
+            for j in (j for j in range(len(items)) if j != k):
+                lead = lists.score(q, items[j]) - lists.score(q, items[k])
+                found += min(rel[k], rel[j]) * sigmoid(lead / temperature)
+                rank += sigmoid(lead / temperature)
             total += found / rank
         values.append(1 - total / math.fsum(rel))
     return mean(values)

@@ -322,6 +322,19 @@ _ENTRIES = (
         normalizes=False,
     ),
     _embedding(
+        "nt_xent",
+        "NT-Xent",
+        what="Each positive pair as a softmax against the anchor's negatives.",
+        formula="mean over positive pairs of -log( e^(s_p/t) / (e^(s_p/t) + sum_n e^(s_n/t)) )",
+        when="As in self-supervised training; a large batch gives it more negatives.",
+        citation="Chen et al., A Simple Framework for Contrastive Learning of Visual "
+        "Representations, ICML 2020; Sohn, Improved Deep Metric Learning with Multi-class N-pair "
+        "Loss Objective, NIPS 2016",
+        build="tuples:NTXent",
+        defaults={"temperature": 0.07},
+        search={"temperature": SearchRange(0.01, 1.0, log=True)},
+    ),
+    _embedding(
         "tuplet_margin",
         "tuplet margin loss",
         what="Each positive against all of the anchor's negatives, with slack for the positive.",
@@ -538,6 +551,20 @@ _ENTRIES = (
         needs=PROXIES,
         needs_nothing_if={"cluster_weight": 0},
     ),
+    _embedding(
+        "smooth_h_ap",
+        "H-AP by sigmoids",
+        what="1 - hierarchical average precision with each comparison a sigmoid.",
+        formula="1 - mean_q sum_k (rel(k) + sum_j min(rel(k), rel(j)) G) / (1 + sum_j G) / "
+        "sum_k rel(k), G = sigmoid((s_j - s_k)/t), j != k; rel = (l/L)^alpha / |level l|",
+        when="To see what HAPPIER's bounds and its clustering add: the baseline of its ablation.",
+        citation=f"{RAMZI_2022}, Table 5, with the sigmoids of Brown et al., Smooth-AP, ECCV 2020",
+        build="hierarchy:SmoothHAP",
+        defaults={"alpha": 1.0, "relevance": "level", "temperature": 0.01, "block": None},
+        labels="path",
+        batch=(64, 4),
+        search={"alpha": SearchRange(0.5, 5.0), "temperature": TEMPERATURE},
+    ),
     _classification(
         "csl",
         "cross-scale learning",
@@ -548,9 +575,13 @@ _ENTRIES = (
         citation="Sun et al., Dynamic Metric Learning: Towards a Scalable Metric Space to "
         "Accommodate Multiple Semantic Scales, CVPR 2021",
         build="hierarchy:CSL",
-        defaults={"scale": 32.0, "margins": None},
+        defaults={"scale": 32.0, "margins": None, "shift": 0.0, "spread": 1.0},
         labels="path",
-        search={"scale": SCALE_200},
+        search={
+            "scale": SCALE_200,
+            "shift": SearchRange(-0.25, 0.5),
+            "spread": SearchRange(0.0, 3.0),
+        },
         needs=("hierarchy", "embedding_size"),
     ),
 )
@@ -562,7 +593,9 @@ ALIASES = {
     "ms+miner": "multi_similarity_mined",
     "nsoftmax": "normalized_softmax",
     "norm_softmax": "normalized_softmax",
+    "h_ap_sigmoid": "smooth_h_ap",
     "npairs": "n_pairs",
+    "ntxent": "nt_xent",
     "proxyanchor": "proxy_anchor",
     "proxynca": "proxy_nca",
     "proxynca++": "proxy_nca_plus_plus",

@@ -1,4 +1,4 @@
-"""Losses over paths of labels, coarse to fine: HAPPIER, and CSL.
+"""Losses over paths of labels, coarse to fine: HAPPIER, its baseline by sigmoids, and CSL.
 
 In: a Batch with (rows, levels) labels. Out: 1 minus a smooth lower bound of the hierarchical
 average precision, with a clustering term; or margins around fine proxies at every level.
@@ -6,6 +6,7 @@ average precision, with a clustering term; or margins around fine proxies at eve
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, softplus
 
-from truerank.errors import InputError
+from truerank.errors import InputError, TruerankWarning
 from truerank.losses.base import Batch, Loss, check_number
 from truerank.losses.pairs import cosine, levels, logsumexp, row_weights
 from truerank.losses.positives import check_block
@@ -21,7 +22,7 @@ from truerank.losses.proxies import Classes, make_proxies, proxy_logits
 from truerank.losses.ranking import one_minus_mean
 from truerank.losses.surrogates import Ahead, behind
 
-__all__ = ["CSL", "Happier", "shares_by_level"]
+__all__ = ["CSL", "Happier", "SmoothHAP", "shares_by_level"]
 
 RELEVANCES = ("level", "sum_wap")
 RELEASED_MARGINS = {
@@ -57,7 +58,7 @@ class Happier(Loss):
         classes: Iterable[int] | None = None,
     ) -> None:
         super().__init__()
-        check_number("alpha", alpha, least=0)
+        _check_relevance(alpha, relevance)
         check_number("cluster_temperature", cluster_temperature, above=0)
         check_number("cluster_weight", cluster_weight, least=0)
         check_block(block)
@@ -65,14 +66,10 @@ class Happier(Loss):
             raise InputError(
                 f"The 'cluster_weight' parameter must be at most 1. Got {cluster_weight!r} instead."
             )
-        if relevance not in RELEVANCES:
-            raise InputError(
-                f"The 'relevance' parameter must be one of {', '.join(RELEVANCES)}. "
-                f"Got {relevance!r} instead."
-            )
         self.alpha, self.relevance, self.pull_back, self.block = alpha, relevance, pull_back, block
         self.cluster_weight, self.cluster_temperature = cluster_weight, cluster_temperature
         self.ahead = Ahead(temperature, rho, delta, start, offset)
+        self._order = _LevelOrder()
         if cluster_weight > 0:
             if embedding_size is None:
                 raise InputError("happier needs embedding_size=, or cluster_weight=0 (no proxies).")
@@ -80,6 +77,7 @@ class Happier(Loss):
             self.proxies = make_proxies(len(self.classes), embedding_size)
 
     def compute(self, batch: Batch) -> Tensor:
+        self._order(batch.labels)
         ranking = self._ranking(batch)
         if self.cluster_weight == 0:
             return ranking
@@ -113,6 +111,64 @@ class Happier(Loss):
         return one_minus_mean(scores, level, positive, term, ones, self.block)
 
 
+class SmoothHAP(Loss):
+    """Hierarchical AP with each comparison a sigmoid: what HAPPIER was compared with."""
+
+    def __init__(self, alpha: float, relevance: str, temperature: float, block: int | None) -> None:
+        super().__init__()
+        _check_relevance(alpha, relevance)
+        check_number("temperature", temperature, above=0)
+        check_block(block)
+        self.alpha, self.relevance = alpha, relevance
+        self.temperature, self.block = temperature, block
+        self._order = _LevelOrder()
+
+    def compute(self, batch: Batch) -> Tensor:
+        self._order(batch.labels)
+        scores, level = cosine(batch), levels(batch)
+        share = shares_by_level(level, batch.labels.shape[1], self.relevance, self.alpha)
+        relevance = share.to(scores).gather(1, level.clamp_min(0).long())
+
+        def term(lead: Tensor, query: Tensor, item: Tensor) -> Tensor:
+            before = torch.sigmoid(lead / self.temperature)
+            own = relevance[query].gather(1, item)
+            shared = torch.minimum(relevance[query].unsqueeze(1), own.unsqueeze(2))
+            return (own + (shared * before).sum(-1)) / (1 + before.sum(-1))
+
+        positive = level > 0
+        ones = torch.ones_like(positive.sum(1))
+        return one_minus_mean(scores, level, positive, term, ones, self.block)
+
+
+def _check_relevance(alpha: float, relevance: str) -> None:
+    check_number("alpha", alpha, least=0)
+    if relevance not in RELEVANCES:
+        raise InputError(
+            f"The 'relevance' parameter must be one of {', '.join(RELEVANCES)}. "
+            f"Got {relevance!r} instead."
+        )
+
+
+class _LevelOrder:
+    """Warns once if the first batch's labels look as if they ran from fine to coarse."""
+
+    def __init__(self) -> None:
+        self.looked = False
+
+    def __call__(self, labels: Tensor) -> None:
+        if self.looked:
+            return
+        self.looked = True
+        first, last = (len(labels[:, column].unique()) for column in (0, -1))
+        if first > last:
+            warnings.warn(
+                f"the first level of the labels has {first} classes in a batch and the last one "
+                f"{last}: levels go from coarse to fine, and these look reversed.",
+                TruerankWarning,
+                stacklevel=2,
+            )
+
+
 def shares_by_level(level: Tensor, depth: int, kind: str, alpha: float) -> Tensor:
     """The relevance of an item of each level, 0 to depth, to each query; each list sums to 1.
 
@@ -139,17 +195,27 @@ class CSL(Loss):
 
     `hierarchy` lists the path, coarse to fine, of each fine class; its last column is what labels
     are matched by. Margins are coarse to fine; by default those released for 2, 3 and 7 levels, and
-    otherwise .25 for the finest level and .1 more for each level above it.
+    otherwise .25 for the finest level and .1 more for each level above it. The finest one is moved
+    by `shift`, and the steps from level to level are multiplied by `spread`: both can be searched,
+    whatever the number of levels.
     """
 
     takes_references = False
     ancestors: Tensor
 
     def __init__(
-        self, hierarchy: Any, embedding_size: int, scale: float, margins: Sequence[float] | None
+        self,
+        hierarchy: Any,
+        embedding_size: int,
+        scale: float,
+        margins: Sequence[float] | None,
+        shift: float,
+        spread: float,
     ) -> None:
         super().__init__()
         check_number("scale", scale, above=0)
+        check_number("shift", shift)
+        check_number("spread", spread)
         paths = torch.as_tensor(hierarchy)
         if paths.ndim != 2 or paths.is_floating_point() or not len(paths):
             raise InputError(
@@ -163,12 +229,17 @@ class CSL(Loss):
         self.register_buffer("ancestors", paths[order].to(torch.int64))
         depth = paths.shape[1]
         rising = tuple(0.25 + 0.1 * above for above in reversed(range(depth)))
-        self.margins = tuple(margins or RELEASED_MARGINS.get(depth, rising))
-        if len(self.margins) != depth:
+        given = tuple(margins or RELEASED_MARGINS.get(depth, rising))
+        if len(given) != depth:
             raise InputError(
                 f"The 'margins' parameter of csl must have one number for each of {depth} levels. "
                 f"Got {margins!r} instead."
             )
+        finest = given[-1]
+        self.margins = tuple(
+            margin if (shift, spread) == (0, 1) else finest + shift + spread * (margin - finest)
+            for margin in given
+        )
         self.proxies = make_proxies(len(paths), embedding_size)
         self.scale = scale
 

@@ -1,4 +1,4 @@
-"""Losses over positive pairs and all their negatives: angular, lifted structure, N-pairs, tuplet.
+"""Losses over positive pairs and all their negatives: angular, lifted, N-pairs, NT-Xent, tuplet.
 
 In: a Batch with one label a row. Out: the mean over the positive pairs; 0, with a graph, if there
 is none. Each positive pair takes a row of the similarity matrix, never a matrix of its own.
@@ -16,7 +16,7 @@ from truerank.errors import InputError
 from truerank.losses.base import Batch, Loss, check_number
 from truerank.losses.pairs import cosine, logsumexp, same_label
 
-__all__ = ["Angular", "LiftedStructure", "NPairs", "TupletMargin"]
+__all__ = ["Angular", "LiftedStructure", "NPairs", "NTXent", "TupletMargin"]
 
 
 class Angular(Loss):
@@ -101,6 +101,24 @@ def _first_pairs(positive: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     kinds, kind = labels[anchor].unique(return_inverse=True)
     first = anchor.new_full(kinds.shape, len(labels)).scatter_reduce(0, kind, anchor, "amin")
     return first, positive[first].int().argmax(1)
+
+
+class NTXent(Loss):
+    """Each positive pair as a softmax against the anchor's negatives alone (Chen et al. 2020).
+
+    Other positives of the anchor are in no denominator: with two rows of each class it is SimCLR's.
+    """
+
+    def __init__(self, temperature: float) -> None:
+        super().__init__()
+        check_number("temperature", temperature, above=0)
+        self.temperature = temperature
+
+    def compute(self, batch: Batch) -> Tensor:
+        logits, level = cosine(batch) / self.temperature, same_label(batch)
+        negatives = logsumexp(logits, level == 0)
+        anchor, positive = (level > 0).nonzero(as_tuple=True)
+        return _mean(softplus(negatives[anchor] - logits[anchor, positive]), logits)
 
 
 class TupletMargin(Loss):

@@ -74,7 +74,7 @@ def load_embedder(
         pretrained=False,
         size=config.augmentation.crop,
     )
-    model = Embedder(built, config.model.dimensions)
+    model = Embedder(built, config.model.dimensions, head=config.model.head)
     try:
         model.load_state_dict(state["model"])
     except RuntimeError as error:

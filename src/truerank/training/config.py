@@ -6,28 +6,38 @@ iterations, RMSprop at a constant rate, crops of 227 out of 256, 128 dimensions.
 
 from __future__ import annotations
 
-import difflib
 import os
-import re
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from truerank.core import registry
 from truerank.errors import InputError
+from truerank.losses.registry import entry
 from truerank.training.augmentation import Augmentation
+from truerank.training.yaml_files import apply_settings, describe_error, read_yaml
 
 __all__ = [
+    "AugmentationConfig",
     "Config",
     "LossConfig",
+    "LossOptimiserConfig",
+    "ModelConfig",
+    "ModelOptimiserConfig",
     "OptimiserConfig",
     "SamplerConfig",
     "ScheduleConfig",
-    "apply_settings",
+    "Section",
+    "TrainingConfig",
+    "batch_of",
+    "batch_of_kind",
     "read_config",
 ]
+
+BATCH, SAMPLES = 32, 4
+"""Images in a batch, and of each class where pairs of a class are needed."""
 
 
 class Section(BaseModel):
@@ -59,6 +69,7 @@ class ModelConfig(Section):
     trunk: str = "efficientnet_lite0"
     pretrained: bool = True
     dimensions: int = Field(default=128, ge=1)
+    head: Literal["linear", "layernorm"] = "linear"
     freeze_batchnorm: bool | None = None
 
 
@@ -87,7 +98,10 @@ class AugmentationConfig(Section):
 
 
 class SamplerConfig(Section):
-    """Batches of `classes` x `samples` images; the hierarchical kind has `nodes` and `level`."""
+    """Batches of `classes` x `samples` images; the hierarchical kind has `nodes` and `level`.
+
+    Where neither is said, the loss's kind decides: 32 x 1 for classification, 8 x 4 for others.
+    """
 
     kind: Literal["classes", "hierarchical"] = "classes"
     classes: int = Field(default=8, ge=1)
@@ -123,12 +137,25 @@ class LossConfig(Section):
 
 
 class OptimiserConfig(Section):
-    """The optimiser of the model."""
+    """An optimiser; only SGD has Nesterov's momentum."""
 
     name: Literal["rmsprop", "sgd", "adam", "adamw"] = "rmsprop"
     lr: float = Field(default=1e-6, gt=0)
     weight_decay: float = Field(default=1e-4, ge=0)
     momentum: float = Field(default=0.9, ge=0, lt=1)
+    nesterov: bool = False
+
+    @model_validator(mode="after")
+    def _nesterov(self) -> OptimiserConfig:
+        if self.nesterov and (self.name != "sgd" or self.momentum == 0):
+            raise ValueError("nesterov needs the optimiser sgd and a momentum above 0")
+        return self
+
+
+class ModelOptimiserConfig(OptimiserConfig):
+    """The optimiser of the model: `lr` is the trunk's rate, and the head's if it has none."""
+
+    head_lr: float | None = Field(default=None, gt=0)
 
 
 class LossOptimiserConfig(OptimiserConfig):
@@ -140,10 +167,17 @@ class LossOptimiserConfig(OptimiserConfig):
 
 
 class ScheduleConfig(Section):
-    """How the learning rates change: linearly up over `warmup` iterations, then by `name`."""
+    """How the learning rates change: linearly up over `warmup` iterations, then by `name`.
 
-    name: Literal["constant", "cosine"] = "constant"
+    `step` multiplies them by `factor` after every `every` epochs, `plateau` when the validation
+    metric has not risen for `every` epochs. The trunk rests in the first `frozen_trunk` iterations.
+    """
+
+    name: Literal["constant", "cosine", "step", "plateau"] = "constant"
     warmup: int = Field(default=0, ge=0)
+    every: int = Field(default=10, ge=1)
+    factor: float = Field(default=0.1, gt=0, lt=1)
+    frozen_trunk: int = Field(default=0, ge=0)
 
 
 class TrainingConfig(Section):
@@ -198,17 +232,33 @@ class Config(Section):
     augmentation: AugmentationConfig = AugmentationConfig()
     sampler: SamplerConfig = SamplerConfig()
     loss: LossConfig
-    optimiser: OptimiserConfig = OptimiserConfig()
+    optimiser: ModelOptimiserConfig = ModelOptimiserConfig()
     loss_optimiser: LossOptimiserConfig = LossOptimiserConfig()
     schedule: ScheduleConfig = ScheduleConfig()
     training: TrainingConfig = TrainingConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
 
+    @model_validator(mode="before")
+    @classmethod
+    def _batch_by_kind(cls, given: Any) -> Any:
+        """Fill in the batch of a loss whose kind has another one than the default."""
+        if not isinstance(given, Mapping):
+            return given
+        sampler, loss = given.get("sampler", {}), given.get("loss", {})
+        name = loss.get("name") if isinstance(loss, Mapping) else getattr(loss, "name", None)
+        if not isinstance(sampler, Mapping) or {"classes", "samples"} & set(sampler):
+            return given
+        classes, samples = batch_of(name, BATCH)
+        return {**given, "sampler": {**sampler, "classes": classes, "samples": samples}}
+
     @model_validator(mode="after")
     def _warm_up_ends(self) -> Config:
         total = self.training.epochs * self.training.iterations
-        if self.schedule.warmup >= total:
-            raise ValueError(f"schedule.warmup must be less than the {total} iterations of the run")
+        for field in ("warmup", "frozen_trunk"):
+            if getattr(self.schedule, field) >= total:
+                raise ValueError(
+                    f"schedule.{field} must be less than the {total} iterations of the run"
+                )
         return self
 
     @classmethod
@@ -224,7 +274,7 @@ class Config(Section):
         try:
             return cls.model_validate(dict(given))
         except ValidationError as error:
-            raise InputError(_sentence(error, source)) from error
+            raise InputError(describe_error(error, source, cls)) from error
 
     def to_dict(self) -> dict[str, Any]:
         """Every field with its value, as YAML and JSON can hold them."""
@@ -235,98 +285,27 @@ class Config(Section):
         return str(yaml.safe_dump(self.to_dict(), sort_keys=False))
 
 
+def batch_of(loss: Any, images: int) -> tuple[int, int]:
+    """Classes x samples of a batch of so many images, by the kind of a loss with this name.
+
+    Examples
+    --------
+    >>> from truerank.training.config import batch_of
+    >>> batch_of("arcface", 32), batch_of("triplet", 32)
+    ((32, 1), (8, 4))
+    """
+    try:
+        kind = entry(loss).kind
+    except InputError:  # said with the other faults of the configuration, or when it is built
+        kind = "embedding"
+    return batch_of_kind(kind, images)
+
+
+def batch_of_kind(kind: str, images: int) -> tuple[int, int]:
+    """As many classes as images for classification, else a quarter with four images each."""
+    return (images, 1) if kind == "classification" else (images // SAMPLES, SAMPLES)
+
+
 def read_config(path: str | os.PathLike[str], settings: Iterable[str] = ()) -> Config:
     """Read a YAML file, with `settings` such as "training.seed=1" on top."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            given = yaml.load(file, _Loader)
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise InputError(f"cannot read {path}: {reason}.") from error
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f", line {mark.line + 1}" if mark is not None else ""
-        problem = getattr(error, "problem", None) or "it cannot be parsed"
-        raise InputError(f"{path} is not valid YAML{where}: {problem}.") from error
-    return Config.of(apply_settings(given, settings), os.fspath(path))
-
-
-def apply_settings(given: Any, settings: Iterable[str]) -> Any:
-    """Lay "section.field=value" over a mapping; the value is read as YAML reads it."""
-    changed = _copy({} if given is None else given)
-    if not isinstance(changed, dict):
-        return given
-    for setting in settings:
-        name, equals, text = setting.partition("=")
-        keys = name.strip().split(".")
-        if not equals or not all(keys):
-            raise InputError(f"a setting is section.field=value. Got {setting!r} instead.")
-        try:
-            value = yaml.load(text, _Loader)
-        except yaml.YAMLError as error:
-            raise InputError(f"the value of the setting {setting!r} is not valid YAML.") from error
-        place = changed
-        for key in keys[:-1]:
-            if not isinstance(place.setdefault(key, {}), dict):
-                raise InputError(f"the setting {setting!r} goes below {key!r}, which is a value.")
-            place = place[key]
-        place[keys[-1]] = value
-    return changed
-
-
-def _copy(value: Any) -> Any:
-    return {key: _copy(inner) for key, inner in value.items()} if isinstance(value, dict) else value
-
-
-# YAML 1.1 takes 1e-6 for text, for want of a dot; here it is the number that it looks like.
-_Loader: Any = type("_Loader", (yaml.SafeLoader,), {})
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+[eE][-+]?[0-9]+$"), list("-+0123456789")
-)
-
-
-_KINDS = {
-    "bool": "true or false",
-    "dict": "a mapping",
-    "float": "a number",
-    "int": "an int",
-    "list": "a list",
-    "model": "a mapping",
-    "string": "text",
-    "tuple": "a list",
-}
-
-
-def _sentence(error: ValidationError, source: str) -> str:
-    """A sentence about the first thing that is wrong: the field's name and what came."""
-    first = error.errors(include_url=False)[0]
-    # A union reports each alternative that failed; the field is what comes before them.
-    path = [str(part) for part in first["loc"] if not re.match(r"(list\[|str$)", str(part))]
-    field, got = ".".join(path), first["input"]
-    if first["type"] == "missing":
-        return f"{source} lacks the field '{field}'."
-    if first["type"] == "extra_forbidden":
-        known = _fields_at(path[:-1])
-        close = difflib.get_close_matches(path[-1], known, n=1)
-        hint = f"did you mean '{close[0]}'?" if close else f"the fields there: {', '.join(known)}."
-        return f"{source} has a field '{field}' that is not known; {hint}"
-    if first["type"] == "value_error":
-        reason = str(first["ctx"]["error"]).rstrip(".")
-        return f"{source}: {f'the section {field}: ' if field else ''}{reason}."
-    if first["type"] in ("too_long", "too_short"):
-        wanted = first["ctx"].get("max_length", first["ctx"].get("min_length"))
-        what = f"a list of {wanted}"
-    elif first["type"].partition("_")[0] in _KINDS and first["type"] != "int_parsing_size":
-        what = _KINDS[first["type"].partition("_")[0]]
-    else:
-        what = first["msg"].removeprefix("Input should be ")
-    return f"{source}: the field '{field}' must be {what}. Got {got!r} instead."
-
-
-def _fields_at(path: list[str]) -> list[str]:
-    model: Any = Config
-    for name in path:
-        if name in model.model_fields:
-            model = model.model_fields[name].annotation
-            model = next((kind for kind in get_args(model)), model)
-    return list(model.model_fields)
+    return Config.of(apply_settings(read_yaml(path), settings), os.fspath(path))

@@ -29,9 +29,10 @@ from truerank.training.embedder import Embedder
 from truerank.training.embedding import embed_rows
 from truerank.training.interrupts import Interrupts
 from truerank.training.logs import Log
-from truerank.training.optimisers import make_optimiser, rate
+from truerank.training.optimisers import make_optimiser, model_optimiser, rate
 from truerank.training.pipeline import Pipeline, open_pipeline
-from truerank.training.sampler import ClassSampler, HierarchicalSampler, Sampler
+from truerank.training.sampler import make_sampler
+from truerank.training.splits import check_disjoint
 
 __all__ = ["DivergedError", "Trainer"]
 
@@ -60,6 +61,8 @@ class Trainer:
         In place of the configuration's. One of truerank's takes labels as paths; another one, of
         pytorch-metric-learning for example, is called as loss(embeddings, labels) with classes.
     logs : sequence of Log
+    save_every : float
+        Seconds between two checkpoints at least; what is interrupted is saved in any case.
 
     Attributes
     ----------
@@ -81,8 +84,10 @@ class Trainer:
         trunk: Callable[[], nn.Module] | None = None,
         loss: nn.Module | None = None,
         logs: Sequence[Log] = (),
+        save_every: float = 0.0,
     ) -> None:
         self.config = config = Config.of(config)
+        self._save_every, self._saved_at = save_every, time.monotonic()
         self.device = devices.resolve(config.training.device)
         self.logs = list(logs)
         self.folder = None if folder is None else Path(folder)
@@ -90,8 +95,8 @@ class Trainer:
         self._custom_trunk = trunk is not None
         self._precision = devices.precision(config.training.precision, self.device)
         if validation is not None:
-            _check_disjoint(train, validation)
-        self._sampler = _make_sampler(config, train)
+            check_disjoint(train, validation)
+        self._sampler = make_sampler(config, train)
         codes = objective.path_codes(train.labels)
         with randomness.borrowed(config.training.seed, self.device):
             built = trunks.get(
@@ -100,7 +105,10 @@ class Trainer:
                 size=config.augmentation.crop,
             )
             self.model = Embedder(
-                built, config.model.dimensions, freeze_batchnorm=config.model.freeze_batchnorm
+                built,
+                config.model.dimensions,
+                head=config.model.head,
+                freeze_batchnorm=config.model.freeze_batchnorm,
             ).to(self.device)
             if loss is None:
                 loss = objective.build(config.loss, codes, config.model.dimensions)
@@ -110,7 +118,9 @@ class Trainer:
         self._labels = torch.from_numpy(np.ascontiguousarray(labels)).to(self.device)
         if config.training.channels_last:
             self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self._optimisers = [make_optimiser(self.model.parameters(), config.optimiser)]
+        if config.schedule.name == "plateau" and validation is None:
+            raise InputError("the schedule plateau goes by the validation metric; there is none.")
+        self._optimisers = [model_optimiser(self.model, config.optimiser)]
         own = list(self.loss.parameters())
         if own:
             self._optimisers.append(make_optimiser(own, config.loss_optimiser))
@@ -168,7 +178,10 @@ class Trainer:
                 self._sampler_at_start = self._sampler.state()
                 self._end_epoch(loss, speed, started)
                 if interrupts.requested:
+                    self._save()
                     raise KeyboardInterrupt
+        if self._save_every and self.folder is not None:
+            self.save_best(self.folder / "best.pt")
         return self
 
     def _open(self, data: Dataset) -> Pipeline:
@@ -194,6 +207,11 @@ class Trainer:
         model = copy.deepcopy(self.model)
         model.load_state_dict(self._best_weights)
         return model.eval()
+
+    def save_best(self, path: str | Path) -> None:
+        """Write the model of the best epoch, as `load_embedder` reads it."""
+        best = {"model": self._best_weights, "epoch": self.best_epoch}
+        checkpoint.save(path, self._model_state() | best)
 
     def resume(self, path: str | Path) -> Trainer:
         """Go on from a checkpoint, which was written with the same configuration and data."""
@@ -273,7 +291,12 @@ class Trainer:
     def _step(self, crops: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """One update; the loss comes as a tensor, so that the device is not waited for."""
         settings = self.config.training
-        share = rate(self.config.schedule, self.iteration, settings.epochs * settings.iterations)
+        schedule = self.config.schedule
+        share = rate(
+            schedule, self.iteration, settings.epochs * settings.iterations,
+            epoch=self.epoch, values=[record.get(settings.metric, 0.0) for record in self.history],
+        )  # fmt: skip
+        self.model.rest_trunk(self.iteration < schedule.frozen_trunk)
         rates = iter(self._rates)
         for optimiser in self._optimisers:
             optimiser.zero_grad()
@@ -314,9 +337,10 @@ class Trainer:
             "seconds": round(time.monotonic() - started, 3),
         }
         self.history.append(record)
-        if better and self.folder is not None:
-            checkpoint.save(self.folder / "best.pt", self._model_state())
-        self._save()
+        if time.monotonic() - self._saved_at >= self._save_every:
+            if self.folder is not None and better:
+                self.save_best(self.folder / "best.pt")
+            self._save()
         for log in self.logs:
             log.record(record)
 
@@ -331,7 +355,9 @@ class Trainer:
             raise DivergedError(
                 f"the embeddings are not finite after epoch {self.epoch}; lower the learning rate."
             )
-        score = evaluate(embeddings, **data.task_arguments(), metrics=[metric])[metric]
+        score = evaluate(embeddings, **data.task_arguments(), metrics=[metric], confidence=None)[
+            metric
+        ]
         if math.isnan(score.value):
             raise InputError(f"{metric} is undefined on the validation classes: {score.reason}")
         return score.value
@@ -350,6 +376,7 @@ class Trainer:
         """Save everything that the next iteration depends on."""
         if self.folder is None:
             return
+        self._saved_at = time.monotonic()
         checkpoint.save(
             self.folder / "last.pt",
             {
@@ -364,28 +391,6 @@ class Trainer:
                 "loss_sum": float(self._loss_sum),
                 "history": self.history,
             },
-        )
-
-
-def _make_sampler(config: Config, train: Dataset) -> Sampler:
-    settings = config.sampler
-    if settings.kind == "hierarchical":
-        return HierarchicalSampler(
-            train.labels, nodes=settings.nodes, level=settings.level, classes=settings.classes,
-            samples=settings.samples, seed=config.training.seed, few=settings.few,
-        )  # fmt: skip
-    return ClassSampler(
-        train.fine_labels, classes=settings.classes, samples=settings.samples,
-        seed=config.training.seed, few=settings.few,
-    )  # fmt: skip
-
-
-def _check_disjoint(train: Dataset, validation: Dataset) -> None:
-    shared = np.intersect1d(train.fine_labels, validation.fine_labels)
-    if len(shared):
-        raise InputError(
-            f"{len(shared)} classes are in both training and validation, {shared[0]!r} for one; "
-            "validation needs classes of its own."
         )
 
 

@@ -192,7 +192,8 @@ def _check_resumable(folder: Path, config: Config, resume: bool) -> None:
             f"{folder} holds a run already; resume it (--resume, resume=True) or name another "
             "folder."
         )
-    saved = checkpoint.load(folder / "last.pt")["config"]
+    # A checkpoint of an earlier version lacks the fields that have come since.
+    saved = Config.of(checkpoint.load(folder / "last.pt")["config"]).to_dict()
     for section, fields in config.to_dict().items():
         for field, value in fields.items():
             before = saved.get(section, {}).get(field)

@@ -9,14 +9,18 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from truerank.errors import InputError, TruerankWarning
 
-__all__ = ["ClassSampler", "Deck", "HierarchicalSampler", "Sampler"]
+if TYPE_CHECKING:
+    from truerank.datasets.base import Dataset
+    from truerank.training.config import Config
+
+__all__ = ["ClassSampler", "Deck", "HierarchicalSampler", "Sampler", "make_sampler"]
 
 Rows = npt.NDArray[np.int64]
 State = dict[str, Any]
@@ -290,6 +294,20 @@ class HierarchicalSampler(Sampler):
 
     def _all_decks(self) -> list[Deck]:
         return [self._order, *self._nodes, *self._decks]
+
+
+def make_sampler(config: Config, train: Dataset) -> Sampler:
+    """The sampler that a configuration describes."""
+    settings = config.sampler
+    if settings.kind == "hierarchical":
+        return HierarchicalSampler(
+            train.labels, nodes=settings.nodes, level=settings.level, classes=settings.classes,
+            samples=settings.samples, seed=config.training.seed, few=settings.few,
+        )  # fmt: skip
+    return ClassSampler(
+        train.fine_labels, classes=settings.classes, samples=settings.samples,
+        seed=config.training.seed, few=settings.few,
+    )  # fmt: skip
 
 
 def _codes(labels: npt.NDArray[Any]) -> Rows:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from truerank.errors import InputError
 
-__all__ = ["class_folds"]
+if TYPE_CHECKING:
+    from truerank.datasets.base import Dataset
+
+__all__ = ["check_disjoint", "class_folds"]
 
 
 def class_folds(labels: Any, folds: int) -> list[npt.NDArray[np.int64]]:
@@ -40,3 +43,13 @@ def class_folds(labels: Any, folds: int) -> list[npt.NDArray[np.int64]]:
     for number, part in enumerate(np.array_split(np.arange(len(classes)), folds)):
         fold_of_class[part] = number
     return [np.flatnonzero(fold_of_class[codes] == number) for number in range(folds)]
+
+
+def check_disjoint(train: Dataset, validation: Dataset) -> None:
+    """Refuse a class that is both trained on and validated on."""
+    shared = np.intersect1d(train.fine_labels, validation.fine_labels)
+    if len(shared):
+        raise InputError(
+            f"{len(shared)} classes are in both training and validation, {shared[0]!r} for one; "
+            "validation needs classes of its own."
+        )
