@@ -6,7 +6,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from truerank import compat, datasets, engine, integrations, losses, metrics, training
+    from truerank import (
+        benchmark,
+        compat,
+        datasets,
+        engine,
+        integrations,
+        losses,
+        metrics,
+        training,
+    )
     from truerank.auditing import Audit, audit
     from truerank.comparison import Comparison, compare
     from truerank.core.score import Score
@@ -31,6 +40,7 @@ __all__ = [
     "TruerankWarning",
     "__version__",
     "audit",
+    "benchmark",
     "choose_threshold",
     "compare",
     "compat",

@@ -47,6 +47,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("clustering", "scoring", "evaluation", "verification", "threshold"),
     ("neighbours", "auditing", "comparison", "organise"),
     ("losses", "datasets", "compat", "integrations", "training", "demonstration"),
+    ("benchmark",),
     ("cli", "__main__", ""),
 )
 LAYER = {name: number for number, names in enumerate(LAYERS) for name in names}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from truerank.cli.audit import audit
+from truerank.cli.benchmark import benchmark
 from truerank.cli.compare import compare
 from truerank.cli.data import data
 from truerank.cli.demo import demo
@@ -44,5 +45,7 @@ def commands(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-for command in (evaluate, verify, compare, threshold, audit, train, embed, data, metrics, demo):
+for command in (
+    evaluate, verify, compare, threshold, audit, train, embed, benchmark, data, metrics, demo
+):  # fmt: skip
     commands.add_command(command)

@@ -69,11 +69,14 @@ def load_embedder(
     config = Config.of(state["config"], f"the configuration in {os.fspath(path)}")
     if trunk is None and state["custom_trunk"]:
         raise InputError(f"{path} was trained with a trunk of your own; pass trunk= to load it.")
-    built = trunks.get(
-        config.model.trunk if trunk is None else trunk,
-        pretrained=False,
-        size=config.augmentation.crop,
-    )
+    if config.model.trunk == "frozen":
+        built = trunks.of_features(state["model"]["linear.weight"].shape[1])
+    else:
+        built = trunks.get(
+            config.model.trunk if trunk is None else trunk,
+            pretrained=False,
+            size=config.augmentation.crop,
+        )
     model = Embedder(built, config.model.dimensions, head=config.model.head)
     try:
         model.load_state_dict(state["model"])

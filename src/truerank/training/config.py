@@ -27,6 +27,7 @@ __all__ = [
     "ModelConfig",
     "ModelOptimiserConfig",
     "OptimiserConfig",
+    "PartConfig",
     "SamplerConfig",
     "ScheduleConfig",
     "Section",

@@ -65,8 +65,8 @@ class Embedder(nn.Module):
             else nn.Identity()
         )
         self.linear = nn.Linear(trunk.features, dimensions)
-        self.register_buffer("mean", _levels(trunk.mean))
-        self.register_buffer("std", _levels(trunk.std))
+        self.register_buffer("mean", _levels(trunk.mean) if trunk.mean else torch.zeros(()))
+        self.register_buffer("std", _levels(trunk.std) if trunk.std else torch.ones(()))
         self.freeze_batchnorm = trunk.pretrained if freeze_batchnorm is None else freeze_batchnorm
         self.resting = False
 
@@ -96,5 +96,5 @@ class Embedder(nn.Module):
         return self
 
 
-def _levels(colour: tuple[float, float, float]) -> torch.Tensor:
+def _levels(colour: tuple[float, ...]) -> torch.Tensor:
     return 255 * torch.tensor(colour).reshape(3, 1, 1)

@@ -27,6 +27,7 @@ from truerank.training.augmentation import draw
 from truerank.training.config import Config
 from truerank.training.embedder import Embedder
 from truerank.training.embedding import embed_rows
+from truerank.training.features import FeaturePipeline, feature_rows
 from truerank.training.interrupts import Interrupts
 from truerank.training.logs import Log
 from truerank.training.optimisers import make_optimiser, model_optimiser, rate
@@ -99,11 +100,14 @@ class Trainer:
         self._sampler = make_sampler(config, train)
         codes = objective.path_codes(train.labels)
         with randomness.borrowed(config.training.seed, self.device):
-            built = trunks.get(
-                config.model.trunk if trunk is None else trunk,
-                pretrained=config.model.pretrained,
-                size=config.augmentation.crop,
-            )
+            if config.model.trunk == "frozen":
+                built = trunks.of_features(feature_rows(train.images)[0].features)
+            else:
+                built = trunks.get(
+                    config.model.trunk if trunk is None else trunk,
+                    pretrained=config.model.pretrained,
+                    size=config.augmentation.crop,
+                )
             self.model = Embedder(
                 built,
                 config.model.dimensions,
@@ -186,6 +190,8 @@ class Trainer:
 
     def _open(self, data: Dataset) -> Pipeline:
         settings = self.config.training
+        if self.config.model.trunk == "frozen":
+            return FeaturePipeline(data.images, self.device)
         return open_pipeline(
             data.images,
             self.config.augmentation.build(),

@@ -19,7 +19,7 @@ from truerank.errors import InputError
 from truerank.training.convnet import ConvNet
 from truerank.training.efficientnet import EfficientNetLite0, load_imagenet_weights
 
-__all__ = ["Trunk", "get", "names"]
+__all__ = ["Trunk", "get", "names", "of_features"]
 
 Colour = tuple[float, float, float]
 IMAGENET_MEAN: Colour = (0.485, 0.456, 0.406)
@@ -28,13 +28,21 @@ IMAGENET_STD: Colour = (0.229, 0.224, 0.225)
 
 @dataclass(frozen=True)
 class Trunk:
-    """A network (B, 3, S, S) to (B, features), and the mean and std of its input, white = 1."""
+    """A network (B, 3, S, S) to (B, features), and the mean and std of its input, white = 1.
+
+    A trunk of features that are computed already has neither mean nor std.
+    """
 
     network: nn.Module
     features: int
-    mean: Colour
-    std: Colour
+    mean: Colour | tuple[()]
+    std: Colour | tuple[()]
     pretrained: bool
+
+
+def of_features(features: int) -> Trunk:
+    """In place of a trunk, for features that are computed already."""
+    return Trunk(nn.Identity(), features, (), (), False)
 
 
 def names() -> list[str]:

@@ -1,0 +1,51 @@
+"""The fair protocol: every method searched, rerun and tested under the same conditions.
+
+`run` takes a configuration and a folder and gives a Table; the folder keeps the searches, the
+models of the reruns, the log of openings of the test half, tables and figures.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from truerank.errors import InputError
+
+if TYPE_CHECKING:
+    from truerank.benchmark.config import BenchmarkConfig
+    from truerank.benchmark.config import read as read_config
+    from truerank.benchmark.live import Display
+    from truerank.benchmark.runner import describe_plan, run
+    from truerank.benchmark.table import Table
+
+__all__ = ["BenchmarkConfig", "Display", "Table", "describe_plan", "read_config", "run"]
+
+_HOME = {
+    "BenchmarkConfig": ("config", "BenchmarkConfig"),
+    "Display": ("live", "Display"),
+    "Table": ("table", "Table"),
+    "describe_plan": ("runner", "describe_plan"),
+    "read_config": ("config", "read"),
+    "run": ("runner", "run"),
+}
+_EXTRA = ("PIL", "pydantic", "pytorch_metric_learning", "torch", "yaml")
+
+
+def __getattr__(name: str) -> Any:
+    """Load on demand: only a benchmark itself needs torch and its companions."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'truerank.benchmark' has no attribute {name!r}")
+    module, attribute = _HOME[name]
+    try:
+        return getattr(import_module(f"truerank.benchmark.{module}"), attribute)
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing not in _EXTRA:
+            raise
+        raise InputError(
+            f"a benchmark needs {missing}: pip install 'truerank[benchmark]'."
+        ) from error
+
+
+def __dir__() -> list[str]:
+    return __all__

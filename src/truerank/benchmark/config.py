@@ -1,0 +1,264 @@
+"""The configuration of a benchmark: data, protocol, what all methods share, and the methods.
+
+What a YAML file says comes in; every field with its value goes out, and errors name their field.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import Field, ValidationError, field_validator, model_validator
+
+from truerank import losses
+from truerank.benchmark.presets import fill_in
+from truerank.core import registry
+from truerank.errors import InputError
+from truerank.training.config import (
+    AugmentationConfig,
+    LossOptimiserConfig,
+    ModelConfig,
+    ModelOptimiserConfig,
+    PartConfig,
+    ScheduleConfig,
+    Section,
+    TrainingConfig,
+)
+from truerank.training.yaml_files import describe_error, read_yaml
+
+__all__ = ["METRICS", "BenchmarkConfig", "MethodConfig", "SharedConfig", "SpaceConfig", "read"]
+
+METRICS = ("precision@1", "r_precision", "map@r")
+"""The columns of the paper's tables."""
+RESERVED = ("untrained", "untrained+pca")
+"""Rows that every benchmark has."""
+
+
+class DataSection(Section):
+    """The data set, and how it is halved: by classes, by images, or by a file of ids."""
+
+    name: str
+    root: str | None = None
+    split: str = "classes"
+
+
+class ProtocolSection(Section):
+    """How much is searched and how often the best is trained again."""
+
+    preset: Literal["smoke", "standard", "paper"] = "standard"
+    folds: int = Field(default=4, ge=2)
+    trials: int = Field(default=25, ge=1)
+    startup: int = Field(default=5, ge=1)
+    reruns: int = Field(default=5, ge=1)
+    seed: int = Field(default=0, ge=0, lt=2**32)
+    metric: str = "map@r"
+    metrics: list[str] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _known(self) -> ProtocolSection:
+        registry.parse_all([self.metric, *self.metrics])
+        (metric,) = registry.parse_all([self.metric])
+        if not registry.entry(metric.name).higher_is_better:
+            raise ValueError(f"metric must be one that is better when higher; {metric} is not")
+        return self
+
+
+class SharedModel(ModelConfig):
+    """The model; of the trunk `frozen` the features of `base` are computed once, in `copies`."""
+
+    base: str = "efficientnet_lite0"
+    copies: int = Field(default=8, ge=1)
+
+
+class SharedTraining(TrainingConfig):
+    """How a training goes; seed and metric are the protocol's."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _not_its_own(cls, given: Any) -> Any:
+        for field in ("seed", "metric"):
+            if isinstance(given, Mapping) and field in given:
+                raise ValueError(f"{field} is a field of the section protocol")
+        return given
+
+
+class SharedConfig(Section):
+    """What is the same for all methods, by construction."""
+
+    model: SharedModel = SharedModel()
+    augmentation: AugmentationConfig = AugmentationConfig()
+    batch: int = Field(default=32, ge=8, multiple_of=4)
+    optimiser: ModelOptimiserConfig = ModelOptimiserConfig()
+    loss_optimiser: LossOptimiserConfig = LossOptimiserConfig()
+    schedule: ScheduleConfig = ScheduleConfig()
+    training: SharedTraining = SharedTraining()
+
+
+class SpaceConfig(Section):
+    """Where a parameter is searched: from low to high, or among values."""
+
+    low: float | None = None
+    high: float | None = None
+    log: bool = False
+    integer: bool = False
+    values: list[Any] | None = None
+    default: Any = None
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> SpaceConfig:
+        if self.values is not None:
+            if len(self.values) < 2 or self.low is not None or self.high is not None:
+                raise ValueError(
+                    "a search among values needs two of them, and neither low nor high"
+                )
+        elif self.low is None or self.high is None or not self.low < self.high:
+            raise ValueError("a search needs low and high, low < high, or values")
+        elif self.log and self.low <= 0:
+            raise ValueError("a search in the logarithm needs low > 0")
+        return self
+
+
+class MethodConfig(Section):
+    """A method: a registered loss, a loss of your own, or finished embeddings of the test half."""
+
+    name: str
+    loss: str | None = None
+    parameters: dict[str, Any] = Field(default_factory=dict)
+    plus: list[PartConfig] = Field(default_factory=list)
+    miner: str | None = None
+    miner_parameters: dict[str, Any] = Field(default_factory=dict)
+    every_level: bool = False
+    search: dict[str, SpaceConfig] = Field(default_factory=dict)
+    file: str | None = None
+    object: str | None = None
+    kind: Literal["embedding", "classification", "regulariser"] | None = None
+    embeddings: str | None = None
+
+    @field_validator("name")
+    @classmethod
+    def _names_a_folder(cls, name: str) -> str:
+        if not re.fullmatch(r"[A-Za-z0-9_+@.' -]{1,64}", name) or name.strip(". ") != name:
+            raise ValueError("a method's name has letters, digits and _ + @ . ' - alone")
+        if name in RESERVED:
+            raise ValueError(f"{name} is a row of every benchmark; choose another name")
+        return name
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> MethodConfig:
+        if self.embeddings is not None:
+            if self.model_fields_set - {"name", "embeddings"}:
+                raise ValueError("a method with embeddings is not trained and has no other field")
+        elif self.file is not None:
+            if self.object is None or self.kind is None:
+                raise ValueError("a loss of your own needs file, object and kind")
+            if self.loss is not None:
+                raise ValueError("loss and file exclude each other")
+        else:
+            if self.object is not None or self.kind is not None:
+                raise ValueError("object and kind belong to a loss of your own; name its file too")
+            losses.entry(self.loss or self.name)
+        return self
+
+
+class BenchmarkConfig(Section):
+    """The configuration of one benchmark.
+
+    Examples
+    --------
+    >>> from truerank.benchmark import BenchmarkConfig
+    >>> config = BenchmarkConfig.of({"data": {"name": "emoji"}, "methods": ["triplet"]})
+    >>> config.protocol.trials, config.shared.batch
+    (25, 32)
+    """
+
+    data: DataSection
+    protocol: ProtocolSection = ProtocolSection()
+    shared: SharedConfig = SharedConfig()
+    methods: list[MethodConfig] = Field(min_length=1)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _complete(cls, given: Any) -> Any:
+        if not isinstance(given, Mapping):
+            return given
+        filled = fill_in(dict(given))
+        methods = filled.get("methods")
+        if isinstance(methods, list):
+            filled["methods"] = [{"name": m} if isinstance(m, str) else m for m in methods]
+            for method in filled["methods"]:
+                _refuse_own_conditions(method)
+        return filled
+
+    @model_validator(mode="after")
+    def _different_names(self) -> BenchmarkConfig:
+        names = [method.name.lower() for method in self.methods]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"two methods are called {name}")
+        return self
+
+    @classmethod
+    def of(cls, given: Any, source: str = "the configuration") -> BenchmarkConfig:
+        """A configuration from a mapping; what is wrong with it is said in one sentence."""
+        if isinstance(given, BenchmarkConfig):
+            return given
+        if not isinstance(given, Mapping):
+            raise InputError(
+                f"{source} must be a mapping with the sections {', '.join(cls.model_fields)}. "
+                f"Got {type(given).__name__} instead."
+            )
+        try:
+            return cls.model_validate(dict(given))
+        except ValidationError as error:
+            raise InputError(describe_error(error, source, cls)) from error
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every field with its value, as YAML and JSON can hold them."""
+        data = self.model_dump(mode="json")
+        for field in ("seed", "metric"):
+            del data["shared"]["training"][field]
+        for number, method in enumerate(self.methods):
+            data["methods"][number] = method.model_dump(mode="json", exclude_unset=True)
+        return data
+
+    def to_yaml(self) -> str:
+        """The resolved configuration as text."""
+        return str(yaml.safe_dump(self.to_dict(), sort_keys=False))
+
+    @property
+    def metrics(self) -> list[str]:
+        """What is reported: the paper's columns, the search's metric, and what is asked for."""
+        asked = [*METRICS, self.protocol.metric, *self.protocol.metrics]
+        return list(dict.fromkeys(str(metric) for metric in registry.parse_all(asked)))
+
+
+def read(path: str | os.PathLike[str]) -> BenchmarkConfig:
+    """Read a YAML file; files that its methods name are found beside it."""
+    given = read_yaml(path)
+    if isinstance(given, Mapping) and isinstance(given.get("methods"), list):
+        beside = Path(path).parent
+        methods = []
+        for method in given["methods"]:
+            if isinstance(method, Mapping):
+                method = dict(method)
+                for field in ("file", "embeddings"):
+                    if isinstance(method.get(field), str):
+                        method[field] = str(beside / method[field])
+            methods.append(method)
+        given = {**given, "methods": methods}
+    return BenchmarkConfig.of(given, os.fspath(path))
+
+
+def _refuse_own_conditions(method: Any) -> None:
+    if not isinstance(method, Mapping):
+        return
+    for field in method:
+        if field in {*SharedConfig.model_fields, "sampler", "data", "protocol"}:
+            raise ValueError(
+                f"the method {method.get('name')!r} may not set {field!r}: conditions are equal "
+                "for all methods, and stand in the section shared"
+            )

@@ -1,0 +1,136 @@
+"""The training of one fold, in a worker: other folds train, this one says when to stop."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from truerank.benchmark.methods import OwnLoss, load_object
+from truerank.benchmark.worker import Half
+from truerank.errors import InputError
+from truerank.files import to_json
+
+__all__ = ["FoldOutcome", "TrainFold", "checkpoint_hash"]
+
+SAVE_EVERY = 60.0
+"""Seconds between two checkpoints of a training; one that is asked to stop saves itself at once."""
+
+
+@dataclass(frozen=True)
+class FoldOutcome:
+    """What a training came to; `score` is 0 for one that diverged."""
+
+    score: float
+    epochs: int
+    best_epoch: int
+    state: str
+    """finished or diverged."""
+    seconds: float
+    curve: list[list[float | None]]
+    """Epoch, loss and validation metric, epoch 0 before training."""
+    checkpoint: str | None = None
+    """SHA-256 of the model's weights, where they were kept."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return dict(self.__dict__)
+
+
+@dataclass(frozen=True)
+class TrainFold:
+    """Train on all folds but one; the best epoch's model is kept if there is a `folder` for it."""
+
+    method: str
+    config: Mapping[str, Any]
+    own: OwnLoss | None
+    parameters: Mapping[str, Any]
+    """Of a loss of the user's; others have theirs in the configuration."""
+    fold: int
+    scratch: Path
+    """Where an unfinished training is kept."""
+    folder: Path | None = None
+
+    def run(self, half: Half) -> FoldOutcome:
+        """Train to the end, from where an earlier try was stopped."""
+        from truerank.training.loop import DivergedError
+
+        started = time.monotonic()
+        trainer = self._trainer(half)
+        last = self.scratch / "last.pt"
+        if last.exists():
+            trainer.resume(last)
+        state = "finished"
+        try:
+            trainer.fit()
+        except DivergedError:
+            state = "diverged"
+        except Exception as error:
+            if self.own is None or isinstance(error, (InputError, OSError)):
+                raise
+            reason = " ".join(str(error).split())[:300].rstrip(".")
+            raise InputError(
+                f"the loss {self.own.object} of {self.own.file} failed in training: "
+                f"{type(error).__name__}: {reason}."
+            ) from error
+        checkpoint = None
+        if self.folder is not None:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            trainer.save_best(self.folder / "best.pt")
+            checkpoint = checkpoint_hash(trainer.best_model().state_dict())
+        metric = trainer.config.training.metric
+        best = trainer.best_value
+        outcome = FoldOutcome(
+            best if state == "finished" and best is not None else 0.0,
+            trainer.epoch,
+            trainer.best_epoch or 0,
+            state,
+            round(time.monotonic() - started, 3),
+            [[one["epoch"], one["loss"], one.get(metric)] for one in trainer.history],
+            checkpoint,
+        )
+        if self.folder is not None:
+            to_json(outcome.to_dict(), self.folder / "fold.json")
+        for name in ("last.pt", "best.pt"):
+            if self.scratch != self.folder or name == "last.pt":
+                (self.scratch / name).unlink(missing_ok=True)
+        return outcome
+
+    def _trainer(self, half: Half) -> Any:
+        from truerank.training import devices, randomness
+        from truerank.training.loop import Trainer
+
+        rest = np.sort(np.concatenate([f for n, f in enumerate(half.folds) if n != self.fold]))
+        train, validation = half.data.subset(rest), half.data.subset(half.folds[self.fold])
+        loss = None
+        if self.own is not None:
+            known = {
+                "num_classes": len(np.unique(train.fine_labels)),
+                "embedding_size": self.config["model"]["dimensions"],
+            }
+            seed = self.config["training"]["seed"]
+            with randomness.borrowed(seed, devices.resolve("cpu")):  # its weights may be random
+                loss = load_object(self.own, self.parameters, known)
+        self.scratch.mkdir(parents=True, exist_ok=True)
+        try:
+            return Trainer(
+                self.config, train, validation, folder=self.scratch, loss=loss,
+                save_every=SAVE_EVERY,
+            )  # fmt: skip
+        except InputError as error:
+            raise InputError(f"the method {self.method!r}: {error}") from error
+
+
+def checkpoint_hash(weights: Mapping[str, Any]) -> str:
+    """SHA-256 of a model's weights: names, types, shapes and bytes, in the order of the names."""
+    total = sha256()
+    for name in sorted(weights):
+        value = weights[name].detach().cpu().contiguous()
+        total.update(f"{name} {value.dtype} {tuple(value.shape)}\n".encode())
+        total.update(value.numpy().tobytes())
+    return total.hexdigest()

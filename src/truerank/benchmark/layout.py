@@ -1,0 +1,157 @@
+"""The folder of a benchmark: where everything lies, who may write to it, and whether it fits."""
+
+from __future__ import annotations
+
+import csv
+import fcntl
+import io
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from truerank.benchmark.config import BenchmarkConfig
+from truerank.benchmark.fold import FoldOutcome
+from truerank.errors import InputError
+from truerank.files import read_json, to_json, write_text
+from truerank.training.yaml_files import read_yaml
+
+__all__ = ["DEFAULT", "Layout", "write_csv"]
+
+DEFAULT = "default"
+"""In place of a rerun's number: one training with the parameters that the search began with."""
+MAY_CHANGE = (
+    ("data", "root"),
+    ("shared", "training", "device"),
+    ("shared", "training", "workers"),
+    ("shared", "training", "pipeline"),
+)
+"""What a resumed benchmark may do differently without becoming another one."""
+
+
+class Layout:
+    """Paths of a benchmark's folder, and what its small files hold."""
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder)
+
+    def __getattr__(self, name: str) -> Path:
+        names = {
+            "config": "config.yaml",
+            "splits": "splits.json",
+            "study": "study.sqlite",
+            "trials": "trials.csv",
+            "reruns": "reruns.csv",
+            "openings": "openings.jsonl",
+            "cost": "cost.json",
+            "figures": "figures",
+            "features": "features.npy",
+            "environment": "environment.json",
+        }
+        if name not in names:
+            raise AttributeError(name)
+        return self.folder / names[name]
+
+    def table(self, kind: str) -> Path:
+        """The table as json, csv, md or tex."""
+        return self.folder / f"table.{kind}"
+
+    def method(self, name: str) -> Path:
+        """All that a method leaves behind."""
+        return self.folder / "runs" / name
+
+    def trial(self, method: str, number: int, fold: int) -> Path:
+        """Where an unfinished training of the search is kept."""
+        return self.method(method) / f"trial-{number}" / f"fold-{fold}"
+
+    def rerun(self, method: str, rerun: str) -> Path:
+        """Where a rerun's models and scores are kept."""
+        return self.method(method) / (rerun if rerun == DEFAULT else f"rerun-{rerun}")
+
+    def fold(self, method: str, rerun: str, fold: int) -> Path:
+        """Where the model of one fold of a rerun is kept."""
+        return self.rerun(method, rerun) / f"fold-{fold}"
+
+    @property
+    def projections(self) -> Path:
+        """The PCAs of the untrained trunks."""
+        return self.method("untrained") / "pca.npz"
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other processes out; a killed one lets go by itself."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            file = (self.folder / ".lock").open("w")
+        except OSError as error:
+            reason = error.strerror or error
+            raise InputError(f"cannot make the folder {self.folder}: {reason}.") from error
+        with file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                raise InputError(
+                    f"another process is at work on the benchmark in {self.folder}."
+                ) from error
+            yield
+
+    def begin(self, config: BenchmarkConfig, resume: bool) -> None:
+        """Write the configuration, or refuse one that is not that of the folder's benchmark."""
+        if not self.config.exists():
+            write_text(self.config, config.to_yaml())
+            return
+        if not resume:
+            raise InputError(
+                f"{self.folder} holds a benchmark already; resume it (--resume, resume=True) or "
+                "name another folder."
+            )
+        before = BenchmarkConfig.of(read_yaml(self.config), str(self.config)).to_dict()
+        for path, old, new in _differences(before, config.to_dict()):
+            if path not in MAY_CHANGE:
+                raise InputError(
+                    f"the benchmark in {self.folder} was made with {'.'.join(path)} = {old!r}, not "
+                    f"{new!r}; resume it unchanged, or name another folder."
+                )
+        write_text(self.config, config.to_yaml())
+
+    def outcome(self, method: str, rerun: str, fold: int) -> FoldOutcome | None:
+        """What a rerun's training came to; None if it has not ended or its model is lost."""
+        folder = self.fold(method, rerun, fold)
+        path = folder / "fold.json"
+        kept = (folder / "best.pt").exists() or self.scores(method, rerun) is not None
+        return FoldOutcome(**read_json(path)) if path.exists() and kept else None
+
+    def scores(self, method: str, rerun: str) -> dict[str, Any] | None:
+        """The test scores of a rerun, with the hashes of its models; None before the opening."""
+        path = self.rerun(method, rerun) / "scores.json"
+        found: dict[str, Any] | None = read_json(path) if path.exists() else None
+        return found
+
+    def write_scores(self, method: str, rerun: str, scores: dict[str, Any]) -> None:
+        """Keep the test scores of a rerun."""
+        to_json(scores, self.rerun(method, rerun) / "scores.json")
+
+    def drop_trial(self, method: str, number: int) -> None:
+        """Remove what a finished trial needed."""
+        shutil.rmtree(self.method(method) / f"trial-{number}", ignore_errors=True)
+        with suppress(OSError):
+            self.method(method).rmdir()
+
+
+def _differences(before: Any, after: Any, path: tuple[str, ...] = ()) -> Iterator[Any]:
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key in dict.fromkeys([*before, *after]):
+            yield from _differences(before.get(key), after.get(key), (*path, key))
+    elif before != after:
+        yield path, before, after
+
+
+def write_csv(path: Path, header: Sequence[str], rows: Sequence[dict[str, Any]]) -> None:
+    """Write rows as CSV, in one step."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, header, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    write_text(path, text.getvalue())

@@ -1,0 +1,252 @@
+"""Methods: what each one searches and starts from, and its training as a configuration.
+
+A benchmark's configuration comes in; Methods go out, and from a method with parameters the
+configuration of a training in which nothing but the loss and the searched rates is its own.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from truerank import losses
+from truerank.benchmark.config import BenchmarkConfig, MethodConfig, SpaceConfig
+from truerank.benchmark.presets import trunk_rate
+from truerank.errors import InputError
+from truerank.losses.registry import SearchChoice, SearchRange
+from truerank.training.config import batch_of_kind
+
+__all__ = [
+    "LOSS_RATE",
+    "RATE",
+    "Method",
+    "OwnLoss",
+    "Space",
+    "at_border",
+    "load_object",
+    "methods_of",
+    "seed_of",
+    "training_config",
+]
+
+RATE, LOSS_RATE = "lr", "loss_lr"
+"""The names of the rate of trunk and head, and of that of the loss's own parameters."""
+Space = SearchRange | SearchChoice
+OWN_RATE = SearchRange(1e-6, 1.0, log=True)
+BORDER = 0.01
+"""An optimum within this share of a range's width counts as one at its border."""
+
+
+@dataclass(frozen=True)
+class OwnLoss:
+    """A loss of the user: a class or function in a file."""
+
+    file: str
+    object: str
+
+
+@dataclass(frozen=True)
+class Method:
+    """One row of the table."""
+
+    name: str
+    kind: str
+    loss: Mapping[str, Any] | OwnLoss
+    """The section `loss` of a training, less what is searched; or a loss of the user."""
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    space: Mapping[str, Space] = field(default_factory=dict)
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    """Where the search starts: a value for each parameter of the space."""
+    title: str = ""
+    citation: str = ""
+    embeddings: str | None = None
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether it takes part in the protocol; finished embeddings are only shown."""
+        return self.embeddings is None
+
+
+def methods_of(config: BenchmarkConfig) -> list[Method]:
+    """The methods of a configuration, in its order."""
+    return [_method(config, given) for given in config.methods]
+
+
+def _method(config: BenchmarkConfig, given: MethodConfig) -> Method:
+    if given.embeddings is not None:
+        return Method(given.name, "finished", {}, title=given.name, embeddings=given.embeddings)
+    if given.file is not None:
+        return _own_method(config, given)
+    entry = losses.entry(given.loss or given.name)
+    unknown = set(given.search) - set(entry.defaults)
+    if unknown:
+        raise InputError(
+            f"the method {given.name!r} searches {sorted(unknown)[0]!r}, which is no parameter of "
+            f"{entry.name}; it has {', '.join(entry.defaults)}."
+        )
+    space = {name: found for name, found in entry.search.items() if name not in given.parameters}
+    space |= {name: _space(found) for name, found in given.search.items()}
+    defaults = {name: entry.defaults[name] for name in space}
+    for name, found in given.search.items():
+        if found.default is not None:
+            defaults[name] = found.default
+    loss = {
+        "name": entry.name,
+        "plus": [part.model_dump(mode="json") for part in given.plus],
+        "miner": given.miner,
+        "miner_parameters": dict(given.miner_parameters),
+        "every_level": given.every_level,
+    }
+    return _with_rates(
+        config, entry.own_lr if entry.has_parameters else None,
+        Method(given.name, entry.kind, loss, dict(given.parameters), space, defaults,
+               entry.title, entry.citation),
+    )  # fmt: skip
+
+
+def _own_method(config: BenchmarkConfig, given: MethodConfig) -> Method:
+    assert given.file is not None
+    assert given.object is not None
+    assert given.kind is not None
+    if not Path(given.file).is_file():
+        raise InputError(f"the method {given.name!r} names {given.file}, which is no file.")
+    space = {name: _space(found) for name, found in given.search.items()}
+    defaults = {
+        name: _middle(space[name]) if found.default is None else found.default
+        for name, found in given.search.items()
+    }
+    method = Method(
+        given.name, given.kind, OwnLoss(given.file, given.object), dict(given.parameters),
+        space, defaults, given.name,
+    )  # fmt: skip
+    return _with_rates(config, OWN_RATE if given.kind == "classification" else None, method)
+
+
+def _with_rates(config: BenchmarkConfig, own: SearchRange | None, method: Method) -> Method:
+    """Add the rate of the loss's own parameters, and that of trunk and head, to the search."""
+    space, defaults = dict(method.space), dict(method.defaults)
+    for name, found, start in (
+        (LOSS_RATE, own, config.shared.loss_optimiser.lr),
+        (RATE, trunk_rate(config), config.shared.optimiser.lr),
+    ):
+        if name in space or name in method.fixed:
+            raise InputError(
+                f"the method {method.name!r} has a parameter {name!r}, a name that the protocol "
+                "uses for a learning rate; give it another one."
+            )
+        if found is not None:
+            space[name], defaults[name] = found, start
+    inside = {
+        name: _inside(space[name], value, method.name, name) for name, value in defaults.items()
+    }
+    return Method(
+        method.name, method.kind, method.loss, method.fixed, space, inside, method.title,
+        method.citation,
+    )  # fmt: skip
+
+
+def _space(given: SpaceConfig) -> Space:
+    if given.values is not None:
+        return SearchChoice(tuple(given.values))
+    assert given.low is not None
+    assert given.high is not None
+    return SearchRange(given.low, given.high, given.log, given.integer)
+
+
+def _middle(space: Space) -> Any:
+    if isinstance(space, SearchChoice):
+        return space.values[0]
+    middle = math.sqrt(space.low * space.high) if space.log else (space.low + space.high) / 2
+    return round(middle) if space.integer else middle
+
+
+def _inside(space: Space, value: Any, method: str, name: str) -> Any:
+    """A start that the search may take: rates are moved into their range, others are refused."""
+    if isinstance(space, SearchChoice):
+        if value not in space.values:
+            raise InputError(
+                f"the method {method!r} starts at {name} = {value!r}, which is none of the values "
+                f"{list(space.values)}; give it a default."
+            )
+        return value
+    if name in (RATE, LOSS_RATE):
+        return min(max(value, space.low), space.high)
+    if not isinstance(value, (int, float)) or not space.low <= value <= space.high:
+        raise InputError(
+            f"the method {method!r} starts at {name} = {value!r}, outside {space.low:g} to "
+            f"{space.high:g}; give it a default inside."
+        )
+    return value
+
+
+def at_border(space: Space, value: Any) -> str | None:
+    """Whether an optimum sits at the "low" or "high" border of its range."""
+    if isinstance(space, SearchChoice):
+        return None
+    low, high, here = float(space.low), float(space.high), float(value)
+    if space.log:
+        low, high, here = math.log(low), math.log(high), math.log(here)
+    share = (here - low) / (high - low)
+    return "low" if share < BORDER else "high" if share > 1 - BORDER else None
+
+
+def seed_of(*parts: Any) -> int:
+    """A seed below 2^32 that depends on all parts, and on nothing else."""
+    text = "\n".join(map(str, parts)).encode()
+    return int.from_bytes(blake2b(text, digest_size=4).digest(), "big")
+
+
+def training_config(
+    config: BenchmarkConfig, method: Method, parameters: Mapping[str, Any], seed: int
+) -> dict[str, Any]:
+    """The configuration of one training: the shared sections, the loss, and the searched rates."""
+    shared = config.to_dict()["shared"]
+    classes, samples = batch_of_kind(method.kind, shared["batch"])
+    model = {key: value for key, value in shared["model"].items() if key not in ("base", "copies")}
+    own = {k: v for k, v in parameters.items() if k not in (RATE, LOSS_RATE)}
+    loss: dict[str, Any] = {"name": "contrastive"}  # a loss of the user's takes its place
+    if not isinstance(method.loss, OwnLoss):
+        loss = {**method.loss, "parameters": {**method.fixed, **own}}
+    rates = {RATE: "optimiser", LOSS_RATE: "loss_optimiser"}
+    for name, section in rates.items():
+        if name in parameters:
+            shared[section] = shared[section] | {"lr": parameters[name]}
+    training = shared["training"] | {"seed": seed, "metric": config.protocol.metric}
+    return {
+        "data": {"name": config.data.name, "fold": None},
+        "model": model,
+        "augmentation": shared["augmentation"],
+        "sampler": {"classes": classes, "samples": samples},
+        "loss": loss,
+        "optimiser": shared["optimiser"],
+        "loss_optimiser": shared["loss_optimiser"],
+        "schedule": shared["schedule"],
+        "training": training,
+    }
+
+
+def load_object(own: OwnLoss, parameters: Mapping[str, Any], known: Mapping[str, Any]) -> Any:
+    """Build a loss of the user's; num_classes and embedding_size are filled in where it asks."""
+    try:
+        name = f"truerank_benchmark_{seed_of(own.file)}"
+        spec = importlib.util.spec_from_file_location(name, own.file)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        make = getattr(module, own.object)
+        wanted = inspect.signature(make).parameters
+        filled = {key: value for key, value in known.items() if key in wanted}
+        return make(**{**filled, **parameters})
+    except Exception as error:  # the user's code may raise anything
+        reason = " ".join(str(error).split())[:300].rstrip(".") or type(error).__name__
+        raise InputError(
+            f"the loss {own.object} of {own.file} cannot be built with {dict(parameters)}: "
+            f"{reason}."
+        ) from error

@@ -1,0 +1,157 @@
+"""What is left to train: the next task that may begin, and what becomes of its outcome.
+
+A method's trials follow one another, the folds of a trial and all reruns run side by side; methods
+that are behind come first. Nothing here runs anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from truerank.benchmark.baselines import FitBaselines
+from truerank.benchmark.config import BenchmarkConfig
+from truerank.benchmark.fold import FoldOutcome, TrainFold
+from truerank.benchmark.layout import DEFAULT, Layout, write_csv
+from truerank.benchmark.methods import Method, OwnLoss, seed_of, training_config
+from truerank.benchmark.study import Studies
+
+__all__ = ["TRIAL_COLUMNS", "Key", "Plan"]
+
+Key = tuple[Any, ...]
+"""("trial", method, number, fold), ("rerun", method, rerun, fold) or ("baselines",)."""
+TRIAL_COLUMNS = ("method", "trial", "fold", "parameters", "score", "epochs", "state")
+
+
+class Plan:
+    """The trainings of a benchmark.
+
+    Parameters
+    ----------
+    config : BenchmarkConfig
+    methods : sequence of Method
+        Those that are trained.
+    studies : Studies
+    layout : Layout
+    """
+
+    def __init__(
+        self, config: BenchmarkConfig, methods: Sequence[Method], studies: Studies, layout: Layout
+    ) -> None:
+        self.config, self.methods, self.studies, self.layout = config, methods, studies, layout
+        self.folds = config.protocol.folds
+        self.reruns = [DEFAULT, *map(str, range(config.protocol.reruns))]
+        self._ended: dict[tuple[str, str, int], FoldOutcome] = {}
+        for method in methods:
+            for rerun in self.reruns:
+                for fold in range(self.folds):
+                    outcome = layout.outcome(method.name, rerun, fold)
+                    if outcome is not None:
+                        self._ended[method.name, rerun, fold] = outcome
+
+    @property
+    def total(self) -> int:
+        """All trainings, those that are done included."""
+        each = self.config.protocol.trials + len(self.reruns)
+        return each * self.folds * len(self.methods)
+
+    @property
+    def done(self) -> int:
+        """Trainings that have ended."""
+        searched = sum(
+            len(trial.folds) for trials in self.studies.found.values() for trial in trials
+        )
+        return searched + len(self._ended)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing is left to train."""
+        return self.done == self.total and self.layout.projections.exists()
+
+    def next(self, running: Collection[Any]) -> tuple[Key, Any] | None:
+        """A task that may begin beside those that run; None if there is none now."""
+        if not self.layout.projections.exists() and ("baselines",) not in running:
+            return ("baselines",), self._baselines()
+        behind = sorted(self.methods, key=lambda one: len(self.studies.finished(one.name)))
+        for method in behind:
+            trial = self.studies.current(method.name)
+            for fold in range(self.folds if trial is not None else 0):
+                assert trial is not None
+                key: Key = ("trial", method.name, trial.number, fold)
+                if fold not in trial.folds and key not in running:
+                    scratch = self.layout.trial(method.name, trial.number, fold)
+                    seed = seed_of(self.config.protocol.seed, "fold", fold)
+                    return key, self._task(method, trial.parameters, seed, fold, scratch, None)
+        for method in self.methods:
+            if not self.studies.is_done(method.name):
+                continue
+            for rerun in self.reruns:
+                for fold in range(self.folds):
+                    key = ("rerun", method.name, rerun, fold)
+                    if (method.name, rerun, fold) not in self._ended and key not in running:
+                        return key, self._rerun(method, rerun, fold)
+        return None
+
+    def record(self, key: Key, outcome: Any) -> None:
+        """Keep what a task came to."""
+        if key[0] == "rerun":
+            self._ended[key[1], key[2], key[3]] = outcome
+        elif key[0] == "trial":
+            _, name, number, fold = key
+            trial = self.studies.found[name][number]
+            self.studies.record(name, trial, fold, outcome)
+            if trial.score is not None:
+                self.layout.drop_trial(name, number)
+                self.write_trials()
+
+    def write_trials(self) -> None:
+        """Write trials.csv."""
+        write_csv(self.layout.trials, TRIAL_COLUMNS, self.studies.rows())
+
+    def ended(self, method: str, rerun: str, fold: int) -> FoldOutcome | None:
+        """What one training of a rerun came to; None if it has not ended."""
+        return self._ended.get((method, rerun, fold))
+
+    def outcomes(self, method: str, rerun: str) -> list[FoldOutcome]:
+        """What the trainings of a rerun came to, fold by fold."""
+        return [self._ended[method, rerun, fold] for fold in range(self.folds)]
+
+    def parameters(self, method: Method, rerun: str) -> dict[str, Any]:
+        """The parameters of a rerun: the best trial's, or those that the search began with."""
+        if rerun == DEFAULT:
+            return dict(method.defaults)
+        return self.studies.best(method.name).parameters
+
+    def _rerun(self, method: Method, rerun: str, fold: int) -> TrainFold:
+        seed = seed_of(self.config.protocol.seed, "rerun", method.name, rerun, fold)
+        folder = self.layout.fold(method.name, rerun, fold)
+        return self._task(method, self.parameters(method, rerun), seed, fold, folder, folder)
+
+    def _task(
+        self,
+        method: Method,
+        parameters: dict[str, Any],
+        seed: int,
+        fold: int,
+        scratch: Any,
+        folder: Any,
+    ) -> TrainFold:
+        config = training_config(self.config, method, parameters, seed)
+        own = method.loss if isinstance(method.loss, OwnLoss) else None
+        given = {**method.fixed, **{k: v for k, v in parameters.items() if k in method.space}}
+        for rate in ("lr", "loss_lr"):
+            given.pop(rate, None)
+        return TrainFold(method.name, config, own, given, fold, scratch, folder)
+
+    def _baselines(self) -> FitBaselines:
+        return FitBaselines(self.untrained(), self.layout.projections)
+
+    def untrained(self) -> list[dict[str, Any]]:
+        """The configurations whose trunks, before training, give the untrained rows."""
+        method = Method("untrained", "embedding", {"name": "contrastive"})
+        return [
+            training_config(
+                self.config, method, {}, seed_of(self.config.protocol.seed, "fold", fold)
+            )
+            for fold in range(self.folds)
+        ]

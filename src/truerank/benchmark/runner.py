@@ -1,0 +1,295 @@
+"""run: a configuration in, a folder with searches, reruns, the opened test half and a table out.
+
+The order is the protocol: the data are halved, the search half goes to the workers, every method
+is searched and its best trained again, and only then is the test half opened.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from truerank import datasets
+from truerank.benchmark.config import BenchmarkConfig
+from truerank.benchmark.config import read as read_config
+from truerank.benchmark.cost import write_cost
+from truerank.benchmark.figures import draw_figures
+from truerank.benchmark.layout import Layout
+from truerank.benchmark.linear import ComputeFeatures, base_of, with_features
+from truerank.benchmark.live import Display
+from truerank.benchmark.methods import Method, methods_of
+from truerank.benchmark.opening import check_scored, looks, write_reruns
+from truerank.benchmark.openings import Openings
+from truerank.benchmark.plan import Plan
+from truerank.benchmark.processes import Stopped, Workers
+from truerank.benchmark.sealed import check_images, extract
+from truerank.benchmark.splits import Splits, check_unchanged, make_splits, write_splits
+from truerank.benchmark.study import Studies
+from truerank.benchmark.table import Table, make_table
+from truerank.benchmark.worker import Half
+from truerank.datasets.base import Dataset
+from truerank.errors import InputError
+from truerank.files import read_json, to_json
+from truerank.losses.registry import SearchChoice
+
+__all__ = ["describe_plan", "run"]
+
+TICK = 0.5
+"""Seconds between two looks at the clock."""
+
+
+def run(
+    config: BenchmarkConfig | Mapping[str, Any] | str | os.PathLike[str],
+    folder: str | os.PathLike[str],
+    *,
+    data: Dataset | None = None,
+    resume: bool = False,
+    jobs: int = 1,
+    until: float | None = None,
+    display: Display | None = None,
+) -> Table | None:
+    """Run a benchmark, or go on with one.
+
+    Parameters
+    ----------
+    config : BenchmarkConfig, mapping or path of a YAML file
+    folder : path
+        Where everything is kept.
+    data : Dataset, optional
+        In place of reading the configuration's.
+    resume : bool
+        Go on with the benchmark in the folder, if there is one.
+    jobs : int
+        Trainings at a time, each in a process of its own with one thread.
+    until : float, optional
+        Seconds after which to stop, with everything kept; `resume=True` goes on.
+    display : Display, optional
+        What is told about the progress.
+
+    Returns
+    -------
+    Table or None
+        None if the time was over before the test half could be opened and scored.
+    """
+    chosen = _config(config)
+    if jobs < 1:
+        raise InputError(f"The 'jobs' parameter of run must be an int >= 1. Got {jobs!r} instead.")
+    clock = _Clock(until)
+    layout = Layout(folder)
+    with layout.locked():
+        layout.begin(chosen, resume)
+        whole = _read(chosen, data)
+        splits = _check(chosen, whole, layout)
+        half = Half(extract(whole, splits.search), splits.folds)
+        test = extract(whole, splits.test) if data is not None else None
+        del whole, data
+        return _run(chosen, layout, half, splits, test, jobs, clock, display or Display(quiet=True))
+
+
+class _Clock:
+    """The time that a call may take."""
+
+    def __init__(self, until: float | None) -> None:
+        self.end = None if until is None else time.monotonic() + until
+
+    @property
+    def is_over(self) -> bool:
+        return self.end is not None and time.monotonic() >= self.end
+
+
+def _config(given: Any) -> BenchmarkConfig:
+    if isinstance(given, (str, os.PathLike)):
+        return read_config(given)
+    return BenchmarkConfig.of(given)
+
+
+def _read(config: BenchmarkConfig, data: Dataset | None) -> Dataset:
+    return datasets.read(config.data.name, config.data.root) if data is None else data
+
+
+def _check(config: BenchmarkConfig, data: Dataset, layout: Layout) -> Splits:
+    """Halve the data as before; damaged images are found now and not in the tenth hour."""
+    splits = make_splits(data, config.data.split, config.protocol.folds)
+    if layout.splits.exists():
+        check_unchanged(splits, layout.splits)
+    else:
+        check_images(data)
+        write_splits(splits, layout.splits)
+    return splits
+
+
+def _run(
+    config: BenchmarkConfig,
+    layout: Layout,
+    half: Half,
+    splits: Splits,
+    test: Dataset | None,
+    jobs: int,
+    clock: _Clock,
+    display: Display,
+) -> Table | None:
+    methods = methods_of(config)
+    trained = [method for method in methods if method.is_trained]
+    protocol = config.protocol
+    openings = Openings(layout.openings)
+    studies = Studies(
+        layout.study, trained, trials=protocol.trials, startup=protocol.startup,
+        folds=protocol.folds, seed=protocol.seed,
+    )  # fmt: skip
+    try:
+        _note_environment(layout, config)
+        plan = Plan(config, trained, studies, layout)
+        try:
+            with display:
+                if not plan.is_complete:
+                    _train(config, layout, half, plan, jobs, clock, display)
+                del half
+                finished = [method for method in methods if not method.is_trained]
+                if plan.is_complete and not clock.is_over:
+                    _open(
+                        config, layout, plan, finished, splits, test, openings, jobs, clock, display
+                    )
+        finally:
+            plan.write_trials()
+            write_cost(layout, plan)
+        names = [method.name for method in methods]
+        write_reruns(layout, names, plan.reruns)
+        if not plan.is_complete or looks(plan, layout, finished, splits.digest):
+            return None
+        check_scored(openings, looks(plan, layout, finished, splits.digest, scored=True))
+        table = make_table(config, layout, methods, plan, openings)
+        table.write(layout)
+        draw_figures(config, layout, methods, plan, table)
+        return table
+    finally:
+        studies.close()
+
+
+def _train(
+    config: BenchmarkConfig,
+    layout: Layout,
+    half: Half,
+    plan: Plan,
+    jobs: int,
+    clock: _Clock,
+    display: Display,
+) -> None:
+    """Search and rerun until nothing is left or the time is over."""
+    base = base_of(config)
+    if base is not None:
+        if not layout.features.exists():
+            with Workers(half, 1) as workers:
+                workers.submit("features", ComputeFeatures(base, layout.features))
+                workers.next()
+        half = Half(with_features(half.data, layout.features), half.folds)
+    with Workers(half, jobs) as workers:
+        stopping = False
+        while True:
+            while not stopping and workers.free > 0:
+                found = plan.next(workers.running)
+                if found is None:
+                    break
+                workers.submit(*found)
+            if not workers.running:
+                return
+            display.show(plan, workers.running)
+            for key, outcome in workers.next(None if clock.end is None else TICK):
+                if not isinstance(outcome, Stopped):
+                    plan.record(key, outcome)
+            if clock.is_over and not stopping:
+                stopping = True
+                workers.stop()
+
+
+def _open(
+    config: BenchmarkConfig,
+    layout: Layout,
+    plan: Plan,
+    finished: list[Method],
+    splits: Splits,
+    test: Dataset | None,
+    openings: Openings,
+    jobs: int,
+    clock: _Clock,
+    display: Display,
+) -> None:
+    """Announce all looks, then take those that are missing."""
+    left = looks(plan, layout, finished, splits.digest)
+    check_scored(openings, looks(plan, layout, finished, splits.digest, scored=True))
+    if not left:
+        return
+    if test is None:
+        whole = _read(config, None)
+        test = extract(whole, splits.test)
+        del whole
+    openings.announce([opening for opening, _ in left])
+    total = len(left)
+    with Workers(Half(test, []), jobs) as workers:
+        while left or workers.running:
+            while left and workers.free > 0 and not clock.is_over:
+                opening, task = left.pop(0)
+                workers.submit(opening, task)
+            if not workers.running:
+                return
+            display.opened(total - len(left) - len(workers.running), total)
+            for opening, outcome in workers.next(TICK):
+                if not isinstance(outcome, Stopped):
+                    kept = {"checkpoints": list(opening.checkpoints), **outcome}
+                    layout.write_scores(opening.method, opening.rerun, kept)
+
+
+def _note_environment(layout: Layout, config: BenchmarkConfig) -> None:
+    """Add this machine to those that have worked on the benchmark."""
+    from truerank.training import devices, environment
+
+    training = config.shared.training
+    facts = environment.describe(
+        devices.resolve(training.device),
+        seed=config.protocol.seed,
+        deterministic=training.deterministic,
+    )
+    facts.pop("threads")
+    known: list[Any] = read_json(layout.environment) if layout.environment.exists() else []
+    if facts not in known:
+        to_json([*known, facts], layout.environment)
+
+
+def describe_plan(
+    config: BenchmarkConfig | Mapping[str, Any] | str | os.PathLike[str],
+    data: Dataset | None = None,
+) -> str:
+    """What a benchmark would do, without doing any of it."""
+    from truerank.benchmark.presets import deviations
+
+    chosen = _config(config)
+    whole = _read(chosen, data)
+    splits = make_splits(whole, chosen.data.split, chosen.protocol.folds)
+    methods = methods_of(chosen)
+    trained = [method for method in methods if method.is_trained]
+    protocol = chosen.protocol
+    searched = len(trained) * protocol.trials * protocol.folds
+    again = len(trained) * (protocol.reruns + 1) * protocol.folds
+    classes = [len(set(whole.fine_labels[rows].tolist())) for rows in (splits.search, splits.test)]
+    training = chosen.shared.training
+    lines = [
+        f"{whole.name}: {len(splits.search):,} images of {classes[0]:,} classes to search on, "
+        f"{len(splits.test):,} of {classes[1]:,} sealed.",
+        f"{searched:,} trainings of the search ({len(trained)} methods x {protocol.trials} trials "
+        f"x {protocol.folds} folds), {again:,} of reruns and of default parameters.",
+        f"A training has up to {training.epochs * training.iterations:,} iterations of "
+        f"{chosen.shared.batch} images.",
+    ]
+    for method in methods:
+        spaces = ", ".join(f"{name} {_range(space)}" for name, space in method.space.items())
+        lines.append(f"  {method.name} ({method.kind}): {spaces or 'nothing to search'}")
+    lines += [f"Deviates from the paper: {one}." for one in deviations(chosen)]
+    return "\n".join(lines)
+
+
+def _range(space: Any) -> str:
+    if isinstance(space, SearchChoice):
+        return json.dumps(list(space.values))
+    return f"{'log ' if space.log else ''}[{space.low:g}, {space.high:g}]"

@@ -1,0 +1,159 @@
+"""The split of a benchmark: which rows are searched on, in which folds, and which are sealed.
+
+A data set comes in, row numbers go out; the same data set gives the same rows every time, and a
+hash over ids and labels notices when it does not.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from truerank.datasets.base import Dataset
+from truerank.errors import InputError
+from truerank.files import read_json, to_json
+from truerank.training.splits import class_folds
+
+__all__ = ["Splits", "check_unchanged", "make_splits", "write_splits"]
+
+Rows = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Splits:
+    """Row numbers into the data set; folds are row numbers into its search half."""
+
+    search: Rows
+    test: Rows
+    folds: list[Rows]
+    names: list[str]
+    """What each row of the data set is called: its id, or "row N" where ids repeat."""
+    digest: str
+    """Of ids, labels and the part of every row."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Row ids by part, and the hash."""
+        search = [self.names[row] for row in self.search]
+        return {
+            "digest": self.digest,
+            "search": search,
+            "test": [self.names[row] for row in self.test],
+            "folds": [[search[row] for row in fold] for fold in self.folds],
+        }
+
+
+def make_splits(data: Dataset, split: str, folds: int) -> Splits:
+    """Halve a data set, and cut the search half into class-disjoint folds.
+
+    Parameters
+    ----------
+    data : Dataset
+    split : str
+        "classes": the data set's own training and test classes, or the first and the second half
+        of its classes. "images": the first half of each class's images is searched on, the other
+        tested. Anything else is a JSON file with the ids of "search" and "test".
+    folds : int
+    """
+    names = _names(data)
+    if split == "classes":
+        search, test = _by_classes(data)
+    elif split == "images":
+        search, test = _by_images(data)
+    else:
+        search, test = _by_file(Path(split), names)
+    labels = data.fine_labels[search]
+    parts = class_folds(labels, folds)
+    for number, rows in enumerate(parts):
+        kept = np.unique(labels[rows], return_counts=True)[1]
+        if kept.max(initial=0) < 2:
+            raise InputError(
+                f"no class of fold {number} has two images, so that nothing can be found in it; "
+                "take fewer folds."
+            )
+    total = sha256()
+    part = np.zeros(len(data), np.int64)
+    part[search], part[test] = 1, 2
+    paths = data.labels.reshape(len(data), -1).tolist()
+    for name, path, where in zip(names, paths, part.tolist(), strict=True):
+        total.update(json.dumps([name, [str(label) for label in path], where]).encode())
+    return Splits(search, test, parts, names, total.hexdigest())
+
+
+def _names(data: Dataset) -> list[str]:
+    if data.ids is not None:
+        names = [str(one) for one in data.ids.tolist()]
+        if len(set(names)) == len(names):
+            return names
+    return [f"row {row}" for row in range(len(data))]
+
+
+def _by_classes(data: Dataset) -> tuple[Rows, Rows]:
+    if "train" in data.splits:
+        test = [data.splits[name] for name in ("test", "query", "gallery") if name in data.splits]
+        if test:
+            search, tested = data.splits["train"], np.unique(np.concatenate(test))
+            shared = np.intersect1d(data.fine_labels[search], data.fine_labels[tested])
+            if len(shared):
+                raise InputError(
+                    f"{len(shared)} classes of {data.name} are in its training and its test split, "
+                    f"{shared[0]!r} for one; data.split: images is for such a data set."
+                )
+            return search, tested
+    first, second = class_folds(data.fine_labels, 2)
+    return first, second
+
+
+def _by_images(data: Dataset) -> tuple[Rows, Rows]:
+    search, test = [], []
+    _, codes = np.unique(data.fine_labels, return_inverse=True)
+    for code in range(int(codes.max(initial=-1)) + 1):
+        rows = np.flatnonzero(codes == code)
+        half = (len(rows) + 1) // 2
+        search.append(rows[:half])
+        test.append(rows[half:])
+    return np.sort(np.concatenate(search)), np.sort(np.concatenate(test))
+
+
+def _by_file(path: Path, names: list[str]) -> tuple[Rows, Rows]:
+    if not path.is_file():
+        raise InputError(
+            f"data.split must be classes, images or a JSON file with the ids of search and test. "
+            f"Got {str(path)!r} instead."
+        )
+    given = read_json(path)
+    if not isinstance(given, dict) or not {"search", "test"} <= set(given):
+        raise InputError(f"{path} must hold the lists of ids 'search' and 'test'.")
+    place = {name: row for row, name in enumerate(names)}
+    parts = []
+    for part in ("search", "test"):
+        ids = [str(one) for one in given[part]]
+        missing = [one for one in ids if one not in place]
+        if missing:
+            raise InputError(f"{path} names {missing[0]!r}, which the data set does not have.")
+        if not ids or len(set(ids)) < len(ids):
+            raise InputError(f"the list {part!r} of {path} must hold different ids.")
+        parts.append(np.sort(np.array([place[one] for one in ids], np.int64)))
+    if np.intersect1d(parts[0], parts[1]).size:
+        raise InputError(f"{path} has an id in both 'search' and 'test'.")
+    return parts[0], parts[1]
+
+
+def write_splits(splits: Splits, path: Path) -> None:
+    """Write row ids and their hash."""
+    to_json(splits.to_dict(), path)
+
+
+def check_unchanged(splits: Splits, path: Path) -> None:
+    """Refuse to go on with other data than a benchmark began with."""
+    saved = read_json(path)
+    if not isinstance(saved, dict) or saved.get("digest") != splits.digest:
+        raise InputError(
+            f"the data are not those that {path} was made for: ids, labels or the split differ; "
+            "name another folder."
+        )

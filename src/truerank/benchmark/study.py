@@ -1,0 +1,235 @@
+"""The search of each method: Bayesian optimisation whose next trial depends on the past alone.
+
+Trials are kept in an Optuna database with one writer, this process. The parameters of trial k are a
+function of the trials before it: a sampler is made anew for each, seeded by the method and k, and
+shown the finished trials in order. So a search that was killed and resumed equals one that was not.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from truerank.benchmark.fold import FoldOutcome
+from truerank.benchmark.methods import Method, Space, seed_of
+from truerank.errors import InputError
+from truerank.losses.registry import SearchChoice
+
+__all__ = ["Studies", "Trial"]
+
+
+@dataclass
+class Trial:
+    """A set of parameters and what its folds have come to so far."""
+
+    number: int
+    parameters: dict[str, Any]
+    identity: int
+    """Of the trial in the database."""
+    folds: dict[int, FoldOutcome] = field(default_factory=dict)
+    score: float | None = None
+    """The mean over the folds; 0 if one of them diverged; None while some are missing."""
+
+    @property
+    def state(self) -> str:
+        """running, finished or diverged."""
+        if self.score is None:
+            return "running"
+        diverged = any(fold.state == "diverged" for fold in self.folds.values())
+        return "diverged" if diverged else "finished"
+
+
+class Studies:
+    """The searches of all methods.
+
+    Parameters
+    ----------
+    path : path
+        The database; made if there is none.
+    methods : sequence of Method
+    trials, startup, folds : int
+        Trials of each method, how many of them are not yet modelled, and folds of a trial.
+    seed : int
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        methods: Sequence[Method],
+        *,
+        trials: int,
+        startup: int,
+        folds: int,
+        seed: int,
+    ) -> None:
+        self._optuna = _import_optuna()
+        self.trials, self.startup, self.folds, self.seed = trials, startup, folds, seed
+        self._methods = {method.name: method for method in methods}
+        try:
+            self._storage = self._optuna.storages.RDBStorage(f"sqlite:///{path}")
+            self._studies = {name: self._open(name) for name in self._methods}
+        except Exception as error:  # whatever sqlalchemy says of a full disk or a damaged file
+            reason = " ".join(str(getattr(error, "orig", None) or error).split())[:200].rstrip(".")
+            raise InputError(f"cannot open the searches in {path}: {reason}.") from error
+        self.found: dict[str, list[Trial]] = {name: self._read(name) for name in self._methods}
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self._storage.remove_session()
+        self._storage.engine.dispose()
+
+    def current(self, name: str) -> Trial | None:
+        """The trial under way, or the next one; None when all are done."""
+        found = self.found[name]
+        if found and found[-1].score is None:
+            return found[-1]
+        if len(found) >= self.trials:
+            return None
+        found.append(self._begin(name, len(found)))
+        return found[-1]
+
+    def is_done(self, name: str) -> bool:
+        """Whether all trials of a method have ended."""
+        return len(self.finished(name)) >= self.trials
+
+    def finished(self, name: str) -> list[Trial]:
+        """The trials that have ended, in order."""
+        return [trial for trial in self.found[name] if trial.score is not None]
+
+    def best(self, name: str) -> Trial:
+        """The trial with the highest score, of equal ones the first."""
+        return max(self.finished(name), key=lambda trial: (trial.score, -trial.number))
+
+    def record(self, name: str, trial: Trial, fold: int, outcome: FoldOutcome) -> None:
+        """Keep what a fold came to; with the last one the trial has its score."""
+        trial.folds[fold] = outcome
+        self._write(lambda: self._storage.set_trial_user_attr(
+            trial.identity, f"fold-{fold}", outcome.to_dict()
+        ))  # fmt: skip
+        if len(trial.folds) == self.folds:
+            trial.score = _score(trial, self.folds)
+            complete = self._optuna.trial.TrialState.COMPLETE
+            self._write(lambda: self._storage.set_trial_state_values(
+                trial.identity, complete, [trial.score]
+            ))  # fmt: skip
+
+    def _write(self, act: Any) -> None:
+        try:
+            act()
+        except Exception as error:
+            reason = " ".join(str(getattr(error, "orig", None) or error).split())[:200].rstrip(".")
+            raise InputError(
+                f"cannot write to study.sqlite: {reason}; what is done is kept."
+            ) from error
+
+    def _open(self, name: str) -> int:
+        study = self._optuna.create_study(
+            study_name=name, storage=self._storage, direction="maximize", load_if_exists=True
+        )
+        identity: int = study._study_id
+        return identity
+
+    def _read(self, name: str) -> list[Trial]:
+        """The kept trials; the last one may have folds missing."""
+        trials: list[Trial] = []
+        for kept in self._storage.get_all_trials(self._studies[name], deepcopy=False):
+            trial = Trial(len(trials), _as_given(self._methods[name], kept.params), kept._trial_id)
+            for fold in range(self.folds):
+                if f"fold-{fold}" in kept.user_attrs:
+                    trial.folds[fold] = FoldOutcome(**kept.user_attrs[f"fold-{fold}"])
+            if len(trial.folds) == self.folds:  # killed between the last fold and the score
+                trial.score = _score(trial, self.folds)
+                if not kept.state.is_finished():
+                    complete = self._optuna.trial.TrialState.COMPLETE
+                    self._storage.set_trial_state_values(kept._trial_id, complete, [trial.score])
+            trials.append(trial)
+        return trials
+
+    def _begin(self, name: str, number: int) -> Trial:
+        method = self._methods[name]
+        spaces = {key: self._distribution(space) for key, space in method.space.items()}
+        parameters = dict(method.defaults)
+        if number > 0 and spaces:
+            parameters = self._propose(name, number, spaces)
+        template = self._optuna.trial.create_trial(
+            state=self._optuna.trial.TrialState.RUNNING,
+            params=parameters,
+            distributions=spaces,
+        )
+        made: list[int] = []
+        self._write(lambda: made.append(
+            self._storage.create_new_trial(self._studies[name], template_trial=template)
+        ))  # fmt: skip
+        return Trial(number, _as_given(method, parameters), made[0])
+
+    def _propose(self, name: str, number: int, spaces: Mapping[str, Any]) -> dict[str, Any]:
+        """What a fresh sampler suggests after the finished trials."""
+        from threadpoolctl import threadpool_limits
+
+        optuna = self._optuna
+        seed = seed_of(self.seed, "search", name, number)
+        with warnings.catch_warnings(), threadpool_limits(1):
+            warnings.simplefilter("ignore")
+            sampler = optuna.samplers.GPSampler(seed=seed, n_startup_trials=self.startup)
+            study = optuna.create_study(sampler=sampler, direction="maximize")
+            for trial in self.finished(name):
+                study.add_trial(
+                    optuna.trial.create_trial(
+                        params=trial.parameters, distributions=dict(spaces), value=trial.score
+                    )
+                )
+            asked: dict[str, Any] = study.ask(fixed_distributions=dict(spaces)).params
+        return asked
+
+    def _distribution(self, space: Space) -> Any:
+        distributions = self._optuna.distributions
+        if isinstance(space, SearchChoice):
+            return distributions.CategoricalDistribution(space.values)
+        if space.integer:
+            return distributions.IntDistribution(int(space.low), int(space.high), log=space.log)
+        return distributions.FloatDistribution(space.low, space.high, log=space.log)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A row for each fold of each trial, as in trials.csv."""
+        rows = []
+        for name, trials in self.found.items():
+            for trial in trials:
+                for fold, outcome in sorted(trial.folds.items()):
+                    rows.append(
+                        {
+                            "method": name,
+                            "trial": trial.number,
+                            "fold": fold,
+                            "parameters": json.dumps(trial.parameters),
+                            "score": outcome.score,
+                            "epochs": outcome.epochs,
+                            "state": outcome.state,
+                        }
+                    )
+        return rows
+
+
+def _score(trial: Trial, folds: int) -> float:
+    outcomes = [trial.folds[fold] for fold in range(folds)]
+    if any(outcome.state == "diverged" for outcome in outcomes):
+        return 0.0
+    return math.fsum(outcome.score for outcome in outcomes) / folds
+
+
+def _as_given(method: Method, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters in the order of the search space, whole numbers as ints."""
+    return {name: parameters[name] for name in method.space}
+
+
+def _import_optuna() -> Any:
+    try:
+        import optuna
+    except ImportError as error:
+        raise InputError("a benchmark needs optuna: pip install 'truerank[benchmark]'.") from error
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    return optuna

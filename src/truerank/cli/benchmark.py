@@ -1,0 +1,65 @@
+"""`truerank benchmark`: losses compared by the fair protocol."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from truerank.cli.options import PATH
+
+__all__ = ["benchmark"]
+
+
+@click.command()
+@click.argument("config", type=PATH)
+@click.option(
+    "-o",
+    "--output",
+    type=PATH,
+    help="Folder of the benchmark; by default benchmarks/ and the configuration's name.",
+)
+@click.option(
+    "--resume", is_flag=True, help="Go on with the benchmark in the folder, if there is one."
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Trainings at a time, each in a process of its own.",
+)
+@click.option(
+    "--until",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="Stop after so many seconds, with everything kept.",
+)
+@click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+def benchmark(
+    config: Path, output: Path | None, resume: bool, jobs: int, until: float | None, dry_run: bool
+) -> None:
+    """Compare losses as CONFIG (YAML) says: all under the same conditions, each searched.
+
+    The first half of the classes is searched on by class-disjoint folds; the best configuration of
+    each method is trained again; the second half is opened at the end, once. The folder keeps
+    searches, models, the log of openings, tables and figures. Ctrl-C stops; --resume goes on.
+    """
+    from truerank import benchmark as protocol
+
+    if dry_run:
+        click.echo(protocol.describe_plan(config))
+        return
+    folder = output if output is not None else Path("benchmarks") / config.stem
+    try:
+        table = protocol.run(
+            config, folder, resume=resume, jobs=jobs, until=until, display=protocol.Display()
+        )
+    except KeyboardInterrupt:
+        click.echo(f"truerank: what is done is kept in {folder}; --resume goes on.", err=True)
+        raise
+    if table is None:
+        click.echo(f"truerank: the time is over; {folder} is kept, --resume goes on.", err=True)
+        return
+    click.echo(str(table))
+    click.echo(f"truerank: tables and figures are in {folder}.", err=True)
