@@ -21,7 +21,6 @@ from torch import nn
 
 from truerank.datasets.base import Dataset
 from truerank.errors import InputError
-from truerank.evaluation import evaluate
 from truerank.training import checkpoint, devices, objective, randomness, trunks
 from truerank.training.augmentation import draw
 from truerank.training.config import Config
@@ -34,6 +33,7 @@ from truerank.training.optimisers import make_optimiser, model_optimiser, rate
 from truerank.training.pipeline import Pipeline, open_pipeline
 from truerank.training.sampler import make_sampler
 from truerank.training.splits import check_disjoint
+from truerank.training.validation import validation_score
 
 __all__ = ["DivergedError", "Trainer"]
 
@@ -361,12 +361,7 @@ class Trainer:
             raise DivergedError(
                 f"the embeddings are not finite after epoch {self.epoch}; lower the learning rate."
             )
-        score = evaluate(embeddings, **data.task_arguments(), metrics=[metric], confidence=None)[
-            metric
-        ]
-        if math.isnan(score.value):
-            raise InputError(f"{metric} is undefined on the validation classes: {score.reason}")
-        return score.value
+        return validation_score(embeddings, data, metric, self.device)
 
     def _model_state(self) -> dict[str, Any]:
         return {

@@ -1,0 +1,61 @@
+"""The validation score: MAP@R on the device is that of `evaluate`, ties included."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import truerank
+from truerank.datasets.base import Dataset
+from truerank.training import validation
+from truerank.training.validation import map_at_r, validation_score
+
+CPU = torch.device("cpu")
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(4, 30), st.integers(1, 4))
+def test_it_is_that_of_evaluate(seed: int, rows: int, copies: int) -> None:
+    """Rows that are repeated tie with one another, over the borders of classes."""
+    rng = np.random.default_rng(seed)
+    different = rng.normal(size=(-(-rows // copies), 5)).astype(np.float32)
+    embeddings = different[rng.integers(0, len(different), rows)]
+    labels = rng.integers(0, max(2, rows // 3), rows)
+    found = map_at_r(embeddings, labels, CPU)
+    score = truerank.evaluate(
+        embeddings, labels, metrics=["map@r"], confidence=None, device="reference"
+    )["map@r"]
+    if found is None:
+        assert score.reason is not None
+    else:
+        assert found == pytest.approx(score.value, rel=1e-14, abs=1e-15)
+
+
+def test_queries_come_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    embeddings, labels = rng.normal(size=(50, 8)), rng.integers(0, 9, 50)
+    whole = map_at_r(embeddings, labels, CPU)
+    monkeypatch.setattr(validation, "ROWS", 7)
+    assert map_at_r(embeddings, labels, CPU) == whole
+
+
+def test_what_has_rules_of_its_own_is_left_to_evaluate() -> None:
+    labels = ["a", "a", "b", "b"]
+    right_angles = [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [1.0, 2.0]]
+    assert map_at_r(right_angles, labels, CPU) is None
+    assert map_at_r([[0.0, 0.0], [0.5, 1.0], [1.0, 1.0], [1.0, 2.0]], labels, CPU) is None
+    assert map_at_r([[0.5, 1.0], [1.0, 1.0]], ["a", "b"], CPU) is None
+
+
+def test_cameras_are_left_to_evaluate() -> None:
+    """Mates of one's own camera are junk, so that the first of the others is no error."""
+    rows = np.array([[1.0, 0.1], [1.0, 0.11], [1.0, 0.5], [0.1, 1.0], [0.2, 1.0]], np.float32)
+    pixels = np.zeros((5, 4, 4), np.uint8)
+    labels = np.array(["a", "a", "a", "b", "b"])
+    plain = Dataset("plain", pixels, labels, ("class",))
+    cameras = Dataset("cameras", pixels, labels, ("class",), groups=np.array([0, 0, 1, 0, 1]))
+    assert validation_score(rows, plain, "map@r", CPU) == 1.0
+    wanted = truerank.evaluate(rows, **cameras.task_arguments(), metrics=["map@r"])["map@r"]
+    assert validation_score(rows, cameras, "map@r", CPU) == wanted.value
