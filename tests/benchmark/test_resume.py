@@ -29,14 +29,6 @@ def finish(process: subprocess.Popen[str]) -> str:
     return printed
 
 
-@pytest.fixture(scope="module")
-def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished benchmark, made with two jobs."""
-    folder = tmp_path_factory.mktemp("uninterrupted")
-    finish(start(write_config(folder), folder / "out", "--jobs", "2"))
-    return folder / "out"
-
-
 def test_killed_twice_and_resumed_is_as_never_killed(uninterrupted: Path, tmp_path: Path) -> None:
     config, out = write_config(tmp_path), tmp_path / "out"
     kill_when(start(config, out), (out / "trials.csv").exists)

@@ -1,0 +1,166 @@
+"""What a benchmark's configuration may say, and that conditions are equal by construction."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.benchmark.small import settings
+from truerank.benchmark import BenchmarkConfig, read_config
+from truerank.benchmark.methods import LOSS_RATE, RATE, at_border, methods_of, training_config
+from truerank.benchmark.presets import PRESETS, deviations
+from truerank.errors import InputError
+from truerank.losses.registry import SearchChoice, SearchRange
+from truerank.training.config import Config
+
+ROOT = Path("drawings.npz")
+EXAMPLES = Path(__file__).parents[2] / "examples" / "benchmark"
+
+
+def config(**sections: Any) -> BenchmarkConfig:
+    return BenchmarkConfig.of(settings(ROOT, **sections))
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_presets(preset: str) -> None:
+    protocol = config(protocol={"preset": preset}).protocol
+    assert {name: getattr(protocol, name) for name in PRESETS[preset]} == PRESETS[preset]
+    assert config(protocol={"preset": preset, "trials": 7}).protocol.trials == 7
+
+
+def test_the_papers_preset_is_the_papers() -> None:
+    given = {
+        "data": {"name": "cub-200-2011"},
+        "protocol": {"preset": "paper"},
+        "methods": ["triplet"],
+    }
+    paper = BenchmarkConfig.of(given)
+    optimiser = paper.shared.optimiser
+    assert (optimiser.name, optimiser.lr, optimiser.momentum) == ("rmsprop", 1e-6, 0.9)
+    assert RATE not in methods_of(paper)[0].space
+    assert deviations(paper) == [
+        "trunk: efficientnet_lite0, pretrained (paper: BN-Inception, ImageNet)"
+    ]
+
+
+def test_other_presets_search_the_rate_of_every_method_in_one_range() -> None:
+    chosen = config(methods=["contrastive", "arcface", "soft_triple"])
+    spaces = [method.space[RATE] for method in methods_of(chosen)]
+    assert spaces == [SearchRange(1e-5, 1e-2, log=True)] * 3
+    assert any("searched for every method" in one for one in deviations(chosen))
+
+
+def test_a_loss_with_parameters_has_its_own_rate_searched() -> None:
+    contrastive, arcface = methods_of(config())
+    assert LOSS_RATE not in contrastive.space
+    assert arcface.space[LOSS_RATE] == SearchRange(1e-6, 1.0, log=True)
+    assert arcface.defaults == {"margin": 28.6, "scale": 64.0, LOSS_RATE: 0.01, RATE: 1e-3}
+
+
+def test_trainings_differ_in_the_loss_the_batch_of_its_kind_and_searched_rates_alone() -> None:
+    chosen = config(shared={**settings(ROOT)["shared"], "batch": 32})
+    contrastive, arcface = (
+        Config.of(training_config(chosen, method, method.defaults, 7)).to_dict()
+        for method in methods_of(chosen)
+    )
+    different = {
+        (section, field)
+        for section, fields in contrastive.items()
+        for field, value in fields.items()
+        if arcface[section][field] != value
+    }
+    assert different == {
+        ("loss", "name"), ("loss", "parameters"), ("sampler", "classes"), ("sampler", "samples")
+    }  # fmt: skip
+    assert contrastive["sampler"]["classes"] * contrastive["sampler"]["samples"] == 32
+    assert arcface["sampler"]["classes"] * arcface["sampler"]["samples"] == 32
+
+
+@pytest.mark.parametrize(
+    "field", ["batch", "model", "optimiser", "training", "augmentation", "schedule", "sampler"]
+)
+def test_a_method_may_not_vary_what_is_shared(field: str) -> None:
+    with pytest.raises(InputError, match=f"'mine' may not set '{field}': conditions are equal"):
+        config(methods=[{"name": "mine", "loss": "triplet", field: 64}])
+
+
+@pytest.mark.parametrize(
+    ("sections", "sentence"),
+    [
+        ({"methods": []}, "the field 'methods'"),
+        ({"methods": ["tripplet"]}, "'tripplet' is no loss. Did you mean 'triplet'?"),
+        ({"methods": ["triplet", "Triplet"]}, "two methods are called triplet"),
+        ({"methods": ["untrained"]}, "untrained is a row of every benchmark"),
+        ({"methods": [{"name": "a/b", "loss": "triplet"}]}, "a method's name has letters"),
+        ({"methods": [{"name": "mine", "file": "my.py"}]}, "needs file, object and kind"),
+        ({"methods": [{"name": "r", "embeddings": "x", "loss": "margin"}]}, "has no other field"),
+        ({"protocol": {"preset": "quick"}}, "the field 'protocol.preset' must be"),
+        ({"protocol": {"metric": "opis"}}, "metric must be one that is better when higher"),
+        ({"protocol": {"trails": 3}}, "did you mean 'trials'?"),
+        ({"shared": {"training": {"seed": 3}}}, "seed is a field of the section protocol"),
+        ({"shared": {"batch": 30}}, "the field 'shared.batch'"),
+        (
+            {"methods": [{"name": "triplet", "search": {"margin": {"low": 1, "high": 0}}}]},
+            "a search needs low and high, low < high, or values",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_sentence(sections: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InputError) as caught:
+        config(**sections)
+    assert sentence in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("method", "sentence"),
+    [
+        ({"search": {"marign": {"low": 0, "high": 1}}}, "'marign', which is no parameter of"),
+        ({"search": {"margin": {"low": 0.5, "high": 1}}}, "outside 0.5 to 1; give it a default"),
+    ],
+)
+def test_a_search_that_cannot_begin_is_refused(method: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        methods_of(config(methods=[{"name": "triplet", **method}]))
+
+
+def test_fixed_parameters_are_not_searched() -> None:
+    (method,) = methods_of(
+        config(methods=[{"name": "contrastive", "parameters": {"positive_margin": 0}}])
+    )
+    assert set(method.space) == {"negative_margin", RATE}
+
+
+def test_it_goes_through_yaml_unchanged(tmp_path: Path) -> None:
+    chosen = config()
+    assert BenchmarkConfig.of(yaml.safe_load(chosen.to_yaml())) == chosen
+
+
+def test_files_of_methods_lie_beside_the_configuration(tmp_path: Path) -> None:
+    (tmp_path / "my.py").write_text("class Mine: pass\n")
+    methods = [{"name": "mine", "file": "my.py", "object": "Mine", "kind": "embedding"}]
+    (tmp_path / "c.yaml").write_text(yaml.safe_dump(settings(ROOT, methods=methods)))
+    (method,) = methods_of(read_config(tmp_path / "c.yaml"))
+    assert method.loss.file == str(tmp_path / "my.py")  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.name)
+def test_the_examples_are_valid(path: Path) -> None:
+    assert methods_of(read_config(path))
+
+
+@pytest.mark.parametrize(
+    ("space", "value", "where"),
+    [
+        (SearchRange(0.0, 1.0), 0.005, "low"),
+        (SearchRange(0.0, 1.0), 0.02, None),
+        (SearchRange(0.0, 1.0), 1.0, "high"),
+        (SearchRange(1e-6, 1.0, log=True), 1.1e-6, "low"),
+        (SearchRange(1e-6, 1.0, log=True), 1e-2, None),
+        (SearchChoice((1, 2)), 1, None),
+    ],
+)
+def test_optima_at_a_border(space: Any, value: float, where: str | None) -> None:
+    assert at_border(space, value) == where

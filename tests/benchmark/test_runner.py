@@ -1,0 +1,156 @@
+"""Runs that go wrong, and runs that are not end to end: they end in a table or a sentence."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.benchmark.small import CLASSES, EACH, settings, write_drawings
+from truerank import benchmark, datasets
+from truerank.benchmark.layout import Layout
+from truerank.datasets.base import Dataset
+from truerank.errors import InputError
+
+QUICK = {"preset": "smoke", "trials": 1, "reruns": 1}
+OWN = """
+import torch
+
+class Diverges(torch.nn.Module):
+    def __init__(self, num_classes, embedding_size, scale):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(num_classes, embedding_size))
+        self.scale = scale
+
+    def forward(self, embeddings, labels):
+        return (embeddings @ self.weight.T).sum() * float("nan") * self.scale
+
+class Fails(torch.nn.Module):
+    def forward(self, embeddings, labels):
+        raise KeyError("no such pair")
+"""
+
+
+@pytest.fixture
+def drawings(tmp_path: Path) -> Path:
+    return write_drawings(tmp_path / "drawings.npz")
+
+
+def read(root: Path) -> Dataset:
+    with pytest.warns(UserWarning, match="not complete"):
+        return datasets.read("quickdraw", root)
+
+
+def own(tmp_path: Path, name: str, **more: Any) -> dict[str, Any]:
+    (tmp_path / "own.py").write_text(OWN)
+    return {"name": name.lower(), "file": str(tmp_path / "own.py"), "object": name, **more}
+
+
+def test_a_diverging_loss_and_finished_embeddings_are_shown(tmp_path: Path, drawings: Path) -> None:
+    data = read(drawings)
+    test = data.subset("test")
+    perfect = np.eye(CLASSES // 2)[np.repeat(np.arange(CLASSES // 2), EACH)]
+    np.save(tmp_path / "perfect.npy", perfect)
+    diverges = own(
+        tmp_path, "Diverges", kind="classification", search={"scale": {"low": 1, "high": 2}}
+    )
+    methods = [diverges, {"name": "perfect", "embeddings": str(tmp_path / "perfect.npy")}]
+    config = settings(drawings, methods=methods, protocol=QUICK)
+    table = benchmark.run(config, tmp_path / "out", data=data)
+    assert table is not None
+    row = table.row("diverges")
+    assert row["validation"] == {"score": 0.0, "default": 0.0, "best_trial": 0}
+    assert row["default_parameters"] == {"scale": 1.5, "loss_lr": 0.01, "lr": 1e-3}
+    assert "1 of 1 trials diverged" in row["notes"]
+    assert "2 of 2 trainings of the reruns diverged" in row["notes"]
+    finished = table.row("perfect")
+    assert finished["concatenated"]["map@r"]["mean"] == 1.0
+    assert finished["separated"] == {}
+    assert finished["notes"] == ["outside the protocol"]
+    assert "ranks" not in finished
+    assert len(test) == len(perfect)
+    openings = [json.loads(line) for line in (tmp_path / "out/openings.jsonl").open()]
+    assert [one["method"] for one in openings] == [
+        "untrained", "untrained+pca", "diverges", "diverges", "perfect"
+    ]  # fmt: skip
+
+
+def test_the_linear_lane_stands_apart(tmp_path: Path, drawings: Path) -> None:
+    data = read(drawings)
+    shared = settings(drawings)["shared"]
+    model = {"trunk": "frozen", "base": "convnet", "copies": 2, "dimensions": 8}
+    config = settings(
+        drawings, shared={**shared, "model": model}, methods=["contrastive", "proxy_nca"],
+        protocol=QUICK,
+    )  # fmt: skip
+    table = benchmark.run(config, tmp_path / "out", data=data, jobs=2)
+    assert table is not None
+    assert table.content["title"] == "linear head, frozen features"
+    assert table.content["verdict"] is None
+    assert "decides no verdict" in str(table)
+    features = np.load(tmp_path / "out" / "features.npy", mmap_mode="r")
+    assert features.shape == (3, CLASSES // 2 * EACH, 256)  # of the search half alone
+    untrained = table.row("untrained")
+    same = [untrained[part]["map@r"]["mean"] for part in ("concatenated", "separated")]
+    assert same[0] == pytest.approx(same[1], abs=1e-3)  # all folds have the same trunk
+
+
+def test_a_loss_that_fails_stops_with_a_sentence_and_what_is_done_is_kept(
+    tmp_path: Path, drawings: Path
+) -> None:
+    methods = [own(tmp_path, "Fails", kind="embedding")]
+    config = settings(drawings, methods=methods, protocol=QUICK)
+    with pytest.raises(
+        InputError, match=r"the loss Fails of .*own.py failed in training: KeyError"
+    ):
+        benchmark.run(config, tmp_path / "out", data=read(drawings))
+    assert (tmp_path / "out" / "study.sqlite").exists()
+    assert (tmp_path / "out" / "trials.csv").read_text().count("\n") == 1
+
+
+def test_a_folder_holds_one_benchmark(tmp_path: Path, drawings: Path) -> None:
+    layout = Layout(tmp_path / "out")
+    layout.folder.mkdir()
+    given = benchmark.BenchmarkConfig.of(settings(drawings))
+    layout.begin(given, resume=False)
+    with pytest.raises(InputError, match=r"holds a benchmark already; resume it \(--resume"):
+        layout.begin(given, resume=False)
+    other = benchmark.BenchmarkConfig.of(
+        settings(drawings, protocol={"preset": "smoke", "seed": 1})
+    )
+    with pytest.raises(InputError, match=r"was made with protocol.seed = 0, not 1; resume it"):
+        layout.begin(other, resume=True)
+    moved = benchmark.BenchmarkConfig.of(settings(Path("elsewhere.npz")))
+    layout.begin(moved, resume=True)
+    assert "elsewhere.npz" in layout.config.read_text()
+
+
+def test_a_folder_has_one_writer(tmp_path: Path, drawings: Path) -> None:
+    layout = Layout(tmp_path)
+    with (tmp_path / ".lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(InputError, match="another process is at work"), layout.locked():
+            pass
+    with layout.locked():
+        pass
+
+
+def test_a_full_disk_is_said(tmp_path: Path, drawings: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="cannot make the folder"):
+        benchmark.run(settings(drawings), tmp_path / "file" / "out", data=read(drawings))
+
+
+def test_jobs_are_counted_from_one(tmp_path: Path, drawings: Path) -> None:
+    with pytest.raises(InputError, match="The 'jobs' parameter of run must be an int >= 1"):
+        benchmark.run(settings(drawings), tmp_path / "out", jobs=0)
+
+
+def test_a_method_that_does_not_suit_the_data_is_named(tmp_path: Path, drawings: Path) -> None:
+    config = settings(drawings, methods=["csl"], protocol=QUICK)
+    with pytest.raises(InputError, match="the method 'csl': csl needs labels of several levels"):
+        benchmark.run(config, tmp_path / "out", data=read(drawings))

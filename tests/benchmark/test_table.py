@@ -1,0 +1,164 @@
+"""The table: its numbers follow from reruns.csv alone, and its layouts say the same."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import statistics
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scipy import stats
+
+from truerank import benchmark
+from truerank.benchmark import layouts
+from truerank.benchmark.groups import gain, mean_result, verdict
+from truerank.benchmark.statistics import numbers, summarise
+from truerank.core.replicates import Replicates
+from truerank.core.score import Score
+from truerank.errors import InputError
+from truerank.result import Result
+
+
+def content(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "table.json").read_text())
+    return found
+
+
+def test_the_numbers_follow_from_reruns_csv_alone(uninterrupted: Path) -> None:
+    """Written here anew from the definitions: means of folds, means of reruns, Student's t."""
+    runs: dict[Any, list[float]] = defaultdict(list)
+    with (uninterrupted / "reruns.csv").open(newline="") as file:
+        for row in csv.DictReader(file):
+            part = "concatenated" if row["fold"] == "concat" else "separated"
+            key = (row["method"], part, row["metric"], row["rerun"])
+            runs[key].append(float(row["value"]))
+    means: dict[Any, list[float]] = defaultdict(list)
+    for (method, part, metric, rerun), values in runs.items():
+        if rerun != "default":
+            means[method, part, metric].append(statistics.fmean(values))
+    checked = 0
+    for row in content(uninterrupted)["rows"]:
+        for part in ("concatenated", "separated"):
+            for metric, shown in row[part].items():
+                values = means.pop((row["method"], part, metric))
+                assert shown["mean"] == pytest.approx(statistics.fmean(values), abs=1e-15)
+                assert shown["n"] == len(values)
+                if len(values) == 1:
+                    assert shown["interval"] is None
+                else:
+                    low, high = stats.t.interval(
+                        0.95, len(values) - 1, statistics.fmean(values), stats.sem(values)
+                    )
+                    assert shown["interval"] == pytest.approx([low, high], rel=1e-9)
+                checked += 1
+    assert checked == 4 * 2 * 3
+    assert not means
+
+
+def test_it_says_what_a_reader_must_know(uninterrupted: Path) -> None:
+    table = content(uninterrupted)
+    row = next(row for row in table["rows"] if row["method"] == "arcface")
+    assert (row["name"], row["year"]) == ("ArcFace", 2019)
+    assert set(row["parameters"]) == {"margin", "scale", "loss_lr", "lr"}
+    assert row["default_parameters"]["margin"] == 28.6
+    assert set(row["default"]["separated"]) == set(table["metrics"])
+    assert row["ranks"]["separated"][0] >= 1
+    assert table["openings"]["second_looks"] == 0
+    assert any("the rate of trunk and head is searched" in one for one in table["deviations"])
+    assert table["verdict"]["separated"]["best"] == "arcface"
+    text = (uninterrupted / "table.json").read_text()
+    assert "seconds" not in text
+    assert str(uninterrupted) not in text
+
+
+def test_layouts(uninterrupted: Path) -> None:
+    table = content(uninterrupted)
+    markdown = layouts.as_markdown(table)
+    assert "| Concatenated (16-dim) P@1 |" in markdown
+    assert "Untrained + PCA" in markdown
+    latex = layouts.as_latex(table)
+    assert latex.count(r" \\") == 2 + 4
+    assert r"\multicolumn{3}{c}{Separated (8-dim)}" in latex
+    rows = list(csv.DictReader(layouts.as_csv(table).splitlines()))
+    assert len(rows) == 4 * 2 * 3
+    first = next(r for r in rows if r["method"] == "arcface" and r["metric"] == "map@r")
+    arcface = next(row for row in table["rows"] if row["method"] == "arcface")
+    assert float(first["mean"]) == arcface["concatenated"]["map@r"]["mean"]
+    best = max(
+        row["separated"]["map@r"]["mean"] for row in table["rows"] if row["kind"] != "untrained"
+    )
+    assert f"**{100 * best:.2f} ±" in markdown
+    assert "opened 8 times" in str(benchmark.Table(table))
+
+
+def test_a_rerun_is_one_number() -> None:
+    """Four folds that agree do not make an interval narrower; n is the number of reruns."""
+    rows = [
+        {"method": "m", "rerun": str(r), "fold": str(f), "metric": "map@r", "value": 0.1 * (r + 1),
+         "default": False}
+        for r in range(2) for f in range(4)
+    ]  # fmt: skip
+    found = numbers(rows)["m"]["separated"]["map@r"]
+    assert found["n"] == 2
+    half = stats.t.ppf(0.975, 1) * statistics.stdev([0.1, 0.2]) / math.sqrt(2)
+    assert found["interval"] == pytest.approx([0.15 - half, 0.15 + half])
+    assert summarise([0.3])["interval"] is None
+
+
+def result(value: float, replicates: tuple[float, ...]) -> Result:
+    score = Score("map@r", value, value, value, value, replicates=Replicates(replicates), n=9)
+    return Result({"map@r": score}, provenance={"leave_one_out": True})
+
+
+def test_a_mean_of_results_has_the_mean_replicates() -> None:
+    mean = mean_result([result(0.2, (0.1, 0.3)), result(0.4, (0.5, 0.3))])["map@r"]
+    assert mean.value == pytest.approx(0.3)
+    assert mean.replicates is not None
+    assert mean.replicates.values == pytest.approx((0.3, 0.3))
+
+
+def test_a_gain_has_both_variances() -> None:
+    """Over classes by the jackknife of the ratio, over runs by the spread of both."""
+    a = [result(0.30, (0.29, 0.30, 0.31, 0.30)), result(0.32, (0.31, 0.32, 0.33, 0.32))]
+    b = [result(0.20, (0.20, 0.19, 0.20, 0.21)), result(0.21, (0.21, 0.20, 0.21, 0.22))]
+    found = gain(a, b, "map@r", 0.95)
+    ratio = 0.31 / 0.205
+    means = [(0.30, 0.205), (0.31, 0.195), (0.32, 0.205), (0.31, 0.215)]
+    quotients = [x / y for x, y in means]
+    centre = statistics.fmean(quotients)
+    classes = 3 / 4 * sum((q - centre) ** 2 for q in quotients)
+    runs = [0.02**2 / 2 / 2 / 0.205**2, ratio**2 * 0.01**2 / 2 / 2 / 0.205**2]
+    variance = classes + sum(runs)
+    freedom = variance**2 / (classes**2 / 3 + runs[0] ** 2 + runs[1] ** 2)
+    half = stats.t.ppf(0.975, math.floor(freedom)) * math.sqrt(variance)
+    assert found["gain"] == pytest.approx(ratio - 1)
+    assert found["interval"] == pytest.approx([ratio - 1 - half, ratio - 1 + half], rel=1e-6)
+    assert gain(a[:1], b, "map@r", 0.95)["interval"] is None
+
+
+@pytest.mark.parametrize(
+    ("best", "word"), [(0.2001, "flat"), (0.3, "not flat"), (0.2205, "undecided")]
+)
+def test_the_rule_of_flatness(best: float, word: str) -> None:
+    runs = {
+        name: [
+            result(v + d, tuple(v + d + s for s in (-0.003, 0.0, 0.003, 0.0))) for d in (0, 1e-3)
+        ]
+        for name, v in (("contrastive", 0.2), ("other", best))
+    }
+    found = verdict(runs, "map@r")
+    assert found is not None
+    assert (found["verdict"], found["best"]) == (word, "other")
+    assert verdict({"other": runs["other"]}, "map@r") is None
+
+
+def test_a_damaged_file_of_reruns_is_refused(tmp_path: Path) -> None:
+    from truerank.benchmark.opening import read_reruns
+
+    (tmp_path / "reruns.csv").write_text("method,rerun,fold,metric,value\na,0,0,map@r,x\n")
+    with pytest.raises(InputError, match="cannot be read as the reruns of a benchmark"):
+        read_reruns(tmp_path / "reruns.csv")
