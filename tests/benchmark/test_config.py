@@ -10,8 +10,9 @@ import yaml
 
 from tests.benchmark.small import settings
 from truerank.benchmark import BenchmarkConfig, read_config
+from truerank.benchmark.deviations import deviations
 from truerank.benchmark.methods import LOSS_RATE, RATE, at_border, methods_of, training_config
-from truerank.benchmark.presets import PRESETS, deviations
+from truerank.benchmark.presets import PRESETS
 from truerank.errors import InputError
 from truerank.losses.registry import SearchChoice, SearchRange
 from truerank.training.config import Config

@@ -30,7 +30,15 @@ from truerank.training.config import (
 )
 from truerank.training.yaml_files import describe_error, read_yaml
 
-__all__ = ["METRICS", "BenchmarkConfig", "MethodConfig", "SharedConfig", "SpaceConfig", "read"]
+__all__ = [
+    "METRICS",
+    "RESERVED",
+    "BenchmarkConfig",
+    "MethodConfig",
+    "SharedConfig",
+    "SpaceConfig",
+    "read",
+]
 
 METRICS = ("precision@1", "r_precision", "map@r")
 """The columns of the paper's tables."""

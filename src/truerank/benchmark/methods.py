@@ -17,7 +17,7 @@ from typing import Any
 
 from truerank import losses
 from truerank.benchmark.config import BenchmarkConfig, MethodConfig, SpaceConfig
-from truerank.benchmark.presets import trunk_rate
+from truerank.benchmark.deviations import trunk_rate
 from truerank.errors import InputError
 from truerank.losses.registry import SearchChoice, SearchRange
 from truerank.training.config import batch_of_kind

@@ -262,7 +262,7 @@ def describe_plan(
     data: Dataset | None = None,
 ) -> str:
     """What a benchmark would do, without doing any of it."""
-    from truerank.benchmark.presets import deviations
+    from truerank.benchmark.deviations import deviations
 
     chosen = _config(config)
     whole = _read(chosen, data)

@@ -12,7 +12,7 @@ from typing import Any
 from truerank.benchmark.scoring import CONCAT
 from truerank.stats.student import quantile
 
-__all__ = ["PARTS", "numbers", "summarise"]
+__all__ = ["CONFIDENCE", "PARTS", "numbers", "summarise"]
 
 PARTS = ("concatenated", "separated")
 CONFIDENCE = 0.95

@@ -11,6 +11,7 @@ from typing import Any
 
 from truerank.benchmark import layouts
 from truerank.benchmark.config import RESERVED, BenchmarkConfig
+from truerank.benchmark.deviations import deviations
 from truerank.benchmark.groups import compare_methods, read_runs, verdict
 from truerank.benchmark.layout import DEFAULT, Layout
 from truerank.benchmark.linear import TITLE
@@ -19,7 +20,6 @@ from truerank.benchmark.opening import read_reruns
 from truerank.benchmark.openings import Openings
 from truerank.benchmark.papers import shown_name, year_of
 from truerank.benchmark.plan import Plan
-from truerank.benchmark.presets import deviations
 from truerank.benchmark.statistics import PARTS, numbers
 from truerank.files import to_json, write_text
 
