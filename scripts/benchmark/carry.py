@@ -2,7 +2,7 @@
 
     python scripts/benchmark/carry.py carry
 
-Needs pip, xz and the data (truerank data get quickdraw); makes carry/cache (data), carry/site.tar.xz
+Needs pip, xz and the data (truerank data get quickdraw); makes carry/cache, carry/site.tar.xz
 and carry/numba.tar.xz (packages for Python 3.12 on Linux, x86-64): about 58 MB, most of it LLVM,
 which takes some minutes to press. There, in a checkout:
 

@@ -115,3 +115,17 @@ def test_a_file_that_is_no_study_is_refused(tmp_path: Path) -> None:
     (tmp_path / "study.sqlite").write_bytes(b"no database, but long enough to be looked at" * 99)
     with pytest.raises(InputError, match="cannot open the searches in"):
         studies(tmp_path / "study.sqlite")
+
+
+def test_a_full_disk_ends_in_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = studies(tmp_path / "study.sqlite")
+    trial = found.current("mine")
+    assert trial is not None
+
+    def full(*given: Any) -> None:
+        raise OSError("database or disk is full")
+
+    monkeypatch.setattr(found._storage, "set_trial_user_attr", full)
+    with pytest.raises(InputError, match=r"cannot write to study.sqlite: database or disk is full"):
+        found.record("mine", trial, 0, outcome(0.5))
+    found.close()

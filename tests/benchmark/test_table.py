@@ -15,7 +15,7 @@ from scipy import stats
 
 from truerank import benchmark
 from truerank.benchmark import layouts
-from truerank.benchmark.groups import gain, mean_result, verdict
+from truerank.benchmark.groups import compare_methods, difference, gain, mean_result, verdict
 from truerank.benchmark.statistics import numbers, summarise
 from truerank.core.replicates import Replicates
 from truerank.core.score import Score
@@ -138,6 +138,37 @@ def test_a_gain_has_both_variances() -> None:
     assert found["gain"] == pytest.approx(ratio - 1)
     assert found["interval"] == pytest.approx([ratio - 1 - half, ratio - 1 + half], rel=1e-6)
     assert gain(a[:1], b, "map@r", 0.95)["interval"] is None
+
+
+def test_a_difference_has_both_variances() -> None:
+    a = [result(0.30, (0.29, 0.30, 0.31, 0.30)), result(0.32, (0.31, 0.32, 0.33, 0.32))]
+    b = [result(0.20, (0.20, 0.19, 0.20, 0.21)), result(0.21, (0.21, 0.20, 0.21, 0.22))]
+    found = difference(a, b, "map@r")
+    apart = [0.30 - 0.205, 0.31 - 0.195, 0.32 - 0.205, 0.31 - 0.215]
+    classes = 3 / 4 * sum((one - statistics.fmean(apart)) ** 2 for one in apart)
+    runs = [0.02**2 / 2 / 2, 0.01**2 / 2 / 2]
+    variance = classes + sum(runs)
+    freedom = math.floor(variance**2 / (classes**2 / 3 + runs[0] ** 2 + runs[1] ** 2))
+    assert found["difference"] == pytest.approx(0.105)
+    assert found["p"] == pytest.approx(
+        2 * stats.t.sf(0.105 / math.sqrt(variance), freedom), rel=1e-6
+    )
+    assert difference(a[:1], b, "map@r")["reason"] == "a single rerun says nothing about others"
+
+
+def test_ranks_are_what_holm_leaves_open() -> None:
+    def runs(value: float) -> list[Result]:
+        return [
+            result(value + d, tuple(value + d + s for s in (-1e-3, 0, 1e-3, 0)))
+            for d in (0, 1e-4, 2e-4)
+        ]
+
+    found = compare_methods({"low": runs(0.1), "twin": runs(0.1001), "high": runs(0.2)}, "map@r")
+    assert found["ranks"] == {"low": [2, 3], "twin": [2, 3], "high": [1, 1]}
+    raw = {(pair["first"], pair["second"]): pair for pair in found["pairs"]}
+    twins = raw["low", "twin"]
+    assert twins["adjusted_p"] == twins["p"]  # the largest of three is multiplied by 1
+    assert raw["low", "high"]["adjusted_p"] >= raw["low", "high"]["p"]
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Which methods can be told apart: results of all reruns, weighed by runs and by test classes.
 
-The results that scoring has kept are read; `truerank.compare` pairs methods over the test classes,
-with Holm's correction over all pairs.
+The results that scoring has kept are read. The variance of a difference is that over test classes,
+by the jackknife of the means over runs, paired, plus that over runs of each method.
 """
 
 from __future__ import annotations
@@ -9,20 +9,30 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import combinations
 from typing import Any
 
 from truerank.benchmark.layout import DEFAULT, Layout
 from truerank.benchmark.scoring import CONCAT, result_path
 from truerank.benchmark.statistics import CONFIDENCE, PARTS
-from truerank.comparison import compare
+from truerank.core import registry
 from truerank.core.replicates import Replicates
 from truerank.result import Result
-from truerank.stats.student import quantile
+from truerank.stats.student import central, quantile
 
-__all__ = ["MARGIN", "compare_methods", "gain", "mean_result", "read_runs", "verdict"]
+__all__ = [
+    "MARGIN",
+    "compare_methods",
+    "difference",
+    "gain",
+    "mean_result",
+    "read_runs",
+    "verdict",
+]
 
 MARGIN = 0.1
 """The gain over contrastive below which the field counts as flat."""
+METHOD = "jackknife of the paired test classes plus the spread of the reruns, Holm over all pairs"
 Runs = dict[str, list[Result]]
 
 
@@ -59,24 +69,81 @@ def mean_result(results: Sequence[Result]) -> Result:
 
 
 def compare_methods(runs: Runs, metric: str) -> dict[str, Any]:
-    """Ranks that the differences leave open, and what each pair's difference is."""
-    names = list(runs)
-    if len(names) < 2:
-        return {"ranks": {name: [1, 1] for name in names}, "pairs": [], "method": None}
-    found = compare(*runs.values(), names=names, metrics=[metric], confidence=CONFIDENCE)
+    """Ranks that the differences leave open, and the difference of each pair with Holm's p."""
     pairs = [
-        {
-            "first": row.first,
-            "second": row.second,
-            "difference": row.value,
-            "interval": None if row.interval is None else list(row.interval),
-            "adjusted_p": row.adjusted_p,
-            "reason": row.reason,
-        }
-        for row in found.differences
+        {"first": a, "second": b, **difference(runs[a], runs[b], metric)}
+        for a, b in combinations(runs, 2)
     ]
-    ranks = {row.model: list(row.ranks) for row in found.standings}
-    return {"ranks": {name: ranks[name] for name in names}, "pairs": pairs, "method": found.method}
+    tested = sorted((pair["p"], at) for at, pair in enumerate(pairs) if pair["p"] is not None)
+    highest = 0.0
+    for pair in pairs:
+        pair["adjusted_p"] = None
+    for rank, (p, at) in enumerate(tested):  # Holm: none falls below one before it
+        highest = max(highest, min(1.0, p * (len(tested) - rank)))
+        pairs[at]["adjusted_p"] = highest
+    higher = registry.definition(registry.parse(metric)).higher_is_better
+    ranks = {name: [1, len(runs)] for name in runs}
+    for pair in pairs:
+        if pair["adjusted_p"] is not None and pair["adjusted_p"] < 1 - CONFIDENCE:
+            better = (pair["difference"] > 0) == higher
+            ahead, after = ("first", "second") if better else ("second", "first")
+            ranks[pair[after]][0] += 1
+            ranks[pair[ahead]][1] -= 1
+    return {"ranks": ranks, "pairs": pairs, "method": METHOD}
+
+
+def difference(a: Sequence[Result], b: Sequence[Result], metric: str) -> dict[str, Any]:
+    """How far the mean of some runs is above that of others, with an interval and a test."""
+    means, spreads = zip(*(_mean_and_variance(some, metric) for some in (a, b)), strict=True)
+    value = means[0] - means[1]
+    kept = [_mean_replicates(some, metric) for some in (a, b)]
+    unknown: dict[str, Any] = {"difference": value, "interval": None, "p": None}
+    if spreads[0] is None or spreads[1] is None:
+        return {**unknown, "reason": "a single rerun says nothing about others"}
+    if kept[0] is None or kept[1] is None:
+        return {**unknown, "reason": "the results have no replicates over test classes"}
+    classes = kept[0].minus(kept[1])
+    parts = [
+        (classes.standard_error() ** 2, classes.freedom),
+        (spreads[0], len(a) - 1),
+        (spreads[1], len(b) - 1),
+    ]
+    error, freedom = _together(parts)
+    margin = quantile(CONFIDENCE, freedom) * error
+    if error > 0:
+        p = 1.0 - central(value / error, freedom)
+    else:
+        p = 1.0 if value == 0 else 0.0
+    return {
+        "difference": value,
+        "interval": [value - margin, value + margin],
+        "p": p,
+        "reason": None,
+    }
+
+
+def _mean_and_variance(runs: Sequence[Result], metric: str) -> tuple[float, float | None]:
+    """The mean over runs and the variance of that mean, None for a single run."""
+    values = [run[metric].value for run in runs]
+    mean = math.fsum(values) / len(values)
+    if len(values) == 1:
+        return mean, None
+    squares = math.fsum((value - mean) ** 2 for value in values)
+    return mean, squares / (len(values) - 1) / len(values)
+
+
+def _mean_replicates(runs: Sequence[Result], metric: str) -> Replicates | None:
+    kept = [one for run in runs if (one := run[metric].replicates) is not None]
+    return Replicates.mean(kept) if len(kept) == len(runs) else None
+
+
+def _together(parts: Sequence[tuple[float, int]]) -> tuple[float, int]:
+    """The root of a sum of variances and its degrees of freedom (Satterthwaite)."""
+    variance = math.fsum(part for part, _ in parts)
+    if variance == 0:
+        return 0.0, min(freedom for _, freedom in parts)
+    freedom = variance**2 / math.fsum(part**2 / free for part, free in parts if part > 0)
+    return math.sqrt(variance), max(1, math.floor(freedom))
 
 
 def gain(
@@ -87,35 +154,24 @@ def gain(
     Two variances add up: over test classes, by the jackknife of the ratio of the means over runs,
     and over runs, by their spread.
     """
-    means, errors, freedoms = [], [], []
-    for some in (runs, baseline):
-        values = [run[metric].value for run in some]
-        mean = math.fsum(values) / len(values)
-        spread = math.fsum((value - mean) ** 2 for value in values)
-        means.append(mean)
-        errors.append(spread / (len(values) - 1) / len(values) if len(values) > 1 else math.nan)
-        freedoms.append(len(values) - 1)
-    if means[1] == 0:
+    (mean, spread), (below, other) = (_mean_and_variance(some, metric) for some in (runs, baseline))
+    if below == 0:
         return {"gain": None, "interval": None}
-    ratio = means[0] / means[1]
-    kept = [[run[metric].replicates for run in some] for some in (runs, baseline)]
-    if any(one is None for some in kept for one in some) or math.isnan(sum(errors)):
+    ratio = mean / below
+    a, b = (_mean_replicates(some, metric) for some in (runs, baseline))
+    if a is None or b is None or spread is None or other is None:
         return {"gain": ratio - 1, "interval": None}
-    a, b = (Replicates.mean([one for one in some if one is not None]) for some in kept)
-    noise = (a.noise + ratio**2 * b.noise) / means[1] ** 2
     quotients = Replicates(
-        tuple(x / y if y else ratio for x, y in zip(a.values, b.values, strict=True)), noise
+        tuple(x / y if y else ratio for x, y in zip(a.values, b.values, strict=True)),
+        (a.noise + ratio**2 * b.noise) / below**2,
     )
     parts = [
         (quotients.standard_error() ** 2, quotients.freedom),
-        (errors[0] / means[1] ** 2, freedoms[0]),
-        (ratio**2 * errors[1] / means[1] ** 2, freedoms[1]),
+        (spread / below**2, len(runs) - 1),
+        (ratio**2 * other / below**2, len(baseline) - 1),
     ]
-    variance = math.fsum(part for part, _ in parts)
-    if variance == 0:
-        return {"gain": ratio - 1, "interval": [ratio - 1, ratio - 1]}
-    freedom = variance**2 / math.fsum(part**2 / free for part, free in parts if part > 0)
-    margin = quantile(confidence, max(1, math.floor(freedom))) * math.sqrt(variance)
+    error, freedom = _together(parts)
+    margin = quantile(confidence, freedom) * error
     return {"gain": ratio - 1, "interval": [ratio - 1 - margin, ratio - 1 + margin]}
 
 
