@@ -1,6 +1,6 @@
 """How many trainings a second several worker processes finish on one device, against one.
 
-    python -m bench.jobs [--jobs 1 4 8] [--device cuda] [--trainings 24] [--iterations 400] [--linear]
+    python -m bench.jobs [--jobs 1 4 8] [--device cuda] [--trainings 24] [--iterations 400]
 
 Trainings of the small network on noise in the shape of QuickDraw's search half, through the same
 worker processes as `truerank benchmark`; starting the workers is not counted. With --linear, heads
