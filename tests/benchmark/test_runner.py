@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
-from tests.benchmark.small import CLASSES, EACH, settings, write_drawings
+from tests.benchmark.small import CLASSES, EACH, settings, write_config, write_drawings
 from truerank import benchmark, datasets
 from truerank.benchmark.layout import Layout
+from truerank.cli.commands import commands
 from truerank.datasets.base import Dataset
 from truerank.errors import InputError
 
@@ -154,3 +156,14 @@ def test_a_method_that_does_not_suit_the_data_is_named(tmp_path: Path, drawings:
     config = settings(drawings, methods=["csl"], protocol=QUICK)
     with pytest.raises(InputError, match="the method 'csl': csl needs labels of several levels"):
         benchmark.run(config, tmp_path / "out", data=read(drawings))
+
+
+def test_a_dry_run_says_what_would_be_done(tmp_path: Path) -> None:
+    config = write_config(tmp_path)
+    arguments = ["benchmark", str(config), "-o", str(tmp_path / "out"), "--dry-run"]
+    with pytest.warns(UserWarning, match="not complete"):
+        ran = CliRunner().invoke(commands, arguments)
+    assert ran.exit_code == 0
+    assert "96 images of 16 classes to search on, 96 of 16 sealed." in ran.output
+    assert "12 trainings of the search (2 methods x 3 trials x 2 folds)" in ran.output
+    assert not (tmp_path / "out").exists()

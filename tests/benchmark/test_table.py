@@ -16,7 +16,7 @@ from scipy import stats
 from truerank import benchmark
 from truerank.benchmark import layouts
 from truerank.benchmark.groups import compare_methods, difference, gain, mean_result, verdict
-from truerank.benchmark.statistics import numbers, summarise
+from truerank.benchmark.statistics import numbers, spread, summarise, trend
 from truerank.core.replicates import Replicates
 from truerank.core.score import Score
 from truerank.errors import InputError
@@ -193,3 +193,20 @@ def test_a_damaged_file_of_reruns_is_refused(tmp_path: Path) -> None:
     (tmp_path / "reruns.csv").write_text("method,rerun,fold,metric,value\na,0,0,map@r,x\n")
     with pytest.raises(InputError, match="cannot be read as the reruns of a benchmark"):
         read_reruns(tmp_path / "reruns.csv")
+
+
+def test_spread_and_trend() -> None:
+    """Years 2000, 2010, 2020 with means 1, 2, 3: a slope of 0.1 a year, 5 % of the mean."""
+    rows = [
+        {"year": year, "separated": {"map@r": {"mean": mean}},
+         "default": {"separated": {"map@r": {"mean": mean / 4}}}}
+        for year, mean in ((2000, 1.0), (2010, 2.0), (2020, 3.0))
+    ]  # fmt: skip
+    found = trend(rows, "separated", "map@r")
+    assert found is not None
+    assert found["per_year"] == pytest.approx(0.05)
+    assert found["correlation"] == pytest.approx(1.0)
+    assert trend(rows[:1], "separated", "map@r") is None
+    apart = spread(rows, "separated", "map@r")
+    assert apart["searched"] == {"low": 1.0, "high": 3.0, "relative": 2.0}
+    assert apart["default"]["high"] == 0.75

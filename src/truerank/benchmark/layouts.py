@@ -106,6 +106,8 @@ def legend(content: Content) -> list[str]:
                 f"{HEADINGS[part]}: {found['best']} is {100 * found['gain']:+.1f} %{where} of "
                 f"contrastive, simultaneous 95 %: {found['verdict']}."
             )
+    for part in PARTS:
+        lines += _apart(content, part)
     for row in content["rows"]:
         for note in row["notes"]:
             lines.append(f"{row['name']}: {note}.")
@@ -115,6 +117,24 @@ def legend(content: Content) -> list[str]:
         f"The test half was opened {looks['count']} times; "
         f"{again} of them {'was a second look' if again == 1 else 'were second looks'}."
     )
+    return lines
+
+
+def _apart(content: Content, part: str) -> list[str]:
+    """How far the methods are apart, and whether later ones are better."""
+    metric, lines = content["metric"], []
+    shares = {name: one["relative"] for name, one in content["spread"][part].items()}
+    if None not in shares.values() and len(content["rows"]) > 3:
+        lines.append(
+            f"{HEADINGS[part]}: the best {metric} is {100 * shares['searched']:.1f} % above the "
+            f"worst, with default parameters {100 * shares['default']:.1f} %."
+        )
+    years = content["trend"][part]
+    if years is not None and years["per_year"] is not None:
+        lines.append(
+            f"{HEADINGS[part]}: {metric} changes by {100 * years['per_year']:+.2f} % of its mean a "
+            f"year over {years['methods']} methods, which decides nothing."
+        )
     return lines
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from truerank.benchmark.scoring import CONCAT
 from truerank.stats.student import quantile
 
-__all__ = ["CONFIDENCE", "PARTS", "numbers", "summarise"]
+__all__ = ["CONFIDENCE", "PARTS", "numbers", "spread", "summarise", "trend"]
 
 PARTS = ("concatenated", "separated")
 CONFIDENCE = 0.95
@@ -57,3 +57,40 @@ def summarise(values: Sequence[float]) -> dict[str, Any]:
         margin = quantile(CONFIDENCE, n - 1) * spread / math.sqrt(n)
         interval = [mean - margin, mean + margin]
     return {"mean": mean, "interval": interval, "n": n, "values": list(values)}
+
+
+def spread(rows: Sequence[Mapping[str, Any]], part: str, metric: str) -> dict[str, Any]:
+    """How far the methods are apart, with the parameters that were found and with default ones.
+
+    Lowest and highest mean, and (highest - lowest) / lowest.
+    """
+    found: dict[str, Any] = {}
+    for name, scores in (
+        ("searched", [row[part][metric]["mean"] for row in rows]),
+        ("default", [row["default"][part][metric]["mean"] for row in rows]),
+    ):
+        low, high = min(scores), max(scores)
+        found[name] = {"low": low, "high": high, "relative": (high - low) / low if low else None}
+    return found
+
+
+def trend(rows: Sequence[Mapping[str, Any]], part: str, metric: str) -> dict[str, Any] | None:
+    """The least-squares line of the methods' means over the years they were proposed in.
+
+    `per_year` is its slope as a share of the mean of all methods; None with fewer than two years.
+    """
+    points = [
+        (row["year"], row[part][metric]["mean"]) for row in rows if row.get("year") is not None
+    ]
+    if len({year for year, _ in points}) < 2:
+        return None
+    year = math.fsum(x for x, _ in points) / len(points)
+    mean = math.fsum(y for _, y in points) / len(points)
+    across = math.fsum((x - year) ** 2 for x, _ in points)
+    along = math.fsum((x - year) * (y - mean) for x, y in points)
+    total = math.fsum((y - mean) ** 2 for _, y in points)
+    return {
+        "per_year": along / across / mean if mean else None,
+        "correlation": along / math.sqrt(across * total) if total else None,
+        "methods": len(points),
+    }

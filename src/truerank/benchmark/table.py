@@ -20,7 +20,7 @@ from truerank.benchmark.opening import read_reruns
 from truerank.benchmark.openings import Openings
 from truerank.benchmark.papers import shown_name, year_of
 from truerank.benchmark.plan import Plan
-from truerank.benchmark.statistics import PARTS, numbers
+from truerank.benchmark.statistics import PARTS, numbers, spread, trend
 from truerank.files import to_json, write_text
 
 __all__ = ["Table", "make_table"]
@@ -80,6 +80,7 @@ def make_table(
         row["second_looks"] = openings.second_looks(method.name)
         rows.append(row)
     protocol = config.protocol
+    protocol_rows = [row for row in rows if "parameters" in row]
     content = {
         "title": TITLE if linear else f"{config.data.name}, {config.shared.model.trunk}",
         "lane": "linear" if linear else "end to end",
@@ -98,6 +99,8 @@ def make_table(
         "rows": rows,
         "comparison": {part: {k: compared[part][k] for k in ("pairs", "method")} for part in PARTS},
         "verdict": None if linear else {part: verdict(runs[part], metric) for part in PARTS},
+        "spread": {part: spread(protocol_rows, part, metric) for part in PARTS},
+        "trend": {part: trend(protocol_rows, part, metric) for part in PARTS},
         "openings": {
             "count": openings.count,
             "second_looks": openings.second_looks(),
