@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,12 +15,15 @@ import numpy as np
 from truerank.benchmark.methods import OwnLoss, load_object
 from truerank.benchmark.worker import Half
 from truerank.errors import InputError
-from truerank.files import to_json
+from truerank.files import to_json, write_text
 
 __all__ = ["FoldOutcome", "TrainFold", "checkpoint_hash"]
 
 SAVE_EVERY = 60.0
 """Seconds between two checkpoints of a training; one that is asked to stop saves itself at once."""
+
+OF_THE_MACHINE = ("device", "workers", "pipeline")
+"""Fields of a training that may differ when it goes on elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,8 @@ class FoldOutcome:
     """Epoch, loss and validation metric, epoch 0 before training."""
     checkpoint: str | None = None
     """SHA-256 of the model's weights, where they were kept."""
+    training: str | None = None
+    """SHA-256 of the training's configuration, where its model was kept."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -56,15 +62,25 @@ class TrainFold:
     """Where an unfinished training is kept."""
     folder: Path | None = None
 
+    @property
+    def digest(self) -> str:
+        """SHA-256 of all that the training depends on; not of the data, nor of the machine."""
+        training = self.config["training"]
+        kept = {name: value for name, value in training.items() if name not in OF_THE_MACHINE}
+        own = None if self.own is None else [Path(self.own.file).name, self.own.object]
+        content = [{**self.config, "training": kept}, own, dict(self.parameters), self.fold]
+        return sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
     def run(self, half: Half) -> FoldOutcome:
         """Train to the end, from where an earlier try was stopped."""
         from truerank.training.loop import DivergedError
 
         started = time.monotonic()
         trainer = self._trainer(half)
-        last = self.scratch / "last.pt"
-        if last.exists():
+        last, note = self.scratch / "last.pt", self.scratch / "training.txt"
+        if last.exists() and note.exists() and note.read_text() == self.digest:
             trainer.resume(last)
+        write_text(note, self.digest)
         state = "finished"
         try:
             trainer.fit()
@@ -93,11 +109,12 @@ class TrainFold:
             round(time.monotonic() - started, 3),
             [[one["epoch"], one["loss"], one.get(metric)] for one in trainer.history],
             checkpoint,
+            None if self.folder is None else self.digest,
         )
         if self.folder is not None:
             to_json(outcome.to_dict(), self.folder / "fold.json")
-        for name in ("last.pt", "best.pt"):
-            if self.scratch != self.folder or name == "last.pt":
+        for name in ("last.pt", "training.txt", "best.pt"):
+            if self.scratch != self.folder or name != "best.pt":
                 (self.scratch / name).unlink(missing_ok=True)
         return outcome
 

@@ -29,6 +29,8 @@ MAY_CHANGE = (
     ("shared", "training", "pipeline"),
 )
 """What a resumed benchmark may do differently without becoming another one."""
+UNTIL_OPENED = (("protocol", "trials"), ("protocol", "reruns"))
+"""How much is done may be changed, for all methods alike, as long as the test half is sealed."""
 
 
 class Layout:
@@ -108,8 +110,9 @@ class Layout:
                 "name another folder."
             )
         before = BenchmarkConfig.of(read_yaml(self.config), str(self.config)).to_dict()
+        allowed = MAY_CHANGE if self.openings.exists() else MAY_CHANGE + UNTIL_OPENED
         for path, old, new in _differences(before, config.to_dict()):
-            if path not in MAY_CHANGE:
+            if path not in allowed:
                 raise InputError(
                     f"the benchmark in {self.folder} was made with {'.'.join(path)} = {old!r}, not "
                     f"{new!r}; resume it unchanged, or name another folder."

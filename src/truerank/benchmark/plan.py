@@ -43,11 +43,17 @@ class Plan:
         self.reruns = [DEFAULT, *map(str, range(config.protocol.reruns))]
         self._ended: dict[tuple[str, str, int], FoldOutcome] = {}
         for method in methods:
-            for rerun in self.reruns:
-                for fold in range(self.folds):
-                    outcome = layout.outcome(method.name, rerun, fold)
-                    if outcome is not None:
-                        self._ended[method.name, rerun, fold] = outcome
+            if studies.is_done(method.name):
+                self._find_reruns(method)
+
+    def _find_reruns(self, method: Method) -> None:
+        """Take what an earlier call has trained, if it was trained with these parameters."""
+        for rerun in self.reruns:
+            for fold in range(self.folds):
+                outcome = self.layout.outcome(method.name, rerun, fold)
+                wanted = self._rerun(method, rerun, fold).digest
+                if outcome is not None and outcome.training == wanted:
+                    self._ended[method.name, rerun, fold] = outcome
 
     @property
     def total(self) -> int:

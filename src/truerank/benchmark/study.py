@@ -137,7 +137,9 @@ class Studies:
     def _read(self, name: str) -> list[Trial]:
         """The kept trials; the last one may have folds missing."""
         trials: list[Trial] = []
-        for kept in self._storage.get_all_trials(self._studies[name], deepcopy=False):
+        for kept in self._storage.get_all_trials(self._studies[name], deepcopy=False)[
+            : self.trials
+        ]:
             trial = Trial(len(trials), _as_given(self._methods[name], kept.params), kept._trial_id)
             for fold in range(self.folds):
                 if f"fold-{fold}" in kept.user_attrs:
