@@ -38,23 +38,16 @@ class Layout:
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
-
-    def __getattr__(self, name: str) -> Path:
-        names = {
-            "config": "config.yaml",
-            "splits": "splits.json",
-            "study": "study.sqlite",
-            "trials": "trials.csv",
-            "reruns": "reruns.csv",
-            "openings": "openings.jsonl",
-            "cost": "cost.json",
-            "figures": "figures",
-            "features": "features.npy",
-            "environment": "environment.json",
-        }
-        if name not in names:
-            raise AttributeError(name)
-        return self.folder / names[name]
+        self.config = self.folder / "config.yaml"
+        self.splits = self.folder / "splits.json"
+        self.study = self.folder / "study.sqlite"
+        self.trials = self.folder / "trials.csv"
+        self.reruns = self.folder / "reruns.csv"
+        self.openings = self.folder / "openings.jsonl"
+        self.cost = self.folder / "cost.json"
+        self.figures = self.folder / "figures"
+        self.features = self.folder / "features.npy"
+        self.environment = self.folder / "environment.json"
 
     def table(self, kind: str) -> Path:
         """The table as json, csv, md or tex."""
