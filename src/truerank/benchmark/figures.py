@@ -138,6 +138,7 @@ def _history(figure_class: Any, methods: Sequence[Method], plan: Plan, metric: s
         axes.plot(scores, "o", markersize=3, color=COLOURS["separated"])
         axes.step(range(len(best)), best, where="post", color="black", linewidth=1)
         axes.set_title(shown_name(method), fontsize=9)
+        axes.xaxis.get_major_locator().set_params(integer=True)
         axes.set_xlabel("trial", fontsize=8)
         axes.set_ylabel(f"validation {metric} [%]", fontsize=7)
     return figure
@@ -158,6 +159,7 @@ def _curves(figure_class: Any, methods: Sequence[Method], plan: Plan, metric: st
                     color=COLOURS["separated"], alpha=0.5, linewidth=0.8,
                 )  # fmt: skip
         axes.set_title(shown_name(method), fontsize=9)
+        axes.xaxis.get_major_locator().set_params(integer=True)
         axes.set_xlabel("epoch", fontsize=8)
         axes.set_ylabel(f"validation {metric} [%]", fontsize=7)
     return figure
