@@ -218,7 +218,9 @@ def _note_look_alikes(column: Encoded, where: str) -> None:
     if not groups:
         return
     first, second = groups[0][:2]
-    more = f" (and so do {count(len(groups) - 1, 'further group')})" if len(groups) > 1 else ""
+    others = len(groups) - 1
+    does = "does" if others == 1 else "do"
+    more = f" (and so {does} {count(others, 'other group')} of labels)" if others else ""
     warn(
         f"labels {first!r} and {second!r}{where} differ by white space or case only{more} and are "
         "different classes; make them one if they mean the same."

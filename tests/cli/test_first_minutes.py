@@ -102,6 +102,13 @@ def test_a_similarity_for_a_distance(folder: Path) -> None:
     assert evaluate(folder, "--distance", "similarity", "-m", "map").err == ""
 
 
+def test_more_labels_that_look_alike(folder: Path) -> None:
+    labels = [label.upper() if number < 2 else label for number, label in enumerate(CLASSES)]
+    (folder / "all.csv").write_text("\n".join(["label", *labels]))
+    outcome = evaluate(folder, "-m", "map")
+    assert "differ by white space or case only (and so does 1 other group of labels)" in outcome.err
+
+
 def test_zero_vectors_and_a_singleton(folder: Path) -> None:
     rows = ROWS.copy()
     rows[[3, 4]] = 0
@@ -122,6 +129,10 @@ def test_all_metrics_and_the_reasons_for_the_rest(folder: Path) -> None:
     skipped = [line for line in lines if line.startswith("Skipped ")]
     assert skipped[0].startswith("Skipped dir@far=0.1, dir@far=0.25,rank=5, far@tau=0.5, ")
     assert skipped[0].endswith(": not defined: every query has a mate.")
+    assert skipped[1].startswith(
+        "Skipped precision@1,level=1, map@level=1, map@r,level=mean, h_ap, "
+    )
+    assert skipped[1].endswith(": the labels have one level, at which it repeats another metric.")
     assert len(skipped) == len({line.rpartition(": ")[2] for line in skipped})
 
 

@@ -31,6 +31,10 @@ from truerank.task import TaskRules
 
 __all__ = ["Findings", "refused", "score"]
 
+ONE_LEVEL = "the labels have one level, at which it repeats another metric"
+OF_LEVELS = ("h_ap", "sum_wap")
+"""Metrics that are the average precision where labels have one level."""
+
 
 @dataclass
 class Findings:
@@ -105,9 +109,10 @@ def score(
 
 
 def refused(task: TaskRules, metrics: list[Metric]) -> dict[Metric, str]:
-    """The metrics that cannot be asked of a task, with the reasons; labels can be asked for all."""
+    """The metrics that do not apply to a task, with the reasons."""
     if task.levels is not None:
-        return {}
+        flat = len(task.levels) == 1
+        return {m: ONE_LEVEL for m in metrics if flat and (m.get("level") or m.name in OF_LEVELS)}
     reasons = {}
     for metric in metrics:
         if isinstance(registry.definition(metric), RankingDefinition):
