@@ -180,13 +180,17 @@ def test_several_processes_need_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(metric.ids[-1]) == 40
 
 
+def test_metrics_in_one_string() -> None:
+    assert RetrievalMetric("map@r,hit@1,5").metrics == ("map@r", "hit@1", "hit@5")
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
         ({"dtype": torch.float16}, ["'dtype'", "float32 or float64"]),
         ({"levels": 0}, ["'levels'", ">= 1"]),
         ({"levels": True}, ["'levels'", "True"]),
-        ({"metrics": "map"}, ["list of strings", "'map'"]),
+        ({"metrics": "mapp"}, ["'mapp'", "map"]),
         ({"metrics": ["mapp"]}, ["'mapp'", "map"]),
         ({"distance": "manhattan"}, ["'distance'", "'manhattan'"]),
     ],

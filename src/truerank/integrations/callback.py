@@ -53,7 +53,7 @@ class RetrievalCallback(Callback):
 
     def __init__(
         self,
-        metrics: Sequence[str] | None = None,
+        metrics: Sequence[str] | str | None = None,
         *,
         distance: str = "cosine",
         levels: int = 1,

@@ -76,7 +76,7 @@ class RetrievalMetric(Metric):
 
     def __init__(
         self,
-        metrics: Sequence[str] | None = None,
+        metrics: Sequence[str] | str | None = None,
         *,
         distance: str = "cosine",
         levels: int = 1,
@@ -90,10 +90,8 @@ class RetrievalMetric(Metric):
             )
         if isinstance(levels, bool) or not isinstance(levels, int) or levels < 1:
             raise InputError(f"The 'levels' parameter must be an int >= 1. Got {levels!r} instead.")
-        if isinstance(metrics, str):
-            raise InputError(f"metrics must be a list of strings. Got {metrics!r} instead.")
         catalogue.find(distance)
-        chosen = registry.parse_all(list(registry.DEFAULT if metrics is None else metrics))
+        chosen = registry.parse_all(registry.DEFAULT if metrics is None else metrics)
         self.metrics = tuple(str(metric) for metric in chosen)
         self.distance, self.levels, self.kept_dtype = distance, levels, dtype
         self.result: Result | None = None
