@@ -54,6 +54,14 @@ def test_the_table_says_what_was_ranked() -> None:
     assert repr(evaluate()) == str(evaluate())
 
 
+def test_the_table_names_what_a_matrix_holds_and_counts_singletons() -> None:
+    labels = ["a", "a", "b", "b", "b", "c", "d", "e"]
+    assert "3 queries without a mate left out: 3 singletons." in str(evaluate(labels=labels))
+    matrix = 1 - np.eye(8)
+    assert "leave-one-out, given distances," in str(evaluate(matrix, distance="precomputed"))
+    assert "leave-one-out, given similarities," in str(evaluate(-matrix, distance="similarity"))
+
+
 def test_the_table_of_undefined_scores_has_dashes() -> None:
     line = str(undefined()).splitlines()[1].split()
     assert line == ["map", "-", "0"]

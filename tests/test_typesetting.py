@@ -69,6 +69,11 @@ def test_sentences_are_broken_between_words() -> None:
     ]
     assert fill([sentence], None) == [sentence]
     assert fill(["x" * 50], 20) == ["x" * 50]
+    assert fill(["class 2 (FRR 26.7 %, FAR 19 %)"], 18) == [
+        "class 2 (FRR",
+        "  26.7 %, FAR",
+        "  19 %)",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,7 @@ def summary(result: Scored) -> list[str]:
         )
         lines.append(
             f"{count(facts['queries'], 'query')} {gallery}, "
-            f"{facts['distance']['distance']} distance, "
+            f"{_distance(facts['distance'])}, "
             f"mean over {'classes' if facts['average'] == 'class' else 'queries'}; "
             f"score is the lower bound over ties, in percent{_but_for(result)}."
         )
@@ -142,7 +142,7 @@ def summary(result: Scored) -> list[str]:
             lines.append(f"Never ranked: {', '.join(facts['excluded'])}.")
         dropped = facts["no_mate"]
         if dropped:
-            parts = ", ".join(f"{number:,} {reason}" for reason, number in dropped.items())
+            parts = ", ".join(_why(reason, number) for reason, number in dropped.items())
             fate = "counted as 0" if facts["no_mate_option"] == "zero" else "left out"
             lines.append(f"{count(sum(dropped.values()), 'query')} without a mate {fate}: {parts}.")
         ties = facts["ties"]
@@ -183,6 +183,17 @@ def summary(result: Scored) -> list[str]:
     return lines + _grouped("Skipped ", result.skipped)
 
 
+def _distance(facts: dict[str, Any]) -> str:
+    """'cosine distance', or what a matrix or a list of scores holds."""
+    given = {"precomputed": "given distances", "similarity": "given similarities"}
+    return given.get(facts["distance"], f"{facts['distance']} distance")
+
+
+def _why(reason: str, queries: int) -> str:
+    """How many queries have no mate for this reason, such as '2 singletons'."""
+    return count(queries, reason) if reason == "singleton" else f"{queries:,} {reason}"
+
+
 def _zero_vectors(facts: dict[str, Any]) -> list[str]:
     zeros = facts["zero_rows"]
     if not zeros or facts["distance"] == "hamming":  # whose codes may well be zeros
@@ -208,7 +219,7 @@ def _grouped(start: str, reasons: Mapping[str, str]) -> list[str]:
 def _trials(facts: dict[str, Any]) -> list[str]:
     lines = [
         f"{count(facts['trials']['positive'], 'positive trial')} and "
-        f"{facts['trials']['negative']:,} negative, {facts['distance']['distance']}."
+        f"{facts['trials']['negative']:,} negative, {_distance(facts['distance'])}."
     ]
     if facts["folds"] is not None:
         folds = facts["folds"]["per_fold"]

@@ -93,15 +93,19 @@ def fill(lines: Iterable[str], width: int | None) -> list[str]:
     for line in lines:
         indent = line[: len(line) - len(line.lstrip())]
         rest = textwrap.wrap(
-            line.strip(),
+            line.strip().replace(" %", _WITH_PERCENT),
             max(width, len(indent) + len(GAP) + 1),
             initial_indent=indent,
             subsequent_indent=indent + GAP,
             break_long_words=False,
             break_on_hyphens=False,
         )
-        found += rest or [""]
+        found += [part.replace(_WITH_PERCENT, " %") for part in rest] or [""]
     return found
+
+
+_WITH_PERCENT = "\xa0%"
+"""A space at which no line ends: a number stays with its sign."""
 
 
 # -- plain text -------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ def test_rows(ids: object, wanted: list[object], found: list[int]) -> None:
 @pytest.mark.parametrize(
     ("ids", "wanted", "words"),
     [
-        (None, "5", ["trial 0 names '5'", "row numbers (no ids were given)"]),
+        (None, "5", ["trial 0 names '5'", "row numbers; pass the ids of the rows"]),
         (["a", "b"], "c", ["trial 0 names 'c'", "not among the ids"]),
         (["x/a.jpg", "y/a.jpg"], "a", ["'a' may be 'x/a.jpg' and 'y/a.jpg'", "whole ids"]),
         (["a", "a"], "a", ["a row twice"]),

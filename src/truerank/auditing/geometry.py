@@ -78,7 +78,7 @@ def zero_vectors(shape: Shape) -> Found:
             "error",
             len(zero),
             [(int(row),) for row in zero],
-            f"{count(len(zero), 'row')} of zeros, which are as near to everything as to anything.",
+            f"{count(len(zero), 'row')} of zeros, which are equally near to everything.",
             "Compute them again: an all-zero vector usually is a failed input.",
         )
     return found
@@ -183,7 +183,7 @@ def hubness(occurrences: Integers) -> Found:
     found.measure(
         "skew of occurrences among the ten nearest",
         round(skew, 2),
-        f"How often a row is among the ten nearest of others has a skew of {skew:.2f}.",
+        f"How often a row is among the ten nearest of others has a skew of {skew:.2f} (hubness).",
     )
     if skew > HUB_SKEW and len(occurrences) > 50:
         hubs = np.argsort(-occurrences, kind="stable")

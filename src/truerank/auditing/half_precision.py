@@ -85,7 +85,8 @@ def _say(
         },
         f"Scored in {name}, {count(len(chosen), 'query')} would have an mAP of "
         f"{tables.percent(narrow.lower)} to {tables.percent(narrow.upper)} % instead of "
-        f"{tables.percent(exact.value)} %, and {other:,} another or a tied nearest row.",
+        f"{tables.percent(exact.value)} %, and {other:,} of them another nearest row, or a "
+        "tied one.",
     )
     if max(narrow.upper - narrow.lower, abs(narrow.expected - exact.value)) > 0.005:
         found.add(

@@ -242,8 +242,8 @@ class AccuracyCalculator:
         if self.k < most and short:
             sentence = (
                 f"k={self.k} is smaller than the largest number of mates ({most}), so that "
-                f"{' and '.join(short)} count mates among the first {self.k} only; pass k=None, "
-                "which costs nothing extra."
+                f"{' and '.join(short)} {'counts' if len(short) == 1 else 'count'} mates among "
+                f"the first {self.k} only; pass k=None, which costs nothing extra."
             )
             LOGGER.warning(sentence)
             warnings.warn(sentence, TruerankWarning, stacklevel=3)

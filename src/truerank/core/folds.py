@@ -94,5 +94,7 @@ class FoldAssignment:
 
 def why_too_few(classes: int, unit: str, fewest: int) -> str:
     """Why an interval needs more independent observations."""
-    counting = "with a query that counts" if unit == "class" else "that counts"
+    counting = "with a query that counts"
+    if unit != "class":
+        counting = "that counts" if classes == 1 else "that count"
     return f"{count(classes, unit)} {counting}; an interval needs at least {fewest}"

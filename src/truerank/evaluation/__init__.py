@@ -281,7 +281,10 @@ def _choose(task: TaskRules, metrics: Iterable[str] | str | None) -> list[Metric
     chosen = registry.parse_all(metrics)
     for metric in chosen:
         if registry.definition(metric).family == "trials":
-            raise InputError(f"{metric} is of a list of trials; pass one to truerank.verify.")
+            raise InputError(
+                f"{metric} is measured on a list of trials, such as LFW's pairs; pass one to "
+                "truerank.verify (truerank verify on the command line)."
+            )
     for sentence in registry.advice_about(metrics):
         warn(sentence)
     return chosen

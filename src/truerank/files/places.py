@@ -49,7 +49,7 @@ class Places:
             if row is None and isinstance(name, str):
                 row = self._stem(name)
             if row is None:
-                what = "row numbers (no ids were given)" if self.by_row else "ids"
+                what = "row numbers; pass the ids of the rows" if self.by_row else "ids"
                 raise InputError(f"trial {number} names {name!r}, which is not among the {what}.")
             found[number] = row
         return found

@@ -15,6 +15,7 @@ import numpy as np
 from truerank.arrays import as_matrix
 from truerank.core.parameters import RATE, Parameter
 from truerank.errors import InputError, check_choice
+from truerank.families.thresholds import NO_IMPOSTORS
 from truerank.files import read_side
 from truerank.space import catalogue
 from truerank.threshold.judged import Trials
@@ -94,7 +95,12 @@ def choose_threshold(
     [threshold] = chosen_on.thresholds(rate, [target])
     if isinstance(threshold, str):
         named = f"{'an' if rate == 'frr' else 'a'} {rate.upper()} of {float(target):g}"
-        raise InputError(f"no threshold for {named}: {threshold}.")
+        hint = ""
+        if threshold == NO_IMPOSTORS:
+            hint = (
+                ", and FAR is the share of queries without one that accept an item; choose by frr"
+            )
+        raise InputError(f"no threshold for {named}: {threshold}{hint}.")
     found = _threshold_interval(chosen_on, rate, threshold)
     judged_on, same = chosen_on, True
     if apply is not None:
