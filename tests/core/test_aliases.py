@@ -117,5 +117,8 @@ def test_r_at_1_is_hit_at_1_with_a_note() -> None:
     assert caught[0].filename == __file__
     assert list(result) == ["hit@1", "map"]
     assert result["R@1"] is result["hit@1"]
+    for several in ("map,R@1,R@2", ["R@1", "map", "R@2"]):
+        with pytest.warns(truerank.TruerankWarning, match=r"^R@1, R@2 are read as hit@1, hit@2,"):
+            truerank.evaluate(rows, labels, metrics=several)
     with pytest.warns(truerank.TruerankWarning, match=r"R@1,2 is read as hit@1, hit@2,"):
         truerank.evaluate(rows, labels, metrics="R@1,2")

@@ -70,16 +70,17 @@ def resolve(text: str) -> str:
     return _with_rates(_resolve_lower(text.lower())) + level + name
 
 
-def note(text: str) -> str | None:
-    """What to tell somebody who names a metric by a word that is read in two ways."""
-    match = re.match(r"\s*(r[@_-]?\d[\d,\s]*)", text, re.IGNORECASE)
-    if match is None:
+def note(texts: Iterable[str]) -> str | None:
+    """What to tell somebody who names metrics by a word that is read in two ways."""
+    found = [re.match(r"\s*(r[@_-]?\d[\d,\s]*)", text, re.IGNORECASE) for text in texts]
+    asked = [re.sub(r"[\s,]+$", "", match[1]) for match in found if match is not None]
+    if not asked:
         return None
-    asked = re.sub(r"[\s,]+$", "", match[1])
-    meant = ", ".join(f"hit@{cut}" for cut in re.findall(r"\d+", asked))
+    meant = ", ".join(f"hit@{cut}" for cut in re.findall(r"\d+", " ".join(asked)))
     return (
-        f"{asked} is read as {meant}, whether a mate is among the first k, which metric-learning "
-        "papers call Recall@k; the share of all mates that is found is recall@k."
+        f"{', '.join(asked)} {'is' if len(asked) == 1 else 'are'} read as {meant}, whether a mate "
+        "is among the first k, which metric-learning papers call Recall@k; the share of all mates "
+        "that is found is recall@k."
     )
 
 

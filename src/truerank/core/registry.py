@@ -69,7 +69,7 @@ def ranking(metric: Metric) -> RankingDefinition:
 def advice_about(texts: Iterable[str] | str) -> list[str]:
     """What to tell somebody who names these metrics, each sentence once."""
     texts = [texts] if isinstance(texts, str) else list(texts)
-    said = [note(text) for text in texts]
+    said = [note(part for text in texts for part in divided(text))]
     said += [definition(metric).advice(metric) for metric in parse_all(texts)]
     return list(dict.fromkeys(sentence for sentence in said if sentence is not None))
 
