@@ -23,8 +23,8 @@ __all__ = ["audit"]
 
 FORMS = ("table", "json")
 EXAMPLES = examples(
-    "audit embeddings.npy labels.csv",
-    "audit embeddings.npy labels.csv --train train.npy -o audit.json",
+    "audit embeddings.npy --labels labels.csv",
+    "audit embeddings.npy --labels labels.csv --train train.npy -o audit.json",
 )
 
 
