@@ -41,6 +41,17 @@ def test_numbers_that_do_not_fit_follow_below() -> None:
     ]
 
 
+def test_blocks_below_each_other_have_about_as_many_columns() -> None:
+    table = Table(["label", "one", "two", "three", "four"], [["a", "1", "2", "3", "4"]])
+    assert text(table, 24).splitlines() == [
+        "label  one  two",
+        "a        1    2",
+        "",
+        "label  three  four",
+        "a          3     4",
+    ]
+
+
 @pytest.mark.parametrize("width", [30, 40, 60, 80, 120, None])
 def test_no_word_is_lost_and_no_number_broken_on_any_screen(width: int | None) -> None:
     lines = text(TABLE, width).splitlines()

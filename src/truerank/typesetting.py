@@ -124,20 +124,27 @@ def text(table: Table, width: int | None = None, *, rule: bool = False) -> str:
 
 
 def _blocks(table: Table, width: int | None) -> list[list[int]]:
-    """The columns of numbers that stand beside each other."""
+    """The columns of numbers that stand beside each other, about as many in each block."""
     numbers = list(range(table.names, len(table.header)))
     widths = _widths(table)
     if width is None or not numbers:
         return [numbers]
     named = sum(widths[: table.names]) + len(GAP) * max(0, table.names - 1)
     room = width - min(named, LEAST_ROOM)
-    blocks: list[list[int]] = [[]]
-    for column in numbers:
-        used = sum(widths[other] + len(GAP) for other in [*blocks[-1], column])
-        if blocks[-1] and used > room:
-            blocks.append([])
-        blocks[-1].append(column)
-    return blocks
+
+    def filled(most: int) -> list[list[int]]:
+        blocks: list[list[int]] = [[]]
+        for column in numbers:
+            used = sum(widths[other] + len(GAP) for other in [*blocks[-1], column])
+            if blocks[-1] and (used > room or len(blocks[-1]) == most):
+                blocks.append([])
+            blocks[-1].append(column)
+        return blocks
+
+    fewest = len(filled(len(numbers)))
+    return next(
+        found for most in range(1, len(numbers) + 1) if len(found := filled(most)) == fewest
+    )
 
 
 def _block(table: Table, columns: list[int], width: int | None, rule: bool) -> list[str]:
