@@ -11,7 +11,7 @@ from truerank.progress import progress_bar
 
 __all__ = ["data"]
 
-WORDS = (0, 1, 2, 3)
+WORDS = (0, 1, 2)
 """Columns of the list: all of them are words."""
 
 
@@ -25,7 +25,10 @@ def data() -> None:
     """Fetch data sets and list those that can be read."""
 
 
-@data.command(epilog=examples("data get quickdraw", "data get emoji --from packages/"))
+@data.command(
+    epilog=examples("data get quickdraw", "data get emoji --from packages/"),
+    short_help="Fetch a data set into the cache.",
+)
 @click.argument("name", shell_complete=_fetched)
 @click.option(
     "--from",
@@ -57,15 +60,16 @@ def get(name: str, sources: tuple[Path, ...], force: bool) -> None:
     click.echo(f"citation: {found.citation}")
 
 
-@data.command(name="list", epilog=examples("data list"))
+@data.command(name="list", epilog=examples("data list"), short_help="List the data sets.")
 def list_all() -> None:
-    """List the data sets: name, where it is or comes from, and licence."""
+    """List the data sets: where each is or comes from, what it shows, and its licence."""
     from truerank import tables
     from truerank.datasets.catalogue import ENTRIES
     from truerank.datasets.fetch import RECIPES
     from truerank.typesetting import Table
 
-    rows = [("name", "where", "what", "licence")]
+    rows: list[list[str]] = []
+    licences: dict[str, list[str]] = {}
     for entry in ENTRIES.values():
         where = "your disk"
         if entry.fetched:
@@ -73,6 +77,7 @@ def list_all() -> None:
             where = f"data get {entry.name}"
             if file.is_file():
                 where = f"in the cache, {file.stat().st_size / 1e6:.1f} MB"
-        rows.append((entry.name, where, entry.title, entry.licence or "your own"))
-    header, *others = rows
-    click.echo(tables.laid_out(Table(list(header), [list(row) for row in others], WORDS)))
+        rows.append([entry.name, where, entry.title])
+        licences.setdefault(entry.licence or "your own", []).append(entry.name)
+    said = [f"Licence of {', '.join(names)}: {licence}." for licence, names in licences.items()]
+    click.echo(tables.laid_out(Table(["name", "where", "what"], rows, WORDS), said))
