@@ -180,6 +180,17 @@ def test_several_processes_need_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(metric.ids[-1]) == 40
 
 
+@pytest.mark.parametrize("name", ["RetrievalMetric", "RetrievalCallback"])
+def test_without_torch_the_error_says_what_to_install(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    for module in ("metric", "callback"):
+        monkeypatch.delitem(sys.modules, f"truerank.integrations.{module}", raising=False)
+    with pytest.raises(ImportError, match=f"{name} needs torch: pip install torch torchmetrics"):
+        getattr(truerank.integrations, name)
+
+
 def test_metrics_in_one_string() -> None:
     assert RetrievalMetric("map@r,hit@1,5").metrics == ("map@r", "hit@1", "hit@5")
 

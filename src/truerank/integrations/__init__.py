@@ -12,9 +12,19 @@ if TYPE_CHECKING:
 __all__ = ["RetrievalCallback", "RetrievalMetric"]
 
 _HOME = {"RetrievalCallback": "callback", "RetrievalMetric": "metric"}
+_PACKAGES = {
+    "RetrievalCallback": "torch torchmetrics lightning",
+    "RetrievalMetric": "torch torchmetrics",
+}
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOME:
-        return getattr(import_module(f"truerank.integrations.{_HOME[name]}"), name)
+        try:
+            module = import_module(f"truerank.integrations.{_HOME[name]}")
+        except ModuleNotFoundError as error:
+            if error.name != "torch":
+                raise
+            raise ImportError(f"{name} needs torch: pip install {_PACKAGES[name]}") from error
+        return getattr(module, name)
     raise AttributeError(f"module 'truerank.integrations' has no attribute {name!r}")
