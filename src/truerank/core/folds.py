@@ -93,7 +93,13 @@ class FoldAssignment:
 
 
 def why_too_few(classes: int, unit: str, fewest: int) -> str:
-    """Why an interval needs more independent observations."""
+    """Why an interval needs more independent observations.
+
+    Examples
+    --------
+    >>> why_too_few(10, "query", 30)
+    '10 queries that count; an interval needs at least 30'
+    """
     counting = "with a query that counts"
     if unit != "class":
         counting = "that counts" if classes == 1 else "that count"
