@@ -72,6 +72,33 @@ def tree(classes: int, spread: float, metrics: list[str]) -> Draw:
     return draw
 
 
+def coarse_paths(classes: int) -> Array:
+    """Two to five finer classes of three to six rows in each coarse class."""
+    of_fine = np.repeat(np.arange(classes), np.resize([2, 3, 4, 5], classes))
+    labels = sizes(len(of_fine), 3, 6)
+    labels = np.random.default_rng(79).permutation(len(of_fine))[labels]
+    return np.column_stack([of_fine[labels], labels])
+
+
+def coarse_rows(rng: np.random.Generator, paths: Array, spread: float) -> tuple[Array, Array]:
+    """Centres of coarse and of finer classes; noise, more of it in some of the coarse classes."""
+    classes = int(paths[:, 0].max()) + 1
+    hard = np.exp(0.5 * rng.standard_normal(classes))[paths[:, 0], None]
+    centre, noise = rows_of(rng, paths[:, 1], spread)
+    return rng.standard_normal((classes, 16))[paths[:, 0]] + 0.7 * centre, hard * noise
+
+
+def coarse(classes: int, spread: float, metrics: list[str], **options: Any) -> Draw:
+    """New coarse classes of unequal difficulty."""
+    paths = coarse_paths(classes)
+
+    def draw(rng: np.random.Generator) -> truerank.Result:
+        centre, noise = coarse_rows(rng, paths, spread)
+        return truerank.evaluate(centre + noise, paths, metrics=metrics, threads=1, **options)
+
+    return draw
+
+
 def fixed_gallery(
     classes: int,
     spread: float,
@@ -131,10 +158,12 @@ OPEN_SET = ["dir@far=0.2", "dir@far=0.2,rank=5", "dir@rank=5,tau=0.3", "ttr@far=
 GOM = ["mrep", "mrep@tau=0.25", "mvp@tau=0.25", "mfr@b=20,tau=0.3", "mrep_max", "mvp_max"]
 CONSISTENCY = ["opis", "opis@eps=0.1"]
 CLUSTERING = ["nmi", "ami", "pairwise_f1"]
+GRADED = ["h_ap", "asi", "ndcg", "sum_wap", "map@level=1", "hit@1,level=1", "map@level=mean"]
 RANKING = ["precision@1", "hit@5", "r_precision", "map@r", "map", "mrr", "minp"]
 SETTINGS: dict[str, Setting] = {
     "many": Setting("leave-one-out, 100 classes", leave_one_out(100, 1.3, RANKING)),
     "some": Setting("leave-one-out, 40 classes", leave_one_out(40, 1.1, RANKING)),
+    "thirty": Setting("leave-one-out, 30 classes", leave_one_out(30, 1.1, RANKING)),
     "few": Setting("leave-one-out, 12 classes", leave_one_out(12, 1.0, RANKING)),
     "easy": Setting("leave-one-out, 40 classes, scores near 1", leave_one_out(40, 0.6, RANKING)),
     "class": Setting(
@@ -150,9 +179,16 @@ SETTINGS: dict[str, Setting] = {
         "leave-one-out, 40 classes in a tree",
         tree(40, 1.1, ["map", "h_ap", "asi", "ndcg", "map@level=1", "hit@1,level=1"]),
     ),
+    "coarse": Setting("leave-one-out, 12 coarse classes", coarse(12, 0.8, GRADED)),
+    "coarse class": Setting(
+        "leave-one-out, 12 coarse classes, mean over classes",
+        coarse(12, 0.8, GRADED, average="class"),
+    ),
+    "coarse many": Setting("leave-one-out, 30 coarse classes", coarse(30, 0.8, GRADED)),
     "gallery": Setting("own gallery, 40 classes", fixed_gallery(40, 1.0, RANKING)),
     "gallery few": Setting("own gallery, 30 classes", fixed_gallery(30, 1.0, RANKING)),
     "pairs": Setting("leave-one-out, 40 classes", leave_one_out(40, 1.0, VERIFICATION)),
+    "pairs thirty": Setting("leave-one-out, 30 classes", leave_one_out(30, 1.0, VERIFICATION)),
     "pairs few": Setting("leave-one-out, 12 classes", leave_one_out(12, 1.0, VERIFICATION)),
     "pairs gallery": Setting("own gallery, 40 classes", fixed_gallery(40, 1.0, VERIFICATION)),
     "strangers": Setting(
@@ -227,6 +263,63 @@ def rejections(apart: float, separate: bool, simulations: int, seed: int = 1) ->
     return {name: count / simulations for name, count in found.items()}
 
 
+def coarse_rejections(classes: int, simulations: int, seed: int = 3) -> dict[str, float]:
+    """How often compare's test takes two models for different of which each is better in some
+    coarse classes, and neither on the whole."""
+    paths = coarse_paths(classes)
+    found = dict.fromkeys(GRADED, 0)
+    for number in range(simulations):
+        rng = np.random.default_rng([seed, number])
+        centre, noise = coarse_rows(rng, paths, 0.8)
+        pair = []
+        for _ in range(2):
+            own = np.exp(0.3 * rng.standard_normal(classes))[paths[:, 0], None]
+            pair.append(truerank.evaluate(centre + own * noise, paths, metrics=GRADED, threads=1))
+        for row in truerank.compare(*pair).differences:
+            found[row.metric] += row.p is not None and row.p < 0.05
+    return {name: count / simulations for name, count in found.items()}
+
+
+def run_rejections(
+    classes: int, differ: float, separate: bool, simulations: int, seed: int = 2
+) -> dict[str, float]:
+    """How often compare's test takes two samples of three runs of one method for different.
+
+    Runs have noise of their own, and by `differ` more or less of all of it.
+    """
+    labels = sizes(classes, 3, 9)
+    found = dict.fromkeys(RANKING, 0)
+    for number in range(simulations):
+        rng = np.random.default_rng([seed, number])
+        centre, noise = rows_of(rng, labels, 0.9)
+        results = []
+        for _ in range(6):
+            mine = noise + 0.6 * rng.standard_normal(noise.shape)
+            x = centre + np.exp(differ * rng.standard_normal()) * mine
+            options: dict[str, Any] = {"metrics": RANKING, "threads": 1}
+            if separate:
+                options |= {"gallery": x[1::2], "gallery_labels": labels[1::2]}
+                x = x[::2]
+            results.append(truerank.evaluate(x, labels[::2] if separate else labels, **options))
+        for row in truerank.compare(results[:3], results[3:]).differences:
+            found[row.metric] += row.p is not None and row.p < 0.05
+    return {name: count / simulations for name, count in found.items()}
+
+
+RUNS = {
+    "runs": ("leave-one-out, 40 classes, runs that differ", 40, 0.1, False),
+    "runs alike": (
+        "leave-one-out, 40 classes, runs that differ in single rows only",
+        40,
+        0.0,
+        False,
+    ),
+    "runs few": ("leave-one-out, 12 classes, runs that differ", 12, 0.1, False),
+    "runs gallery": ("own gallery, 40 classes, runs that differ", 40, 0.1, True),
+}
+COARSE = {
+    "coarse size": ("leave-one-out, 12 coarse classes, no difference (size)", 12),
+}
 TESTS = {
     "size": ("leave-one-out, no difference (size)", 0.0, False),
     "power 10": ("leave-one-out, 10 % more noise (power)", 0.1, False),
@@ -240,7 +333,7 @@ def main() -> None:
     """All settings, or those named."""
     warnings.simplefilter("ignore", truerank.TruerankWarning)
     simulations = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
-    named = sys.argv[2:] or [*SETTINGS, *TESTS]
+    named = sys.argv[2:] or [*SETTINGS, *TESTS, *COARSE, *RUNS]
     for name in named:
         if name in SETTINGS:
             print(f"\n{SETTINGS[name].title}\n\n| metric | coverage | mean width |", flush=True)
@@ -248,9 +341,13 @@ def main() -> None:
             for metric, (share, width) in coverage(SETTINGS[name], simulations).items():
                 print(f"| {metric} | {100 * share:.1f} % | {100 * width:.1f} |", flush=True)
         else:
-            title, apart, separate = TESTS[name]
+            designs: dict[str, tuple[Any, ...]] = {**TESTS, **COARSE, **RUNS}
+            title, *design = designs[name]
             print(f"\n{title}\n\n| metric | found different |\n| --- | ---: |", flush=True)
-            for metric, share in rejections(apart, separate, simulations).items():
+            measure: Callable[..., dict[str, float]] = rejections
+            if name not in TESTS:
+                measure = coarse_rejections if name in COARSE else run_rejections
+            for metric, share in measure(*design, simulations).items():
                 print(f"| {metric} | {100 * share:.1f} % |", flush=True)
 
 

@@ -7,10 +7,9 @@ import warnings
 import numpy as np
 import numpy.typing as npt
 
-from truerank.core.folds import FEWEST_CLASSES
+from truerank.core.folds import FEWEST_CLASSES, FoldAssignment
 from truerank.core.metric import Metric
 from truerank.core.registry import definition
-from truerank.core.replicates import Replicates
 from truerank.core.score import Score
 from truerank.errors import TruerankWarning
 from truerank.families.thresholds import certain
@@ -27,6 +26,8 @@ __all__ = ["score", "warn"]
 
 Integers = npt.NDArray[np.int64]
 PERMUTATIONS = 20
+MOST_COLUMNS = 200
+"""Most folds that are left out of a clustering, where there are more than so many classes."""
 
 
 def score(
@@ -55,7 +56,7 @@ def score(
     clusters = kmeans(rows, int(labels.max()) + 1, seed, threads)
     found = Contingency.of(labels, clusters)
     shuffled = _shuffled(labels, clusters, seed)
-    without = None if request is None else _without(space, labels, clusters, request.seed)
+    without = None if request is None else _without(task, space, labels, clusters, request.seed)
     out = {}
     for metric in metrics:
         formula = FORMULAS[metric.name]
@@ -65,7 +66,8 @@ def score(
         if request is not None and without is None:
             interval = intervals.too_few(len(found.classes), "class", FEWEST_CLASSES)
         elif request is not None and without is not None:
-            own, paired = (Replicates(tuple(map(formula, part))) for part in without)
+            folds, left = without
+            own, paired = folds.replicates(np.array([formula(part) for part in left]))
             limits = definition(metric).range
             interval = intervals.from_replicates(value, own, paired, request.confidence, limits)
         out[str(metric)] = interval.put_on(certain(metric, value, len(labels), chance=chance))
@@ -73,19 +75,20 @@ def score(
 
 
 def _without(
-    space: Space, labels: Integers, clusters: Integers, seed: int
-) -> tuple[list[Contingency], list[Contingency]] | None:
-    """Without each of the own and of the paired folds of the classes; None if they are too few."""
+    task: TaskRules, space: Space, labels: Integers, clusters: Integers, seed: int
+) -> tuple[FoldAssignment, list[Contingency]] | None:
+    """The folds, and what is left without each; None if there are too few classes."""
     everybody = np.ones(len(labels), bool)
-    folds = deal_queries(space.fingerprints(), labels, everybody, seed)
+    folds = deal_queries(space.fingerprints(), labels, everybody, seed, task.id_names)
     if folds is None:
         return None
+    folds = folds.coarser(MOST_COLUMNS)
     found = []
-    for column in range(2 * folds.count):
+    for column in range(folds.columns):
         left = (folds.query != column).all(axis=1)
         rest = np.unique(labels[left], return_inverse=True)[1]
         found.append(Contingency.of(rest, clusters[left]))
-    return found[: folds.count], found[folds.count :]
+    return folds, found
 
 
 def _shuffled(labels: Integers, clusters: Integers, seed: int) -> list[Contingency]:

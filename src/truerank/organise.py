@@ -56,7 +56,7 @@ class Task(TaskRules):
             Whose embedding each row is. Missing, extra and repeated ids are refused. A task
             without ids takes its rows in order, a separate gallery's as `gallery=`.
         **options
-            gallery, distance, metrics, average, device, threads, confidence, seed, progress,
+            gallery, distance, metrics, average, device, threads, confidence, seed, units, progress,
             checkpoint as in evaluate.
 
         Examples

@@ -75,6 +75,7 @@ class Result(Mapping[str, Score]):
         attributes: Mapping[str, Attribute] | None = None,
         severity: Severity | None = None,
         units: npt.NDArray[np.int64] | None = None,
+        level_units: Mapping[str, npt.NDArray[np.int64]] | None = None,
         curves: Mapping[str, Curve] | None = None,
         first_mates: FirstMates | None = None,
         consistency: Consistency | None = None,
@@ -89,6 +90,7 @@ class Result(Mapping[str, Score]):
         self._severity = severity
         self.units = units
         """The number of each query's class, in the order of the labels: what resampling draws."""
+        self.level_units = dict(level_units or {})
         self._saved_curves = saved_curves
         self._curves = dict(curves or {}) or read_curves(saved_curves)
         self._first_mates = first_mates
@@ -276,6 +278,8 @@ class Result(Mapping[str, Score]):
             data["attributes"] = attributes
         if curves and (drawn := self._drawn()):
             data["curves"] = deepcopy(drawn)
+        if per_query and self.level_units:
+            data["level_units"] = {name: u.tolist() for name, u in self.level_units.items()}
         return data
 
     def _plain_attributes(self) -> dict[str, Any]:
@@ -318,6 +322,9 @@ class Result(Mapping[str, Score]):
                 for key, one in data.get("attributes", {}).items()
             }
             name = "curves"
+            name = "level_units"
+            levels = data.get("level_units", {})
+            of_level = {level: np.array(codes, np.int64) for level, codes in levels.items()}
             return Result(
                 scores,
                 skipped=data["skipped"],
@@ -325,6 +332,7 @@ class Result(Mapping[str, Score]):
                 units=units,
                 attributes=attributes,
                 saved_curves=data.get("curves"),
+                level_units=of_level,
             )
         except (
             AttributeError,

@@ -44,8 +44,8 @@ class Settings:
     gallery_rows: int = 1024
     mates: int = 1 << 22
     """Most relevant pairs in flight, counting every query of a block at its block's largest R."""
-    split_mates: int = 1 << 18
-    """Most relevant pairs in flight where groups are split by fold, at some 300 bytes a group."""
+    split_cells: int = 10_000_000
+    """Most relevant pairs x folds in flight where groups are split by fold, at 3 bytes or more."""
     sort_share: float = _or_none(0.05)
     """Queries for which more than this share of the gallery is relevant have their rows sorted."""
     row_numbers: int = 1 << 21

@@ -242,6 +242,12 @@ def _about_intervals(result: Scored) -> list[str]:
         lines.append(
             f"Intervals of {100 * facts['confidence']:g} % by {facts['method']}; {facts['truth']}."
         )
+        held = {score.metric for score in result.values() if score.interval is not None}
+        by_level: dict[str, list[str]] = {}
+        for name, level in facts.get("units", {}).items():
+            if name in held:
+                by_level.setdefault(level, []).append(name)
+        lines += [f"Classes of {level} for {', '.join(of)}." for level, of in by_level.items()]
     without: dict[str, list[str]] = {}
     for score in result.values():
         if score.interval_reason is not None:

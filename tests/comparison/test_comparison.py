@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -47,12 +48,12 @@ def test_ranks_that_are_left_open() -> None:
 
 @pytest.mark.parametrize("average", ["query", "class"])
 def test_means_over_levels_are_drawn_level_by_level(average: str) -> None:
-    """Four queries of five have coarse mates alone. The spread of what is drawn, by hand."""
+    """Coarse classes are drawn, four queries of five have coarse mates alone; by hand."""
     rng = np.random.default_rng(4)
     fine = np.repeat(np.arange(160), 2)
-    labels, names = np.column_stack([fine // 8, fine]), [f"map@level={v}" for v in (1, 2, "mean")]
+    labels, names = np.column_stack([fine // 4, fine]), [f"map@level={v}" for v in (1, 2, "mean")]
     known = fine % 5 == 0  # the others are not in the gallery
-    centres = rng.standard_normal((160, 12)) + rng.standard_normal((20, 12))[np.arange(160) // 8]
+    centres = rng.standard_normal((160, 12)) + rng.standard_normal((40, 12))[np.arange(160) // 4]
     one, two = (
         truerank.evaluate(
             centres[fine] + noise * rng.standard_normal((320, 12)),
@@ -70,13 +71,13 @@ def test_means_over_levels_are_drawn_level_by_level(average: str) -> None:
     by_class = [[d[fine == c] for c in range(160)] for d in apart]
     drawn = []
     for _ in range(2000):
-        chosen = rng.integers(160, size=160)
+        chosen = [4 * u + c for u in rng.integers(40, size=40) for c in range(4)]
         levels = []
         for level in by_class:
             held = [level[c] for c in chosen if not np.isnan(level[c][0])]
             levels.append(np.mean([d.mean() for d in held] if average == "class" else held))
         drawn.append(np.mean(levels))
-    error = np.std(drawn) * math.sqrt(160 / 159)
+    error = np.std(drawn) * math.sqrt(40 / 39)
     assert (high - low) / 2 == pytest.approx(quantile(0.95, 31) * error, rel=0.1)
 
 
@@ -85,12 +86,13 @@ def test_a_difference_from_the_replicates_by_hand() -> None:
     [row] = truerank.compare(one, two).differences
     pairs = zip(one["map"].replicates.values, two["map"].replicates.values, strict=True)
     apart = np.array([a - b for a, b in pairs])
-    error = math.sqrt(19 / 20 * ((apart - apart.mean()) ** 2).sum())
+    freedom = len(apart) - 1
+    error = math.sqrt(freedom / len(apart) * ((apart - apart.mean()) ** 2).sum())
     value = one["map"].value - two["map"].value
     assert row.value == value
-    margin = quantile(0.95, 19) * error
+    margin = quantile(0.95, freedom) * error
     assert row.interval == pytest.approx((value - margin, value + margin))
-    assert row.p == pytest.approx(1 - central(value / error, 19))
+    assert row.p == pytest.approx(1 - central(value / error, freedom))
     assert row.adjusted_p == row.p  # a single test needs no correction
 
 
@@ -161,6 +163,99 @@ def test_runs_are_kept_apart() -> None:
     assert best.interval != best.between_runs
     assert found.standings[1].between_runs is None
     assert "Between runs" in str(found)
+
+
+def runs_of(seed: int, differ: float, count: int = 3, **options: Any) -> list[truerank.Result]:
+    """Runs of one method on one test set."""
+    x, y = clusters(5)
+    rng = np.random.default_rng(seed)
+    return [
+        truerank.evaluate(
+            np.exp(differ * rng.standard_normal()) * rng.standard_normal(x.shape) + x,
+            options.get("labels", y),
+            metrics=options.get("metrics", "map"),
+        )
+        for _ in range(count)
+    ]
+
+
+def test_runs_and_classes_both_enter() -> None:
+    """The variance of the difference by hand: over classes, and between runs what is more."""
+    one, two = runs_of(1, 0.4), runs_of(2, 0.4, count=4)
+    [row] = truerank.compare(one, two).differences
+    tables = [np.array([run["map"].replicates.values for run in runs]) for runs in (one, two)]
+    scores = [np.array([run["map"].value for run in runs]) for runs in (one, two)]
+
+    def jackknife(values: np.ndarray) -> float:
+        n = len(values)
+        return (n - 1) / n * ((values - values.mean()) ** 2).sum()
+
+    over_classes = jackknife(tables[0].mean(axis=0) - tables[1].mean(axis=0))
+    between = [v.var(ddof=1) / len(v) for v in scores]
+    both = sum(
+        sum(jackknife(run - table.mean(axis=0)) for run in table) / len(table) / (len(table) - 1)
+        for table in tables
+    )
+    assert sum(between) > both
+    total = over_classes + sum(between) - both
+    of_runs = sum(between) ** 2 / (between[0] ** 2 / 2 + between[1] ** 2 / 3)
+    classes = tables[0].shape[1] - 1
+    freedom = total**2 / (over_classes**2 / classes + sum(between) ** 2 / of_runs)
+    margin = quantile(0.95, int(freedom)) * math.sqrt(total)
+    assert row.interval == pytest.approx((row.value - margin, row.value + margin))
+    assert row.p == pytest.approx(1 - central(row.value / math.sqrt(total), int(freedom)))
+
+
+def test_two_samples_of_one_method_share_their_ranks() -> None:
+    """Runs that differ much are told apart by the test set alone, and no longer with their own."""
+    one, two = runs_of(3, 0.5), runs_of(6, 0.5)
+    alone = [truerank.compare(a, b).differences[0].p for a, b in zip(one, two, strict=True)]
+    assert min(alone) < 0.02
+    found = truerank.compare(one, two)
+    assert {row.ranks for row in found.standings} == {(1, 2)}
+    for row in found.standings:
+        own = one[0]["map"].interval
+        assert row.interval[1] - row.interval[0] > own[1] - own[0]
+
+
+def test_few_classes_leave_the_runs() -> None:
+    """Nine coarse classes say nothing of others; several runs still tell methods apart."""
+    _, y = clusters(5)
+    options: dict[str, Any] = {"labels": np.column_stack([y % 9, y]), "metrics": "ndcg"}
+    one, two = runs_of(1, 0.05, **options), runs_of(2, 0.05, **options)
+    assert one[0]["ndcg"].interval is None
+    found = truerank.compare(one, two)
+    [row] = found.differences
+    values = [np.array([run["ndcg"].value for run in runs]) for runs in (one, two)]
+    error = math.sqrt(sum(v.var(ddof=1) / 3 for v in values))
+    low, high = row.interval
+    assert 2.7 * error < (high - low) / 2 < 4.4 * error  # t of 2 to 4 degrees
+    assert all(row.interval is None for row in found.standings)
+    assert "Tests over runs on this very test set alone: 9 classes of level 1" in str(found)
+    [single] = truerank.compare(one[0], two[0]).differences
+    assert single.p is None
+    assert "9 classes" in single.reason
+
+
+def test_between_runs_stays_in_the_range() -> None:
+    runs = []
+    for value in (0.97, 1.0, 0.999):
+        [run] = runs_of(1, 0.0, count=1)
+        score = replace(run["map"], value=value)
+        runs.append(truerank.Result({"map": score}, provenance=run.provenance, units=run.units))
+    low, high = truerank.compare(runs, runs[:1]).standings[0].between_runs
+    assert 0.9 < low < 0.99
+    assert high == 1.0
+
+
+def test_other_units_are_not_paired() -> None:
+    x, y = clusters(5)
+    paths = np.column_stack([y % 9, y])
+    one = truerank.evaluate(x, paths, metrics="ndcg", units="finest")
+    older = replace(one["ndcg"].replicates, values=one["ndcg"].replicates.values[:20])
+    score = replace(one["ndcg"], replicates=older)
+    other = truerank.Result({"ndcg": score}, provenance=one.provenance)
+    assert "other units" in truerank.compare(one, other).differences[0].reason
 
 
 def test_through_files(tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ def test_blocks_hold_so_many_rows_and_so_many_mates() -> None:
     assert heights(planned(request())) == [[16, 16, 8], [10]]
     few = replace(LIMITS, mates=9, row_numbers=3 * ROWS)
     assert heights(planned(request(), few)) == [[8, 8, 8, 8, 8], [1] * 10]
-    split = replace(LIMITS, split_mates=4)
+    split = replace(LIMITS, split_cells=4)
     counted, sorted_rows = heights(planned(request(folds=shares()), split))
     assert (max(counted), sorted_rows) == (4, [10])
 

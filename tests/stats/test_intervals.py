@@ -27,20 +27,11 @@ RANKING = [
     for name in registry.examples()
     if registry.find(name).family == "ranking" and name != "recall@1"
 ]
-GRADED = ["h_ap", "asi", "ndcg", "sum_wap", "map@level=1", "hit@1,level=2"]
 
 
-def paired_shares(labels: np.ndarray) -> np.ndarray:
-    """The share of every row, dealt again by hand: classes by size, then name, twenty at a time."""
-    names, size = np.unique(labels, return_counts=True)
-    order = np.lexsort((names, size))
-    numbers = np.random.Philox(key=0).random_raw(len(order) + 40)
-    share = np.empty(len(names), int)
-    for start in range(0, len(order), 20):
-        places = np.argsort(numbers[start : start + 20], kind="stable")
-        some = order[start : start + 20]
-        share[some] = places[: len(some)]
-    return share[np.searchsorted(names, labels)]
+def unit_numbers(labels: np.ndarray) -> np.ndarray:
+    """The column of every row, where each class is left out: its place in the order of names."""
+    return np.unique(labels, return_inverse=True)[1]
 
 
 @pytest.mark.parametrize("average", ["query", "class"])
@@ -51,8 +42,9 @@ def test_replicates_are_the_scores_of_what_is_left(average: str) -> None:
     y = y.copy()
     y[:7] = 40
     result = truerank.evaluate(x, y, metrics=RANKING, average=average)
-    share = paired_shares(y)
-    for k in range(20):
+    share = unit_numbers(y)
+    assert all(len(result[name].replicates.values) == 33 for name in RANKING)
+    for k in range(33):
         part = truerank.evaluate(
             x[share != k], y[share != k], metrics=RANKING, average=average, confidence=None
         )
@@ -62,18 +54,52 @@ def test_replicates_are_the_scores_of_what_is_left(average: str) -> None:
     assert all(result[name].replicates.noise == 0 for name in RANKING)
 
 
-def test_replicates_of_trees() -> None:
-    """With as many queries as here the sample is everybody, and the values are exact again."""
-    x, y = clusters(2, classes=24, size=6)
-    paths = np.column_stack([y % 3, y % 12, y])
-    result = truerank.evaluate(x, paths, metrics=GRADED)
-    share = paired_shares(y)
-    for k in (0, 7, 19):
-        left = share != k
-        part = truerank.evaluate(x[left], paths[left], metrics=GRADED, confidence=None)
-        for name in GRADED:
-            found = result[name].replicates.values[k]
-            assert found == pytest.approx(part[name].value, abs=1e-9), (name, k)
+UNITS = {
+    "map": 3,
+    "h_ap": 1,
+    "asi": 1,
+    "ndcg": 1,
+    "sum_wap": 1,
+    "sum_wap@weights=0:1:1": 2,
+    "h_ap@rel=0:0:1": 3,
+    "map@level=1": 1,
+    "hit@1,level=2": 2,
+    "map@level=3": 3,
+    "map@level=mean": 1,
+}
+"""The coarsest level that each metric's relevance uses."""
+
+
+@pytest.mark.parametrize("average", ["query", "class"])
+def test_replicates_of_trees(average: str) -> None:
+    """Whole classes leave of the level that a metric goes by; the sample is everybody here."""
+    x, y = clusters(2, classes=40, size=4)
+    paths = np.column_stack([y % 10, y % 20, y])
+    metrics = [*UNITS]
+    result = truerank.evaluate(x, paths, metrics=metrics, average=average)
+    for level, count in ((1, 10), (2, 20), (3, 40)):
+        names = [name for name in metrics if UNITS[name] == level]
+        assert all(len(result[name].replicates.values) == count for name in names)
+        for k in (0, 7):
+            left = paths[:, level - 1] != k
+            part = truerank.evaluate(
+                x[left], paths[left], metrics=names, average=average, confidence=None
+            )
+            for name in names:
+                found = result[name].replicates.values[k]
+                assert found == pytest.approx(part[name].value, abs=1e-9), (name, k)
+
+
+def test_units_where_labels_form_no_tree() -> None:
+    """Graded metrics go by paths, levels by their labels."""
+    x, y = clusters(2, classes=36, size=6)
+    labels = np.column_stack([y % 12, np.arange(len(y)) % 40])
+    result = truerank.evaluate(x, labels, metrics=["ndcg", "map@level=1", "map"])
+    for name, column in (("ndcg", 0), ("map@level=1", 0), ("map", 1)):
+        left = labels[:, column] != 3
+        part = truerank.evaluate(x[left], labels[left], metrics=name, confidence=None)
+        found = result[name].replicates.values[3]
+        assert found == pytest.approx(part[name].value, abs=1e-9), name
 
 
 def _fall_out(groups: TieGroups, metric: Metric, scale: Scale) -> np.ndarray:
@@ -107,7 +133,7 @@ def test_a_metric_that_looks_at_the_candidates(
         result = truerank.evaluate(
             x, y, metrics=["fall_out", "mrr"], query_groups=groups, device=device
         )
-    share = paired_shares(y)
+    share = unit_numbers(y)
     for k in (0, 7, 19):
         left = share != k
         part = truerank.evaluate(
@@ -160,14 +186,53 @@ def test_a_sample_measures_what_everybody_would() -> None:
 # --- what may not move them -----------------------------------------------------------------------
 
 
-def test_a_seed_moves_the_interval_and_nothing_else() -> None:
+@pytest.mark.parametrize("most", [1000, 25])
+def test_a_seed_moves_intervals_of_folds_and_nothing_else(
+    most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where each class is left out there is nothing to draw."""
+    deal_into(most, monkeypatch)
     x, y = clusters(4)
     one, two = (truerank.evaluate(x, y, seed=seed) for seed in (0, 1))
     for name in one:
-        assert one[name].interval != two[name].interval
+        assert (one[name].interval == two[name].interval) == (most == 1000)
         assert one[name].value == two[name].value
         assert one[name].replicates == two[name].replicates
         assert one[name].interval[0] < one[name].value < one[name].interval[1]
+
+
+def test_folds_go_by_ids_where_there_are_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a seed nor the embeddings' last bits change which classes leave together."""
+    deal_into(25, monkeypatch)
+    x, y = clusters(4)
+    ids = np.random.default_rng(0).permutation(len(y))
+    one, two = (truerank.evaluate(x, y, query_ids=ids, seed=seed) for seed in (0, 1))
+    order = np.random.default_rng(1).permutation(len(y))
+    renamed = np.random.default_rng(2).permutation(y.max() + 1)[y]
+    moved = truerank.evaluate(x[order], renamed[order], query_ids=ids[order])
+    close = truerank.evaluate(x * (1 + 1e-9), y, query_ids=ids)
+    for name in one:
+        assert one[name].interval == two[name].interval == moved[name].interval
+        assert one[name].interval == pytest.approx(close[name].interval, abs=1e-4)
+
+
+def deal_into(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At most so many columns, own folds and paired ones together."""
+    monkeypatch.setattr("truerank.stats.folds.MOST_SINGLY", most)
+
+
+@pytest.mark.parametrize("name", ["map", "precision@1"])
+def test_shares_measure_what_single_classes_do(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mean variance over many deals into folds is that of leaving out each class."""
+    x, y = clusters(12, classes=120, size=4)
+    low, high = truerank.evaluate(x, y, metrics=name)[name].interval
+    deal_into(40, monkeypatch)
+    widths = []
+    for seed in range(24):
+        ends_of = truerank.evaluate(x, y, metrics=name, seed=seed)[name].interval
+        widths.append((ends_of[1] - ends_of[0]) ** 2)
+    assert np.mean(widths) == pytest.approx((high - low) ** 2, rel=0.15)
+    assert np.std(widths) > 0.1 * np.mean(widths)
 
 
 def test_other_metrics_do_not_move_an_interval() -> None:
@@ -186,6 +251,98 @@ def test_intervals_widen_with_confidence() -> None:
         low, high = truerank.evaluate(x, y, metrics="map", confidence=confidence)["map"].interval
         widths.append(high - low)
     assert widths[0] < widths[1] < widths[2]
+
+
+@pytest.mark.parametrize("ids", [False, True])
+@pytest.mark.parametrize("average", ["query", "class"])
+def test_dealt_folds_are_the_same_on_every_path(
+    average: str, ids: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows in another order, other names, sorted rows, another engine: not one bit."""
+    deal_into(30, monkeypatch)
+    rng = np.random.default_rng(3)
+    x, y = clusters(13, classes=36, size=4)
+    x = np.rint(3 * x)
+    y[:20:5] = 100 + np.arange(4)  # rows that are alone
+    metrics = ["map", "precision@1", "minp", "r_precision", "auc", "dir@far=0.5", "mrep", "opis"]
+    numbers = rng.permutation(len(y))
+
+    def widths(order: Any, labels: np.ndarray, **options: Any) -> list[Any]:
+        more = {"query_ids": numbers[order]} if ids else {}
+        result = truerank.evaluate(
+            x[order], labels[order], metrics=metrics, average=average, **more, **options
+        )
+        return [score.interval for score in result.values()]
+
+    everyone = np.arange(len(y))
+    whole = widths(everyone, y)
+    assert whole.count(None) <= 2
+    assert widths(rng.permutation(len(y)), y) == whole
+    assert widths(everyone, rng.permutation(y.max() + 1)[y]) == whole
+    assert widths(everyone, y, device="reference") == whole
+    with truerank.engine.settings(sort_share=0.0, query_rows=7):
+        assert widths(everyone, y) == whole
+
+
+# --- units ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("separate", [False, True])
+def test_too_few_coarse_classes(separate: bool) -> None:
+    """No interval, with the reason; on request the finest classes, which are named."""
+    x, y = clusters(7, classes=40, size=4)
+    sides: dict[str, Any] = {}
+    paths = np.column_stack([y % 9, y])
+    if separate:
+        sides = {"gallery": x[1::2], "gallery_labels": paths[1::2]}
+        x, paths = x[::2], paths[::2]
+    metrics = ["map", "ndcg", "map@level=1"]
+    result = truerank.evaluate(x, paths, metrics=metrics, **sides)
+    assert result["map"].interval is not None
+    fewest = FEWEST_DRAWN if separate else FEWEST_CLASSES
+    for name in metrics[1:]:
+        assert result[name].interval is None
+        assert result[name].interval_reason == (
+            f"9 classes of level 1 with a query that counts; an interval needs at least {fewest}"
+        )
+    finest = truerank.evaluate(x, paths, metrics=metrics, units="finest", **sides)
+    assert all(score.interval is not None for score in finest.values())
+    assert finest["map"] == result["map"]
+    assert finest.provenance["intervals"]["units"] == dict.fromkeys(metrics[1:], "level 2")
+    assert "Classes of level 2 for ndcg, map@level=1." in str(finest)
+
+
+def test_coarse_classes_are_drawn_with_a_gallery_of_its_own() -> None:
+    """Where coarse classes are alike inside and differ, drawing fine ones is far too sure."""
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(160), 4)
+    paths = np.column_stack([y // 4, y])
+    spread = np.where(np.arange(40) % 2, 0.2, 3.0)[paths[:, 0], None]
+    x = rng.standard_normal((40, 12))[paths[:, 0]] + spread * rng.standard_normal((640, 12))
+    result = truerank.evaluate(
+        x[::2],
+        paths[::2],
+        gallery=x[1::2],
+        gallery_labels=paths[1::2],
+        metrics=["map@level=1", "map@level=2", "ndcg"],
+    )
+    assert result.provenance["intervals"]["units"] == {
+        "map@level=1": "level 1",
+        "ndcg": "level 1",
+    }
+    score = result["map@level=1"]
+    values = score.per_query.lower.reshape(40, 8).mean(axis=1)
+    low, high = score.interval
+    expected = 2 * 2.0227 * values.std(ddof=1) / math.sqrt(40)
+    assert high - low == pytest.approx(expected, rel=0.1)
+    assert np.array_equal(result.level_units["level 1"], paths[::2, 0])
+
+
+@pytest.mark.parametrize("units", ["coarse", None, 3])
+def test_bad_units(units: Any) -> None:
+    x, y = clusters(10)
+    with pytest.raises(InputError, match="units"):
+        truerank.evaluate(x, y, units=units)
 
 
 # --- where there is none --------------------------------------------------------------------------

@@ -94,10 +94,12 @@ def test_replicates_are_the_scores_of_what_is_left(
     x, y, gallery = sides(*clusters(1), separate)
     names = [*EXACT, *NEARLY]
     result = truerank.evaluate(x, y, metrics=names, average=average, **gallery)
-    share = dealings[-1].query[:, 1] - dealings[-1].count
-    assert set(share) == set(range(20))
+    share = dealings[-1].query[:, 0]
+    columns = dealings[-1].columns
+    assert dealings[-1].singly
+    assert set(share) == set(range(columns))
     parts = []
-    for k in range(20):
+    for k in range(columns):
         left = share != k
         parts.append(
             truerank.evaluate(
@@ -115,9 +117,10 @@ def test_replicates_are_the_scores_of_what_is_left(
             assert replicates.values == pytest.approx(expected.values, abs=1e-12), name
             continue
         together = np.corrcoef(replicates.values, expected.values)[0, 1]
-        assert together > 0.9, name
+        assert together > (0.8 if "eps" in name else 0.9), name
         ratio = replicates.standard_error() / expected.standard_error()
-        assert 0.85 < ratio < 1.15, name
+        # a threshold jumps from pair to pair, where cells let it slide
+        assert (0.5 if name.startswith("threshold") else 0.85) < ratio < 1.15, name
 
 
 @pytest.mark.parametrize("separate", [False, True])
@@ -186,7 +189,7 @@ def test_judgements_draw_queries(square: bool) -> None:
         low, high = result[name].interval
         assert low < result[name].value < high, name
     assert result.provenance["intervals"]["truth"] == "conditional on this gallery"
-    assert "20 shares of the queries" in result.provenance["intervals"]["method"]
+    assert "the queries, each left out" in result.provenance["intervals"]["method"]
 
 
 # --- where there is none --------------------------------------------------------------------------

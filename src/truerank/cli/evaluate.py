@@ -76,6 +76,12 @@ WORST = 20
 @confidence_option
 @click.option("--no-intervals", is_flag=True, help="Compute no intervals.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the intervals.")
+@click.option(
+    "--units",
+    default="metric",
+    show_default=True,
+    help="Of the intervals: metric, or finest where a metric's classes are too few.",
+)
 @click.option("--adjusted", is_flag=True, help="Show (score - chance)/(best - chance) as well.")
 @click.option("--by", help="Show parts as well, the worst first: by label, group or a level.")
 @click.option(

@@ -11,6 +11,7 @@ from truerank import tables
 from truerank.comparison import paper
 from truerank.comparison.differences import Difference
 from truerank.comparison.standings import Standing
+from truerank.comparison.variance import ONLY_RUNS
 from truerank.typesetting import Table
 
 __all__ = ["Comparison"]
@@ -105,9 +106,11 @@ class Comparison:
             )
         if any(row.runs > 1 for row in self.standings):
             lines.append(
-                "Between runs: over seeds on this very test set; the other intervals and the tests "
-                "are over test sets, for the mean of the runs."
+                "Between runs: over seeds on this very test set. The other intervals, the tests "
+                "and the ranks are over test sets and seeds, for the mean of the runs."
             )
+        alone = dict.fromkeys(row.only_runs for row in self.differences if row.only_runs)
+        lines += [f"Tests {ONLY_RUNS}: {reason}." for reason in alone]
         lines += self.untested()
         for reason in dict.fromkeys(self.skipped.values()):
             names = [name for name, why in self.skipped.items() if why == reason]

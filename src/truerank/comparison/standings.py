@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from truerank.comparison.differences import Difference
 from truerank.comparison.models import Model, mean_score
+from truerank.comparison.variance import spread
 from truerank.core import registry
-from truerank.core.replicates import Replicates
-from truerank.stats.intervals import IntervalRequest, from_replicates
+from truerank.stats.intervals import IntervalRequest, around
 from truerank.stats.student import quantile
 
 __all__ = ["Standing", "stand"]
@@ -24,7 +24,7 @@ class Standing:
     value: float
     """The score; the mean over runs if there are several."""
     interval: tuple[float, float] | None
-    """Over test sets; that of the single run."""
+    """Over test sets; of several runs, over test sets and runs."""
     runs: int
     between_runs: tuple[float, float] | None
     """Interval of the mean over runs, which says nothing about other test data."""
@@ -66,27 +66,30 @@ def stand(
 
 
 def _interval(model: Model, metric: str, request: IntervalRequest) -> tuple[float, float] | None:
-    """A single run's own; of several runs, around their mean by their mean replicates."""
+    """A single run's own; of several runs, around their mean, over test sets and runs."""
     if len(model) == 1:
         return model[0][metric].interval
-    kept = [some for run in model if (some := run[metric].replicates) is not None]
-    if len(kept) < len(model):
+    found = spread(metric, [model], request.seed)
+    if isinstance(found, str) or found.only_runs is not None:
         return None
-    value, replicates = mean_score(model, metric), Replicates.mean(kept)
     known = registry.definition(registry.parse(metric))
-    return from_replicates(
-        value, replicates, replicates, request.confidence, known.range, steep=known.is_steep
-    ).ends
+    freedom = found.freedom
+    if known.is_steep and found.steep_freedom is not None:
+        freedom = found.steep_freedom
+    t = quantile(request.confidence, freedom)
+    return around(mean_score(model, metric), found.error, t, known.range, steep=known.is_steep).ends
 
 
 def _between_runs(
     model: Model, metric: str, request: IntervalRequest
 ) -> tuple[float, float] | None:
-    """Mean +- t s/sqrt(n) over the runs."""
+    """Mean +- t s/sqrt(n) over the runs, as far as scores go."""
     if len(model) < 2:
         return None
     values = [run[metric].value for run in model]
     centre = mean_score(model, metric)
-    spread = math.sqrt(math.fsum((v - centre) ** 2 for v in values) / (len(values) - 1))
-    margin = quantile(request.confidence, len(values) - 1) * spread / math.sqrt(len(values))
-    return centre - margin, centre + margin
+    squares = math.fsum((v - centre) ** 2 for v in values)
+    error = math.sqrt(squares / (len(values) - 1) / len(values))
+    margin = quantile(request.confidence, len(values) - 1) * error
+    low, high = registry.definition(registry.parse(metric)).range
+    return max(low, centre - margin), min(high, centre + margin)

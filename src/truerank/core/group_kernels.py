@@ -63,11 +63,9 @@ def merge_grades(
 
 
 @kernel
-def mates_left(offsets: Any, relevant: Any, gone: Any, wanted: Any, out: Any) -> None:
+def mates_left(offsets: Any, relevant: Any, gone: Any, out: Any) -> None:
     """R of each query without each fold."""
     for q in range(out.shape[0]):
-        if not wanted[q]:
-            continue
         left = out[q]
         total = 0.0
         for g in range(offsets[q], offsets[q + 1]):

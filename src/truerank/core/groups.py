@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from truerank.core import group_kernels
+
+if TYPE_CHECKING:
+    from truerank.core.folds import GalleryFolds
 
 __all__ = ["Block", "LocatedGroups", "SplitGroups", "TieGroups"]
 
@@ -22,6 +25,18 @@ Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
 
 Some = TypeVar("Some", bound="TieGroups")
+
+
+class ExcludedItems(Protocol):
+    """Pairs of a query and an item that never meet."""
+
+    @property
+    def query(self) -> Integers:
+        """The place of the query in a block."""
+
+    @property
+    def item(self) -> Integers:
+        """The gallery item."""
 
 
 class Measure(Protocol):
@@ -203,9 +218,7 @@ class SplitGroups:
     """Places of the queries in the block, ascending."""
     groups: TieGroups
     counts: npt.NDArray[Any]
-    wanted: npt.NDArray[np.bool_]
-    """Which queries were counted by fold; the counts of others are zero."""
-    candidates: Integers
+    candidates: npt.NDArray[np.integer]
     """(queries, columns): the items of each fold that a query can rank."""
 
     @staticmethod
@@ -214,7 +227,27 @@ class SplitGroups:
         nothing = np.empty(0, np.int64)
         groups = TieGroups.single(np.empty((0, 1), np.int64), nothing)
         counts, candidates = np.empty((3, 0, 0), np.uint16), np.empty((0, 0), np.int64)
-        return SplitGroups(nothing, groups, counts, np.empty(0, bool), candidates)
+        return SplitGroups(nothing, groups, counts, candidates)
+
+    @staticmethod
+    def of(
+        rows: Integers,
+        groups: TieGroups,
+        counts: npt.NDArray[Any],
+        excluded: ExcludedItems,
+        folds: GalleryFolds,
+    ) -> SplitGroups:
+        """Of a block's rows and their groups, and the counts of those that the folds want split.
+
+        The excluded pairs are those of a row's place and an item.
+        """
+        wanted = folds.queries[rows]
+        places = np.flatnonzero(wanted)
+        some = groups if wanted.all() else groups.some(places)
+        gone = wanted[excluded.query]
+        among = np.cumsum(wanted) - 1
+        met = folds.candidates(len(places), (among[excluded.query[gone]], excluded.item[gone]))
+        return SplitGroups(places, some, counts, met)
 
     def part(self, start: int, stop: int) -> SplitGroups:
         """The split groups of the block's queries start to stop."""
@@ -224,9 +257,24 @@ class SplitGroups:
             self.queries[first:last] - start,
             self.groups.part(first, last),
             self.counts[:, groups],
-            self.wanted[first:last],
             self.candidates[first:last],
         )
+
+    def some(self, places: Integers) -> SplitGroups:
+        """The split groups of some of its queries, by their places in `queries`."""
+        groups = self.groups.some(places)
+        sizes = np.diff(groups.offsets)
+        start = np.repeat(self.groups.offsets[places] - groups.offsets[:-1], sizes)
+        counts = self.counts[:, np.arange(len(start)) + start]
+        return SplitGroups(self.queries[places], groups, counts, self.candidates[places])
+
+    def only(self, columns: slice) -> SplitGroups:
+        """The split groups with some of the columns."""
+        if columns == slice(0, self.candidates.shape[1]):
+            return self
+        counts = np.ascontiguousarray(self.counts[:, :, columns])
+        candidates = np.ascontiguousarray(self.candidates[:, columns])
+        return replace(self, counts=counts, candidates=candidates)
 
     def without(self, column: int) -> tuple[Integers, TieGroups]:
         """Without one fold of the gallery: the places of the queries that keep a mate, and their

@@ -1,4 +1,4 @@
-"""The delete-group jackknife: scores without each fold of the classes, as queries and as gallery.
+"""The delete-group jackknife: scores without each fold of the units, as queries and as gallery.
 
 Without a fold, a score loses the fold's queries, and the others move because the fold is gone
 from the gallery. The first is known of every query; the second is measured on a sample of queries
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,56 +22,87 @@ from truerank.jit import kernel
 if TYPE_CHECKING:
     from truerank.core.folds import FoldAssignment
 
-__all__ = ["Stratum", "replicates"]
+__all__ = ["ChangeSums", "Stratum", "replicates"]
 
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
 ONE = 2.0**40
-"""Values are summed in units of 2^-40, their squares in units of the square of 2^-20."""
-COARSE = 2.0**20
+"""Values are summed in units of 2^-40, their squares in units of the square of 2^-22."""
+COARSE = 2.0**22
+_AT_A_TIME = 256
+"""So many values, or squares, of at most 1 add up in a float64 without rounding."""
+
+
+class ChangeSums:
+    """How queries move without each fold, added up from any threads in any order."""
+
+    def __init__(self, columns: int) -> None:
+        self._sums: Integers = np.zeros((6, columns), np.int64)
+        self._lock = Lock()
+
+    def add(self, change: Reals, mine: Integers, weights: Reals) -> None:
+        """Add the changes of some queries (NaN: no mate left), which leave with columns `mine`."""
+        for start in range(0, len(change), _AT_A_TIME):
+            some = slice(start, start + _AT_A_TIME)
+            sums = np.zeros(self._sums.shape)
+            if (weights[some] == 1.0).all():
+                _sum_alike(change[some], mine[some], sums)
+            else:
+                _sum(change[some], mine[some], weights[some], sums)
+            with self._lock:
+                self._sums += sums.astype(np.int64)
+
+    def centre(self, population: Integers) -> tuple[Reals, Reals]:
+        """Weighted mean change without each fold, and its variance as the mean of a sample."""
+        count = self._sums[0]
+        whole, moved, heavy, cross = self._sums[1:5] / ONE
+        squares = self._sums[5] / COARSE**2
+        total = np.where(whole == 0.0, 1.0, whole)
+        centre = moved / total
+        around = np.maximum(squares - centre * (2 * cross - centre * heavy), 0.0)
+        unseen = np.clip(1.0 - count / np.maximum(population, 1), 0.0, 1.0)
+        variance = unseen * count / np.maximum(count - 1, 1) * around / total**2
+        return centre, variance
 
 
 @dataclass(frozen=True)
 class Stratum:
-    """Queries of one kind, and how some of them move without each fold (NaN: no mate left)."""
+    """Queries of one kind, and how some of them move without each fold."""
 
     rows: Integers
-    sample: Integers
-    change: Reals
+    changes: ChangeSums
 
 
 def replicates(
-    folds: FoldAssignment, rows: Integers, values: Reals, strata: list[Stratum], by_class: bool
+    folds: FoldAssignment, rows: Integers, values: Reals, strata: list[Stratum], weight: Reals
 ) -> tuple[Replicates, Replicates]:
-    """Replicates over the own and over the paired folds, from the queries that count."""
-    count = folds.count
-    weight = np.ones(len(folds.query_codes))
-    if by_class:
-        size = np.bincount(folds.query_codes[rows], minlength=1)
-        weight[rows] = 1.0 / size[folds.query_codes[rows]]
-    own = folds.query
-    left = _left(_fixed(weight[rows]), own[rows], 2 * count)
-    base = _left(_fixed(weight[rows] * values), own[rows], 2 * count) / left
-    moved = np.zeros(2 * count)
-    noise = np.zeros(2 * count)
+    """Replicates over the own and over the paired folds, from the queries that count.
+
+    `values` are those of `rows`; `weight` has an entry for every query.
+    """
+    own, columns = folds.query, folds.columns
+    left = _left(_fixed(weight[rows]), own[rows], columns)
+    base = _left(_fixed(weight[rows] * values), own[rows], columns) / left
+    moved = np.zeros(columns)
+    noise = np.zeros(columns)
     for stratum in strata:
-        share = _left(_fixed(weight[stratum.rows]), own[stratum.rows], 2 * count) / left
-        away = len(stratum.rows) - np.bincount(own[stratum.rows].ravel(), minlength=2 * count)
-        centre, variance = _sampled(stratum, own, weight, away)
+        share = _left(_fixed(weight[stratum.rows]), own[stratum.rows], columns) / left
+        away = len(stratum.rows) - np.bincount(own[stratum.rows].ravel(), minlength=columns)
+        centre, variance = stratum.changes.centre(away)
         moved += share * centre
         noise += share * share * variance
-    values_without = base + moved
-    return tuple(  # type: ignore[return-value]
-        Replicates(
-            tuple(values_without[part].tolist()),
-            math.fsum(noise[part]) * (count - 1) / count,
-        )
-        for part in (slice(0, count), slice(count, None))
-    )
+    without = base + moved
+
+    def part(columns: slice) -> Replicates:
+        found = without[columns]
+        spread = math.fsum(noise[columns]) * (len(found) - 1) / len(found)
+        return Replicates(tuple(found.tolist()), spread)
+
+    return part(folds.own), part(folds.paired)
 
 
-def _fixed(values: Reals, unit: float = ONE) -> Integers:
-    return np.rint(values * unit).astype(np.int64)
+def _fixed(values: Reals) -> Integers:
+    return np.rint(values * ONE).astype(np.int64)
 
 
 def _left(values: Integers, own: Integers, columns: int) -> Reals:
@@ -78,23 +110,6 @@ def _left(values: Integers, own: Integers, columns: int) -> Reals:
     gone = np.zeros(columns, np.int64)
     _sum_of_folds(values, own, gone)
     return np.asarray((values.sum() - gone) / ONE, np.float64)
-
-
-def _sampled(
-    stratum: Stratum, own: Integers, weight: Reals, population: Integers
-) -> tuple[Reals, Reals]:
-    """Weighted mean change without each fold, and its variance as the mean of a sample."""
-    change, mine, weights = stratum.change, own[stratum.sample], weight[stratum.sample]
-    columns = change.shape[1]
-    count, whole, moved, squares = np.zeros((4, columns), np.int64)
-    _sum(change, mine, weights, count, whole, moved)
-    total = whole / ONE
-    total[total == 0.0] = 1.0
-    centre = moved / ONE / total
-    _sum_squares(change, mine, weights, centre, squares)
-    unseen = np.clip(1.0 - count / np.maximum(population, 1), 0.0, 1.0)
-    variance = unseen * count / np.maximum(count - 1, 1) * (squares / COARSE**2) / total**2
-    return centre, variance
 
 
 @kernel
@@ -105,31 +120,49 @@ def _sum_of_folds(values: Any, own: Any, out: Any) -> None:
 
 
 @kernel
-def _stays(change: Any, mine: Any, query: int, column: int) -> bool:
-    """Whether a query counts without a fold: it does not leave with it, and keeps a mate."""
-    stays = not np.isnan(change[query, column])
-    for way in range(mine.shape[1]):
-        stays = stays and mine[query, way] != column
-    return stays
+def _sum_alike(change: Any, mine: Any, sums: Any) -> None:
+    """_sum of queries that all weigh 1."""
+    columns = change.shape[1]
+    row = np.empty(columns)
+    for query in range(change.shape[0]):
+        for column in range(columns):
+            row[column] = change[query, column]
+        for way in range(mine.shape[1]):
+            row[mine[query, way]] = np.nan
+        for column in range(columns):
+            stays = row[column] == row[column]
+            moved = row[column] if stays else 0.0
+            steps = np.rint(moved * COARSE)
+            sums[0, column] += 1.0 if stays else 0.0
+            sums[2, column] += np.rint(moved * ONE)
+            sums[5, column] += steps * steps
+    for column in range(columns):
+        sums[1, column] = sums[3, column] = sums[0, column] * ONE
+        sums[4, column] = sums[2, column]
 
 
 @kernel
-def _sum(change: Any, mine: Any, weights: Any, count: Any, whole: Any, moved: Any) -> None:
-    """Number, weight and weighted change of the queries that stay, in integers."""
+def _sum(change: Any, mine: Any, weights: Any, sums: Any) -> None:
+    """Number, weight, weighted change, squared weight and its products with the change and its
+    square, of the queries that stay: whole numbers, in float64 so that columns are vectors."""
+    columns = change.shape[1]
+    row = np.empty(columns)
     for query in range(change.shape[0]):
-        unit = int(np.rint(weights[query] * ONE))
-        for column in range(change.shape[1]):
-            if _stays(change, mine, query, column):
-                count[column] += 1
-                whole[column] += unit
-                moved[column] += int(np.rint(weights[query] * change[query, column] * ONE))
-
-
-@kernel
-def _sum_squares(change: Any, mine: Any, weights: Any, centre: Any, squares: Any) -> None:
-    for query in range(change.shape[0]):
-        for column in range(change.shape[1]):
-            if _stays(change, mine, query, column):
-                away = weights[query] * (change[query, column] - centre[column])
-                steps = int(np.rint(away * COARSE))
-                squares[column] += steps * steps
+        weight = weights[query]
+        unit = np.rint(weight * ONE)
+        heavy = np.rint(weight * weight * ONE)
+        for column in range(columns):
+            row[column] = change[query, column]
+        for way in range(mine.shape[1]):
+            row[mine[query, way]] = np.nan
+        for column in range(columns):
+            stays = row[column] == row[column]
+            here = 1.0 if stays else 0.0
+            moved = weight * row[column] if stays else 0.0
+            steps = np.rint(moved * COARSE)
+            sums[0, column] += here
+            sums[1, column] += here * unit
+            sums[2, column] += np.rint(moved * ONE)
+            sums[3, column] += here * heavy
+            sums[4, column] += np.rint(weight * moved * ONE)
+            sums[5, column] += steps * steps

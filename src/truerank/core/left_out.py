@@ -36,8 +36,6 @@ class LeftOut:
     """(groups, folds): items of a group that leave with each fold."""
     gone: npt.NDArray[Any]
     """(groups, folds): relevant items of a group that leave with each fold."""
-    wanted: npt.NDArray[np.bool_]
-    """Which queries were counted by fold."""
     mates: Reals
     """(queries, folds): R of each query without each fold."""
     candidates: Integers
@@ -53,7 +51,7 @@ class LeftOut:
         for more in by_grade[lowest:]:
             gone = gone + more
         mates = np.zeros(split.candidates.shape)
-        group_kernels.mates_left(groups.offsets, relevant, gone, split.wanted, mates)
+        group_kernels.mates_left(groups.offsets, relevant, gone, mates)
         return LeftOut(
             groups.offsets,
             groups.before,
@@ -62,7 +60,6 @@ class LeftOut:
             between,
             equal,
             gone,
-            split.wanted,
             mates,
             groups.candidates[:, None] - split.candidates,
         )
@@ -78,7 +75,6 @@ class LeftOut:
             self.between,
             self.equal,
             self.gone,
-            self.wanted,
             self.mates,
             *options,
             out,

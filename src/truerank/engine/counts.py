@@ -56,6 +56,9 @@ class Counts:
     between: Integers
     equal: Integers
     split: npt.NDArray[Any] | None = None
+    """Counts by fold, of the queries that are to be split."""
+    place: Integers | None = None
+    """Where each query's groups stand in `split`; -1 for those that are not split."""
 
     @staticmethod
     def frame(
@@ -90,7 +93,8 @@ class Counts:
         """Counts at the same distances, with nothing counted yet."""
         zeros = np.zeros_like(self.between)
         split = None if self.split is None else np.zeros_like(self.split)
-        return Counts(self.offsets, self.distance, self.graded, zeros, zeros.copy(), split)
+        frame = (self.offsets, self.distance, self.graded)
+        return Counts(*frame, zeros, zeros.copy(), split, self.place)
 
     def split_by(
         self,
@@ -106,8 +110,12 @@ class Counts:
         Excluded pairs, if their distances are given, are taken out beforehand: counts below zero
         wrap around, and back again once the pair is met.
         """
-        buffer = buffer or SplitBuffer.of(folds, self.graded.shape[1], len(self.distance))
-        self.split = buffer.reserve(len(self.distance))
+        wanted = folds.queries[rows]
+        sizes = np.where(wanted, np.diff(self.offsets), 0)
+        self.place = np.where(wanted, np.cumsum(sizes) - sizes, -1)
+        total = int(sizes.sum())
+        buffer = buffer or SplitBuffer.of(folds, self.graded.shape[1], total)
+        self.split = buffer.reserve(total)
         frame = (self.offsets, self.distance)
         kernels.split_relevant(
             pairs.relevant.query,
@@ -115,7 +123,7 @@ class Counts:
             relevant,
             pairs.grade,
             *frame,
-            folds.queries[rows],
+            self.place,
             folds.item,
             self.split,
         )
@@ -127,7 +135,7 @@ class Counts:
                 excluded,
                 -1,
                 *frame,
-                folds.queries[rows],
+                self.place,
                 folds.item,
                 self.split,
             )
@@ -152,11 +160,11 @@ class Counts:
     ) -> None:
         """Count exact distances of the queries from `first` on and a range of items."""
         frame = (self.offsets[first:], self.distance, self.between, self.equal)
-        if folds is None or self.split is None:
+        if folds is None or self.split is None or self.place is None:
             kernels.count_tile(distances, *frame)
             return
         kernels.split_tile(
-            distances, *frame, folds.queries[rows], folds.item[slice(*tile)], self.split
+            distances, *frame, self.place[first:], folds.item[slice(*tile)], self.split
         )
 
     def digest(self) -> str:
@@ -216,7 +224,4 @@ class Counts:
         groups = self.tie_groups(candidates)
         if folds is None or self.split is None:
             return Block(rows, groups, SplitGroups.none())
-        met = folds.candidates(len(rows), (excluded.query, excluded.item))
-        places = np.arange(len(rows))
-        split = SplitGroups(places, groups, self.split, folds.queries[rows], met)
-        return Block(rows, groups, split)
+        return Block(rows, groups, SplitGroups.of(rows, groups, self.split, excluded, folds))

@@ -38,11 +38,10 @@ class Thresholds:
         counts: Counts,
         rows: Rows,
         single: SinglePrecision,
-        folds: GalleryFolds | None = None,
     ) -> None:
         self.rows = rows
-        self.split = None if folds is None else folds.queries[rows]
-        """Which of the queries are counted by fold as well."""
+        self.split = counts.place
+        """Where the queries are counted by fold as well, -1 for those that are not."""
         self.low = np.empty(len(counts.distance), np.float32)
         self.high = np.empty(len(counts.distance), np.float32)
         for first in range(0, len(rows), _ROWS_AT_ONCE):

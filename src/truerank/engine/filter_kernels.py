@@ -91,16 +91,16 @@ def split_scores(
     offsets: Any,
     low: Any,
     high: Any,
-    wanted: Any,
+    place: Any,
     fold: Any,
     split: Any,
 ) -> None:
-    """The certain entries of count_scores again, by fold, for wanted queries."""
+    """The certain entries of count_scores again, by fold, for queries that are split."""
     near = np.empty(scores.shape[1] + 1, np.int64)
     for q in range(scores.shape[0]):
         start = offsets[first + q]
         stop = offsets[first + q + 1]
-        if start == stop or not wanted[q]:
+        if start == stop or place[q] < 0:
             continue
         row = scores[q]
         least = low[stop - 1]
@@ -121,7 +121,7 @@ def split_scores(
             if g == stop or (g > start and low[g - 1] <= row[i]):
                 continue
             for way in range(fold.shape[1]):
-                split[0, g, fold[i, way]] += 1
+                split[0, g + place[q] - start, fold[i, way]] += 1
 
 
 @kernel

@@ -95,13 +95,14 @@ def split_tile(
     relevant_distance: Any,
     between: Any,
     equal: Any,
-    wanted: Any,
+    place: Any,
     fold: Any,
     split: Any,
 ) -> None:
-    """count_tile, and for wanted queries the same counts by fold.
+    """count_tile, and for some queries the same counts by fold.
 
-    fold[item] are the columns of an item's folds.
+    fold[item] are the columns of an item's folds; place[q] is where a query's groups stand in
+    `split`, below zero for queries that are not split.
     """
     for q in range(distances.shape[0]):
         start = offsets[q]
@@ -110,7 +111,8 @@ def split_tile(
             continue
         last = relevant_distance[stop - 1]
         row = distances[q]
-        ways = fold.shape[1] if wanted[q] else 0
+        ways = fold.shape[1] if place[q] >= 0 else 0
+        shift = place[q] - start
         for item in range(row.size):
             d = row[item]
             if d <= last:
@@ -122,7 +124,7 @@ def split_tile(
                 else:
                     between[g] += 1
                 for way in range(ways):
-                    split[at, g, fold[item, way]] += 1
+                    split[at, g + shift, fold[item, way]] += 1
 
 
 @kernel
@@ -133,13 +135,13 @@ def split_pairs(
     step: int,
     offsets: Any,
     relevant_distance: Any,
-    wanted: Any,
+    place: Any,
     fold: Any,
     split: Any,
 ) -> None:
-    """Add `step` for each single pair by fold, for wanted queries; see count_pairs."""
+    """Add `step` for each single pair by fold, for queries that are split; see count_pairs."""
     for p in range(query.size):
-        if not wanted[query[p]]:
+        if place[query[p]] < 0:
             continue
         start = offsets[query[p]]
         stop = offsets[query[p] + 1]
@@ -148,6 +150,7 @@ def split_pairs(
             continue
         g = find(relevant_distance, start, stop - 1, d)
         at = 1 if relevant_distance[g] == d else 0
+        g += place[query[p]] - start
         for way in range(fold.shape[1]):
             split[at, g, fold[item[p], way]] += step
 
@@ -160,16 +163,17 @@ def split_relevant(
     grade: Any,
     offsets: Any,
     relevant_distance: Any,
-    wanted: Any,
+    place: Any,
     fold: Any,
     split: Any,
 ) -> None:
     """Relevant items of each grade at each relevant distance, by fold."""
     for p in range(query.size):
         q = query[p]
-        if not wanted[q]:
+        if place[q] < 0:
             continue
         g = find(relevant_distance, offsets[q], offsets[q + 1] - 1, distances[p])
+        g += place[q] - offsets[q]
         for way in range(fold.shape[1]):
             split[1 + grade[p], g, fold[item[p], way]] += 1
 

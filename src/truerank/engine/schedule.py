@@ -148,6 +148,14 @@ def _few(request: PassRequest, rows: Rows, limits: Settings) -> npt.NDArray[np.b
     return few
 
 
+def _split_mates(request: PassRequest, limits: Settings) -> int:
+    """Most relevant pairs in flight where the groups of some of the queries are split."""
+    if request.folds is None:
+        return limits.mates
+    share = max(float(request.folds.queries.mean()), 1 / len(request.folds.queries))
+    return max(1, min(limits.mates, int(limits.split_cells / request.folds.columns / share)))
+
+
 def _in_turn(request: PassRequest, left: Queries, height: int, most: int) -> tuple[Rows, ...]:
     """Blocks of queries without a mate, then of the others."""
     mates = request.view.mates
@@ -159,11 +167,14 @@ def _counted_by_gpus(
 ) -> WorkItem:
     mates, tall = request.view.mates, cuda.TALLER * limits.query_rows
     if request.splitting:
-        found = cut(mates, queries.rows, tall, cuda.SPLIT_TALLER * limits.split_mates)
+        found = cut(mates, queries.rows, tall, cuda.SPLIT_TALLER * _split_mates(request, limits))
         return WorkItem("cuda count", found, request.folds)
-    found = cut(mates, queries.rows, tall, cuda.TALLER * limits.mates)
     own_view = request.split_view is None or request.split_view[0] is request.view
     folds = request.folds if own_view else None
+    most = cuda.TALLER * limits.mates
+    if folds is not None:
+        most = min(most, cuda.SPLIT_TALLER * _split_mates(request, limits))
+    found = cut(mates, queries.rows, tall, most)
     if request.observers is None:
         return WorkItem("cuda count", found, folds)
     without_mate = (queries.no_mate_rows,) if len(queries.no_mate_rows) else ()
@@ -192,7 +203,7 @@ def _counted(
 ) -> WorkItem:
     view, space, observers = request.view, request.space, request.observers
     folds, split = request.folds, request.folds is not None
-    most = limits.split_mates if split else limits.mates
+    most = _split_mates(request, limits)
     ascending = np.sort(queries.rows)
     if observers is None:
         # A device-backed space makes float64 tiles only.
@@ -229,7 +240,7 @@ def _whole(
     tall = height(request.space.gallery, limits.row_numbers, limits)
     if request.splitting:  # these are few: some for each thread
         tall = min(tall, -(-rows // request.threads))
-        found = cut(mates, many, tall, limits.split_mates)
+        found = cut(mates, many, tall, _split_mates(request, limits))
         return WorkItem("split rows", found, request.folds, device_backed)
     return WorkItem("sort rows", cut(mates, many, tall, limits.mates), request.folds, device_backed)
 

@@ -60,6 +60,7 @@ def evaluate(
     threads: int | None = None,
     confidence: float | None = 0.95,
     seed: int = 0,
+    units: str = "metric",
     progress: Callable[[int, int], None] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
 ) -> Result:
@@ -112,6 +113,10 @@ def evaluate(
         expectation over new data sets of the same design, otherwise conditional on this gallery.
     seed : int
         Of what the intervals draw at random. No score depends on it.
+    units : {"metric", "finest"}
+        What an interval in leave-one-out leaves out as a whole: classes of the coarsest level that
+        a metric's relevance uses; or, where these are fewer than 10 (30 with a gallery of its own),
+        classes by the finest label, which do not show how coarse classes vary.
     progress : callable, optional
         Called as progress(pairs done, pairs in all) from time to time.
     checkpoint : path, optional
@@ -157,6 +162,7 @@ def evaluate(
         threads=threads,
         confidence=confidence,
         seed=seed,
+        units=units,
         progress=progress,
         checkpoint=checkpoint,
     )
@@ -174,6 +180,7 @@ def evaluate_task(
     threads: int | None = None,
     confidence: float | None = 0.95,
     seed: int = 0,
+    units: str = "metric",
     progress: Callable[[int, int], None] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     first_found: bool = False,
@@ -185,7 +192,7 @@ def evaluate_task(
     started = time.perf_counter()
     given = catalogue.find(distance).given
     check_options(task, average, threads)
-    request = IntervalRequest.of(confidence, seed)
+    request = IntervalRequest.of(confidence, seed, units)
     refusals = refused(task, _all()) if _is_all(metrics) else {}
     chosen = [metric for metric in _choose(task, metrics) if metric not in refusals]
     device = engine.resolve_device(device, task.queries * task.items)
@@ -256,6 +263,7 @@ def _identity(
         "task": labels.hexdigest(),
         "choice of metrics": " ".join(map(str, metrics)),
         "seed of the intervals": "none" if request is None else str(request.seed),
+        "choice of units": "none" if request is None else str(request.finest),
     }
 
 

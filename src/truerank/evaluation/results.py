@@ -71,6 +71,7 @@ def put_together(
         attributes=_attributes(task),
         severity=findings.severity,
         units=_units(task),
+        level_units=findings.level_units,
         curves=findings.curves,
         first_mates=findings.first_mates,
         consistency=findings.reports.get("consistency"),

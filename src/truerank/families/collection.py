@@ -99,7 +99,7 @@ class CollectionWithout:
         self._families, self.folds = families, folds
 
     def moves(self, metric: Metric, score: Score) -> Moves:
-        """How far a score that exists moves, or why that cannot be told."""
+        """A score that exists without each fold, or why that cannot be told."""
         return self._families[registry.definition(metric).family].moves(metric, score)
 
 

@@ -37,8 +37,8 @@ __all__ = ["Context", "Family", "Moves", "Positives", "Units", "Without", "dista
 
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
-Moves = Reals | tuple[Replicates, Replicates] | str
-"""How far a score moves without each fold, or its replicates, or why there are none."""
+Moves = tuple[Replicates, Replicates] | str
+"""A score without each of the own and of the paired folds, or why that cannot be told."""
 Flags = npt.NDArray[np.bool_]
 ROUGH_ROWS = 64
 _LISTED, _PAIRS = 1 << 22, 1 << 13
@@ -234,7 +234,7 @@ class Without(Protocol):
         """The observers that must see all pairs of the first pass."""
 
     def moves(self, metric: Metric, score: Score) -> Moves:
-        """How far a score that exists moves, or why that cannot be told."""
+        """A score that exists without each fold, or why that cannot be told."""
 
 
 class Family(ABC):

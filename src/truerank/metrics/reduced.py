@@ -19,6 +19,8 @@ __all__ = ["UP_TO_R", "average_precision_without", "found", "rank_of_first", "ra
 Reals = npt.NDArray[np.float64]
 UP_TO_R = -1
 """The cut-off R, each query's number of mates."""
+MOST = 1 << 30
+"""Beyond any rank."""
 
 
 def average_precision_without(left: LeftOut, cut: int, smaller: bool) -> Reals:
@@ -33,12 +35,12 @@ def found(left: LeftOut, cut: int, divisor: int) -> Reals:
 
 def rank_of_first(left: LeftOut) -> Reals:
     """1 / rank of the first mate."""
-    return left.table(_extreme, False)
+    return left.table(_first)
 
 
 def rank_of_last(left: LeftOut) -> Reals:
     """R / rank of the last mate."""
-    return left.table(_extreme, True)
+    return left.table(_last)
 
 
 @kernel
@@ -50,7 +52,6 @@ def _average_precision(
     between: Any,
     equal: Any,
     gone: Any,
-    wanted: Any,
     mates: Any,
     cut: int,
     smaller: bool,
@@ -63,8 +64,6 @@ def _average_precision(
     total = np.empty(folds)
     limit = np.empty(folds)
     for q in range(out.shape[0]):
-        if not wanted[q]:
-            continue
         left = mates[q]
         for c in range(folds):
             seen[c] = 0.0
@@ -108,47 +107,44 @@ def _found(
     between: Any,
     equal: Any,
     gone: Any,
-    wanted: Any,
     mates: Any,
     cut: int,
     divisor: int,
     out: Any,
 ) -> None:
     folds = out.shape[1]
-    missing = np.empty(folds)
-    inside = np.empty(folds)
+    missing = np.empty(folds, np.int32)
+    inside = np.empty(folds, np.int32)
+    limit = np.empty(folds, np.int32)
     for q in range(out.shape[0]):
-        if not wanted[q]:
-            continue
         left = mates[q]
         for c in range(folds):
-            missing[c] = 0.0
-            inside[c] = 0.0
+            missing[c] = 0
+            inside[c] = 0
+            limit[c] = np.int32(left[c]) if cut < 0 else np.int32(min(cut, MOST))
         for g in range(offsets[q], offsets[q + 1]):
-            nearest = np.inf
-            k0 = float(before[g] + size[g])
-            m0 = float(relevant[g])
+            k0 = np.int32(before[g] + size[g])
+            m0 = np.int32(relevant[g])
+            most = np.int32(-MOST)
             for c in range(folds):
-                missing[c] += between[g, c]
-                m = m0 - gone[g, c]
-                missing[c] += equal[g, c]
-                k = k0 - missing[c] - m
-                room = (left[c] if cut < 0 else float(cut)) - k
-                inside[c] += max(0.0, min(m, room))
-                nearest = min(nearest, k - left[c] if cut < 0 else k)
-            if nearest >= max(cut, 0):
+                missing[c] += np.int32(between[g, c]) + np.int32(equal[g, c])
+                m = m0 - np.int32(gone[g, c])
+                room = limit[c] - (k0 - missing[c] - m)
+                inside[c] += max(np.int32(0), min(m, room))
+                most = max(most, room)
+            if most <= 0:
                 break
         for c in range(folds):
             if left[c] == 0.0:
                 out[q, c] = np.nan
             elif divisor == 0:
-                out[q, c] = min(inside[c], 1.0)
+                out[q, c] = min(inside[c], 1)
             else:
                 out[q, c] = inside[c] / (left[c] if divisor < 0 else float(divisor))
 
 
 @kernel
-def _extreme(
+def _first(
     offsets: Any,
     before: Any,
     size: Any,
@@ -156,16 +152,12 @@ def _extreme(
     between: Any,
     equal: Any,
     gone: Any,
-    wanted: Any,
     mates: Any,
-    last: bool,
     out: Any,
 ) -> None:
     folds = out.shape[1]
     missing = np.empty(folds)
     for q in range(out.shape[0]):
-        if not wanted[q]:
-            continue
         left = mates[q]
         for c in range(folds):
             missing[c] = 0.0
@@ -177,11 +169,43 @@ def _extreme(
                 missing[c] += between[g, c]
                 missing[c] += equal[g, c]
                 m = float(relevant[g]) - gone[g, c]
-                k = k0 - missing[c]
-                if m > 0.0 and last:
-                    out[q, c] = left[c] / k
-                elif m > 0.0 and out[q, c] != out[q, c]:
-                    out[q, c] = 1.0 / (k - m + 1.0)
+                if m > 0.0 and out[q, c] != out[q, c]:
+                    out[q, c] = 1.0 / (k0 - missing[c] - m + 1.0)
                 waiting += left[c] > 0.0 and out[q, c] != out[q, c]
-            if not last and waiting == 0:
+            if waiting == 0:
+                break
+
+
+@kernel
+def _last(
+    offsets: Any,
+    before: Any,
+    size: Any,
+    relevant: Any,
+    between: Any,
+    equal: Any,
+    gone: Any,
+    mates: Any,
+    out: Any,
+) -> None:
+    """From the last group on backwards: few folds hold all of its mates."""
+    folds = out.shape[1]
+    missing = np.empty(folds, np.int32)  # items of the fold up to the group
+    for q in range(out.shape[0]):
+        left = mates[q]
+        for c in range(folds):
+            missing[c] = 0
+            out[q, c] = np.nan
+        for g in range(offsets[q], offsets[q + 1]):
+            for c in range(folds):
+                missing[c] += np.int32(between[g, c]) + np.int32(equal[g, c])
+        for g in range(offsets[q + 1] - 1, offsets[q] - 1, -1):
+            waiting = 0
+            k0 = np.int32(before[g] + size[g])
+            for c in range(folds):
+                if out[q, c] != out[q, c] and relevant[g] > gone[g, c]:
+                    out[q, c] = left[c] / (k0 - missing[c])
+                missing[c] -= np.int32(between[g, c]) + np.int32(equal[g, c])
+                waiting += left[c] > 0.0 and out[q, c] != out[q, c]
+            if waiting == 0:
                 break

@@ -20,7 +20,7 @@ from truerank.curves import FirstMates
 from truerank.errors import InputError
 from truerank.families.collection import Collection
 from truerank.families.family import Context
-from truerank.scoring.plan import Pass, level_parts, plan_passes, try_out
+from truerank.scoring.plan import Pass, plan_passes, try_out
 from truerank.scoring.run import PassResources, complete, restore
 from truerank.scoring.score import combine, score_column
 from truerank.severity import Severity
@@ -28,6 +28,7 @@ from truerank.space import Space
 from truerank.stats.estimation import Estimation
 from truerank.stats.intervals import IntervalRequest
 from truerank.task import TaskRules
+from truerank.task.levels import level_parts
 
 __all__ = ["Findings", "refused", "score"]
 
@@ -44,6 +45,8 @@ class Findings:
     hierarchy: dict[str, Any] | None = None
     severity: Severity | None = None
     intervals: dict[str, Any] | None = None
+    level_units: dict[str, Any] = field(default_factory=dict)
+    """Units of intervals that are not classes by the finest label, by the name of their level."""
     curves: dict[str, Curve] = field(default_factory=dict)
     first_mates: FirstMates | None = None
     reports: dict[str, Any] = field(default_factory=dict)
@@ -81,7 +84,10 @@ def score(
         context = Context(task, space, measured, average=average, device=device, threads=threads)
         families = Collection(context)
     findings = Findings()
-    estimation = None if request is None else Estimation(task, space, request, average)
+    estimation = None
+    if request is not None:
+        parts = {m: level_parts(task, m) for m in metrics if m not in measured}
+        estimation = Estimation(task, space, request, average, parts)
     if estimation is not None and families is not None:
         estimation.observe(families)
     threads = threads or engine.available_cores()
@@ -100,8 +106,8 @@ def score(
                 observing = families if number == 0 else None
                 complete(current, observing, plan, resources, behind=sum(work[: number + 1]))
                 _find(task, current, findings)
-                if plan is not None:
-                    plan.finish(device, threads)
+                if estimation is not None and plan is not None:
+                    estimation.replicates |= plan.finish(device, threads)
         return _scores(task, metrics, passes, average, threads, families, estimation, findings)
     except BaseException:
         checkpoint.abandon()
@@ -155,10 +161,11 @@ def _scores(
     if estimation is not None:
         estimation.estimate(columns)
         findings.intervals = estimation.facts()
+        findings.level_units = estimation.level_units()
         for metric in metrics:
             whole = scores[str(metric)]
             if whole.reason is None:
-                interval = estimation.interval(whole, metric, level_parts(task, metric))
+                interval = estimation.interval(whole, metric)
                 scores[str(metric)] = interval.put_on(whole)
     return scores, findings
 

@@ -17,11 +17,11 @@ from truerank.core.column import Column
 from truerank.core.groups import TieGroups
 from truerank.core.metric import Metric
 from truerank.core.scale import Scale
-from truerank.errors import InputError
 from truerank.relevance import GradeView, TreeView, View
 from truerank.task import TaskRules
+from truerank.task.levels import level_of
 
-__all__ = ["Pass", "level_parts", "plan_passes", "try_out"]
+__all__ = ["Pass", "plan_passes", "try_out"]
 
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
@@ -78,7 +78,7 @@ class Pass:
 
 def plan_passes(task: TaskRules, metrics: list[Metric]) -> list[Pass]:
     """The passes that together fill a column for each of these metrics."""
-    levels = {metric: _level(task, metric) for metric in metrics}
+    levels = {metric: level_of(task, metric) for metric in metrics}
     graded = [m for m in metrics if registry.definition(m).graded and m.get("level") is None]
     queries = task.queries
     view = task.view
@@ -105,32 +105,6 @@ def plan_passes(task: TaskRules, metrics: list[Metric]) -> list[Pass]:
         columns = [Column.of(metric, 0, scale, queries) for metric in graded]
         in_order.append(Pass(task.tree_view(), scale, columns))
     return in_order
-
-
-def level_parts(task: TaskRules, metric: Metric) -> list[Metric]:
-    """The metric at each level, if it is a mean over levels; else the metric itself."""
-    if metric.get("level") != "mean":
-        return [metric]
-    return [metric.at_level(level) for level in range(1, _depth(task) + 1)]
-
-
-def _level(task: TaskRules, metric: Metric) -> int:
-    """The number of the level that a metric is asked for; the finest if none is named."""
-    text = metric.get("level")
-    depth = _depth(task)
-    if text is None:
-        return depth
-    names = [] if task.levels is None else task.levels.names
-    if text.isdigit() and 1 <= int(text) <= depth:
-        return int(text)
-    if text in names:
-        return names.index(text) + 1
-    known = ", ".join(names) if names else "1"
-    raise InputError(f"there is no level {text!r} in {metric}; the levels are {known}.")
-
-
-def _depth(task: TaskRules) -> int:
-    return 1 if task.levels is None else len(task.levels)
 
 
 def try_out(passes: list[Pass]) -> None:

@@ -21,7 +21,7 @@ from truerank.metrics import hierarchy
 from truerank.scoring.plan import Pass
 from truerank.settings import current_settings
 from truerank.space import Space
-from truerank.stats.estimation import Plan
+from truerank.stats.counting import Plan
 
 __all__ = ["PassResources", "complete", "restore"]
 
@@ -91,8 +91,10 @@ def complete(
             observers=() if observing is None else observing.observers,
             grade=current.finest,
             rankings=True,
-            folds=None if plan is None else plan.gallery_folds,
-            split_view=None if plan is None else (plan.split_view, plan.counted),
+            folds=plan.gallery_folds if plan is not None and plan.splits else None,
+            split_view=(plan.split_view, plan.counted)
+            if plan is not None and plan.splits
+            else None,
         )
         with closing(blocks):
             if observing is None:
@@ -114,7 +116,7 @@ def _runs(
         yield current.seen
         return
     view, space, checkpoint = current.view, resources.space, resources.checkpoint
-    split = plan is not None
+    split = plan is not None and plan.splits
     seconds = None
     if checkpoint.is_kept and (
         current.shown.any()
@@ -167,7 +169,7 @@ def _fill(
             column.values[:, rows] = some.values(column.metric, column.scale, definition)
             column.totals[rows] = some.totals
             column.candidates[rows] = some.candidates
-        if plan is not None:
+        if plan is not None and plan.splits:
             plan.collect(block, split)
         current.ties[block] = groups.mixed
         if current.whole:

@@ -10,9 +10,9 @@ from truerank.core.average import class_mean, mean, plain_mean
 from truerank.core.column import Column
 from truerank.core.metric import Metric
 from truerank.core.score import LevelsPerQuery, PerQuery, Score
-from truerank.scoring.plan import level_parts
 from truerank.stats.chance import attainable_per_query, chance_per_query
 from truerank.task import TaskRules
+from truerank.task.levels import level_parts
 
 __all__ = ["combine", "score_column"]
 

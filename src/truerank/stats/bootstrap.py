@@ -44,24 +44,32 @@ class ClassSums:
 
     @staticmethod
     def of(
-        values: Reals, codes: Integers, by_class: bool, *, among: Flags | None = None
+        values: Reals,
+        codes: Integers,
+        classes: Integers | None = None,
+        *,
+        among: Flags | None = None,
     ) -> ClassSums:
-        """Sums from values of queries, NaN where one does not count; classes in the order of codes.
+        """Sums from values of queries, NaN where one does not count; units in the order of codes.
 
-        With `by_class` a class counts once, with the mean of its queries. The classes of the
-        queries `among` are all there, with 0 if none of theirs counts.
+        With `classes`, the class of each query, a class counts once, with the mean of its queries.
+        The units of the queries `among` are all there, with 0 if none of theirs counts.
         """
         held = ~np.isnan(values)
-        units = int(codes.max()) + 1
         fixed = np.rint(values[held] * GRID).astype(np.int64)
-        sums = np.zeros(units, np.int64)
-        np.add.at(sums, codes[held], fixed)
-        count = np.bincount(codes[held], minlength=units)
-        alive = np.flatnonzero(count) if among is None else np.unique(codes[among])
-        total, number = sums[alive].astype(np.float64), count[alive].astype(np.float64)
-        if by_class:
-            total, number = np.rint(total / np.maximum(number, 1)), np.minimum(number, 1)
-        return ClassSums(total, number)
+        own, weight = codes[held], np.ones(len(fixed), np.int64)
+        if classes is not None:
+            both, place = np.unique(np.stack([own, classes[held]]), axis=1, return_inverse=True)
+            sums = np.zeros(both.shape[1], np.int64)
+            np.add.at(sums, place.ravel(), fixed)
+            own, fixed = both[0], np.rint(sums / np.bincount(place.ravel())).astype(np.int64)
+            weight = np.ones(len(own), np.int64)
+        units = int(codes.max()) + 1
+        total, number = np.zeros((2, units), np.int64)
+        np.add.at(total, own, fixed)
+        np.add.at(number, own, weight)
+        alive = np.flatnonzero(number) if among is None else np.unique(codes[among])
+        return ClassSums(total[alive].astype(np.float64), number[alive].astype(np.float64))
 
     def in_order(self) -> ClassSums:
         """The classes in the order of their sums and counts, so that their names cannot show."""

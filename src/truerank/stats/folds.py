@@ -1,46 +1,38 @@
-"""Fold assignment: classes go to twenty random folds, which the jackknife removes one at a time.
-
-There are two assignments: one in an order made of the embeddings themselves, so that renaming
-labels or moving rows cannot move an interval; one in the order of the labels' names, which is the
-same for every model of a task, so that two models' replicates form pairs.
-"""
+"""Fold assignment: the units of an evaluation, in the orders in which they go to folds."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from truerank.core.folds import FEWEST_CLASSES, FoldAssignment
+from truerank.core.folds import FEWEST_CLASSES, MOST_SINGLY, FoldAssignment, random_numbers
+from truerank.labels import Encoded
 from truerank.space import Space
 from truerank.space.fingerprint import Fingerprints, mix
+from truerank.stats.units import Unit
 from truerank.task import TaskRules
 
-__all__ = ["MOST_FOLDS", "FoldAssignment", "deal", "deal_queries", "random_numbers"]
+__all__ = ["FoldAssignment", "deal", "deal_queries"]
 
 Integers = npt.NDArray[np.int64]
 
-MOST_FOLDS = 20
-PAIRED_SEED = 0
-"""The folds by name do not follow the user's seed: results to be compared must have the same."""
-
-
-def random_numbers(seed: int, count: int) -> Fingerprints:
-    """Raw output of the Philox generator, whose definition no version of numpy can change."""
-    return np.random.Philox(key=seed).random_raw(count)
-
 
 def deal(
-    task: TaskRules, space: Space, counted: npt.NDArray[np.bool_], seed: int
+    task: TaskRules, space: Space, unit: Unit, counted: npt.NDArray[np.bool_], seed: int
 ) -> FoldAssignment | None:
-    """Assign the classes of a leave-one-out task to folds; None if too few of them count.
+    """Assign the units of a leave-one-out task to folds; None if too few of them count.
 
-    Classes of similar size go to different folds, so that all folds hold about as
-    many rows: the truth is an expectation over new classes of the same sizes.
+    Units of similar size go to different folds, so that all folds hold about as many rows: the
+    truth is an expectation over new units of the same sizes.
     """
     rows = mix(space.fingerprints() + mix(task.mates + 1))
-    # classes with equal contents differ in the nodes above them
-    levels = [level.codes[0] for level in task.named_levels.columns]
-    return _folds(rows, task.query_codes, task.gallery_codes, levels, counted, seed)
+    query, gallery = unit.codes(task)
+    # units with equal contents differ in the nodes above them, rows in those of their own
+    above = [code for code, _ in (over.codes(task) for over in unit.above(task))]
+    own = [level.codes[0] for level in task.named_levels.columns]
+    return _folds(rows, query, gallery, above, own[-1], task.id_names, counted, seed)
 
 
 def deal_queries(
@@ -48,13 +40,14 @@ def deal_queries(
     units: Integers,
     counted: npt.NDArray[np.bool_],
     seed: int,
-    most: int = MOST_FOLDS,
+    ids: Encoded | None = None,
 ) -> FoldAssignment | None:
     """Assign queries to folds by their units; the gallery is of its own and stays as it is.
 
     `rows` is a number for each query, made of its content and of its mates.
     """
-    return _folds(rows, units, np.empty(0, np.int64), [units], counted, seed, most)
+    nothing = np.empty(0, np.int64)
+    return _folds(rows, units, nothing, [units], units, ids, counted, seed)
 
 
 def _folds(
@@ -62,9 +55,10 @@ def _folds(
     codes: Integers,
     gallery_codes: Integers,
     levels: list[Integers],
+    finest: Integers,
+    ids: Encoded | None,
     counted: npt.NDArray[np.bool_],
     seed: int,
-    most: int = MOST_FOLDS,
 ) -> FoldAssignment | None:
     count = int(codes.max()) + 1
     size = np.bincount(codes, minlength=count)
@@ -72,38 +66,41 @@ def _folds(
     classes = int(alive.sum())
     if classes < FEWEST_CLASSES:
         return None
-    folds = min(most, classes)
     prints = []
     for level in levels:
-        total = np.zeros(int(level.max()) + 1, np.uint64)
-        np.add.at(total, level, rows)
         of_class = np.zeros(count, np.uint64)
-        of_class[codes] = total[level]
+        of_class[codes] = _totals(rows, level)[level]
         prints.append(of_class)
     names = np.arange(count)
-    key = random_numbers(seed, 1)[0]
-    orders = [np.lexsort((*by, size, ~alive)) for by in (prints, [names])]
-    own, paired = (order[size[order] > 0] for order in orders)  # some classes have no query
+    keys: list[list[npt.NDArray[Any]]] = [[*prints], [names]]
+    numbered = None if ids is None else _ranks(ids)
+    if numbered is not None:
+        first = np.full(count, len(ids.values) if ids is not None else 0)
+        np.minimum.at(first, codes, numbered)
+        if len(np.unique(first[size > 0])) == np.count_nonzero(size):
+            keys = [[first]]
+    orders = [np.lexsort((*by, size, ~alive)) for by in keys]
+    orders = [order[size[order] > 0] for order in orders]  # some classes have no query
+    # no seed enters where every unit is left out
+    key = random_numbers(seed if len(orders[0]) > MOST_SINGLY else 0, 1)[0]
+    mine = mix(rows + _totals(rows, finest)[finest])
+    if numbered is not None and len(np.unique(numbered)) == len(numbered):
+        mine = mix(numbered.astype(np.uint64))
     return FoldAssignment(
-        _deal(own, count, classes, folds, seed),
-        _deal(paired, count, classes, folds, PAIRED_SEED),
-        folds,
-        classes,
-        codes,
-        gallery_codes,
-        mix(mix(rows + prints[-1][codes]) + key),
+        tuple(orders), classes, seed, codes, gallery_codes, mix(mine + key), MOST_SINGLY
     )
 
 
-def _deal(order: Integers, count: int, alive: int, folds: int, seed: int) -> Integers:
-    """The fold of each class: consecutive ones go to different folds, those that count first."""
-    fold = np.zeros(count, np.int64)
-    numbers = random_numbers(seed, len(order) + 2 * folds)
-    taken = 0
-    for part in (order[:alive], order[alive:]):
-        for start in range(0, len(part), folds):
-            places = np.argsort(numbers[taken : taken + folds], kind="stable")
-            some = part[start : start + folds]
-            fold[some] = places[: len(some)]
-            taken += len(some)
-    return fold
+def _totals(rows: Fingerprints, level: Integers) -> Fingerprints:
+    """The sum of the numbers of each node's rows."""
+    total = np.zeros(int(level.max()) + 1, np.uint64)
+    np.add.at(total, level, rows)
+    return total
+
+
+def _ranks(ids: Encoded) -> Integers:
+    """The place of each query's id among all ids in order, whatever the order of rows."""
+    text = [repr(value) for value in ids.values]
+    rank = np.empty(len(text), np.int64)
+    rank[sorted(range(len(text)), key=text.__getitem__)] = np.arange(len(text))
+    return rank[ids.codes[0]]

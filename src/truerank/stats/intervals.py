@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from truerank.core import registry
-from truerank.core.folds import why_too_few
+from truerank.core.folds import FoldAssignment, why_too_few
 from truerank.core.metric import Metric
 from truerank.core.replicates import Replicates
 from truerank.core.score import Score
-from truerank.errors import InputError
+from truerank.errors import InputError, check_choice
 from truerank.families.family import Moves
 from truerank.stats.bootstrap import RESAMPLES
 from truerank.stats.student import quantile
@@ -26,6 +26,7 @@ from truerank.wording import count
 __all__ = [
     "Interval",
     "IntervalRequest",
+    "around",
     "ends",
     "facts",
     "from_replicates",
@@ -34,20 +35,25 @@ __all__ = [
     "too_few",
 ]
 
+UNITS = ("metric", "finest")
+"""Units of intervals: those of each metric, or the finest where these are too few."""
 AT_LIMIT = "every query scores {limit} %, which says nothing about the spread"
 ALL_AT_LIMIT = "the score is {limit} %, which says nothing about the spread"
 
 
 @dataclass(frozen=True)
 class IntervalRequest:
-    """The confidence and the seed that a user asked for."""
+    """The confidence, the seed and the units that a user asked for."""
 
     confidence: float
     seed: int
+    finest: bool = False
+    """Whether metrics with too few units take the classes by the finest label instead."""
 
     @staticmethod
-    def of(confidence: Any, seed: Any) -> IntervalRequest | None:
+    def of(confidence: Any, seed: Any, units: Any = "metric") -> IntervalRequest | None:
         """A checked request; None without a confidence."""
+        check_choice("units", units, UNITS)
         whole = isinstance(seed, (int, np.integer)) and not isinstance(seed, bool)
         if not whole or not 0 <= seed < 2**63:
             raise InputError(f"The 'seed' parameter must be an int >= 0. Got {seed!r} instead.")
@@ -62,7 +68,7 @@ class IntervalRequest:
                 "The 'confidence' parameter must be a number between 0 and 1, such as 0.95, or "
                 f"None. Got {confidence!r} instead."
             )
-        return IntervalRequest(number, int(seed))
+        return IntervalRequest(number, int(seed), units == "finest")
 
 
 @dataclass(frozen=True)
@@ -80,9 +86,9 @@ class Interval:
         )
 
 
-def too_few(classes: int, unit: str, fewest: int) -> Interval:
+def too_few(units: int, unit: str, fewest: int, of: str = "") -> Interval:
     """No interval, because there are too few independent observations."""
-    return Interval(reason=why_too_few(classes, unit, fewest))
+    return Interval(reason=why_too_few(units, unit, fewest, of))
 
 
 def from_replicates(
@@ -96,7 +102,7 @@ def from_replicates(
 ) -> Interval:
     """An interval by the jackknife's error; `steep` where few classes may make up the loss."""
     t = quantile(confidence, own.heavy_freedom if steep else own.freedom)
-    return _around(value, own.standard_error(), t, limits, paired, steep=steep)
+    return around(value, own.standard_error(), t, limits, paired, steep=steep)
 
 
 def from_standard_error(
@@ -107,10 +113,10 @@ def from_standard_error(
     limits: tuple[float, float],
 ) -> Interval:
     """An interval by the bootstrap's standard error."""
-    return _around(value, error, quantile(confidence, classes - 1), limits)
+    return around(value, error, quantile(confidence, classes - 1), limits)
 
 
-def _around(
+def around(
     value: float,
     error: float,
     t: float,
@@ -119,6 +125,7 @@ def _around(
     *,
     steep: bool = False,
 ) -> Interval:
+    """An interval of t errors around a score, or why there is none."""
     if value in limits:
         reason = ALL_AT_LIMIT if steep else AT_LIMIT
         return Interval(reason=reason.format(limit=f"{100 * value:g}"), replicates=paired)
@@ -152,35 +159,45 @@ def ends(
 
 
 def facts(
-    request: IntervalRequest, *, leave_one_out: bool, folds: int, unit: str
+    request: IntervalRequest,
+    *,
+    leave_one_out: bool,
+    folds: list[FoldAssignment],
+    unit: str,
+    levels: dict[str, str],
 ) -> dict[str, Any]:
-    """How the intervals came about, for the result's provenance."""
+    """How the intervals came about, for the result's provenance.
+
+    `levels` names the level of a metric's units, where they are, or would be, no classes by the
+    finest label.
+    """
+    units = count(2, unit).removeprefix("2 ")
+    shares = max((some.own.stop for some in folds if not some.singly), default=0)
+    jackknife = f"jackknife over the {units}, each left out"
+    if shares:
+        jackknife = f"delete-group jackknife over {shares} shares of the {units}"
     if leave_one_out:
-        method = f"delete-group jackknife over {folds} shares of the classes"
+        method = jackknife
         truth = "expectation over new data sets of the same design: new classes, same sizes"
     else:
         method = f"{unit} bootstrap with {RESAMPLES:,} resamples, ratio estimator"
         if folds:
-            units = count(2, unit).removeprefix("2 ")
-            method += f"; delete-group jackknife over {folds} shares of the {units} where the data "
-            method += "set a threshold"
+            method += f"; {jackknife} where the data set a threshold"
         truth = "conditional on this gallery"
-    return {
+    found = {
         "confidence": request.confidence,
         "method": method,
         "truth": truth,
         "seed": request.seed,
     }
+    return found | ({"units": levels} if levels else {})
 
 
 def interval_of(score: Score, metric: Metric, moves: Moves, confidence: float) -> Interval:
     """The interval of a threshold metric's score, from how far it moves without each fold."""
     if isinstance(moves, str):
         return Interval(reason=moves)
-    if isinstance(moves, np.ndarray):
-        if not np.isfinite(moves).all():
-            return Interval(reason="without some of the classes it is not defined")
-        own, paired = np.split(score.value + moves, 2)
-        moves = Replicates(tuple(own.tolist())), Replicates(tuple(paired.tolist()))
+    if not all(math.isfinite(value) for some in moves for value in some.values):
+        return Interval(reason="without some of the classes it is not defined")
     known = registry.definition(metric)
     return from_replicates(score.value, *moves, confidence, known.range, steep=known.is_steep)

@@ -14,11 +14,12 @@ __all__ = ["central", "quantile"]
 DIGITS = 50
 LEAST = Decimal("1e-52")
 """The smallest term that adds to a sum of so many digits."""
+MANY = 400
+"""Beyond so many degrees only hundreds are looked at: t falls by .06 % from 400 to 499."""
 MOST_FREEDOM = 1000
 """Degrees beyond which t has settled: its 97.5 % point is 1.9623 there, 1.9600 at infinity."""
 
 
-@lru_cache(maxsize=256)
 def quantile(confidence: float, freedom: int) -> float:
     """The t for which a t variable lies between -t and t with this probability.
 
@@ -27,19 +28,25 @@ def quantile(confidence: float, freedom: int) -> float:
     >>> round(quantile(0.95, 19), 6)
     2.093024
     """
-    freedom = min(freedom, MOST_FREEDOM)
+    return _quantile(confidence, _settled(freedom))
+
+
+@lru_cache(maxsize=256)
+def _quantile(confidence: float, freedom: int) -> float:
+    """The t of a probability, by Newton's steps inside a bracket."""
     with localcontext(Context(prec=DIGITS)):
         wanted = Decimal(repr(confidence))
         low, high = Decimal(0), Decimal(1)
         while _central(high, freedom) < wanted:
-            high *= 2
-        while high - low > high * Decimal("1e-22"):
-            middle = (low + high) / 2
-            if _central(middle, freedom) < wanted:
-                low = middle
-            else:
-                high = middle
-        return float(high)
+            low, high = high, 2 * high
+        t = (low + high) / 2
+        while True:
+            away = _central(t, freedom) - wanted
+            low, high = (t, high) if away < 0 else (low, t)
+            step = away / (2 * _density(t, freedom))
+            if abs(step) < t * Decimal("1e-25"):
+                return float(t - step)
+            t = t - step if low < t - step < high else (low + high) / 2
 
 
 def central(t: float, freedom: int) -> float:
@@ -47,7 +54,12 @@ def central(t: float, freedom: int) -> float:
     if t in (float("inf"), float("-inf")):
         return 1.0
     with localcontext(Context(prec=DIGITS)):
-        return float(_central(abs(Decimal(t)), min(freedom, MOST_FREEDOM)))
+        return float(_central(abs(Decimal(t)), _settled(freedom)))
+
+
+def _settled(freedom: int) -> int:
+    """The degrees of freedom to look at."""
+    return min(freedom - freedom % 100, MOST_FREEDOM) if freedom > MANY else freedom
 
 
 def _central(t: Decimal, freedom: int) -> Decimal:
@@ -67,6 +79,16 @@ def _central(t: Decimal, freedom: int) -> Decimal:
         term *= square * (2 * i) / (2 * i + 1)
         total += term
     return 2 * (angle + sine * square.sqrt() * total) / _pi()
+
+
+def _density(t: Decimal, freedom: int) -> Decimal:
+    """The density of t; Gamma((n + 1)/2) / Gamma(n/2) is a product by steps of two."""
+    odd = freedom % 2
+    ratio = 1 / _pi().sqrt() if odd else _pi().sqrt() / 2
+    for n in range(2 - odd, freedom, 2):
+        ratio *= Decimal(n + 1) / n
+    power = (1 + t * t / freedom).sqrt() ** -(freedom + 1)
+    return ratio * power / (freedom * _pi()).sqrt()
 
 
 def _arctangent(x: Decimal) -> Decimal:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from truerank.core.folds import FEWEST_CLASSES, FoldAssignment
+from truerank.core.folds import FEWEST_CLASSES, PAIRED_SEED, FoldAssignment
 from truerank.core.metric import Metric
 from truerank.core.registry import definition
 from truerank.core.replicates import Replicates
@@ -77,7 +77,7 @@ class TrialIntervals:
     @property
     def folds(self) -> int:
         """Number of the folds of the people; 0 if they are too few."""
-        return 0 if self._folds is None else self._folds.count
+        return 0 if self._folds is None else min(MOST_FOLDS, self._folds.classes)
 
     def _interval(self, score: Score, metric: Metric, folded: FoldedTrials) -> Interval:
         if self._folds is None:
@@ -169,7 +169,7 @@ class TrialIntervals:
     def _folds(self) -> FoldAssignment | None:
         rows, units = self._sides
         everyone = np.ones(len(rows), bool)
-        return deal_queries(self._prints[rows], units, everyone, self._request.seed, MOST_FOLDS)
+        return deal_queries(self._prints[rows], units, everyone, self._request.seed)
 
     @cached_property
     def _sides(self) -> tuple[Integers, Integers]:
@@ -187,14 +187,16 @@ class TrialIntervals:
             raise TypeError("too few people to leave any out")
         left, right = self._people.T
         rows, columns = [], []
-        for start, fold in ((0, folds.own), (folds.count, folds.paired)):
+        own = folds.deal(folds.orders[0], self.folds, self._request.seed)
+        paired = folds.deal(folds.orders[-1], self.folds, PAIRED_SEED)
+        for start, fold in ((0, own), (self.folds, paired)):
             first, second = fold[left], fold[right]
             two = np.flatnonzero(first != second)
             rows += [np.arange(len(left)), two]
             columns += [start + first, start + second[two]]
         two = np.flatnonzero(left != right)
         rows.append(two)
-        columns.append(2 * folds.count + self._shares_of(two, folds.count))
+        columns.append(2 * self.folds + self._shares_of(two, self.folds))
         return np.concatenate(rows), np.concatenate(columns)
 
     def _shares_of(self, rows: Integers, shares: int) -> Integers:

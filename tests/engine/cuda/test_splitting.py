@@ -50,7 +50,6 @@ def split_twice(
 def splits_of(block: engine.Block) -> dict[int, Any]:
     split = block.split
     rows, groups = block.rows[split.queries], split.groups
-    assert split.wanted.all()
     plain = groups_of(rows, groups)
     found = zip(rows.tolist(), groups.offsets, groups.offsets[1:], split.candidates, strict=False)
     return {

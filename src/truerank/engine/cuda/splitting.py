@@ -106,9 +106,9 @@ class Splitting:
             _add(relevant, (grade - 1, mine, at, way[item].long()), 1)
         held = edges[self.rows] > -torch.inf
         table = torch.stack([between, self.equal, *relevant])[:, held]
-        if folds.dtype is np.uint16:
-            table = table.to(torch.int16)
-        return fetched(table).view(folds.dtype)
+        narrow = {1: torch.uint8, 2: torch.int16, 4: torch.int32}
+        wide = np.dtype(folds.dtype).itemsize
+        return fetched(table.to(narrow[wide])).view(folds.dtype)
 
     def candidates(self, query: Any, item: Any, folds: GalleryFolds) -> npt.NDArray[np.int64]:
         """(split queries, columns): the items of each fold that they can rank, all but

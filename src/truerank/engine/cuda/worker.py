@@ -118,8 +118,7 @@ class Worker:
         counts = split.counts(*relevant, frame.edges, self._grades, folds)
         met = split.candidates(lists.excluded_query, lists.excluded_item, folds)
         some = groups if len(wanted) == len(rows) else groups.some(wanted)
-        counted = np.ones(len(wanted), bool)
-        return Block(rows, groups, SplitGroups(wanted, some, counts, counted, met))
+        return Block(rows, groups, SplitGroups(wanted, some, counts, met))
 
     def _tally(
         self, queries: DeviceQueries, edges: Any, limits: Settings, split: Splitting | None

@@ -36,7 +36,7 @@ class Filtered:
 
 
 def _filtered(way: Filter, rows: Rows, frame: Counts, width: int) -> Begin:
-    thresholds = Thresholds(frame, rows, way.single, way.folds)
+    thresholds = Thresholds(frame, rows, way.single)
     left = way.single.queries(rows)
     guard: AbstractContextManager[None] = nullcontext()  # each thread has counts of its own
 

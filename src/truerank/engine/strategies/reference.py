@@ -74,8 +74,6 @@ def _count_block(
         offsets.append(offsets[-1] + len(at))
         if folds is not None and folds.queries[query]:
             split.append(_by_fold(row, worth, is_excluded, at, grades, folds))
-        elif folds is not None:
-            split.append(np.zeros((2 + grades, len(at), folds.columns), folds.dtype))
     groups = LocatedGroups(
         np.array(offsets),
         np.concatenate(before),
@@ -89,12 +87,9 @@ def _count_block(
         observers.observe_rows_at_once(block, ExcludedPairs.of(pairs.excluded), lambda: groups)
     if folds is None:
         return Block(rows, groups, SplitGroups.none())
-    counts, met = (
-        np.concatenate(split, axis=1),
-        folds.candidates(len(rows), (pairs.excluded.query, pairs.excluded.item)),
-    )
-    places = np.arange(len(rows))
-    return Block(rows, groups, SplitGroups(places, groups, counts, folds.queries[rows], met))
+    none: np.ndarray = np.zeros((2 + grades, 0, folds.columns), folds.dtype)
+    counts = np.concatenate([none, *split], axis=1)
+    return Block(rows, groups, SplitGroups.of(rows, groups, counts, pairs.excluded, folds))
 
 
 def _by_fold(

@@ -101,7 +101,7 @@ def count_all(
 def _filtered(way: Filter, shared: SharedCounts) -> Begin:
     counts, strips, queries = shared.counts, shared.strips, shared.queries
     guards, every = shared.guards, np.arange(strips[-1][1])
-    single, thresholds = way.single, Thresholds(counts, every, way.single, way.folds)
+    single, thresholds = way.single, Thresholds(counts, every, way.single)
     side = max(stop - start for start, stop in strips)
 
     def begin() -> Callable[[Tile], None]:
@@ -134,7 +134,7 @@ def _begin_all(
     """Counts of all rows of the space, with groups for the rows of the blocks only."""
     buffer = None
     if folds is not None:
-        most = sum(int(view.mates[rows].sum()) for rows in blocks)
+        most = sum(int(view.mates[rows[folds.queries[rows]]].sum()) for rows in blocks)
         buffer = SplitBuffer.of(folds, view.grades, most)
     parts = [begin_counts(space, rows, view, folds, buffer) for rows in blocks]
     sizes = np.zeros(space.gallery, np.int64)
@@ -145,18 +145,34 @@ def _begin_all(
     columns = zip(*((c.distance, c.graded, c.between, c.equal) for c, _ in parts), strict=True)
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     total = Counts(offsets, *(np.concatenate(column) for column in columns))
-    total.split = None if buffer is None else buffer.zeros[:, : buffer.reserved]
+    if buffer is not None:
+        total.split = buffer.zeros[:, : buffer.reserved]
+        total.place = np.full(space.gallery, -1)
+        start = 0
+        for rows, (counts, _) in zip(blocks, parts, strict=True):
+            if counts.place is not None and counts.split is not None:
+                total.place[rows] = np.where(counts.place < 0, -1, counts.place + start)
+                start += counts.split.shape[1]
     return total, candidates
 
 
 def _part(counts: Counts, rows: Rows) -> Counts:
     """The counts of these rows; any between them have no groups."""
     groups = slice(counts.offsets[rows[0]], counts.offsets[rows[-1] + 1])
+    split, place = counts.split, counts.place
+    if split is not None and place is not None:
+        place = place[rows]
+        held = np.flatnonzero(place >= 0)
+        first = place[held[0]] if len(held) else 0
+        sizes = np.diff(counts.offsets)[rows]
+        split = split[:, first : first + int(sizes[held].sum())]
+        place = np.where(place < 0, -1, place - first)
     return Counts(
         np.concatenate([counts.offsets[rows], [groups.stop]]) - groups.start,
         counts.distance[groups],
         counts.graded[groups],
         counts.between[groups],
         counts.equal[groups],
-        None if counts.split is None else counts.split[:, groups],
+        split,
+        place,
     )

@@ -14,14 +14,14 @@ import numpy.typing as npt
 
 from truerank.core.folds import FEWEST_CLASSES, FoldAssignment, why_too_few
 from truerank.core.groups import LocatedGroups
-from truerank.core.jackknife import Stratum, replicates
+from truerank.core.jackknife import ChangeSums, Stratum, replicates
 from truerank.core.metric import Metric
 from truerank.core.registry import definition
-from truerank.core.replicates import Replicates
 from truerank.core.score import Score
 from truerank.engine import kernels
 from truerank.engine.distance_block import DistanceBlock
 from truerank.engine.observers import Deferred, RankObserver, ResumableObserver
+from truerank.families.family import Moves
 from truerank.families.gom import scores
 from truerank.families.gom.axes import GomAxes
 from truerank.families.gom.collect import Gom
@@ -32,6 +32,8 @@ __all__ = ["GomFolds"]
 
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
+MOST_COLUMNS = 420
+"""Most folds without which the sample is observed."""
 PEAKS = {"mvp_max": 0, "mrep_max": 1}
 REASONS = {
     "tau_max": "the place of a maximum jumps, and how far cannot be told by leaving classes out",
@@ -44,9 +46,10 @@ class GomFolds:
     """What the pass must count for GOM on the fixed axis, and the scores without each fold."""
 
     def __init__(self, family: GomAxes, folds: FoldAssignment) -> None:
+        folds = folds.coarser(MOST_COLUMNS)
         self._family, self._folds = family, folds
         if isinstance(family.seen.get("fixed"), Gom):
-            self._gom.keep_folds(folds.query, 2 * folds.count)
+            self._gom.keep_folds(folds.query, folds.columns)
 
     @property
     def _gom(self) -> Gom:
@@ -64,8 +67,8 @@ class GomFolds:
         self._family.context.observe_again(again, again.sample)
         return again
 
-    def moves(self, metric: Metric, score: Score) -> Reals | tuple[Replicates, Replicates] | str:
-        """How far the score moves, or the scores without each fold, or why there are none."""
+    def moves(self, metric: Metric, score: Score) -> Moves:
+        """The score without each fold, or why that cannot be told."""
         if metric.name in REASONS:
             return REASONS[metric.name]
         if metric["scale"] == "minmax":
@@ -77,7 +80,7 @@ class GomFolds:
         if classes < FEWEST_CLASSES:
             return why_too_few(classes, "class", FEWEST_CLASSES)
         if metric.name in PEAKS:
-            return self._peaks(PEAKS[metric.name], counts)
+            return self._folds.replicates(score.value + self._peaks(PEAKS[metric.name], counts))
         end = 0 if definition(metric).higher_is_better else 2
         rows = np.flatnonzero(counts)
         sample = self._again.sample[counts[self._again.sample]]
@@ -87,13 +90,13 @@ class GomFolds:
         )
         change = np.column_stack(without) - before[:, None]
         values = scores.table(self._gom, metric)[end]
-        return replicates(
-            self._folds,
-            rows,
-            values[rows],
-            [Stratum(rows, sample, change)],
-            self._family.context.by_class,
-        )
+        weight = np.ones(len(counts))
+        if self._family.context.by_class:
+            codes = self._family.context.task.query_codes
+            weight[rows] = 1.0 / np.bincount(codes[rows])[codes[rows]]
+        sums = ChangeSums(self._folds.columns)
+        sums.add(change, self._folds.query[sample], weight[sample])
+        return replicates(self._folds, rows, values[rows], [Stratum(rows, sums)], weight)
 
     def _peaks(self, curve: int, counts: npt.NDArray[np.bool_]) -> Reals:
         """How far the highest point of a curve moves."""
@@ -143,9 +146,10 @@ class _Again(RankObserver):
         self.sample = np.sort(np.concatenate(some))
         self._folds, self._place = folds, np.full(len(mates), -1)
         self._place[self.sample] = np.arange(len(self.sample))
-        columns = 2 * folds.count
-        ways = np.repeat(folds.items.T, folds.count, axis=0)
-        self._items = [np.flatnonzero(way == column) for column, way in enumerate(ways)]
+        columns = folds.columns
+        self._items = [
+            np.flatnonzero((folds.items == column).any(axis=1)) for column in range(columns)
+        ]
         curved = any(
             m.name in PEAKS or m.get("integral") in ("exact", "trapezoid") for m in family.metrics
         )

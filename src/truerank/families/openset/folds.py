@@ -18,6 +18,7 @@ from truerank.core.registry import definition
 from truerank.core.score import Score
 from truerank.engine.fold_observers import NearestByFold
 from truerank.engine.observers import ResumableObserver
+from truerank.families.family import Moves
 from truerank.families.openset.collect import Identification
 from truerank.families.thresholds import allowed, limit_at
 from truerank.space import Distances
@@ -27,6 +28,8 @@ __all__ = ["OpenSetFolds"]
 
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
+MOST_NUMBERS = 1 << 22
+"""Most queries x folds that are held for each thread, where there are more than a few folds."""
 FEWEST_BELOW = 5
 """A threshold set by fewer queries than this has no interval: it jumps from one to the next."""
 
@@ -35,6 +38,7 @@ class OpenSetFolds:
     """What the pass must count for DIR, TTR and FAR, and the scores without each fold."""
 
     def __init__(self, seen: Identification, folds: FoldAssignment) -> None:
+        folds = folds.coarser(MOST_NUMBERS // seen.context.task.queries)
         self._seen, self._folds = seen, folds
         gallery = _Leaving if folds.takes_items else _Staying
         self._gallery: _Staying | _Leaving = gallery(seen, folds)
@@ -44,8 +48,8 @@ class OpenSetFolds:
         """The observers that must see all pairs."""
         return self._gallery.observers
 
-    def moves(self, metric: Metric, score: Score) -> Reals | str:
-        """How far the score moves without each fold, or why that cannot be told."""
+    def moves(self, metric: Metric, score: Score) -> Moves:
+        """The score without each fold, or why that cannot be told."""
         context, mates = self._seen.context, self._seen.context.with_mate
         by_threshold = metric.get("far") is not None
         if by_threshold:
@@ -65,12 +69,12 @@ class OpenSetFolds:
                     f"{count(classes, 'class')} of queries {which} a mate; an interval needs at "
                     f"least {FEWEST_CLASSES}"
                 )
-        found = np.empty(2 * self._folds.count)
+        found = np.empty(self._folds.columns)
         for column in range(len(found)):
             kept = (self._folds.query != column).all(axis=1)
             values = self._values(metric, column, kept)
             found[column] = context.mean(values, counts & kept)
-        return found - score.value
+        return self._folds.replicates(found)
 
     def _values(self, metric: Metric, column: int, kept: npt.NDArray[np.bool_]) -> Reals:
         """The value of every query without a fold, at the threshold found again."""
@@ -110,7 +114,7 @@ class _Leaving:
     """The queries are their own gallery, and a fold leaves both."""
 
     def __init__(self, seen: Identification, folds: FoldAssignment) -> None:
-        self._count = folds.count
+        self._folds = folds
         ours = seen.context.positives
         first = np.full(seen.context.task.queries, np.inf)
         np.minimum.at(first, ours.query, ours.distance)
@@ -118,13 +122,13 @@ class _Leaving:
             ours.query[ours.distance == first[ours.query]], minlength=len(first)
         )
         first[~np.isfinite(first)] = -np.inf
-        self._split = NearestByFold(first, folds.items, 2 * folds.count)
+        self._split = NearestByFold(first, folds.items, folds.columns)
         self.observers: list[ResumableObserver] = [self._split]
 
     def nearest(self, column: int) -> Distances:
         """See _Staying."""
-        first, second, which = self._two_nearest[column // self._count]
-        return np.where(which == column % self._count, second, first)
+        first, second, which = self._two_nearest[column >= self._folds.own.stop]
+        return np.asarray(np.where(which == column, second, first), np.float64)
 
     def hits(self, rank: int, column: int) -> npt.NDArray[Any]:
         """See _Staying."""
@@ -133,13 +137,14 @@ class _Leaving:
 
     @cached_property
     def _two_nearest(self) -> list[tuple[Distances, Distances, Integers]]:
-        """For each fold assignment: the nearest item, that of another fold, and its fold."""
+        """In each way: the nearest item, that of another fold, and the column of the nearest."""
         found = []
-        for table in np.split(self._split.least, 2, axis=1):
+        for way in (self._folds.own, self._folds.paired):
+            table = self._split.least[:, way]
             which = np.argmin(table, axis=1)
             least = table[np.arange(len(table)), which]
             table[np.arange(len(table)), which] = np.inf
-            found.append((least, table.min(axis=1), which))
+            found.append((least, table.min(axis=1), which + way.start))
         return found
 
     @cached_property
@@ -149,5 +154,5 @@ class _Leaving:
     @cached_property
     def _before(self) -> Integers:
         """Irrelevant items of each query that are no farther than its first mate."""
-        met = self._within[:, : self._count].sum(axis=1)
+        met = self._within[:, self._folds.own].sum(axis=1)
         return np.asarray(met - self._tied, np.int64)

@@ -23,7 +23,7 @@ from truerank.core.score import Score
 from truerank.engine.cuts import Cuts
 from truerank.engine.fold_observers import TallyByFold
 from truerank.engine.observers import ResumableObserver, Tally
-from truerank.families.family import Context
+from truerank.families.family import Context, Moves
 from truerank.families.opis.collect import CountedClasses
 from truerank.families.opis.scores import combine
 from truerank.families.opis.utilities import Formula
@@ -35,9 +35,9 @@ __all__ = ["OpisFolds", "Unlabelled"]
 
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
-MOST_CELLS, FEWEST_CELLS = 64, 8
-MOST_NUMBERS = 1 << 23
-"""Most counters of classes x folds x cells, but not fewer cells than that."""
+MOST_CELLS, FEWEST_CELLS = 64, 16
+MOST_COLUMNS, MOST_NUMBERS = 400, 1 << 23
+"""Most folds, and counters of classes x folds x cells, but not fewer cells than that."""
 FEWEST_COMPARED = 30
 """With fewer classes, intervals were seen to hold the truth too rarely."""
 CHUNK = 1024
@@ -79,10 +79,13 @@ class OpisFolds:
     """What the pass must count for OPIS, and the scores without each fold."""
 
     def __init__(self, family: CountedClasses, folds: FoldAssignment) -> None:
-        self._family, self._context, self._folds = family, family.context, folds
+        self._family, self._context = family, family.context
         task = family.context.task
         self._count = int(max(task.query_codes.max(), task.gallery_codes.max())) + 1
-        columns = 2 * folds.count
+        folds = self._folds = folds.coarser(
+            min(MOST_COLUMNS, MOST_NUMBERS // (FEWEST_CELLS * self._count))
+        )
+        columns = folds.columns
         sides: tuple[Integers, npt.NDArray[np.integer]] = (task.query_codes, folds.items)
         if not folds.takes_items:
             sides = (task.gallery_codes, folds.query)
@@ -101,8 +104,8 @@ class OpisFolds:
         """The observers that must see all pairs."""
         return [self._split] if self._rows is None else [self._split, self._rows]
 
-    def moves(self, metric: Metric, score: Score) -> Reals | str:
-        """How far the score moves without each fold, or why that cannot be told."""
+    def moves(self, metric: Metric, score: Score) -> Moves:
+        """The score without each fold, or why that cannot be told."""
         if metric["negatives"] is not None:
             return "its negatives are a sample; opis over all of them has one"
         if score.n < FEWEST_COMPARED:
@@ -111,10 +114,10 @@ class OpisFolds:
                 f"needs at least {FEWEST_COMPARED}"
             )
         every = self._value(metric, -1)
-        columns = range(2 * self._folds.count)
+        columns = range(self._folds.columns)
         with ThreadPoolExecutor(self._context.threads) as pool:
             without = list(pool.map(lambda column: self._value(metric, column), columns))
-        return np.array(without) - every
+        return self._folds.replicates(score.value + (np.array(without) - every))
 
     @cached_property
     def _tables(self) -> tuple[Integers, Integers, Integers, Integers]:
@@ -127,7 +130,7 @@ class OpisFolds:
         near = self._split.counts
         beyond = self._met - near.sum(axis=2)
         split = np.concatenate([near, beyond[:, :, None]], axis=2)
-        met = split[:, : self._folds.count].sum(axis=1)
+        met = split[:, self._folds.own].sum(axis=1)
         if self._rows is None:
             return true, met - true, met - true, split
         rows = self._rows.counts
@@ -142,9 +145,8 @@ class OpisFolds:
             false = false - lost
             if self._rows is None:
                 rows = rows - lost
-            folds = self._folds.count
-            own = self._folds.own if column < folds else folds + self._folds.paired
-            stays[: len(own)] = own != column
+            of_unit = self._folds.of_unit
+            stays[: len(of_unit)] = (of_unit != column).all(axis=1)
         kept = stays & true.any(axis=1) & false.any(axis=1)
         accepted = [np.cumsum(table[kept], axis=1).astype(np.float64) for table in (true, false)]
         return FoldCounts(

@@ -18,7 +18,7 @@ from truerank.core.score import Score
 from truerank.engine.cuts import Cuts
 from truerank.engine.distance_block import LARGEST
 from truerank.engine.observers import ResumableObserver, Tally
-from truerank.families.family import Context
+from truerank.families.family import Context, Moves
 from truerank.families.thresholds import allowed, at_places
 from truerank.families.verification.pair_metric import pair_metric
 from truerank.families.verification.points import Points
@@ -48,18 +48,20 @@ class VerificationFolds:
         self.cuts = Cuts.of(np.concatenate([places, thresholds]))
         # Thresholds that other metrics are asked at must not move a score between cells.
         self._curve = np.unique(np.searchsorted(self.cuts.at, places))
-        # One table serves both fold assignments: its margins are the counts by fold.
-        own, paired = folds.query.T
-        self._owner = own * folds.count + paired - folds.count
-        self._tally = Tally(self.cuts, self._owner, folds.count**2)
+        # One table serves both ways of the folds: its margins are the counts by fold.
+        self._columns, self._owner = np.unique(folds.query, axis=0, return_inverse=True)
+        self._owner = self._owner.ravel()
+        rows = int(np.bincount(self._owner).max())
+        most = rows * context.space.gallery
+        self._tally = Tally(self.cuts, self._owner, len(self._columns), most=most)
 
     @property
     def observers(self) -> list[ResumableObserver]:
         """The observers that must see all pairs."""
         return [self._tally]
 
-    def moves(self, metric: Metric, score: Score) -> Reals | str:
-        """How far the score moves without each fold, or why that cannot be told."""
+    def moves(self, metric: Metric, score: Score) -> Moves:
+        """The score without each fold, or why that cannot be told."""
         if metric.get("far") is not None:
             below = allowed(metric["far"], self._judged.negatives)
             if below < FEWEST_BELOW:
@@ -72,7 +74,7 @@ class VerificationFolds:
         else:
             points = self._points.at_cuts(self._curve)
         values = pair_metric(metric).at_points(points, metric)
-        return np.asarray(values[1:] - values[0], np.float64)
+        return self._folds.replicates(score.value + (values[1:] - values[0]))
 
     def _cut(self, metric: Metric) -> float:
         """The threshold that a metric is asked at; pairs that never meet are beyond it."""
@@ -80,17 +82,33 @@ class VerificationFolds:
 
     @cached_property
     def _points(self) -> Points:
-        folds, cells = self._folds.count, len(self.cuts) + 1
+        cells = len(self.cuts) + 1
         ours = self._context.positives
         place = self._owner[ours.query] * cells
         place += np.searchsorted(self.cuts.at, ours.distance, side="left")
-        positive = np.bincount(place, minlength=folds * folds * cells).reshape(-1, cells)
+        owners = len(self._columns)
+        positive = np.bincount(place, minlength=owners * cells).reshape(-1, cells)
         every = self._tally.counts
-        true, positives = _without(_margins(positive, folds), np.ones(2 * folds))
-        false, negatives = _without(_margins(every - positive, folds), self._gone)
+        true, positives = self._without(positive, np.ones(self._folds.columns))
+        false, negatives = self._without(every - positive, self._gone)
         ends = self.cuts.at[[0, *range(len(self.cuts)), -1]]
         at = self._context.space.in_unit(ends)
         return Points(at, true, false, positives, negatives)
+
+    def _without(self, table: Integers, times: Reals) -> tuple[Reals, Reals]:
+        """(1 + columns, points), (1 + columns, 1): shares accepted, and how many pairs there are.
+
+        The table has a row for each owner; a fold's pairs are taken away so many times.
+        """
+        by_fold = np.zeros((self._folds.columns, table.shape[1]), np.int64)
+        for way in self._columns.T:
+            np.add.at(by_fold, way, table)
+        # Integers are added up first: a cut more, for a threshold of another metric, moves no bit.
+        parts, total = np.cumsum(by_fold, axis=1), np.cumsum(table.sum(axis=0))
+        accepted = np.concatenate([total[None].astype(np.float64), total - times[:, None] * parts])
+        every = accepted[:, -1:]
+        rates = accepted / np.maximum(every, 1.0)
+        return np.concatenate([np.zeros((len(rates), 1)), rates], axis=1), every
 
     @property
     def _gone(self) -> Reals:
@@ -98,13 +116,13 @@ class VerificationFolds:
 
         Twice, in leave-one-out; a little less where pairs inside the fold would go twice as well.
         """
-        columns = 2 * self._folds.count
+        columns = self._folds.columns
         if not self._folds.takes_items:
             return np.ones(columns)
-        size = np.bincount(self._folds.query_codes)
-        of_fold = np.stack([self._folds.own, self._folds.count + self._folds.paired])
+        of_unit = self._folds.of_unit
+        size = np.bincount(self._folds.query_codes, minlength=len(of_unit))
         rows, squares = np.zeros(columns), np.zeros(columns)
-        for way in of_fold:
+        for way in of_unit.T:
             rows += np.bincount(way, size, minlength=columns)
             squares += np.bincount(way, size * size, minlength=columns)
         met = rows * size.sum() - squares
@@ -123,20 +141,3 @@ def _places(context: Context) -> Distances:
         parts.append(at_places(sample, np.geomspace(1 / len(sample), 1.0, CELLS)))
     every = np.concatenate(parts)
     return every if len(every) else np.zeros(1)
-
-
-def _margins(table: Integers, folds: int) -> Integers:
-    cells = table.shape[1]
-    square = table.reshape(folds, folds, cells)
-    return np.concatenate([square.sum(axis=1), square.sum(axis=0)])
-
-
-def _without(by_fold: Integers, times: Reals) -> tuple[Reals, Reals]:
-    """(1 + columns, points), (1 + columns, 1): shares accepted, and how many pairs there are."""
-    # Integers are added up first: a cut more, for a threshold of another metric, moves no bit.
-    parts = np.cumsum(by_fold, axis=1)
-    total = parts[: len(parts) // 2].sum(axis=0)
-    accepted = np.concatenate([total[None].astype(np.float64), total - times[:, None] * parts])
-    every = accepted[:, -1:]
-    rates = accepted / np.maximum(every, 1.0)
-    return np.concatenate([np.zeros((len(rates), 1)), rates], axis=1), every

@@ -1,0 +1,367 @@
+"""Counting by fold: what a pass counts in leave-one-out, and how scores move without each fold.
+
+The engine counts by fold of the gallery, for every metric that can be computed again without a fold
+and for queries with few mates. The other values are computed again for a sample of queries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+import numpy as np
+import numpy.typing as npt
+
+from truerank import engine
+from truerank.core import registry
+from truerank.core.column import Column
+from truerank.core.folds import MOST_FOLDS, MOST_SINGLY, FoldAssignment, GalleryFolds
+from truerank.core.groups import Block, SplitGroups
+from truerank.core.jackknife import ChangeSums, Stratum, replicates
+from truerank.core.left_out import LeftOut
+from truerank.core.metric import Metric
+from truerank.core.replicates import Replicates
+from truerank.relevance import TreeView, View
+from truerank.settings import current_limits
+from truerank.space import Space
+from truerank.stats.units import Unit
+from truerank.task import TaskRules
+
+__all__ = ["Plan", "headline"]
+
+Integers = npt.NDArray[np.int64]
+Reals = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+Use = tuple[Column, Unit]
+"""A column, and the units by which its score is to be replicated."""
+Key = tuple[Metric, Unit]
+
+FEW = 0.05
+"""Queries with at most this share of the gallery as mates are counted without each fold; it is no
+setting, because it decides which values an interval is made of."""
+MOST_COUNTED = 1 << 16
+"""An eighth of the queries with few mates is counted by fold, but, without limits, no more."""
+MOST_CELLS, LEAST_COUNTED = 6_000_000, 512
+"""Most mates x folds of the queries counted by fold; and queries that are counted all the same."""
+AT_A_TIME = 1 << 16
+"""Queries x folds that are looked at together: what is computed of them stays in the cache."""
+WORK = 1e6
+FEWEST_SAMPLED, MOST_SAMPLED = 32, 512
+"""The size of a sample to be computed again follows from the tie groups to walk, within limits."""
+
+
+def headline(metric: Metric, values: Reals) -> Reals:
+    """The end of (lower, expected, upper) that is the score."""
+    chosen: Reals = values[0 if registry.definition(metric).higher_is_better else 2]
+    return chosen
+
+
+@dataclass(frozen=True)
+class FoldSets:
+    """The folds of several units side by side, as columns of one table."""
+
+    folds: dict[Unit, FoldAssignment]
+
+    @property
+    def columns(self) -> int:
+        """The columns of all units together."""
+        return sum(folds.columns for folds in self.folds.values())
+
+    def of(self, unit: Unit) -> slice:
+        """The columns of one unit."""
+        start = 0
+        for other, folds in self.folds.items():
+            if other == unit:
+                return slice(start, start + folds.columns)
+            start += folds.columns
+        raise KeyError(unit)
+
+    def gallery(self, queries: Flags) -> GalleryFolds:
+        """The folds by which the engine is to count, for these queries."""
+        ways = [folds.items + self.of(unit).start for unit, folds in self.folds.items()]
+        item = np.ascontiguousarray(np.hstack(ways).astype(np.int16))
+        return GalleryFolds(item, self.columns, queries)
+
+    def some(self, units: set[Unit]) -> FoldSets:
+        """The folds of some of the units."""
+        return FoldSets({unit: folds for unit, folds in self.folds.items() if unit in units})
+
+    def sample(self, rows: Integers, count: int) -> Integers:
+        """A sample of these queries; what units there are does not matter."""
+        return next(iter(self.folds.values())).sample(rows, count)
+
+
+@dataclass
+class Plan:
+    """What one pass counts by fold: its view, and which of its columns and queries."""
+
+    task: TaskRules
+    space: Space
+    by_class: bool
+    sets: FoldSets
+    view: View
+    uses: list[Use]
+    lowest: int
+    """Grades from here on are counted by fold."""
+    split_view: View
+    """The view in which the grades from `lowest` on are relevant."""
+    few: Flags
+    """Queries with few mates in `split_view`."""
+
+    def __post_init__(self) -> None:
+        self.known = np.zeros(len(self.few), bool)
+        """Queries whose values without each fold are known."""
+        self._sums = {
+            (column.metric, unit): ChangeSums(self.sets.folds[unit].columns)
+            for column, unit in self.uses
+            if registry.ranking(column.metric).reduced is not None and column.grade >= self.lowest
+        }
+
+    @staticmethod
+    def of(
+        task: TaskRules,
+        space: Space,
+        folds: dict[Unit, FoldAssignment],
+        view: View,
+        uses: list[Use],
+        *,
+        by_class: bool,
+    ) -> Plan:
+        """The plan of a pass: a tree is split from the level on at which most have few mates."""
+        most = FEW * space.gallery
+        split_view, lowest = view, 1
+        if isinstance(view, TreeView):
+            lowest = view.lowest
+            while lowest < view.grades and np.median(split_view.mates) > most:
+                lowest += 1
+                split_view = task.tree_view(lowest)
+        few = (split_view.mates > 0) & (split_view.mates <= most)
+        sets = FoldSets(folds).some({unit for _, unit in uses})
+        return Plan(task, space, by_class, sets, view, uses, lowest, split_view, few)
+
+    @property
+    def splits(self) -> bool:
+        """Whether the pass counts by fold at all."""
+        return bool(self._sums)
+
+    @cached_property
+    def _split_sets(self) -> FoldSets:
+        """The folds by which the pass counts: those of columns that are counted."""
+        return self.sets.some({unit for _, unit in self._sums})
+
+    @cached_property
+    def counted(self) -> Flags:
+        """Queries with few mates that are counted by fold."""
+        rows = np.flatnonzero(self.few)
+        counted = np.zeros(len(self.few), bool)
+        count = max(current_limits().counted, min(len(rows) // 8, MOST_COUNTED))
+        mates = float(self.split_view.mates[rows].mean()) if len(rows) else 1.0
+        # other metrics' units must not change whose values an interval is made of
+        units = len(np.unique(self.task.query_codes))
+        columns = units if units <= MOST_SINGLY else MOST_FOLDS
+        count = min(count, max(LEAST_COUNTED, int(MOST_CELLS / mates / columns)))
+        counted[self.sets.sample(rows, count)] = True
+        return counted
+
+    @cached_property
+    def gallery_folds(self) -> GalleryFolds:
+        """The folds by which the engine is to count, and for which queries."""
+        return self._split_sets.gallery(self.counted)
+
+    def collect(self, block: Integers, split: SplitGroups) -> None:
+        """Collect values of a block's queries without each fold, where its groups are split."""
+        for some in self._chunks(split):
+            self._collect_some(block, some)
+
+    def _collect_some(self, block: Integers, split: SplitGroups) -> None:
+        rows = block[split.queries]
+        for use, left in self._left_out(split):
+            self._collect(use, rows, left)
+        self.known[rows] = True
+
+    def _chunks(self, split: SplitGroups) -> Iterator[SplitGroups]:
+        """The queries that were counted by fold, so few at a time that tables stay small."""
+        every = np.arange(len(split.queries))
+        step = max(1, AT_A_TIME // max(1, split.candidates.shape[1]))
+        for start in range(0, len(every), step):
+            yield split.some(every[start : start + step])
+
+    def _left_out(self, split: SplitGroups) -> Iterator[tuple[Use, LeftOut]]:
+        """What each column needs to be computed without each fold, made once for each grade."""
+        made: dict[tuple[int, Unit], LeftOut] = {}
+        for column, unit in self.uses:
+            if (column.metric, unit) not in self._sums:
+                continue
+            if (column.grade, unit) not in made:
+                columns = self._split_sets.of(unit)
+                made[column.grade, unit] = LeftOut.of(split.only(columns), column.grade)
+            yield (column, unit), made[column.grade, unit]
+
+    def _collect(self, use: Use, rows: Integers, left: LeftOut) -> None:
+        column, unit = use
+        reduced = registry.ranking(column.metric).reduced
+        if reduced is None:
+            return
+        held = np.flatnonzero(~np.isnan(column.values[0, rows]))
+        values = reduced(left, column.metric)
+        if len(held) < len(rows):
+            values = values[held]
+        before = headline(column.metric, column.values)[rows[held]]
+        self._add(self._sums[column.metric, unit], use, rows[held], self._change(values, before))
+
+    def _add(self, sums: ChangeSums, use: Use, rows: Integers, change: Reals) -> None:
+        column, unit = use
+        weights = self._weights(column.grade)[rows]
+        sums.add(change, self.sets.folds[unit].query[rows], weights)
+
+    def _change(self, values: Reals, before: Reals) -> Reals:
+        """How far values move; a query without any mate left may count as 0."""
+        if self.task.no_mate == "zero":
+            values = np.where(np.isnan(values), 0.0, values)
+        return values - before[:, None]
+
+    def _weights(self, grade: int) -> Reals:
+        """The weight of every query in a mean, by the mates from a grade on that it has."""
+        if not self.by_class:
+            return np.ones(self.task.queries)
+        return self._class_weights[grade]
+
+    @cached_property
+    def _class_weights(self) -> dict[int, Reals]:
+        """In a mean over classes, one over the queries of the class that count."""
+        found = {}
+        codes = self.task.query_codes
+        for grade in {column.grade for column, _ in self.uses}:
+            counts = np.ones(self.task.queries, bool)
+            if self.task.no_mate != "zero":
+                is_tree = isinstance(self.view, TreeView) and grade > self.view.lowest
+                view = self.task.tree_view(grade) if is_tree else self.view
+                counts = view.mates > 0
+            size = np.bincount(codes[counts], minlength=int(codes.max()) + 1)
+            found[grade] = 1.0 / np.maximum(size[codes], 1)
+        return found
+
+    def finish(self, device: str, threads: int) -> dict[Key, tuple[Replicates, Replicates]]:
+        """The replicates of every column, once all blocks are in."""
+        self._catch_up(device, threads)
+        none_counts = self.task.no_mate == "zero"
+        strata: dict[Key, list[Stratum]] = {}
+        rest: dict[Metric, Integers] = {}
+        for column, unit in self.uses:
+            alive = np.flatnonzero(~np.isnan(column.values[0]))
+            rest[column.metric] = alive
+            strata[column.metric, unit] = []
+            if (column.metric, unit) in self._sums:
+                rest[column.metric] = alive[~self.few[alive]]
+                sums = self._sums[column.metric, unit]
+                strata[column.metric, unit].append(Stratum(alive[self.few[alive]], sums))
+        sampled = [use for use in self.uses if len(rest[use[0].metric])]
+        found = self._sampled(sampled, rest, device, threads)
+
+        def replicate(use: Use) -> tuple[Replicates, Replicates]:
+            column, unit = use
+            mine = strata[column.metric, unit]
+            if (column.metric, unit) in found:
+                mine.append(Stratum(rest[column.metric], found[column.metric, unit]))
+            values = headline(column.metric, column.values)
+            rows = np.arange(len(values)) if none_counts else np.flatnonzero(~np.isnan(values))
+            zeroed = np.where(np.isnan(values), 0.0, values)[rows]
+            weights = self._weights(column.grade)
+            return replicates(self.sets.folds[unit], rows, zeroed, mine, weights)
+
+        with ThreadPoolExecutor(threads) as pool:
+            every = pool.map(replicate, self.uses)
+            keys = [(column.metric, unit) for column, unit in self.uses]
+            return dict(zip(keys, every, strict=True))
+
+    def _catch_up(self, device: str, threads: int) -> None:
+        """Count by fold what no block brought: a GPU's rows, or those of an earlier run."""
+        if not self._sums:
+            return
+        missing = np.flatnonzero(self.counted & ~self.known)
+        if not len(missing):
+            return
+        blocks = engine.tie_groups(
+            self.split_view,
+            self.space,
+            device=device,
+            threads=threads,
+            folds=self.gallery_folds,
+            only=missing,
+        )
+        with closing(blocks), ThreadPoolExecutor(threads) as pool:
+            for block in blocks:
+                collect = partial(self._collect_some, block.rows)
+                for _ in pool.map(collect, self._chunks(block.split)):
+                    pass
+
+    def _sampled(
+        self, uses: list[Use], rest: dict[Metric, Integers], device: str, threads: int
+    ) -> dict[Key, ChangeSums]:
+        """How queries move that are not counted in the pass, from a sample for each unit."""
+        found: dict[Key, ChangeSums] = {}
+        for unit, folds in self.sets.folds.items():
+            mine = [use for use in uses if use[1] == unit]
+            if not mine:
+                continue
+            rows = np.unique(np.concatenate([rest[column.metric] for column, _ in mine]))
+            steps = folds.columns * max(1.0, float(self.view.mates[rows].mean()))
+            count = min(max(int(WORK / steps), FEWEST_SAMPLED), MOST_SAMPLED)
+            sample = folds.sample(rows, count)
+            changes = self._compute([use[0] for use in mine], folds, sample, device, threads)
+            for use in mine:
+                metric = use[0].metric
+                among = np.isin(sample, rest[metric])
+                sums = found[metric, unit] = ChangeSums(folds.columns)
+                self._add(sums, use, sample[among], changes[metric][among])
+        return found
+
+    def _compute(
+        self,
+        columns: list[Column],
+        folds: FoldAssignment,
+        sample: Integers,
+        device: str,
+        threads: int,
+    ) -> dict[Metric, Reals]:
+        """How each sampled query's value moves without each fold; NaN if no mate is left."""
+        wanted = np.zeros(self.task.queries, bool)
+        wanted[sample] = True
+        place = np.cumsum(wanted) - 1
+        values = {c.metric: np.full((len(sample), folds.columns), np.nan) for c in columns}
+        blocks = engine.tie_groups(
+            self.view,
+            self.space,
+            device=device,
+            threads=threads,
+            folds=folds.gallery(wanted),
+            only=sample,
+        )
+
+        def leave(fold: int, block: Block) -> None:
+            kept, left = block.split.without(fold)
+            parts = {0: (kept, left)}
+            for column in columns:
+                if column.grade not in parts:
+                    chosen, some = left.at_least(column.grade)
+                    parts[column.grade] = (kept[chosen], some)
+                some_kept, some = parts[column.grade]
+                if len(some_kept):
+                    per_query = registry.ranking(column.metric).per_query
+                    found = per_query(some, column.metric, column.scale)
+                    values[column.metric][place[block.rows[some_kept]], fold] = headline(
+                        column.metric, found
+                    )
+
+        with closing(blocks), ThreadPoolExecutor(threads) as pool:
+            for block in blocks:
+                some = partial(leave, block=block)
+                for _ in pool.map(some, range(folds.columns)):
+                    pass
+        return {
+            c.metric: self._change(values[c.metric], headline(c.metric, c.values)[sample])
+            for c in columns
+        }
