@@ -67,7 +67,7 @@ def tree(classes: int, spread: float, metrics: list[str]) -> Draw:
     def draw(rng: np.random.Generator) -> truerank.Result:
         centre, noise = rows_of(rng, labels, spread)
         x = coarse[labels % 4] + centre + noise
-        return truerank.evaluate(x, paths, metrics=metrics, threads=1)
+        return truerank.evaluate(x, paths, metrics=metrics, units="finest", threads=1)
 
     return draw
 
@@ -176,7 +176,7 @@ SETTINGS: dict[str, Setting] = {
         counted=75,
     ),
     "tree": Setting(
-        "leave-one-out, 40 classes in a tree",
+        'leave-one-out, 40 classes under 4 fixed nodes, units="finest"',
         tree(40, 1.1, ["map", "h_ap", "asi", "ndcg", "map@level=1", "hit@1,level=1"]),
     ),
     "coarse": Setting("leave-one-out, 12 coarse classes", coarse(12, 0.8, GRADED)),

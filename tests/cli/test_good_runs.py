@@ -202,10 +202,20 @@ def test_levels_groups_and_ids_from_one_table(data: Path, tmp_path: Path) -> Non
     path = tmp_path / "result.json"
     outcome = succeed(data / "embeddings.npy", "--labels", data / "all.csv", "-o", path)
     assert "rows that share an id" in " ".join(outcome.out.split())
-    labels = list(zip(FAMILIES, LABELS, strict=True))
+    labels = {"level1": FAMILIES, "label": LABELS}
     wanted = truerank.evaluate(EMBEDDINGS, labels, query_groups=GROUPS, query_ids=IDS)
     found = truerank.Result.from_json(path)
     assert scores(found) == scores(wanted)
+
+
+def test_units_of_the_intervals(data: Path, tmp_path: Path) -> None:
+    """Two families are too few; the labels, on request, are named."""
+    path = tmp_path / "result.json"
+    given = (data / "embeddings.npy", "--labels", data / "all.csv", "-m", "ndcg")
+    assert "of level 1 (level1) with a query that counts" in " ".join(succeed(*given).out.split())
+    succeed(*given, "--units", "finest", "-o", path)
+    units = truerank.Result.from_json(path).provenance["intervals"]["units"]
+    assert units == {"ndcg": "level 2 (label)"}
 
 
 def test_levels_choose_the_label(data: Path, tmp_path: Path) -> None:

@@ -9,12 +9,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 
 import truerank
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "simulate_statistics.py"
-SIMULATIONS = 1000
+SIMULATIONS = 400
+"""docs/statistics.md has 1,000 of each; these are the first of them."""
 
 
 def load() -> ModuleType:
@@ -38,11 +40,11 @@ def _no_warnings() -> Iterator[None]:
 @pytest.mark.slow
 @pytest.mark.parametrize("setting", SIMULATE.SETTINGS)
 def test_coverage(setting: str) -> None:
-    """At least 93 %, and not so much more that the intervals would be useless."""
+    """At least 92 %, and not so much more that the intervals would be useless."""
     found = SIMULATE.coverage(SIMULATE.SETTINGS[setting], SIMULATIONS)
     shares = {metric: share for metric, (share, _) in found.items()}
-    assert min(shares.values()) >= 0.93, shares
-    assert max(shares.values()) <= 0.995, shares
+    assert min(shares.values()) >= 0.92, shares
+    assert max(shares.values()) <= 0.998, shares
 
 
 @pytest.mark.slow
@@ -54,10 +56,43 @@ def test_size(test: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("test", SIMULATE.COARSE)
+def test_size_with_coarse_classes(test: str) -> None:
+    _, classes = SIMULATE.COARSE[test]
+    found = SIMULATE.coarse_rejections(classes, SIMULATIONS)
+    assert max(found.values()) <= 0.08, found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("test", SIMULATE.RUNS)
+def test_size_with_runs(test: str) -> None:
+    _, *design = SIMULATE.RUNS[test]
+    found = SIMULATE.run_rejections(*design, SIMULATIONS // 2)
+    assert max(found.values()) <= 0.09, found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("classes", [30, 60, 200, 1000])
+def test_an_interval_keeps_its_width(classes: int) -> None:
+    """Over seeds and for a copy in half precision, up to 12 % of it."""
+    rng = np.random.default_rng(classes)
+    labels = np.repeat(np.arange(classes), 6)
+    centre, noise = SIMULATE.rows_of(rng, labels, 1.2, dimensions=32)
+    rows = centre + noise
+    widths: dict[str, list[float]] = {}
+    for seed in range(4):
+        x = rows.astype(np.float16) if seed == 3 else rows
+        for name, score in truerank.evaluate(x, labels, seed=seed).items():
+            widths.setdefault(name, []).append(score.interval[1] - score.interval[0])
+    for name, found in widths.items():
+        assert max(found) - min(found) <= 0.12 * np.median(found), (name, found)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("test", ["power 20", "gallery power"])
 def test_power(test: str) -> None:
     _, apart, separate = SIMULATE.TESTS[test]
-    found = SIMULATE.rejections(apart, separate, SIMULATIONS // 5)
+    found = SIMULATE.rejections(apart, separate, SIMULATIONS // 2)
     assert found["map"] >= 0.8, found
 
 
@@ -67,6 +102,7 @@ def test_power(test: str) -> None:
         ("few", 20, 0.85),
         ("gallery few", 20, 0.85),
         ("tree", 3, 0.6),
+        ("coarse", 4, 0.7),
         ("pairs few", 3, 0.6),
         ("strangers gallery", 3, 0.6),
         ("opis", 3, 0.6),
@@ -80,6 +116,13 @@ def test_the_simulations_run(setting: str, simulations: int, least: float) -> No
     for metric, (share, width) in found.items():
         assert least <= share <= 1, (metric, share)
         assert 0.02 < width < 0.75, (metric, width)
+
+
+def test_a_few_runs_of_one_method_are_not_told_apart() -> None:
+    found = SIMULATE.run_rejections(12, 0.1, False, 6)
+    assert set(found) == set(SIMULATE.RANKING)
+    assert max(found.values()) <= 0.35, found
+    assert max(SIMULATE.coarse_rejections(12, 6).values()) <= 0.35
 
 
 def test_a_few_comparisons_tell_models_apart() -> None:

@@ -263,8 +263,7 @@ def _identity(
         "task": labels.hexdigest(),
         "choice of metrics": " ".join(map(str, metrics)),
         "seed of the intervals": "none" if request is None else str(request.seed),
-        "choice of units": "none" if request is None else str(request.finest),
-    }
+    } | ({"choice of units": "finest"} if request is not None and request.finest else {})
 
 
 def _is_all(metrics: object) -> bool:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from truerank import engine
 from truerank.core import registry
 from truerank.core.column import Column
-from truerank.core.folds import MOST_FOLDS, MOST_SINGLY, FoldAssignment, GalleryFolds
+from truerank.core.folds import MOST_SINGLY, FoldAssignment, GalleryFolds
 from truerank.core.groups import Block, SplitGroups
 from truerank.core.jackknife import ChangeSums, Stratum, replicates
 from truerank.core.left_out import LeftOut
@@ -160,8 +160,7 @@ class Plan:
         count = max(current_limits().counted, min(len(rows) // 8, MOST_COUNTED))
         mates = float(self.split_view.mates[rows].mean()) if len(rows) else 1.0
         # other metrics' units must not change whose values an interval is made of
-        units = len(np.unique(self.task.query_codes))
-        columns = units if units <= MOST_SINGLY else MOST_FOLDS
+        columns = min(len(np.unique(self.task.query_codes)), MOST_SINGLY)
         count = min(count, max(LEAST_COUNTED, int(MOST_CELLS / mates / columns)))
         counted[self.sets.sample(rows, count)] = True
         return counted
