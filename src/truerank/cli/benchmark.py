@@ -6,12 +6,19 @@ from pathlib import Path
 
 import click
 
-from truerank.cli.options import PATH
+from truerank.cli.options import PATH, examples
 
 __all__ = ["benchmark"]
 
 
-@click.command()
+EXAMPLES = examples(
+    "benchmark config.yaml --dry-run",
+    "benchmark config.yaml -o runs/losses --jobs 8",
+    "benchmark config.yaml -o runs/losses --resume --until 3600",
+)
+
+
+@click.command(epilog=EXAMPLES, short_help="Compare losses by the fair protocol.")
 @click.argument("config", type=PATH)
 @click.option(
     "-o",

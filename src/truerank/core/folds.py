@@ -24,6 +24,7 @@ __all__ = [
     "MOST_FOLDS",
     "MOST_SINGLY",
     "PAIRED_FOLDS",
+    "PAIRED_SEED",
     "FoldAssignment",
     "GalleryFolds",
     "random_numbers",
