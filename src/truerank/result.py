@@ -126,6 +126,11 @@ class Result(Mapping[str, Score]):
     def _repr_markdown_(self) -> str:
         return tables.as_markdown(self)
 
+    @property
+    def public(self) -> bool:
+        """Whether this is what participants may see: scores, and nothing of single queries."""
+        return bool(self.provenance.get("public"))
+
     def by(
         self,
         attribute: Any,
@@ -146,7 +151,8 @@ class Result(Mapping[str, Score]):
         """
         if isinstance(attribute, str):
             if attribute not in self._attributes:
-                known = ", ".join(self._attributes) or "none"
+                bare = "none (a public result has none)" if self.public else "none"
+                known = ", ".join(self._attributes) or bare
                 raise InputError(
                     f"this result has no attribute {attribute!r}; known are {known}; "
                     "or pass one value for each query."
@@ -205,6 +211,8 @@ class Result(Mapping[str, Score]):
             return self._first_mates.cmc(np.arange(1, ranks + 1))
         if name not in self._curves:
             known = [*(["cmc"] if self._first_mates is not None else []), *self._curves]
+            if self.public:
+                raise InputError("a public result has no curves, which count single queries.")
             hint = f"there are {', '.join(known)}" if known else "it was saved without curves"
             raise InputError(
                 f"this result has no curve {name!r}; {hint}; evaluate with a metric of its family."

@@ -145,18 +145,18 @@ def summary(result: Scored) -> list[str]:
             parts = ", ".join(_why(reason, number) for reason, number in dropped.items())
             fate = "counted as 0" if facts["no_mate_option"] == "zero" else "left out"
             lines.append(f"{count(sum(dropped.values()), 'query')} without a mate {fate}: {parts}.")
-        ties = facts["ties"]
-        if ties["queries"]:
+        ties = facts.get("ties")
+        if ties is not None and ties["queries"]:
             lines.append(
                 f"Ties between relevant and other items in {count(ties['queries'], 'query')} "
                 f"({count(ties['groups'], 'tie group')})."
             )
-        if facts["severity"] is not None:
+        if facts.get("severity") is not None:
             lines.append(_severity(facts["severity"]))
         if facts.get("consistency") is not None:
             lines.append(_consistency(facts["consistency"]))
         lines += _zero_vectors(facts["distance"])
-        merged = facts["distance"]["merged_rows"]
+        merged = facts["distance"].get("merged_rows")
         if merged:
             lines.append(
                 f"{count(merged, 'distinct row')} became equal to another on the grid "
@@ -168,7 +168,7 @@ def summary(result: Scored) -> list[str]:
                 f"{count(alike, 'true cosine')} tied with another for want of bits, among those "
                 "looked at."
             )
-        tree = facts["hierarchy"]
+        tree = facts.get("hierarchy")
         if tree is not None and tree["non_monotone_share"] > 0:
             lines.append(
                 f"In {100 * tree['non_monotone_share']:.1f} % of the queries h_ap's relevance puts "
@@ -195,7 +195,7 @@ def _why(reason: str, queries: int) -> str:
 
 
 def _zero_vectors(facts: dict[str, Any]) -> list[str]:
-    zeros = facts["zero_rows"]
+    zeros = facts.get("zero_rows")
     if not zeros or facts["distance"] == "hamming":  # whose codes may well be zeros
         return []
     what = "is a zero vector" if zeros == 1 else "are zero vectors"

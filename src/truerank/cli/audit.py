@@ -61,7 +61,7 @@ def audit(
     if labels is not None and named is not None:
         raise InputError("labels are given twice: as an argument and by --labels.")
     labels = labels or named
-    outputs.check_targets(output, None, (embeddings, labels))
+    outputs.check_targets({"-o": output}, (embeddings, labels))
     printing.check_form(output, form, FORMS)
     with progress_bar("looking") as progress:
         side = inputs.read_side(embeddings, labels, inputs.level_names(levels))

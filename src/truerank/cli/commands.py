@@ -10,7 +10,9 @@ from truerank.cli.compare import compare
 from truerank.cli.data import data
 from truerank.cli.demo import demo
 from truerank.cli.evaluate import evaluate
+from truerank.cli.leaderboard import leaderboard
 from truerank.cli.metrics import metrics
+from truerank.cli.task import task
 from truerank.cli.threshold import threshold
 from truerank.cli.train import embed, train
 from truerank.cli.verify import verify
@@ -46,6 +48,18 @@ def commands(context: click.Context) -> None:
 
 
 for command in (
-    evaluate, verify, compare, threshold, audit, train, embed, benchmark, data, metrics, demo
-):  # fmt: skip
+    evaluate,
+    verify,
+    compare,
+    threshold,
+    audit,
+    task,
+    leaderboard,
+    train,
+    embed,
+    benchmark,
+    data,
+    metrics,
+    demo,
+):
     commands.add_command(command)

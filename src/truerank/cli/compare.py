@@ -57,7 +57,7 @@ def compare(
     from truerank.cli.printing import print_form, ruled, write_form
 
     several = [[Path(part.strip()) for part in text.split(",") if part.strip()] for text in runs]
-    check_targets(output, None, (*results, *(path for some in several for path in some)))
+    check_targets({"-o": output}, (*results, *(path for some in several for path in some)))
     compared = comparison.compare(
         *results,
         *several,

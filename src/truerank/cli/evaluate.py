@@ -49,7 +49,14 @@ WORST = 20
 )
 @click.option("--ids", type=PATH, help="File with a column id, for the rows.")
 @click.option("--gallery-ids", type=PATH, help="File with a column id, for the gallery.")
-@click.option("--task", "task_file", type=PATH, help="A saved task.")
+@click.option(
+    "--task", "task_file", type=PATH, help="A saved task; what is shown names no single query."
+)
+@click.option(
+    "--full",
+    type=PATH,
+    help="With --task: the full result, which gives the labels away, for the organiser (.json).",
+)
 @click.option("--junk-label", multiple=True, help="Exclude gallery items of this label.")
 @distance_option(told=True)
 @metrics_option("Such as map@r,hit@10 (divided by spaces or commas), or all; may be repeated.")
@@ -98,6 +105,7 @@ def evaluate(
     form: str,
     output: Path | None,
     per_query: Path | None,
+    full: Path | None,
     no_intervals: bool,
     adjusted: bool,
     by: str | None,
@@ -113,16 +121,22 @@ def evaluate(
     """
     from truerank.cli import outputs, printing
     from truerank.cli.evaluate_files import evaluate_files
+    from truerank.organise import public_result
     from truerank.parts import Parts
 
+    hidden = options["task_file"] is not None
+    if full is not None and not hidden:
+        raise InputError("--full goes with --task; the result of labels is full as it is, in -o.")
+    if by is not None and hidden and full is None:
+        raise InputError("--by shows the classes of a hidden task; pass --full FILE to have that.")
     inputs = tuple(value for value in options.values() if isinstance(value, Path))
-    outputs.check_targets(output, per_query, inputs)
+    outputs.check_targets({"-o": output, "--per-query": per_query, "--full": full}, inputs)
     if worst is not None and by is None:
         raise InputError("--worst says how many parts to show; say by what with --by.")
     if no_intervals:
         options["confidence"] = None
     with (
-        outputs.checkpointed(checkpoint, resume, output, (per_query, *inputs)) as kept,
+        outputs.checkpointed(checkpoint, resume, output, (per_query, full, *inputs)) as kept,
         progress_bar("ranking") as progress,
     ):
         result, names = evaluate_files(
@@ -131,4 +145,7 @@ def evaluate(
     parts = None if by is None else Parts.of_result(result, by, worst or WORST)
     if per_query is not None:
         outputs.write_per_query(result, names, per_query)
-    printing.deliver(result, form, output, adjusted, parts)
+    if full is not None:
+        result.to_json(full)
+    shown = public_result(result) if hidden else result
+    printing.deliver(shown, form, output, adjusted, parts)

@@ -22,7 +22,7 @@ from truerank.organise import Task
 from truerank.result import Result
 from truerank.space import catalogue
 
-__all__ = ["evaluate_files"]
+__all__ = ["as_labels", "evaluate_files"]
 
 HELD_BY_A_TASK = (
     "labels",
@@ -41,7 +41,7 @@ HELD_BY_A_TASK = (
 def evaluate_files(
     *, task_file: Path | None, metrics: str | None, **options: Any
 ) -> tuple[Result, list[Any] | None]:
-    """The result, and the ids of the queries where the files name them."""
+    """The full result, and the ids of the queries where the files name them."""
     chosen = chosen_metrics(metrics)
     if task_file is None:
         return _evaluate_labelled(metrics=chosen, **options)
@@ -93,7 +93,7 @@ def _evaluate_labelled(
         gallery_ids=items.ids if queries.ids is not None else None,
         query_groups=queries.groups,
         gallery_groups=items.groups,
-        junk_labels=_as_labels(junk_label, queries.labels),
+        junk_labels=as_labels(junk_label, queries.labels),
         relevance=None if relevance is None else _judgements(relevance, queries, items, gallery),
         distance=distance,
         no_mate=no_mate or "report",
@@ -142,13 +142,13 @@ def _evaluate_task(
         )
     items = None if gallery is None else read(gallery).embeddings
     rows = require_embeddings(submission, embeddings)
-    result = task.evaluate(rows, submission.ids, gallery=items, **options)
+    result = task.evaluate(rows, submission.ids, gallery=items, full=True, **options)
     ids = task.id_names
     names = None if ids is None else [ids.values[code] for code in ids.codes[0].tolist()]
     return result, names
 
 
-def _as_labels(texts: tuple[str, ...], labels: Any) -> list[Any]:
+def as_labels(texts: tuple[str, ...], labels: Any) -> list[Any]:
     """Junk labels from the command line, as ints where the labels are ints."""
     column = list(labels.values())[-1] if isinstance(labels, dict) else labels
     values = column.tolist() if hasattr(column, "tolist") else column

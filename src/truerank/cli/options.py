@@ -74,6 +74,7 @@ def distance_option(
     listing: Callable[[Any], Sequence[str]] = lambda catalogue: catalogue.names(),
     *,
     told: bool = False,
+    default: str | None = "cosine",
 ) -> Decorator:
     """--distance, one of those that `listing` takes from the catalogue of distances.
 
@@ -84,7 +85,7 @@ def distance_option(
         cls=DistanceOption,
         kind=DistanceName(listing),
         told=told,
-        default="cosine",
+        default=default,
         show_default=True,
     )
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +18,20 @@ __all__ = ["check_targets", "checkpointed", "write_per_query"]
 TABLES = (".csv", ".parquet")
 
 
-def check_targets(
-    output: Path | None, per_query: Path | None, inputs: tuple[Path | None, ...] = ()
-) -> None:
-    """Refuse what could not be written before anything is computed."""
+def check_targets(targets: Mapping[str, Path | None], inputs: tuple[Path | None, ...] = ()) -> None:
+    """Refuse what could not be written, by option, before anything is computed."""
+    per_query = targets.get("--per-query")
     if per_query is not None and per_query.suffix.lower() not in TABLES:
         raise InputError(f"--per-query writes {' or '.join(TABLES)}. Got {per_query.name!r}.")
-    for path in (output, per_query):
-        if path is not None:
-            check_writable(path)
-            for other in inputs:
-                if other is not None and other.exists() and path.exists() and path.samefile(other):
-                    raise InputError(f"{path} would be written over the input {other}.")
-    if output is not None and per_query is not None and output.resolve() == per_query.resolve():
-        raise InputError(f"-o and --per-query both name {output}; give each a file of its own.")
+    named = {option: path for option, path in targets.items() if path is not None}
+    for path in named.values():
+        check_writable(path)
+        for other in inputs:
+            if other is not None and other.exists() and path.exists() and path.samefile(other):
+                raise InputError(f"{path} would be written over the input {other}.")
+    for (first, path), (second, other) in combinations(named.items(), 2):
+        if path.resolve() == other.resolve():
+            raise InputError(f"{first} and {second} both name {path}; give each a file of its own.")
 
 
 @contextmanager

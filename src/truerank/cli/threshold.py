@@ -91,7 +91,7 @@ def threshold(
         "apply": (apply_to, apply_labels),
         "apply-gallery": (apply_gallery, apply_gallery_labels),
     }
-    outputs.check_targets(output, None, tuple(path for pair in files.values() for path in pair))
+    outputs.check_targets({"-o": output}, tuple(path for pair in files.values() for path in pair))
     printing.check_form(output, form, FORMS)
     names = level_names(levels)
     sides: dict[str, Bundle] = {}

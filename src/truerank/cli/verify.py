@@ -71,7 +71,7 @@ def verify(
     from truerank.cli import inputs, outputs, printing
     from truerank.files.trials import read_trials
 
-    outputs.check_targets(output, None, (scores_or_embeddings, pairs, ids))
+    outputs.check_targets({"-o": output}, (scores_or_embeddings, pairs, ids))
     trials = read_trials(pairs, layout)
     values, names = None, None
     if scores_or_embeddings is not None:

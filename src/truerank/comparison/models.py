@@ -58,6 +58,11 @@ def check_same_task(models: list[Model], names: list[str]) -> None:
     for name, run in runs:
         if "trials" in run.provenance:
             raise InputError(f"{name} is of a list of trials, which names no classes to pair.")
+        if run.public:
+            raise InputError(
+                f"{name} is a public result, which holds nothing to pair; compare full results "
+                "(evaluate --task TASK --full FILE)."
+            )
         if "task_digest" not in run.provenance or run.provenance.get("part"):
             raise InputError(f"{name} is a part of a result; compare whole results.")
         mine, other = first.provenance, run.provenance

@@ -133,7 +133,7 @@ class Score:
     @property
     def tied(self) -> bool:
         """Whether ties leave more than one possible value."""
-        return self.lower != self.upper and self.reason is None
+        return self.lower < self.upper and self.reason is None
 
     @property
     def adjusted(self) -> float | None:

@@ -1,0 +1,85 @@
+"""Files of submissions: whose each is, and a digest of what it holds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from truerank.errors import InputError
+from truerank.files import check_readable, read
+
+__all__ = ["Entry", "list_entries"]
+
+DIVIDER = "--"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A submission in a file."""
+
+    participant: str
+    name: str
+    """What the participant calls this entry; may be empty."""
+    path: Path
+
+    @cached_property
+    def digest(self) -> str:
+        """A hash of the file, by which the log knows it."""
+        check_readable(self.path)
+        with self.path.open("rb") as file:
+            total = blake2b(digest_size=32)
+            while block := file.read(1 << 20):
+                total.update(block)
+        return total.hexdigest()
+
+    def read(self) -> tuple[Any, Any]:
+        """Embeddings and ids."""
+        bundle = read(self.path)
+        if bundle.embeddings is None:
+            raise InputError("it holds no embeddings: expected a 2-D array called embeddings.")
+        return bundle.embeddings, bundle.ids
+
+
+def list_entries(files: Iterable[str | os.PathLike[str]]) -> list[Entry]:
+    """The entries in files, in this order.
+
+    The participant is what NAME=FILE says, otherwise the file's name without its ending, up to the
+    first `--` if it has one: anna--1.npz and anna--larger.npz are both of anna.
+
+    Examples
+    --------
+    >>> [(e.participant, e.name) for e in list_entries(["subs/anna--2.npz", "Bob=x/out.npz"])]
+    [('anna', '2'), ('Bob', 'out')]
+    """
+    entries = [_entry(os.fspath(file)) for file in files]
+    if not entries:
+        raise InputError("there are no submissions; pass their files.")
+    seen: dict[tuple[str, str], Path] = {}
+    for entry in entries:
+        other = seen.setdefault((entry.participant, entry.name), entry.path)
+        if other != entry.path:
+            raise InputError(
+                f"{other} and {entry.path} are both called {entry.path.stem}; say whose each is "
+                "with NAME=FILE."
+            )
+    return entries
+
+
+def _entry(text: str) -> Entry:
+    before, equals, after = text.partition("=")
+    if equals and before and after and not Path(text).exists():
+        return Entry(_shown(before), _shown(Path(after).stem), Path(after))
+    participant, _, name = Path(text).stem.partition(DIVIDER)
+    return Entry(_shown(participant), _shown(name), Path(text))
+
+
+def _shown(name: str) -> str:
+    """A name that no screen or page takes for more than letters."""
+    return "".join(
+        letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in name
+    )

@@ -1,0 +1,120 @@
+"""Submissions: rows in any order with their ids, put into the order of the task and scored."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from truerank.arrays import as_matrix
+from truerank.errors import InputError
+from truerank.evaluation import evaluate_task
+from truerank.labels import MISSING, encode, missing_rows
+from truerank.result import Result
+from truerank.space import catalogue
+from truerank.storage import take
+from truerank.task import TaskRules
+
+__all__ = ["align", "evaluate_submission", "rows_in_order"]
+
+Array = npt.NDArray[Any]
+Integers = npt.NDArray[np.int64]
+
+
+def evaluate_submission(
+    task: TaskRules, embeddings: Any, ids: Any, *, gallery: Any = None, **options: Any
+) -> Result:
+    """Align a submission to the task and score it; the result holds everything."""
+    if options.get("distance") in catalogue.names(given=True):
+        matrix, items = _matrix_in_order(task, embeddings, ids, gallery), None
+        return evaluate_task(task, matrix, items, **options)
+    rows, items = rows_in_order(task, embeddings, ids, gallery)
+    return evaluate_task(task, rows, items, **options)
+
+
+def rows_in_order(
+    task: TaskRules, embeddings: Any, ids: Any = None, gallery: Any = None
+) -> tuple[Array, Array | None]:
+    """The rows of the queries and of a separate gallery, each in the order of the task."""
+    rows = as_matrix(embeddings, "embeddings")
+    known = task.id_names
+    if known is None:
+        _refuse_ids(ids)
+        items = None if gallery is None else as_matrix(gallery, "gallery")
+        if (items is None) != task.leave_one_out:
+            need = "takes no gallery" if task.leave_one_out else "needs gallery= as well"
+            raise InputError(f"this task {need}.")
+        return rows, items
+    place = _places(task, rows, ids, gallery)
+    items = None if task.leave_one_out else take(rows, place[known.codes[-1]])
+    return take(rows, place[known.codes[0]]), items
+
+
+def _matrix_in_order(task: TaskRules, matrix: Any, ids: Any, gallery: Any) -> Array:
+    """A matrix of distances, its rows and columns in the order of the task."""
+    rows = as_matrix(matrix, "embeddings")
+    known = task.id_names
+    if known is None:
+        _refuse_ids(ids)
+        if gallery is not None:
+            raise InputError("this task takes no gallery.")
+        return rows
+    place = _places(task, rows, ids, gallery)
+    if rows.shape[1] != len(rows):
+        raise InputError(
+            f"a matrix submitted with ids must be square, one row and one column for each id. "
+            f"Got {rows.shape}."
+        )
+    ordered: Array = rows[np.ix_(place[known.codes[0]], place[known.codes[-1]])]
+    return ordered
+
+
+def _refuse_ids(ids: Any) -> None:
+    if ids is not None:
+        raise InputError("this task has no ids, so its rows are taken in order; leave ids out.")
+
+
+def _places(task: TaskRules, rows: Array, ids: Any, gallery: Any) -> Integers:
+    known = task.id_names
+    assert known is not None
+    if ids is None:
+        raise InputError("this task aligns submissions by id; pass ids=, one for each row.")
+    if gallery is not None:
+        raise InputError("a submission to a task with ids is one array; leave gallery out.")
+    for codes in known.codes:
+        if len(np.unique(codes)) < len(codes):
+            raise InputError(
+                "this task repeats ids, so one embedding for each id cannot be told apart; "
+                "organisers need distinct ids."
+            )
+    return align(known.values, ids, len(rows))
+
+
+def align(wanted: Sequence[Any], ids: Any, count: int) -> Integers:
+    """For each wanted id the row of the submission that carries it."""
+    submitted = encode((ids, wanted), ("ids", "the task's ids"))
+    rows, targets = submitted.codes
+    if len(rows) != count:
+        raise InputError(f"ids must have one value a row ({count}). Got {len(rows)}.")
+    if (rows == MISSING).any():
+        raise InputError(f"None or NaN in ids {missing_rows(rows)}; give each row its id.")
+    names = submitted.values
+    repeated = [names[code] for code, times in Counter(rows.tolist()).items() if times > 1]
+    missing = [names[code] for code in np.setdiff1d(targets, rows)]
+    extra = [names[code] for code in np.setdiff1d(rows, targets)]
+    problems = [
+        f"{len(found)} {what} ({', '.join(map(repr, found[:3]))}{', ...' * (len(found) > 3)})"
+        for what, found in (("repeated", repeated), ("missing", missing), ("unknown", extra))
+        if found
+    ]
+    if problems:
+        raise InputError(
+            f"the submission's ids do not match the task's {len(wanted)}: {'; '.join(problems)}."
+        )
+    place = np.empty(len(names), np.int64)
+    place[rows] = np.arange(count)
+    result: Integers = place[targets]
+    return result

@@ -1,0 +1,93 @@
+"""Task: the rules of an evaluation that an organiser keeps, and what is published of it."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from functools import cached_property
+from typing import Any
+
+from truerank import digest
+from truerank.organise.public import PublicTask, public_result
+from truerank.organise.saved import load_task, save_task
+from truerank.organise.submissions import evaluate_submission
+from truerank.result import Result
+from truerank.task import TaskRules
+
+__all__ = ["Task"]
+
+
+class Task(TaskRules):
+    __doc__ = TaskRules.__doc__
+
+    @cached_property
+    def salt(self) -> bytes | None:
+        """The secret that seals the commitment; None for a task of a file without one."""
+        return secrets.token_bytes(digest.SALT_BYTES)
+
+    @property
+    def committed(self) -> tuple[dict[str, Any], str]:
+        """The rules and the rows, as text, that the commitment binds to."""
+        names = [] if self.levels is None else [str(name) for name in self.levels.names]
+        rules = {"levels": names, "no_mate": self.no_mate, "unlabelled": self.unlabelled}
+        text = digest.canonical_text(self.records(), self.junk_labels, self.mask_records())
+        return rules, text
+
+    @cached_property
+    def commitment(self) -> str | None:
+        """A salted hash of labels and rules, to be published before; None without a salt."""
+        return None if self.salt is None else digest.commitment(self.salt, *self.committed)
+
+    def public(self) -> PublicTask:
+        """What participants may have: ids and commitment, no label."""
+        return PublicTask.of(self, self.commitment)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the task, hidden labels and salt included, to one file that holds no code.
+
+        A task that came from a file without a salt gets one.
+        """
+        if self.salt is None:
+            del self.__dict__["salt"]
+            self.__dict__.pop("commitment", None)
+        assert self.salt is not None
+        save_task(self, self.salt, path)
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Task:
+        """Read what save wrote; the digest is checked."""
+        task, salt = load_task(path, Task)
+        task.__dict__["salt"] = salt
+        return task
+
+    def evaluate(
+        self, embeddings: Any, ids: Any = None, *, full: bool = False, **options: Any
+    ) -> Result:
+        """Score a submission.
+
+        Parameters
+        ----------
+        embeddings : (N, d)
+            One row for each id of the task, in any order.
+        ids : (N,)
+            Whose embedding each row is. Missing, extra and repeated ids are refused. A task
+            without ids takes its rows in order, a separate gallery's as `gallery=`.
+        full : bool
+            Whether the result holds what is known of single queries, as that of
+            truerank.evaluate does. Whoever gets it has the hidden labels.
+        **options
+            gallery, distance, metrics, average, device, threads, confidence, seed, units, progress,
+            checkpoint as in evaluate.
+
+        Examples
+        --------
+        >>> from truerank import Task
+        >>> task = Task(["cat", "cat", "dog", "dog"], ids=["a", "b", "c", "d"])
+        >>> submission = [[1.0, 0], [0, 1], [0, 2], [2, 0]]
+        >>> result = task.evaluate(submission, ids=["d", "a", "b", "c"])
+        >>> result["hit@1"].value, result["hit@1"].per_query
+        (1.0, None)
+        """
+        result = evaluate_submission(self, embeddings, ids, **options)
+        result.provenance["task_commitment"] = self.commitment
+        return result if full else public_result(result)
