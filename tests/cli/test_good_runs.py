@@ -338,12 +338,20 @@ def test_ids_that_do_not_match_are_refused(ids: list[str], words: str, tmp_path:
 
 
 def test_a_hidden_task_and_a_shuffled_submission(data: Path, tmp_path: Path) -> None:
-    result, table = tmp_path / "result.json", tmp_path / "queries.csv"
-    succeed(
+    public, result = tmp_path / "public.json", tmp_path / "result.json"
+    table = tmp_path / "queries.csv"
+    printed = succeed(
         *(data / "submission.npz", "--task", data / "hidden.task"),
-        *("-o", result, "--per-query", table),
+        *("-o", public, "--full", result, "--per-query", table),
     )
     assert scores(truerank.Result.from_json(result)) == expected()
+    shown = json.loads(public.read_text())
+    jsonschema.validate(shown, SCHEMA)
+    jsonschema.validate(json.loads(result.read_text()), SCHEMA)
+    assert shown["provenance"]["public"]
+    assert "map@r" in printed.out
+    values = {name: score["value"] for name, score in shown["scores"].items()}
+    assert values == {name: score["value"] for name, score in expected().items()}
     rows = list(csv.DictReader(table.open(encoding="utf-8", newline="")))
     assert [row["id"] for row in rows] == [f"image-{row:03d}" for row in range(ROWS)]
     assert [float(row["map@r:lower"]) for row in rows] == pytest.approx(

@@ -154,8 +154,9 @@ class Board:
             lines.append("Judged is the entry that the public board showed last.")
         else:
             lines.append(
-                "A new entry is shown if it beats the participant's shown score by more than its "
-                "noise (the ladder of Blum and Hardt); the private part is not looked at."
+                "A new entry is shown if it beats the participant's shown score by more than "
+                "noise, the more entries the more (the ladder of Blum and Hardt); the private part "
+                "is not looked at."
             )
         lines.append(f"{count(self.openings, 'opening')}; the log ends with {self.head}.")
         lines.append(f"The labels are committed to by {self.commitment}.")

@@ -1,8 +1,9 @@
 """The ladder: what a board shows of a score, and when it shows it at all.
 
 A participant's first entry is shown, rounded; a later one only if it beats what is shown by more
-than its own noise. Whoever sends thousands of chosen submissions sees a standstill, but for a few
-rungs (Blum and Hardt, The ladder: a reliable leaderboard for machine learning competitions, 2015).
+than noise, and by more the more entries were tried. Whoever sends thousands of chosen submissions
+sees a standstill, but for a few rungs (Blum and Hardt, The ladder: a reliable leaderboard for
+machine learning competitions, 2015).
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from typing import Any
 
 from truerank.errors import InputError
 from truerank.stats.intervals import ends
+from truerank.stats.student import MOST_FREEDOM, quantile
 
-__all__ = ["Measured", "Rung", "climb", "measure", "resolution"]
+__all__ = ["Measured", "Rung", "climb", "measure", "patience", "resolution"]
 
 
 @dataclass(frozen=True)
@@ -108,19 +110,44 @@ def measure(
     return Measured(value, min(own[0], floor[0], value), max(own[1], floor[1], value))
 
 
-def climb(shown: Rung | None, measured: Measured, *, higher: bool = True) -> Rung | None:
+def climb(
+    shown: Rung | None,
+    measured: Measured,
+    *,
+    tries: int = 1,
+    confidence: float = 0.95,
+    higher: bool = True,
+) -> Rung | None:
     """What a new entry shows beside the participant's best; None if that stays.
+
+    `tries` is how many entries the participant has sent, this one included.
 
     Examples
     --------
     >>> first = climb(None, Measured(0.613, 0.57, 0.65))
-    >>> first.score, climb(first, Measured(0.64, 0.60, 0.68)), first.step
+    >>> first.score, climb(first, Measured(0.64, 0.60, 0.68), tries=2), first.step
     (0.62, None, 0.02)
-    >>> climb(first, Measured(0.69, 0.66, 0.72)).score
+    >>> climb(first, Measured(0.69, 0.66, 0.72), tries=2).score
     0.7
     """
     if shown is not None:
         gain = measured.value - shown.score if higher else shown.score - measured.value
-        if not gain > measured.noise:
+        if not gain > measured.noise * patience(tries, confidence):
             return None
     return Rung.of(measured)
+
+
+def patience(tries: int, confidence: float = 0.95) -> float:
+    """How much wider an interval must be to hold for so many tries at once (Bonferroni).
+
+    The best of many submissions that know nothing lies above the others by luck; this is how far.
+    Tries are counted in powers of two.
+
+    Examples
+    --------
+    >>> [round(patience(tries), 2) for tries in (1, 2, 10, 10_000)]
+    [1.0, 1.14, 1.51, 2.39]
+    """
+    together = 1 << max(0, tries - 1).bit_length()
+    at_once = quantile(1 - (1 - confidence) / together, MOST_FREEDOM)
+    return at_once / quantile(confidence, MOST_FREEDOM)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
@@ -157,6 +158,7 @@ class _Run:
             one["participant"]: one for one in self._openings() if one["shown"] is not None
         }
         """The opening that the board shows of each participant."""
+        self._tries = Counter(one["participant"] for one in self._openings())
         self._results: dict[str, Result] = {}
         """Results on the public part of entries opened in this run and shown, by digest."""
 
@@ -194,7 +196,14 @@ class _Run:
         result = self._evaluate(self.public, embeddings, ids)
         shown = self._shown.get(entry.participant)
         best = None if shown is None else Rung.from_dict(shown["shown"])
-        rung = climb(best, self._measure(self.public, result), higher=self.known.higher_is_better)
+        rung = climb(
+            best,
+            self._measure(self.public, result),
+            tries=self._tries[entry.participant] + 1,
+            confidence=self.rules.confidence,
+            higher=self.known.higher_is_better,
+        )
+        self._tries[entry.participant] += 1
         if rung is not None:
             self._results[entry.digest] = result
         self.log.append(
@@ -257,7 +266,6 @@ class _Run:
         sign = -1 if self.known.higher_is_better else 1
         order = sorted(rungs, key=lambda name: (sign * rungs[name].score, name))
         letters = groups(order, _told_apart(compared, self.rules.confidence))
-        openings = self._openings()
         rows = [
             Row(
                 name,
@@ -266,7 +274,7 @@ class _Run:
                 public[name] if final else None,
                 ranks[name],
                 letters[name],
-                sum(one["participant"] == name for one in openings),
+                self._tries[name],
                 tuple(shown[name]["flaws"]),
             )
             for name in order
@@ -278,7 +286,7 @@ class _Run:
             final=final,
             classes=part.classes,
             queries=part.task.queries,
-            openings=len(openings),
+            openings=self._tries.total(),
             head=self.log.head,
             refused=refused,
         )

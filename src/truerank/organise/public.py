@@ -50,8 +50,9 @@ def public_result(result: Result) -> Result:
     scores: dict[str, Score] = {}
     skipped = dict(result.skipped)
     for name, score in result.items():
-        if registry.definition(registry.parse(name)).unit == "share":
-            scores[name] = _headline(score)
+        known = registry.definition(registry.parse(name))
+        if known.unit == "share":
+            scores[name] = _headline(score, known.higher_is_better)
         else:
             skipped[name] = NO_DISTANCES
     facts = {name: result.provenance[name] for name in TOLD}
@@ -60,15 +61,14 @@ def public_result(result: Result) -> Result:
     return Result(scores, skipped=skipped, provenance=facts)
 
 
-def _headline(score: Score) -> Score:
+def _headline(score: Score, higher_is_better: bool) -> Score:
     """One number for the score; NaN for what ties leave open."""
     unknown = float("nan")
-    at_lower = score.value == score.lower
     return replace(
         score,
-        lower=score.value if at_lower else unknown,
+        lower=score.value if higher_is_better else unknown,
         expected=unknown,
-        upper=unknown if at_lower else score.value,
+        upper=unknown if higher_is_better else score.value,
         per_query=None,
         replicates=None,
         threshold=None,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from decimal import Context, Decimal, localcontext
 from functools import lru_cache
 
-__all__ = ["central", "quantile"]
+__all__ = ["MOST_FREEDOM", "central", "quantile"]
 
 DIGITS = 50
 LEAST = Decimal("1e-52")
