@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from truerank.core.score import Score
     from truerank.errors import ExactnessError, InputError, TruerankWarning
     from truerank.evaluation import evaluate
-    from truerank.organise import Task
+    from truerank.organise import Board, PublicTask, Task, leaderboard
     from truerank.result import Result
     from truerank.taxonomy import Taxonomy
     from truerank.threshold import choose_threshold
@@ -30,9 +30,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Audit",
+    "Board",
     "Comparison",
     "ExactnessError",
     "InputError",
+    "PublicTask",
     "Result",
     "Score",
     "Task",
@@ -48,6 +50,7 @@ __all__ = [
     "engine",
     "evaluate",
     "integrations",
+    "leaderboard",
     "losses",
     "metrics",
     "training",
@@ -64,7 +67,10 @@ _HOME = {
     "TruerankWarning": "truerank.errors",
     "Result": "truerank.result",
     "Score": "truerank.result",
+    "Board": "truerank.organise",
+    "PublicTask": "truerank.organise",
     "Task": "truerank.organise",
+    "leaderboard": "truerank.organise",
     "Taxonomy": "truerank.taxonomy",
     "__version__": "truerank.version",
     "choose_threshold": "truerank.threshold",

@@ -399,6 +399,29 @@ def test_a_changed_log_is_noticed(change: Any, competition: Competition) -> None
     assert_refused(lambda: competition.board(*files), ["hidden.task.log", "line"])
 
 
+@pytest.mark.parametrize(
+    "record",
+    [
+        {},
+        {"kind": "other"},
+        {"kind": ["opening"]},
+        {"kind": "opening"},
+        {"kind": "final", "entries": 3},
+        {"kind": "opening", "participant": [], "entry": "", "submission": "", "flaws": []},
+    ],
+)
+def test_a_line_of_no_known_kind_is_refused(
+    record: dict[str, Any], competition: Competition
+) -> None:
+    """The chain holds, but nobody here wrote that."""
+    file = competition.send("anna", rows(1.0))
+    competition.board(file)
+    log = Log(competition.log)
+    log.append(record)
+    log.write()
+    assert_refused(lambda: competition.board(file), ["line 3", "no known kind"])
+
+
 def test_two_runs_at_once_lose_no_line(tmp_path: Path) -> None:
     mine, theirs = Log(tmp_path / "log"), Log(tmp_path / "log")
     mine.append({"kind": "rules"})

@@ -9,6 +9,7 @@ import click
 
 from truerank.cli.options import PATH, distance_option, examples, label_options
 from truerank.errors import InputError
+from truerank.wording import count
 
 if TYPE_CHECKING:
     from truerank.organise import PublicTask, Task
@@ -74,15 +75,16 @@ def make(
     from truerank.cli.inputs import expand, level_names, read_labels
     from truerank.cli.outputs import check_targets
     from truerank.files import Bundle
-    from truerank.organise import Task, warn_of_giveaways
+    from truerank.organise import Task, is_task, warn_of_giveaways
 
     check_targets({"-o": output, "--public": public}, (labels, gallery_labels, taxonomy))
-    if labels.suffix.lower() == ".task":
+    if is_task(labels):
+        if gallery_labels or levels or taxonomy or junk_label:
+            raise InputError(f"{labels} is a task already, which holds labels and rules.")
         made = Task.load(labels)
     else:
         names = level_names(levels)
         queries = read_labels(labels, names)
-        separate = gallery_labels is not None
         items = Bundle() if gallery_labels is None else read_labels(gallery_labels, names)
         expand(taxonomy, queries, items)
         made = Task(
@@ -95,14 +97,14 @@ def make(
             junk_labels=as_labels(junk_label, queries.labels),
             no_mate=no_mate,
             unlabelled=unlabelled,
-            leave_one_out=not separate,
         )
     warn_of_giveaways(made)
-    told = None if public is None else made.public()
+    if public is not None:
+        made.public()  # what cannot be published is refused before anything is written
     made.save(output)
-    if told is not None and public is not None:
+    if public is not None:
         made.public().save(public)
-    click.echo(f"{output}: {made.queries:,} queries; keep it, it holds labels and salt.")
+    click.echo(f"{output}: {count(made.queries, 'query')}; keep it, it holds labels and salt.")
     if public is not None:
         click.echo(f"{public}: for participants.")
     click.echo(f"Commitment, to be published now: {made.commitment}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import zipfile
 from collections.abc import Callable, Iterable
 from hashlib import blake2b
 from typing import Any, TypeVar
@@ -23,7 +24,7 @@ from truerank.labels import MISSING
 from truerank.pairs import Mask, PairList
 from truerank.task import TaskRules
 
-__all__ = ["load_task", "plain_values", "save_task"]
+__all__ = ["is_task", "load_task", "plain_values", "save_task"]
 
 FORMAT = "truerank-task"
 FORMAT_VERSION = 1
@@ -82,6 +83,16 @@ def plain_values(values: Iterable[Any], what: str) -> list[Any]:
                 f"({type(value).__name__}): convert to str first."
             )
     return plain
+
+
+def is_task(path: str | os.PathLike[str]) -> bool:
+    """Whether a file looks like what save_task wrote."""
+    check_readable(path)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return "header.npy" in archive.namelist()
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
+        return False
 
 
 def load_task(path: str | os.PathLike[str], make: Callable[..., Made]) -> tuple[Made, bytes | None]:

@@ -35,9 +35,15 @@ from truerank.version import __version__
 __all__ = ["BoardRules", "leaderboard"]
 
 Progress = Callable[[int, int], None]
-KINDS = {
-    "opening": {"participant", "entry", "submission", "flaws", "shown"},
-    "final": {"entries"},
+KINDS: dict[str, dict[str, type | tuple[type, ...]]] = {
+    "opening": {
+        "participant": str,
+        "entry": str,
+        "submission": str,
+        "flaws": list,
+        "shown": (dict, type(None)),
+    },
+    "final": {"entries": dict},
 }
 """What lines of a log hold, after the first."""
 
@@ -128,7 +134,8 @@ def _agreed(log: Log, task: Task, asked: dict[str, Any]) -> BoardRules:
         return rules
     first = log.records[0]
     for record in log.records[1:]:
-        if record.get("kind") not in KINDS or not KINDS[record["kind"]] <= record.keys():
+        fields = KINDS.get(str(record.get("kind")), {"kind": type(None)})
+        if not all(isinstance(record.get(name), kind) for name, kind in fields.items()):
             raise InputError(f"{log.path}, line {record['number'] + 1}, is of no known kind.")
     if first.get("kind") != "rules" or first.get("commitment") != task.commitment:
         raise InputError(f"{log.path} is the log of another task: the commitments differ.")
