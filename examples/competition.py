@@ -2,7 +2,7 @@
 
 For organisers. Rows are aligned by id, whatever their order; a submission that leaves ids out is
 refused, and one that answers the same to everything gains nothing, since ties count against it.
-On the command line this is `truerank evaluate --task hidden.task submission.npz`.
+On the command line this is `truerank task make` and `truerank leaderboard`: docs/organisers.md.
 """
 
 import tempfile
@@ -20,7 +20,7 @@ with tempfile.TemporaryDirectory() as folder:
     hidden = Path(folder, "hidden.task")  # labels and rules in one file, which stays at home
     truerank.Task(data.labels, ids=ids, groups=data.families).save(hidden)
     task = truerank.Task.load(hidden)
-print(f"task {task.digest[:16]}, {task.queries} queries")
+print(f"{task.queries} queries, committed to by {task.commitment[:16]}...")
 
 # What participants send, made from the images and their ids alone.
 shuffled = np.random.default_rng(0).permutation(len(ids))

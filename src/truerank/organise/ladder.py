@@ -127,7 +127,7 @@ def climb(
     >>> first = climb(None, Measured(0.613, 0.57, 0.65))
     >>> first.score, climb(first, Measured(0.64, 0.60, 0.68), tries=2), first.step
     (0.62, None, 0.02)
-    >>> climb(first, Measured(0.69, 0.66, 0.72), tries=2).score
+    >>> climb(first, Measured(0.7, 0.66, 0.74), tries=2).score
     0.7
     """
     if shown is not None:

@@ -134,8 +134,10 @@ def _agreed(log: Log, task: Task, asked: dict[str, Any]) -> BoardRules:
         return rules
     first = log.records[0]
     for record in log.records[1:]:
-        fields = KINDS.get(str(record.get("kind")), {"kind": type(None)})
-        if not all(isinstance(record.get(name), kind) for name, kind in fields.items()):
+        fields = KINDS.get(str(record.get("kind")))
+        if fields is None or not all(
+            isinstance(record.get(name), kind) for name, kind in fields.items()
+        ):
             raise InputError(f"{log.path}, line {record['number'] + 1}, is of no known kind.")
     if first.get("kind") != "rules" or first.get("commitment") != task.commitment:
         raise InputError(f"{log.path} is the log of another task: the commitments differ.")
