@@ -317,6 +317,7 @@ def test_whose_a_file_is() -> None:
         ("\N{REPLACEMENT CHARACTER}[31mred", ""),
     ]
     assert_refused(lambda: list_entries(["a/x.npz", "b/x.npz"]), ["both called x", "NAME=FILE"])
+    assert_refused(lambda: list_entries(["--x.npz"]), ["names no participant"])
 
 
 def test_groups_are_runs_that_cannot_be_told_apart() -> None:

@@ -61,6 +61,8 @@ def list_entries(files: Iterable[str | os.PathLike[str]]) -> list[Entry]:
         raise InputError("there are no submissions; pass their files.")
     seen: dict[tuple[str, str], Path] = {}
     for entry in entries:
+        if not entry.participant.strip():
+            raise InputError(f"{entry.path} names no participant; say whose it is with NAME=FILE.")
         other = seen.setdefault((entry.participant, entry.name), entry.path)
         if other != entry.path:
             raise InputError(

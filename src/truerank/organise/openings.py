@@ -248,7 +248,7 @@ class _Run:
     def _measure(self, part: Part, result: Result) -> Measured:
         score = result[self.rules.metric]
         t = quantile(self.rules.confidence, part.classes - 1)
-        return measure(score.value, score.interval, part.task.queries, t, self.known.range)
+        return measure(score.value, score.interval, part.findable, t, self.known.range)
 
     # -- standing -----------------------------------------------------------------------------
 

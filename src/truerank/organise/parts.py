@@ -46,6 +46,11 @@ class Part:
         """Classes with a query that counts."""
         return len(np.unique(self.task.query_codes[self.task.mates > 0]))
 
+    @property
+    def findable(self) -> int:
+        """Queries with a mate to find."""
+        return int(np.count_nonzero(self.task.mates))
+
     def evaluate(self, embeddings: Any, ids: Any, **options: Any) -> Result:
         """Score the rows of a whole submission that belong to this part."""
         rows, items = rows_in_order(self.whole, embeddings, ids)
