@@ -1,138 +1,23 @@
-"""Boards: what they show and hide, the parts of a task, the log, and names of any letters."""
+"""Boards: what they show and hide, whose a file is, and names of any letters."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import scipy.sparse
 
-import truerank
+from tests.organise.competition import IDS, LABELS, Competition, rows
 from tests.refusals import assert_refused
 from truerank import Task
-from truerank.organise import check_log, leaderboard, list_entries
+from truerank.organise import leaderboard, list_entries
 from truerank.organise.board import groups
-from truerank.organise.log import Log
 from truerank.organise.parts import divide
-
-CLASSES, SIZE, WIDTH = 40, 4, 8
-RNG = np.random.default_rng(11)
-LABELS = RNG.permutation(np.repeat([f"class-{number}" for number in range(CLASSES)], SIZE))
-IDS = np.array([f"{number:03}" for number in RNG.permutation(len(LABELS))])
-CENTRES = dict(zip(np.unique(LABELS), RNG.standard_normal((CLASSES, WIDTH)), strict=True))
-MEANS = np.array([CENTRES[label] for label in LABELS])
-NOISE = RNG.standard_normal((3, len(LABELS), WIDTH))
-
-
-def rows(spread: float, number: int = 0) -> np.ndarray:
-    return MEANS + spread * NOISE[number]
-
-
-class Competition:
-    """A folder with a hidden task and submissions."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.task = Task(LABELS, ids=IDS)
-        self.task.save(folder / "hidden.task")
-        self.log = folder / "hidden.task.log"
-
-    def send(self, name: str, embeddings: Any, ids: Any = IDS) -> Path:
-        path = self.folder / f"{name}.npz"
-        np.savez(path, embeddings=embeddings, id=ids)
-        return path
-
-    def board(self, *files: Any, **options: Any) -> Any:
-        return leaderboard(self.task, files, log=self.log, **options)
-
-
-@pytest.fixture
-def competition(tmp_path: Path) -> Competition:
-    return Competition(tmp_path)
 
 
 def scores(board: Any) -> dict[str, float]:
     return {row.participant: row.shown.score for row in board.rows}
-
-
-# --- parts
-
-
-def test_the_parts_share_no_class_and_no_row() -> None:
-    task = Task(LABELS, ids=IDS)
-    public, private = divide(task, 0.4)
-    seen = [set(LABELS[part.queries]) for part in (public, private)]
-    assert [len(names) for names in seen] == [16, 24] == [public.classes, private.classes]
-    assert not seen[0] & seen[1]
-    assert sorted([*public.queries, *private.queries]) == list(range(len(LABELS)))
-    order = np.random.default_rng(0).permutation(len(LABELS))
-    shuffled = Task(LABELS[order], ids=IDS[order])
-    shuffled.__dict__["salt"] = task.salt
-    assert set(LABELS[order][divide(shuffled, 0.4)[0].queries]) == seen[0]
-    assert set(LABELS[divide(Task(LABELS, ids=IDS), 0.4)[0].queries]) != seen[0]
-
-
-@pytest.mark.parametrize("side", [0, 1])
-def test_a_part_scores_as_its_rows_alone_do(side: int) -> None:
-    junk = scipy.sparse.random(160, 160, 0.02, rng=1).astype(bool)
-    groups_ = np.arange(len(LABELS)) % 3
-    task = Task(
-        np.stack([[name[:7] for name in LABELS], LABELS], axis=1),
-        ids=IDS,
-        groups=groups_,
-        junk=junk,
-    )
-    part = divide(task, 0.5)[side]
-    order = np.random.default_rng(0).permutation(len(LABELS))
-    found = part.evaluate(rows(1.0)[order], IDS[order], metrics=["map@r", "h_ap"])
-    some = part.queries
-    wanted = truerank.evaluate(
-        rows(1.0)[some],
-        np.stack([[name[:7] for name in LABELS], LABELS], axis=1)[some],
-        query_ids=IDS[some],
-        query_groups=groups_[some],
-        junk=junk.tocsr()[some][:, some],
-        metrics=["map@r", "h_ap"],
-    )
-    assert found.to_dict()["scores"] == wanted.to_dict()["scores"]
-
-
-def test_distractors_of_a_gallery_are_in_both_parts() -> None:
-    labels = [f"c{number}" for number in range(60)] * 2
-    gallery = [*labels, None, *(f"extra{number}" for number in range(10))]
-    task = Task(
-        labels,
-        ids=[f"q{number}" for number in range(len(labels))],
-        gallery_labels=gallery,
-        gallery_ids=[f"g{number}" for number in range(len(gallery))],
-        unlabelled="distractor",
-    )
-    parts = divide(task, 0.5)
-    assert [part.classes for part in parts] == [30, 30]
-    assert all(len(labels) in part.items for part in parts)
-    both = np.concatenate([part.items for part in parts])
-    assert sorted(both) == sorted([*range(len(gallery)), len(labels)])
-
-
-@pytest.mark.parametrize(
-    ("make", "share", "words"),
-    [
-        (lambda: Task(LABELS), 0.1, ["public part has 4 classes", "need 10"]),
-        (lambda: Task(LABELS), 0.9, ["private part has 4 classes"]),
-        (lambda: Task(LABELS), 1.0, ["between 0 and 1", "1.0"]),
-        (lambda: Task(LABELS), "half", ["between 0 and 1"]),
-        (lambda: Task(None, relevance=np.eye(40)), 0.5, ["judgements"]),
-    ],
-)
-def test_tasks_that_cannot_be_divided(
-    make: Callable[[], Task], share: Any, words: list[str]
-) -> None:
-    assert_refused(lambda: divide(make(), share), words)
 
 
 def test_a_task_without_a_salt_has_no_board(competition: Competition) -> None:
@@ -141,9 +26,6 @@ def test_a_task_without_a_salt_has_no_board(competition: Competition) -> None:
     file = competition.send("anna", rows(1.0))
     assert_refused(lambda: competition.board(file), ["no salt", "task make"])
     assert not competition.log.exists()
-
-
-# --- boards
 
 
 def test_a_board_shows_rounded_public_scores_and_rank_intervals(competition: Competition) -> None:
@@ -354,98 +236,3 @@ def test_no_form_tells_more_digits_than_the_noise(competition: Competition) -> N
         for number in (exact.value, *exact.interval):
             assert f"{number:.4f}"[2:] not in text
             assert f"{100 * number:.1f}" not in text
-
-
-# --- the log
-
-
-def lines_of(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
-def test_the_log_tells_every_opening_in_a_chain(competition: Competition) -> None:
-    files = [competition.send("anna--1", rows(1.5)), competition.send("anna--2", rows(1.5, 1))]
-    board = competition.board(*files)
-    first, second, third = lines_of(competition.log)
-    assert first["kind"] == "rules"
-    assert first["commitment"] == competition.task.commitment
-    assert [second["participant"], second["entry"]] == ["anna", "1"]
-    assert second["previous"] == first["hash"]
-    assert third["previous"] == second["hash"]
-    assert third["shown"] is None
-    assert board.head == third["hash"]
-    assert check_log(competition.log, competition.task.commitment) == (2, third["hash"])
-    assert_refused(lambda: check_log(competition.log, "0" * 64), ["another task"])
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda lines: lines[:1] + lines[2:],
-        lambda lines: [lines[0], lines[2], lines[1]],
-        lambda lines: [*lines[:2], lines[2].replace("ben", "eve")],
-        lambda lines: [*lines[:1], lines[1].replace('"score": 0', '"score": 1'), *lines[2:]],
-        lambda lines: [lines[0].replace("0.5", "0.6"), *lines[1:]],
-        lambda lines: [*lines, lines[-1]],
-        lambda lines: [*lines, "{"],
-        lambda lines: [*lines, "[]"],
-    ],
-)
-def test_a_changed_log_is_noticed(change: Any, competition: Competition) -> None:
-    files = [competition.send("anna", rows(1.0)), competition.send("ben", rows(2.0))]
-    competition.board(*files)
-    lines = competition.log.read_text().splitlines()
-    competition.log.write_text("\n".join(change(lines)) + "\n")
-    assert competition.log.read_text().splitlines() != lines
-    assert_refused(lambda: competition.board(*files), ["hidden.task.log", "line"])
-
-
-@pytest.mark.parametrize(
-    "record",
-    [
-        {},
-        {"kind": "other"},
-        {"kind": ["opening"]},
-        {"kind": "opening"},
-        {"kind": "final", "entries": 3},
-        {"kind": "opening", "participant": [], "entry": "", "submission": "", "flaws": []},
-    ],
-)
-def test_a_line_of_no_known_kind_is_refused(
-    record: dict[str, Any], competition: Competition
-) -> None:
-    """The chain holds, but nobody here wrote that."""
-    file = competition.send("anna", rows(1.0))
-    competition.board(file)
-    log = Log(competition.log)
-    log.append(record)
-    log.write()
-    assert_refused(lambda: competition.board(file), ["line 3", "no known kind"])
-
-
-def test_two_runs_at_once_lose_no_line(tmp_path: Path) -> None:
-    mine, theirs = Log(tmp_path / "log"), Log(tmp_path / "log")
-    mine.append({"kind": "rules"})
-    mine.write()
-    theirs.append({"kind": "rules"})
-    assert_refused(theirs.write, ["another run", "run this one again"])
-    assert len(Log(tmp_path / "log").records) == 1
-
-
-def add_lines(path: Path, count: int) -> None:
-    for _ in range(count):
-        while True:
-            log = Log(path)
-            log.append({"kind": "opening"})
-            try:
-                log.write()
-            except truerank.InputError:
-                continue
-            break
-
-
-def test_many_writers_leave_one_whole_chain(tmp_path: Path) -> None:
-    with ThreadPoolExecutor(3) as pool:
-        done = [pool.submit(add_lines, tmp_path / "log", 10) for _ in range(3)]
-    assert [one.result() for one in done] == [None] * 3
-    assert len(Log(tmp_path / "log").records) == 30
