@@ -28,6 +28,7 @@ class Competition:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.task = Task(LABELS, ids=IDS)
+        self.task.__dict__["salt"] = bytes(range(32))  # the same division in every run
         self.task.save(folder / "hidden.task")
         self.log = folder / "hidden.task.log"
 
