@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from copy import deepcopy
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from truerank import tables
+from truerank.attributes import Attribute, plain_attributes, read_attributes
 from truerank.core import registry
 from truerank.core.average import class_mean, mean, plain_mean
 from truerank.core.score import PerQuery, Score
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from truerank.curves import FirstMates
     from truerank.families.opis.scores import Consistency
 
-__all__ = ["Attribute", "Result"]
+__all__ = ["Result"]
 
 SCHEMA_VERSION = 1
 _TWINS = {"hit@1": "precision@1", "precision@1": "hit@1"}
@@ -50,14 +50,6 @@ def _nobody(metric: str, levels: int = 1) -> str:
     if registry.find(metric).with_mate:
         return "no query of this part has a mate"
     return "every query of this part has a mate"
-
-
-@dataclass(frozen=True)
-class Attribute:
-    """A property of the queries (label, group) by which a result can be split."""
-
-    codes: npt.NDArray[np.int64]
-    values: list[Any]
 
 
 class Result(Mapping[str, Score]):
@@ -282,21 +274,13 @@ class Result(Mapping[str, Score]):
         }
         if per_query and self.units is not None:
             data["units"] = self.units.tolist()
-        if per_query and (attributes := self._plain_attributes()):
+        if per_query and (attributes := plain_attributes(self._attributes)):
             data["attributes"] = attributes
         if curves and (drawn := self._drawn()):
             data["curves"] = deepcopy(drawn)
         if per_query and self.level_units:
             data["level_units"] = {name: u.tolist() for name, u in self.level_units.items()}
         return data
-
-    def _plain_attributes(self) -> dict[str, Any]:
-        """The attributes of the queries whose values JSON has."""
-        return {
-            name: {"codes": attribute.codes.tolist(), "values": attribute.values}
-            for name, attribute in self._attributes.items()
-            if all(type(value) in (str, int, float, bool) for value in attribute.values)
-        }
 
     def _drawn(self) -> Mapping[str, Any]:
         """The curves as plain JSON values; as they were, if they were read or written before."""
@@ -325,10 +309,7 @@ class Result(Mapping[str, Score]):
             name = "units"
             units = None if data.get("units") is None else np.array(data["units"], np.int64)
             name = "attributes"
-            attributes = {
-                key: Attribute(np.array(one["codes"], np.int64), list(one["values"]))
-                for key, one in data.get("attributes", {}).items()
-            }
+            attributes = read_attributes(data.get("attributes", {}))
             name = "curves"
             name = "level_units"
             levels = data.get("level_units", {})

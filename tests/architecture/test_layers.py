@@ -43,7 +43,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("engine",),
     ("metrics", "families", "kmeans"),
     ("stats",),
-    ("severity", "curves", "saved_curves", "tables", "result", "parts"),
+    ("severity", "attributes", "curves", "saved_curves", "tables", "result", "parts"),
     ("clustering", "scoring", "evaluation", "verification", "threshold"),
     ("neighbours", "auditing", "comparison", "organise"),
     ("losses", "datasets", "compat", "integrations", "training", "demonstration"),

@@ -72,9 +72,9 @@ def make(
     the public file; the commitment in it binds you to the labels.
     """
     from truerank.cli.evaluate_files import as_labels
-    from truerank.cli.inputs import expand, level_names, read_labels
+    from truerank.cli.inputs import expand, level_names
     from truerank.cli.outputs import check_targets
-    from truerank.files import Bundle
+    from truerank.files import Bundle, read_labels
     from truerank.organise import Task, is_task, warn_of_giveaways
 
     check_targets({"-o": output, "--public": public}, (labels, gallery_labels, taxonomy))

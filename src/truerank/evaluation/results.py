@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from truerank.attributes import Attribute
 from truerank.core.score import Score, split_undefined
-from truerank.result import Attribute, Result
+from truerank.result import Result
 from truerank.scoring import Findings
 from truerank.space import Space
 from truerank.task import TaskRules
