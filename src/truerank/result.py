@@ -310,10 +310,10 @@ class Result(Mapping[str, Score]):
             units = None if data.get("units") is None else np.array(data["units"], np.int64)
             name = "attributes"
             attributes = read_attributes(data.get("attributes", {}))
-            name = "curves"
             name = "level_units"
             levels = data.get("level_units", {})
             of_level = {level: np.array(codes, np.int64) for level, codes in levels.items()}
+            name = "curves"
             return Result(
                 scores,
                 skipped=data["skipped"],

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from truerank import typesetting
 from truerank.core.score import Score
+from truerank.space import catalogue
 from truerank.typesetting import LOWER, Table
 from truerank.wording import count, plural
 
@@ -196,10 +197,11 @@ def _why(reason: str, queries: int) -> str:
 
 def _zero_vectors(facts: dict[str, Any]) -> list[str]:
     zeros = facts.get("zero_rows")
-    if not zeros or facts["distance"] == "hamming":  # whose codes may well be zeros
+    known = facts["distance"] in catalogue.names()
+    where = catalogue.find(facts["distance"]).zeros if known else ""
+    if not zeros or where is None:
         return []
     what = "is a zero vector" if zeros == 1 else "are zero vectors"
-    where = ", at cosine 0 to everything" if facts["distance"] == "cosine" else ""
     return [f"{count(zeros, 'row')} {what}{where}."]
 
 

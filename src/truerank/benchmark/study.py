@@ -18,6 +18,7 @@ from typing import Any
 from truerank.benchmark.fold import FoldOutcome
 from truerank.benchmark.methods import Method, Space, seed_of
 from truerank.errors import InputError
+from truerank.extras import install
 from truerank.losses.registry import SearchChoice
 
 __all__ = ["Studies", "Trial"]
@@ -232,6 +233,6 @@ def _import_optuna() -> Any:
     try:
         import optuna
     except ImportError as error:
-        raise InputError("a benchmark needs optuna: pip install 'truerank[benchmark]'.") from error
+        raise InputError(f"a benchmark needs optuna: {install('benchmark')}.") from error
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     return optuna

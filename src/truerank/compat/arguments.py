@@ -7,7 +7,7 @@ from typing import Any
 
 from truerank.compat import lists
 from truerank.compat.sides import Sides
-from truerank.space import build
+from truerank.space import build, catalogue
 
 __all__ = ["neighbours", "tensors"]
 
@@ -43,7 +43,7 @@ def neighbours(
     else:
         gallery = None if sides.reference is sides.query else sides.reference
         far, near = lists.nearest(sides, build(distance, sides.query, gallery), depth)
-        if distance == "euclidean":  # squared, as the original's
+        if catalogue.find(distance).points == "rows":  # squared, as the original's euclidean
             far = far * far
         apart = torch.tensor(far, dtype=torch.float32, device=device)
         places = torch.tensor(near, device=device)

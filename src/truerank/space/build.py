@@ -24,11 +24,17 @@ __all__ = ["build"]
 Array = npt.NDArray[Any]
 
 for _known in (
-    Distance("cosine", "1 - cosine similarity", Cosine.of, points="directions"),
+    Distance(
+        "cosine",
+        "1 - cosine similarity",
+        Cosine.of,
+        zeros=", at cosine 0 to everything",
+        points="directions",
+    ),
     Distance("euclidean", "length of the difference", Euclidean.of, points="rows"),
     Distance("dot", "the inner product with its sign turned", Dot.of),
     Distance("cityblock", "sum of absolute differences", Cityblock.of),
-    Distance("hamming", "number of unequal components", hamming),
+    Distance("hamming", "number of unequal components", hamming, zeros=None),
     Distance("precomputed", "a matrix of distances", Given.of_distances, given=True),
     Distance(
         "similarity",

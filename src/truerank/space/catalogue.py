@@ -28,6 +28,8 @@ class Distance:
     """Whether a (Q, G) matrix is handed over in the embeddings' place."""
     larger_is_nearer: bool = False
     """Whether the user's numbers are similarities, which a threshold accepts from itself on."""
+    zeros: str | None = ""
+    """What to say of rows of zeros besides their number; None where they are rows like others."""
     points: Literal["directions", "rows"] | None = None
     """Points whose euclidean distance ranks as this one does: unit vectors or rows, if any."""
 
