@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import sys
 import warnings
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 import truerank
+from truerank.stats import folds
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "simulate_statistics.py"
 SIMULATIONS = 400
@@ -73,15 +75,21 @@ def test_size_with_runs(test: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("classes", [30, 60, 200, 1000])
-def test_an_interval_keeps_its_width(classes: int) -> None:
-    """Over seeds and for a copy in half precision, up to 12 % of it."""
+def test_an_interval_keeps_its_width(classes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Up to 12 % of it, with the sample of queries drawn anew and for a copy in half precision.
+
+    The seed does not draw that sample here, so equal widths over seeds alone would say nothing.
+    """
+    number = itertools.count()
+    original = folds.random_numbers
+    monkeypatch.setattr(folds, "random_numbers", lambda _, count: original(next(number), count))
     rng = np.random.default_rng(classes)
     labels = np.repeat(np.arange(classes), 6)
     centre, noise = SIMULATE.rows_of(rng, labels, 1.2, dimensions=32)
     rows = centre + noise
     widths: dict[str, list[float]] = {}
-    for seed in range(4):
-        x = rows.astype(np.float16) if seed == 3 else rows
+    for seed in range(6):
+        x = rows.astype(np.float16) if seed == 5 else rows
         for name, score in truerank.evaluate(x, labels, seed=seed).items():
             widths.setdefault(name, []).append(score.interval[1] - score.interval[0])
     for name, found in widths.items():
