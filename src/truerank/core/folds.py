@@ -190,7 +190,7 @@ class FoldAssignment:
 
     def sample(self, rows: Integers, count: int) -> Integers:
         """A sample of `count` of these queries, the same whatever the order of rows."""
-        order = np.argsort(self.priority[rows], kind="stable")
+        order = np.lexsort((self.query_codes[rows], self.priority[rows]))  # rows may be equal
         return np.sort(rows[order[:count]])
 
 
