@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Attribute", "plain_attributes", "read_attributes"]
+from truerank.core import registry
+
+__all__ = ["Attribute", "nobody_counts", "plain_attributes", "read_attributes"]
 
 
 @dataclass(frozen=True)
@@ -35,3 +37,12 @@ def read_attributes(data: Mapping[str, Any]) -> dict[str, Attribute]:
         name: Attribute(np.array(one["codes"], np.int64), list(one["values"]))
         for name, one in data.items()
     }
+
+
+def nobody_counts(metric: str, levels: int = 1) -> str:
+    """Why no query of a part counts."""
+    if levels > 1:
+        return "there is a level at which no query of this part has a mate"
+    if registry.find(metric).with_mate:
+        return "no query of this part has a mate"
+    return "every query of this part has a mate"

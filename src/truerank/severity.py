@@ -13,7 +13,7 @@ from truerank.wording import count
 if TYPE_CHECKING:
     from truerank.task import TaskRules
 
-__all__ = ["Severity"]
+__all__ = ["NONE", "Severity"]
 
 Integers = npt.NDArray[np.int64]
 NONE = "none"

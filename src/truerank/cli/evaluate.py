@@ -29,7 +29,12 @@ EXAMPLES = examples(
     "evaluate embeddings.npy --labels labels.csv -m map@r,hit@10 -o result.json",
     "evaluate query.npy --labels query.csv --gallery gallery.npy --gallery-labels gallery.csv",
     "evaluate embeddings.npz --by label --worst 20",
+    "evaluate embeddings.npy --labels labels.csv --report page.html --images photos",
     "evaluate embeddings.npz --relevance judgements.qrels --format latex -o table.tex",
+)
+IMAGES = (
+    "Pictures for --report: a folder of files named by the rows' ids, or the column of the labels "
+    "file that holds their paths."
 )
 WORST = 20
 """Parts that --by shows unless more are asked for."""
@@ -98,6 +103,10 @@ WORST = 20
 @output_option()
 @click.option("--per-query", type=PATH, help="Write .csv or .parquet: a row a query.")
 @click.option(
+    "--report", type=PATH, help="Write a page to look at (.html); -o then holds its data."
+)
+@click.option("--images", help=IMAGES)
+@click.option(
     "--checkpoint", type=PATH, help="File for the counts so far; OUTPUT.checkpoint by default."
 )
 @click.option("--resume", is_flag=True, help="Go on from the checkpoint of an interrupted run.")
@@ -105,6 +114,8 @@ def evaluate(
     form: str,
     output: Path | None,
     per_query: Path | None,
+    report: Path | None,
+    images: str | None,
     full: Path | None,
     no_intervals: bool,
     adjusted: bool,
@@ -121,6 +132,7 @@ def evaluate(
     """
     from truerank.cli import outputs, printing
     from truerank.cli.evaluate_files import evaluate_files
+    from truerank.cli.report import find_images, write_report
     from truerank.organise import public_result
     from truerank.parts import Parts
 
@@ -130,13 +142,17 @@ def evaluate(
     if by is not None and hidden and full is None:
         raise InputError("--by shows the classes of a hidden task; pass --full FILE to have that.")
     inputs = tuple(value for value in options.values() if isinstance(value, Path))
-    outputs.check_targets({"-o": output, "--per-query": per_query, "--full": full}, inputs)
+    targets = {"-o": output, "--per-query": per_query, "--report": report, "--full": full}
+    outputs.check_targets(targets, inputs)
+    pictures = None if images is None else find_images(images, report, options)
     if worst is not None and by is None:
         raise InputError("--worst says how many parts to show; say by what with --by.")
     if no_intervals:
         options["confidence"] = None
     with (
-        outputs.checkpointed(checkpoint, resume, output, (per_query, full, *inputs)) as kept,
+        outputs.checkpointed(
+            checkpoint, resume, output, (per_query, report, full, *inputs)
+        ) as kept,
         progress_bar("ranking") as progress,
     ):
         result, names = evaluate_files(
@@ -148,4 +164,6 @@ def evaluate(
     if full is not None:
         result.to_json(full)
     shown = public_result(result) if hidden else result
+    if report is not None:
+        write_report(shown, report, options["embeddings"], pictures)
     printing.deliver(shown, form, output, adjusted, parts)

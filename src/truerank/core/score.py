@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from truerank.core.average import class_mean, mean
 from truerank.core.replicates import Replicates
 
 __all__ = ["LevelsPerQuery", "PerQuery", "Score", "split_undefined"]
@@ -43,6 +44,16 @@ class PerQuery:
     def terms(self) -> tuple[PerQuery, ...]:
         """Values whose means over queries have the score as their plain mean."""
         return (self,)
+
+    def means(
+        self, chosen: npt.NDArray[np.int64], classes: npt.NDArray[np.int64] | None
+    ) -> list[float]:
+        """Means of lower, expected and upper of some queries, or of their classes; NaN if none."""
+        counts = chosen[~np.isnan(self.lower[chosen])]
+        ends = (self.lower[counts], self.expected[counts], self.upper[counts])
+        if classes is None:
+            return [mean(values) for values in ends]
+        return [class_mean(values, classes[counts]) for values in ends]
 
     @staticmethod
     def from_dict(data: Mapping[str, Any]) -> PerQuery:

@@ -16,6 +16,7 @@ from truerank.checkpoint import Checkpoint
 from truerank.core import registry
 from truerank.core.metric import Metric
 from truerank.errors import InputError, warn
+from truerank.evaluated import Evaluated
 from truerank.evaluation.checks import (
     check_options,
     check_queries_in_gallery,
@@ -241,7 +242,11 @@ def evaluate_task(
     )
     by_name = metrics is not None and not _is_all(metrics)
     first = find_first(task, space, device=device, threads=threads) if first_found else None
-    result = put_together(task, scores, findings, facts, skip_undefined=not by_name, found=first)
+    digest = space.facts.input_digest
+    held = Evaluated(task, rows, items, distance, average, device, threads, digest)
+    result = put_together(
+        task, scores, findings, facts, skip_undefined=not by_name, found=first, evaluated=held
+    )
     result.skipped |= {str(metric): reason for metric, reason in refusals.items()}
     return result
 

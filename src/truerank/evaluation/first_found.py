@@ -16,7 +16,7 @@ from truerank.relevance import View
 from truerank.space import Space
 from truerank.task import TaskRules
 
-__all__ = ["find_first"]
+__all__ = ["NearestItem", "find_first"]
 
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
@@ -30,7 +30,7 @@ def find_first(
     Of items at one distance it is one that is no mate, if there is one: as the score sees it. A
     query without candidates has found nothing.
     """
-    nearest = _Nearest(task.view)
+    nearest = NearestItem(task.view)
     engine.sweep(task.view, space, [nearest], device=device, threads=threads)
     met = nearest.item >= 0
     item = nearest.item if task.columns is None else task.columns[nearest.item]
@@ -52,7 +52,7 @@ def _values(encoded: Encoded, item: Integers) -> list[Any]:
 
 
 @dataclass
-class _Nearest(PairObserver):
+class NearestItem(PairObserver):
     """Observes every query's nearest item, of tied ones the first that is no mate."""
 
     view: View

@@ -21,7 +21,7 @@ from truerank.stats.operating import rate_interval
 from truerank.task import TaskRules
 from truerank.threshold.decimals import as_decimal, on_axis
 from truerank.threshold.judged import Ends, Judgement, interval_of_mean, kept_of
-from truerank.threshold.point import ClassRates
+from truerank.threshold.point import ClassRates, pair_rates
 from truerank.threshold.written import WrittenThreshold, write
 
 __all__ = ["PairTrials"]
@@ -110,11 +110,10 @@ class PairTrials:
         names = self.task.named_levels.finest.values
         paired = table.genuine > 0
         classes = table.classes[paired]
-        frr = 1 - table.positives[paired, 0] / table.genuine[paired]
-        fmr = table.negatives[paired, 0] / table.impostors[paired]
-        both = (1 - frr) + (1 - fmr)
-        product = 2 * (1 - frr) * (1 - fmr)
-        utility = np.divide(product, both, out=np.zeros_like(both), where=both > 0)
+        positives, negatives = table.positives[paired, 0], table.negatives[paired, 0]
+        frr, fmr, utility = pair_rates(
+            positives, table.genuine[paired], negatives, table.impostors[paired]
+        )
         return [
             ClassRates(names[classes[i]], float(frr[i]), float(fmr[i]), float(utility[i]))
             for i in np.lexsort((classes, utility))

@@ -7,12 +7,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from truerank import tables, typesetting
 from truerank.space import catalogue
 from truerank.typesetting import Table
 
-__all__ = ["ClassRates", "OperatingPoint"]
+__all__ = ["WORST", "ClassRates", "OperatingPoint", "pair_rates"]
+
+Integers = npt.NDArray[np.int64]
+Reals = npt.NDArray[np.float64]
 
 NAMES = {
     "far": "false accepts among pairs of two classes (FAR)",
@@ -43,6 +47,17 @@ class ClassRates:
     """The false match rate of the class's pairs with other classes."""
     utility: float
     """Harmonic mean of 1 - FRR and 1 - FMR; in a search 1 minus the rate that there is."""
+
+
+def pair_rates(
+    positives: Integers, genuine: Integers, negatives: Integers, impostors: Integers
+) -> tuple[Reals, Reals, Reals]:
+    """FRR, FMR and utility of classes, from the accepted of all their positives and negatives."""
+    frr = 1 - positives / genuine
+    fmr = negatives / impostors
+    both = (1 - frr) + (1 - fmr)
+    product = 2 * (1 - frr) * (1 - fmr)
+    return frr, fmr, np.divide(product, both, out=np.zeros_like(both), where=both > 0)
 
 
 @dataclass(frozen=True)

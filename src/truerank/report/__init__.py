@@ -1,0 +1,114 @@
+"""A report: results in, one page out that opens offline and holds all that can be shown of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from truerank.comparison.naming import name_models
+from truerank.errors import InputError
+from truerank.files import check_writable, write_text
+from truerank.report.details import look
+from truerank.report.figures import benchmark_data, is_benchmark
+from truerank.report.page import check_templates, render
+from truerank.report.several import comparison_data
+from truerank.report.single import model_data
+from truerank.report.thumbnails import (
+    ByColumn,
+    Images,
+    add_thumbnails,
+    check_images,
+    find_pictures,
+)
+from truerank.result import Result
+
+__all__ = ["write"]
+
+
+def write(
+    results: Sequence[Result | str | os.PathLike[str]],
+    path: str | os.PathLike[str],
+    *,
+    names: Iterable[str] | None = None,
+    images: Images | None = None,
+    gallery_images: Images | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> None:
+    """Write a page about one result, about several of one task, or about benchmarks.
+
+    Parameters
+    ----------
+    results : results, paths of their JSON files, or folders of benchmarks
+    path : where the page goes
+    names : of the models; otherwise what tells their files apart
+    images : a folder whose files have the rows' ids as names, or one for each query
+    gallery_images : the same for a gallery of its own, where `images` is no folder
+    progress : called as progress(pairs done, pairs in all) while rows are looked at
+
+    Examples
+    --------
+    >>> import tempfile, truerank
+    >>> from truerank import report
+    >>> r = truerank.evaluate([[0., 1], [0, 2], [1, 0], [1, 1]], ["a", "a", "b", "b"])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     report.write([r], f"{folder}/page.html")
+    """
+    check_templates()
+    check_writable(path)
+    if images is not None or gallery_images is not None:
+        check_images()
+    folders, others = _told_apart(results)
+    if not folders and not others:
+        raise InputError("a report needs at least one result.")
+    read = [Result.from_json(one) if not isinstance(one, Result) else one for one in others]
+    labels = _named(others, names)
+    for result in read:
+        look(result, progress)
+    models = [model_data(result, name) for result, name in zip(read, labels, strict=True)]
+    if images is not None:
+        for model, result in zip(models, read, strict=True):
+            _illustrate(model, result, images, gallery_images)
+    benchmarks = [benchmark_data(folder) for folder in folders]
+    data = {
+        "models": models,
+        "comparison": comparison_data(read, labels) if len(read) > 1 else None,
+        "benchmarks": benchmarks,
+    }
+    title = ", ".join([*labels, *(one["name"] for one in benchmarks)])
+    write_text(path, render(title, data))
+
+
+def _told_apart(
+    results: Sequence[Result | str | os.PathLike[str]],
+) -> tuple[list[Path], list[Result | str | os.PathLike[str]]]:
+    """The folders of benchmarks, and everything else."""
+    folders, others = [], []
+    for one in results:
+        if not isinstance(one, Result) and is_benchmark(Path(one)):
+            folders.append(Path(one))
+        else:
+            others.append(one)
+    return folders, others
+
+
+def _named(results: Sequence[Any], names: Iterable[str] | None) -> list[str]:
+    found = name_models(results, names) if results else []
+    if names is None and len(results) == 1 and isinstance(results[0], Result):
+        return ["embeddings"]
+    return found
+
+
+def _illustrate(
+    model: dict[str, Any], result: Result, images: Images, gallery_images: Images | None
+) -> None:
+    """Add pictures of the rows that are shown."""
+    facts = result.provenance
+    queries = find_pictures(images, facts["queries"], "queries")
+    items = queries
+    if gallery_images is not None:
+        items = find_pictures(gallery_images, facts["gallery"], "gallery")
+    elif not (facts["leave_one_out"] or isinstance(images, (str, os.PathLike, ByColumn))):
+        raise InputError("images of the queries came without gallery_images; pass both.")
+    add_thumbnails(model, queries, items)

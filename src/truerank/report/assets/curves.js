@@ -1,0 +1,133 @@
+"use strict";
+/* The curves of one model or of several, each curve a chart. */
+
+const SHARE = { tickformat: ".0%" };
+const AT_FAR = { title: "false accept rate (log)", type: "log", tickformat: "~%" };
+const KNOWN = {
+  roc: { title: "ROC", text: "Pairs of one class accepted, for every rate of false accepts.", x: AT_FAR, y: Object.assign({ title: "true accept rate" }, SHARE), marks: ["far", "tar"] },
+  det: { title: "DET", text: "The two kinds of error against each other; lower left is better.", x: AT_FAR, y: { title: "false reject rate (log)", type: "log", tickformat: "~%" }, marks: ["far", "frr"] },
+  pr: { title: "Precision and recall", text: "How clean the accepted pairs are, for every share of mates accepted.", x: Object.assign({ title: "recall" }, SHARE), y: Object.assign({ title: "precision" }, SHARE) },
+  f1: { title: "F1", text: "The balance of precision and recall over thresholds.", x: { title: "threshold" }, y: Object.assign({ title: "F1" }, SHARE) },
+  cmc: { title: "CMC", text: "How often a mate is among the first items.", x: { title: "rank (log)", type: "log", dtick: "D2" }, y: Object.assign({ title: "hit rate" }, SHARE) },
+  dir: { title: "DIR over FAR", text: "Queries identified, for every share of strangers let in.", x: Object.assign({}, AT_FAR, { title: "strangers accepted (log)" }), y: Object.assign({ title: "identified" }, SHARE) },
+  mrep: { title: "mReP", text: "Ranking and accepting at once, over all thresholds.", x: { title: "τ" }, y: Object.assign({ title: "mReP" }, SHARE) },
+  mvp: { title: "mVP", text: "How clean and complete the accepted items are.", x: { title: "τ" }, y: Object.assign({ title: "mVP" }, SHARE) },
+  mrp: { title: "mRP", text: "How well the accepted mates are ranked.", x: { title: "τ" }, y: Object.assign({ title: "mRP" }, SHARE) },
+  mfr: { title: "mFR", text: "How much queries with nothing to find accept; lower is better.", x: { title: "τ" }, y: Object.assign({ title: "mFR" }, SHARE) },
+  utility: { title: "Utility of the classes", text: "One threshold serves classes unevenly: the mean, and half of the classes around it.", x: { title: "threshold" }, y: Object.assign({ title: "utility" }, SHARE) },
+  severity: { title: "Severity", text: "Wrong first items by what they still share with the query.", y: Object.assign({ title: "share of queries" }, SHARE) },
+  levels: { title: "Levels", text: "How often the nearest item is right, level by level.", y: Object.assign({ title: "precision at 1" }, SHARE) },
+  scores: { title: "Distances", text: "How near mates are, and others.", x: { title: "distance" }, y: Object.assign({ title: "share of pairs" }, SHARE) },
+};
+const ORDER = ["cmc", "roc", "det", "pr", "f1", "dir", "scores", "utility", "mrep", "mvp", "mrp", "mfr", "levels", "severity"];
+const NO_LINE = new Set(["threshold", "low", "high", "lower", "expected", "upper"]);
+
+/* Where no metric asked for a curve, the stops of the slider draw it. */
+function withStops(model) {
+  const curves = Object.assign({}, model.curves);
+  const stops = model.stops;
+  if (!stops || !stops.values.far || !stops.values.frr) return curves;
+  const { far, tar, frr } = stops.values;
+  const points = far.length;
+  const kept = (columns) => ({ points, columns });
+  if (!curves.roc) curves.roc = kept({ far, tar });
+  if (!curves.det) curves.det = kept({ far, frr });
+  if (!curves.scores) {
+    const every = 20, threshold = [], mates = [], others = [];
+    for (let at = every; at < points; at += every) {
+      threshold.push(Number(stops.threshold[at - every]));
+      mates.push(tar[at] - tar[at - every]);
+      others.push(far[at] - far[at - every]);
+    }
+    curves.scores = kept({ threshold, mates, others });
+  }
+  return curves;
+}
+
+function kindOf(name) {
+  return name.split("@")[0];
+}
+
+function lines(name, columns, label, number) {
+  const names = Object.keys(columns);
+  const x = columns[names[0]];
+  const mine = colour(number);
+  const found = [];
+  if (typeof x[0] === "string") {
+    const y = columns[names[1]];
+    return [{ type: "bar", x: x.map(plain), y, name: plain(label), marker: { color: mine }, hovertemplate: "%{x}: %{y:.2%}<extra></extra>" }];
+  }
+  if (kindOf(name) === "scores") {
+    return ["mates", "others"].map((kind, place) => ({
+      x, y: columns[kind], name: kind, mode: "lines", fill: "tozeroy", line: { shape: "hv", width: 1.5, color: colour(place), dash: DASHES[number] },
+      fillcolor: faint(colour(place), 0.15), hovertemplate: "%{x:.4~g}: %{y:.2%}<extra>" + kind + "</extra>",
+    }));
+  }
+  const band = (low, high, opacity) => {
+    if (!columns[low] || !columns[high]) return;
+    found.push({ x, y: columns[low], mode: "lines", line: { width: 0 }, hoverinfo: "skip", showlegend: false });
+    found.push({ x, y: columns[high], mode: "lines", line: { width: 0 }, fill: "tonexty", fillcolor: faint(mine, opacity), hoverinfo: "skip", showlegend: false });
+  };
+  band("q25", "q75", 0.18);
+  if (columns.low) band("low", "high", 0.2);
+  else if (columns.lower && columns.upper) band("lower", "upper", 0.3);
+  const drawn = names.find((one) => one === "lower") || names.slice(1).find((one) => !NO_LINE.has(one));
+  if (!drawn) return found;
+  const text = columns.threshold && names[0] !== "threshold" ? columns.threshold.map((one) => (one === null ? "" : "at threshold " + Number(one.toPrecision(6)))) : undefined;
+  found.push({
+    x, y: columns[drawn], text, name: plain(label), mode: "lines", line: { color: mine, width: 2.2, dash: DASHES[number % DASHES.length], shape: kindOf(name) === "cmc" ? "hv" : "linear" },
+    hovertemplate: "%{x:.4~g}: %{y:.2%}" + (text ? "<br>%{text}" : "") + "<extra>" + plain(label) + "</extra>",
+  });
+  return found;
+}
+
+function marked(curve, name, values) {
+  const known = KNOWN[kindOf(name)];
+  if (!known || !known.marks || !values) return [];
+  const [x, y] = known.marks.map((one) => values[one]);
+  if (x === undefined || y === undefined) return [];
+  return [{ x: [x], y: [y], mode: "markers", marker: { size: 12, color: theme().paper, line: { color: theme().accent, width: 3 } }, showlegend: false, hovertemplate: "the slider stands here<extra></extra>" }];
+}
+
+const GOM = ["mrep", "mvp", "mrp"];
+
+/* The three curves of one model that share their axes. */
+function gomChart(curves) {
+  const held = GOM.filter((name) => curves[name]);
+  const make = () => ({
+    data: held.flatMap((name, number) => lines(name, curves[name].columns, KNOWN[name].title, number)),
+    layout: { showlegend: true, xaxis: { title: "τ" }, yaxis: Object.assign({ rangemode: "tozero" }, SHARE) },
+  });
+  const text = "Accepted items over all thresholds: clean and complete (mVP), well ranked (mRP), both (mReP).";
+  return card("Retrieval and verification", text, chart("Curves of mReP, mVP and mRP. " + text, make, { file: "gom" }));
+}
+
+function curveCharts(models, shownModel) {
+  const several = models.length > 1;
+  const all = models.map(withStops);
+  const asked = models.flatMap((model) => model.headline.rows.map((row) => row.cells[0]));
+  const frozen = asked.some((metric) => metric.includes("frozen"));
+  const together = !several && GOM.every((name) => all[0][name]);
+  const names = [...new Set(all.flatMap(Object.keys))].filter((name) => name !== "severity" && (frozen || !name.includes("frozen")));
+  const rank = (name) => { const at = ORDER.indexOf(kindOf(name)); return at < 0 ? ORDER.length : at; };
+  names.sort((a, b) => rank(a) - rank(b) || a.localeCompare(b));
+  return names.filter((name) => !together || !GOM.includes(name) || name === "mrep").map((name) => {
+    if (together && name === "mrep") return gomChart(all[0]);
+    const known = KNOWN[kindOf(name)] || { title: name, text: "" };
+    const title = name === kindOf(name) ? known.title : known.title + " (" + name + ")";
+    const make = () => {
+      const data = all.flatMap((curves, number) => (curves[name] ? lines(name, curves[name].columns, models[number].name, number) : []));
+      const mine = all[models.indexOf(shownModel)][name];
+      if (mine && !several) data.push(...marked(mine, name, sliderValues));
+      const layout = { xaxis: Object.assign({}, known.x), yaxis: Object.assign({ rangemode: "tozero" }, known.y), showlegend: several || kindOf(name) === "scores", barmode: "group" };
+      if (known.y && known.y.type !== "log" && kindOf(name) !== "scores") layout.yaxis.rangemode = "tozero";
+      return { data, layout };
+    };
+    const drawn = chart(title + ". " + known.text, make, { file: name.replace(/[^a-z0-9_-]+/gi, "-") });
+    if (known.marks && !several) sliderListeners.push(() => drawn.redraw());
+    return card(title, known.text, drawn);
+  });
+}
+
+let sliderValues = null;
+const sliderListeners = [];

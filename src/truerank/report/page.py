@@ -1,0 +1,73 @@
+"""The page as text: a template, the data as JSON, and scripts that a policy names by their hash.
+
+Nothing is loaded from anywhere: the policy forbids every connection. What users named is never part
+of the markup; scripts put it into the page as text.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from importlib.resources import files
+from typing import Any
+
+from truerank.extras import install
+from truerank.version import __version__
+
+__all__ = ["check_templates", "render"]
+
+SCRIPTS = ("text.js", "tables.js", "charts.js", "curves.js", "slider.js", "sections.js",
+           "comparison.js", "page.js")  # fmt: skip
+ESCAPED = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
+
+
+def check_templates() -> None:
+    """Refuse to begin what could not be rendered in the end."""
+    try:
+        import jinja2  # noqa: F401
+    except ImportError as error:
+        raise ImportError(f"a report needs jinja2: {install('report')}") from error
+
+
+def render(title: str, data: dict[str, Any]) -> str:
+    """The whole page."""
+    check_templates()
+    from jinja2 import Environment
+
+    plotly, script = _asset("plotly-cartesian.min.js"), "\n".join(map(_asset, SCRIPTS))
+    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    return environment.from_string(_asset("page.html.jinja")).render(
+        title=title,
+        version=__version__,
+        models=data["models"],
+        policy=_policy(plotly, script),
+        style=_asset("page.css"),
+        data=as_json(data),
+        plotly=plotly,
+        script=script,
+    )
+
+
+def as_json(data: Any) -> str:
+    """JSON that no parser of markup can mistake for markup."""
+    text = json.dumps(data, allow_nan=False, separators=(",", ":"))
+    for character, escaped in ESCAPED.items():
+        text = text.replace(character, escaped)
+    return text
+
+
+def _policy(*scripts: str) -> str:
+    """What the page may do: run these very scripts, and show pictures that it holds itself."""
+    hashes = " ".join(
+        f"'sha256-{base64.b64encode(hashlib.sha256(one.encode()).digest()).decode()}'"
+        for one in scripts
+    )
+    return (
+        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; "
+        "img-src data: blob:; connect-src 'none'; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _asset(name: str) -> str:
+    return (files("truerank.report") / "assets" / name).read_text(encoding="utf-8")
