@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 # Part of the reasons for which a test may be skipped on a machine that has all it can have.
-EXPECTED_SKIPS = ("no CUDA device", "no LaTeX")
+EXPECTED_SKIPS = ("no CUDA device", "no LaTeX", "no browser")
 
 # A run in the background is started with interrupts ignored, and so would be what it starts.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:

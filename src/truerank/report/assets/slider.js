@@ -100,6 +100,7 @@ function thresholdSection(model) {
     return el("div", { class: "tile" }, el("dt", { text: short }), el("dd", { id: "stop-" + name }), el("p", { text }));
   }
 
+  let waiting = false; /* charts follow once a frame, however fast the slider moves */
   function show(stop) {
     const threshold = stops.threshold[stop];
     const what = served && served.kind === "searches" ? "an item" : "a pair";
@@ -121,8 +122,14 @@ function thresholdSection(model) {
     }
     code.textContent = `metrics=["fmr@tau=${threshold}", "fnmr@tau=${threshold}", "dir@tau=${threshold}"]`;
     chips.forEach((chip, place) => chip.setAttribute("aria-pressed", String(named[place][1] === stop)));
-    errors.redraw();
-    for (const listen of sliderListeners) listen();
+    if (!waiting) {
+      waiting = true;
+      requestAnimationFrame(() => {
+        waiting = false;
+        errors.redraw();
+        for (const listen of sliderListeners) listen();
+      });
+    }
   }
 
   show(start[1]);
