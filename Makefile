@@ -18,8 +18,8 @@ pythons := python3.11 python3.12 python3.13 python3.10 python3
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 
-demo: .venv/.stamp ## install truerank without torch and run its demo
-	.venv/bin/python -m truerank demo $(DEMO_ARGS)
+demo: .venv/.stamp ## install truerank without torch, run its demo and write its report
+	.venv/bin/python -m truerank demo --report truerank-demo.html $(DEMO_ARGS)
 
 test: .venv-test/.stamp ## run the tests
 	$(pytest) -m "not slow" $(PYTEST_ARGS)
@@ -42,7 +42,7 @@ performance: .venv-test/.stamp ## measure, and put the table and the picture int
 
 clean: ## remove the environments, caches and build outputs
 	rm -rf .venv .venv.partial .venv.old .venv-test .venv-test.partial .venv-test.old
-	rm -rf build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf truerank-demo.html build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Two workers for two cores, each with one thread in the libraries. Each begins with its half of the
@@ -57,7 +57,7 @@ pytest := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_T
 .venv/.stamp: pyproject.toml
 	$(begin)
 	@echo "Installing truerank into .venv ..."
-	@$(pip) -e .
+	@$(pip) -e '.[report]'
 	$(finish)
 
 .venv-test/.stamp: pyproject.toml constraints.txt

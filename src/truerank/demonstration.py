@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 import numpy as np
 
-from truerank import datasets, tables, typesetting
+from truerank import datasets, report, tables, typesetting
 from truerank.comparison import Comparison, compare
 from truerank.evaluation import evaluate
 from truerank.result import Result
@@ -49,6 +50,10 @@ class Demonstration:
                 "\n".join(typesetting.fill([self._nothing(), *_meanings()], width)),
             ]
         )
+
+    def write_report(self, path: str | os.PathLike[str]) -> None:
+        """Write a page about both models."""
+        report.write(list(self.results.values()), path, names=self.results)
 
     def _table(self) -> Table:
         """The comparison, with chance beside it."""

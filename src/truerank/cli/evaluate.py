@@ -132,7 +132,7 @@ def evaluate(
     """
     from truerank.cli import outputs, printing
     from truerank.cli.evaluate_files import evaluate_files
-    from truerank.cli.report import find_images, write_report
+    from truerank.cli.report import prepare_report, write_report
     from truerank.organise import public_result
     from truerank.parts import Parts
 
@@ -144,7 +144,7 @@ def evaluate(
     inputs = tuple(value for value in options.values() if isinstance(value, Path))
     targets = {"-o": output, "--per-query": per_query, "--report": report, "--full": full}
     outputs.check_targets(targets, inputs)
-    pictures = None if images is None else find_images(images, report, options)
+    pictures = prepare_report(report, images, options)
     if worst is not None and by is None:
         raise InputError("--worst says how many parts to show; say by what with --by.")
     if no_intervals:

@@ -12,7 +12,7 @@ from truerank.cli.options import PATH, examples
 from truerank.errors import InputError
 from truerank.progress import progress_bar
 
-__all__ = ["find_images", "report", "write_report"]
+__all__ = ["prepare_report", "report", "write_report"]
 
 EXAMPLES = examples(
     "report result.json -o page.html",
@@ -52,18 +52,26 @@ def report(results: tuple[Path, ...], output: Path, names: str | None, images: s
     )
 
 
-def write_report(result: Any, path: Path, embeddings: Path, pictures: Pictures | None) -> None:
+def write_report(result: Any, path: Path, embeddings: Path, pictures: Pictures) -> None:
     """Write the page of a result that was just evaluated, under the name of its file."""
     from truerank import report as pages
 
     with progress_bar("looking") as progress:
-        pages.write([result], path, names=[embeddings.stem], progress=progress, **(pictures or {}))
+        pages.write([result], path, names=[embeddings.stem], progress=progress, **pictures)
 
 
-def find_images(images: str, report: Path | None, options: Mapping[str, Any]) -> Pictures:
-    """Where the pictures are: a folder, or a column of paths beside the labels of each side."""
+def prepare_report(report: Path | None, images: str | None, options: Mapping[str, Any]) -> Pictures:
+    """Refuse a page that could not be made, and find its pictures: in a folder, or by the paths in
+    a column beside the labels of each side."""
     if report is None:
-        raise InputError("--images goes with --report, whose page shows them.")
+        if images is not None:
+            raise InputError("--images goes with --report, whose page shows them.")
+        return {}
+    from truerank.report.page import check_templates
+
+    check_templates()
+    if images is None:
+        return {}
     if options["task_file"] is not None:
         raise InputError("the page of a hidden task names no row; leave --images out.")
     if Path(images).is_dir():

@@ -12,6 +12,7 @@ import json
 from importlib.resources import files
 from typing import Any
 
+from truerank.errors import InputError
 from truerank.extras import install
 from truerank.version import __version__
 
@@ -27,7 +28,7 @@ def check_templates() -> None:
     try:
         import jinja2  # noqa: F401
     except ImportError as error:
-        raise ImportError(f"a report needs jinja2: {install('report')}") from error
+        raise InputError(f"a report needs jinja2: {install('report')}.") from error
 
 
 def render(title: str, data: dict[str, Any]) -> str:

@@ -120,14 +120,17 @@ def check_images() -> None:
     try:
         import PIL  # noqa: F401
     except ImportError as error:
-        raise ImportError(f"images need Pillow: {install('report')}") from error
+        raise InputError(f"images need Pillow: {install('report')}.") from error
 
 
 def add_thumbnails(model: dict[str, Any], queries: Pictures, items: Pictures) -> None:
     """Put the pictures of all shown rows into a model's data, each once."""
     ranked = model["ranked"]
     if ranked is None:
-        return
+        raise InputError(
+            "images are shown beside queries, which this result does not hold: write it with "
+            "evaluate --report, or leave the images out."
+        )
     held: dict[str, str] = {}
     for query in [*ranked["worst"], *ranked["best"]]:
         for side, pictures, rows in (("q", queries, [query]), ("g", items, query["neighbours"])):

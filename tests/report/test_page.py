@@ -1,0 +1,224 @@
+"""Pages as text: what they hold, what they must not hold, and what is refused."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pytest
+
+import truerank
+from tests.report.pages import HOSTILE, hierarchy, leave_one_out, open_set
+from truerank import Task, report
+from truerank.organise import public_result
+from truerank.report.details import look
+from truerank.report.page import as_json
+
+
+def page_of(path: Path) -> tuple[str, dict[str, Any]]:
+    """The text of a page, and the data in it."""
+    text = path.read_text(encoding="utf-8")
+    data = re.search(r'<script id="data" type="application/json">(.*?)</script>', text, re.DOTALL)
+    assert data is not None
+    return text, json.loads(data[1])
+
+
+def without_scripts(text: str) -> str:
+    """A page without what it runs; its data are still there."""
+    return re.sub(r"<script>.*?</script>", "", text, flags=re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def result() -> truerank.Result:
+    return truerank.evaluate(**hierarchy(), metrics=["precision@1", "map@r", "h_ap"])
+
+
+@pytest.fixture
+def written(result: truerank.Result, tmp_path: Path) -> tuple[str, dict[str, Any]]:
+    result.to_html(tmp_path / "page.html")
+    return page_of(tmp_path / "page.html")
+
+
+def test_the_policy_names_the_very_scripts(written: tuple[str, dict[str, Any]]) -> None:
+    text, _ = written
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="(.*?)"', text)
+    assert policy is not None
+    allowed = policy[1].replace("&#39;", "'")
+    assert "default-src 'none'" in allowed
+    assert "connect-src 'none'" in allowed
+    scripts = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
+    assert len(scripts) == 2
+    for script in scripts:
+        digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+        assert f"'sha256-{digest}'" in allowed
+    assert "unsafe-eval" not in allowed
+    assert "showSendToCloud: false" in text
+    assert not re.search(r"""(src|href)=["']?https?:""", without_scripts(text))
+
+
+def test_data_are_no_markup() -> None:
+    text = as_json({"a": HOSTILE, "b": "</script><b>&amp;"})
+    assert not set("<>&") & set(text)
+    assert json.loads(text) == {"a": HOSTILE, "b": "</script><b>&amp;"}
+
+
+def test_a_page_has_every_section(written: tuple[str, dict[str, Any]]) -> None:
+    (model,) = written[1]["models"]
+    assert model["missing"] is None
+    assert len(model["stops"]["threshold"]) == 1001
+    assert [table["title"] for table in model["parts"]] == ["Classes", "Level 1", "Level 2"]
+    assert model["severity"]["errors"]
+    assert model["ranked"]["worst"][0]["neighbours"][0]["shares"] in (None, "1", "2", "right")
+    assert len(model["centres"]["labels"]) == 36
+    assert model["ties"]["queries"] == 180
+    assert model["audit"]["of"] == "embeddings"
+    assert "truerank.evaluate(" in model["provenance"]["again"]
+    words = {row["cells"][0]: row["words"] for row in model["headline"]["rows"]}
+    assert words["precision@1"] == "How often the nearest item is a mate."
+
+
+def test_a_result_read_back_shows_what_its_file_holds(
+    result: truerank.Result, written: tuple[str, dict[str, Any]], tmp_path: Path
+) -> None:
+    result.to_json(tmp_path / "full.json")
+    report.write([tmp_path / "full.json"], tmp_path / "again.html", names=["embeddings"])
+    again = page_of(tmp_path / "again.html")[1]["models"][0]
+    first = written[1]["models"][0]
+    assert again.keys() == first.keys()
+    for name in again:
+        assert again[name] == first[name], name
+    fresh = truerank.evaluate(**hierarchy(), metrics=["map@r"])
+    fresh.to_json(tmp_path / "bare.json")
+    report.write([tmp_path / "bare.json"], tmp_path / "bare.html")
+    bare = page_of(tmp_path / "bare.html")[1]["models"][0]
+    assert "holds no embeddings" in bare["missing"]
+    assert (bare["stops"], bare["ranked"], bare["ties"]) == (None, None, None)
+    assert bare["parts"]
+    assert "cmc" in bare["curves"]
+
+
+def test_details_are_kept_below_a_megabyte(result: truerank.Result) -> None:
+    look(result)
+    with_details = len(result.to_json())
+    without = len(truerank.Result.from_dict(result.to_dict() | {"details": None}).to_json())
+    assert 0 < with_details - without < 1_000_000
+    schema = json.loads((Path(truerank.__file__).parent / "result.schema.json").read_text())
+    jsonschema.validate(result.to_dict(), schema)
+
+
+def test_details_of_another_version_are_not_shown(result: truerank.Result, tmp_path: Path) -> None:
+    data = result.to_dict() | {"details": {"version": 99, "stops": {}}}
+    other = truerank.Result.from_dict(data)
+    other.to_html(tmp_path / "page.html")
+    assert page_of(tmp_path / "page.html")[1]["models"][0]["stops"] is None
+
+
+def test_the_same_rows_give_the_same_page(tmp_path: Path) -> None:
+    texts = []
+    for name in ("a", "b"):
+        result = truerank.evaluate(**leave_one_out(), metrics=["map@r"], confidence=None)
+        result.provenance["seconds"] = 0.0
+        result.to_html(tmp_path / f"{name}.html")
+        texts.append((tmp_path / f"{name}.html").read_text())
+    assert texts[0] == texts[1]
+
+
+def test_a_public_result_gives_nothing_away(tmp_path: Path) -> None:
+    arguments = open_set()
+    rows, ids = arguments["gallery"], arguments["gallery_ids"]
+    task = Task(arguments["gallery_labels"], ids=ids, groups=arguments["gallery_groups"])
+    full = task.evaluate(rows, ids=ids, full=True)
+    look(full)
+    public = public_result(full)
+    assert public.evaluated is None
+    assert "details" not in public.to_dict()
+    public.to_html(tmp_path / "page.html")
+    text, data = page_of(tmp_path / "page.html")
+    for secret in ("person", "camera", "g17", full.provenance["task_digest"]):
+        assert secret not in without_scripts(text), secret
+    (model,) = data["models"]
+    assert "public result" in model["missing"]
+    assert model["parts"] == []
+    assert model["curves"] == {}
+
+
+def test_a_list_of_trials_has_a_page(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(20, 4))
+    rows[10:] = rows[:10] + 0.1
+    pairs = [(a, b, b - a == 10) for a in range(10) for b in range(10, 20)]
+    verified = truerank.verify(rows, pairs, ["eer", "auc"])
+    verified.to_html(tmp_path / "page.html")
+    model = page_of(tmp_path / "page.html")[1]["models"][0]
+    assert model["facts"][0] == ["trials", "100"]
+    assert "roc" in model["curves"]
+
+
+def test_several_results_are_compared(tmp_path: Path) -> None:
+    arguments = {"a": hierarchy(), "b": hierarchy(noise=3.0)}
+    results = [truerank.evaluate(**one, metrics=["hit@1", "map@r"]) for one in arguments.values()]
+    report.write(results, tmp_path / "page.html", names=arguments)
+    found = page_of(tmp_path / "page.html")[1]["comparison"]
+    compared = truerank.compare(*results, names=list(arguments))
+    shown = {row[0]: row[3:5] for row in found["differences"]["rows"]}
+    for row in compared.differences:
+        sign = "+" if row.value >= 0 else "-"
+        low, high = (f"{100 * end:.2f}" for end in row.interval)
+        assert shown[row.metric] == [f"{sign}{100 * abs(row.value):.2f}", f"{low} to {high}"]
+    letters = {(row[0], row[1]): row[5] for row in found["scores"]["rows"]}
+    assert letters["map@r", "a"] != letters["map@r", "b"]
+    (pair,) = found["solved"]["pairs"]
+    first, second = (one["hit@1"].per_query.lower == 1 for one in results)
+    assert pair["both"] == int((first & second).sum())
+    assert [row[0] for row in pair["first_list"]] == np.flatnonzero(first & ~second)[:100].tolist()
+    assert pair["only_second"] == len(pair["second_list"]) == int((second & ~first).sum())
+
+
+def test_a_benchmark_shows_its_table_and_figures(tmp_path: Path) -> None:
+    folder = tmp_path / "emoji"
+    (folder / "figures").mkdir(parents=True)
+    (folder / "config.yaml").write_text("data: emoji\n")
+    with pytest.raises(truerank.InputError, match="is not finished"):
+        report.write([folder], tmp_path / "page.html")
+    (folder / "table.csv").write_text(
+        f'method,map@r\n"{HOSTILE.replace(chr(34), chr(34) * 2)}",0.5\n'
+    )
+    (folder / "figures" / "search.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'/>")
+    (folder / "figures" / "search.png").write_bytes(b"not taken")
+    report.write([folder], tmp_path / "page.html")
+    (shown,) = page_of(tmp_path / "page.html")[1]["benchmarks"]
+    assert shown["name"] == "emoji"
+    assert shown["table"]["rows"] == [[HOSTILE, "0.5"]]
+    assert [figure["name"] for figure in shown["figures"]] == ["search"]
+    assert shown["figures"][0]["image"].startswith("data:image/svg+xml;base64,")
+
+
+def test_rows_that_changed_are_noticed(tmp_path: Path) -> None:
+    arguments = leave_one_out()
+    result = truerank.evaluate(**arguments, metrics=["map@r"], confidence=None)
+    arguments["embeddings"][0] += 1
+    with pytest.raises(truerank.InputError, match="have been changed since"):
+        result.to_html(tmp_path / "page.html")
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_without_jinja2_it_says_what_to_install(
+    result: truerank.Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(truerank.InputError, match="needs jinja2: pip install jinja2"):
+        result.to_html(tmp_path / "page.html")
+    with pytest.raises(truerank.InputError, match="needs jinja2"):
+        report.write([], tmp_path / "page.html")
+
+
+def test_no_result_is_no_report(tmp_path: Path) -> None:
+    with pytest.raises(truerank.InputError, match="at least one result"):
+        report.write([], tmp_path / "page.html")
