@@ -21,7 +21,7 @@ from truerank.space import catalogue
 __all__ = ["VERSION", "known_details", "look"]
 
 VERSION = 1
-MOST_AUDITED = 20_000
+MOST_AUDITED = 10_000
 """Rows up to which a page comes with an audit of them."""
 
 

@@ -15,7 +15,10 @@ function colour(number) {
   return these[number % these.length];
 }
 
+const PRINTED = { text: "#000000", muted: "#444444", line: "#dddddd", accent: "#2457c5", paper: "#ffffff" };
+
 function theme() {
+  if (printing) return PRINTED;
   const style = getComputedStyle(document.documentElement);
   const take = (name) => style.getPropertyValue(name).trim();
   return { text: take("--text"), muted: take("--muted"), line: take("--line"), accent: take("--accent"), paper: take("--paper") };
@@ -47,9 +50,14 @@ function chart(label, make, options = {}) {
   }
   place.redraw = () => (mine.drawn ? draw() : null);
   charts.add(mine);
-  watch.observe(place);
+  if (window.Plotly) watch.observe(place);
   return place;
 }
+
+/* The page is there before the charts' own script, which stands last. */
+addEventListener("DOMContentLoaded", () => {
+  for (const one of charts) watch.observe(one.place);
+});
 
 const watch = new IntersectionObserver((entries) => {
   for (const entry of entries) {

@@ -18,7 +18,7 @@ function differencesChart(found) {
       shapes: [{ type: "line", x0: 0, x1: 0, y0: 0, y1: 1, yref: "paper", line: { color: theme().muted, width: 1, dash: "dot" } }],
     } };
   };
-  return tabs("Pairs of models", pairs.map((pair) => ({ name: pair.split("\u0000").join(" – "), make: () => chart("Differences with their intervals", makeFor(pair), { class: "tall", file: "differences" }) })));
+  return tabs("Pairs of models", pairs.map((pair) => ({ name: pair.split("\u0000").join(" – "), make: () => chart("Differences with their intervals", makeFor(pair), { class: "tall full", file: "differences" }) })));
 }
 
 function solvedView(pair, columns) {

@@ -127,7 +127,7 @@ function mapSection(model) {
       x: found.x, y: found.y, mode: "markers", text: found.labels.map((label, place) => plain(label) + "<br>" + count(found.queries[place]) + " queries" + (scored ? "<br>" + plain(found.metric) + " " + percent(found.scores[place]) + " %" : "")),
       hovertemplate: "%{text}<extra></extra>",
       marker: {
-        size: found.queries.map((one) => 6 + 10 * Math.sqrt(one / largest)), opacity: 0.85, line: { width: 0.5, color: theme().paper },
+        size: found.queries.map((one) => 6 + 10 * Math.sqrt(one / largest)), opacity: 0.9, line: { width: 0.6, color: DARK.matches && !printing ? theme().muted : theme().paper },
         color: scored ? found.scores.map((one) => (one === null ? null : 100 * one)) : colour(0), colorscale: "Cividis", cmin: 0, cmax: 100, showscale: Boolean(scored),
         colorbar: scored ? { title: { text: plain(found.metric) + " (%)", side: "right", font: { color: theme().muted } }, thickness: 10, outlinewidth: 0, tickfont: { color: theme().muted } } : undefined,
       },
@@ -149,7 +149,7 @@ function tiesSection(model) {
   const drawn = chart("Tie map: share of tied items by query and rank", () => ({
     data: [{ type: "heatmap", z: found.share, x: found.ranks.map((_, place) => place), y: found.share.map((_, place) => place), customdata: found.share.map(() => found.ranks), zmin: 0, colorscale: [[0, faint(colour(0), 0)], [1, colour(0)]], hovertemplate: "from rank %{customdata}: %{z:.1%} tied<extra></extra>", colorbar: { tickformat: ".0%", thickness: 10, outlinewidth: 0, tickfont: { color: theme().muted } } }],
     layout: { xaxis: { title: "rank (log)", tickmode: "array", tickvals: found.ranks.map((_, place) => place).filter((place) => place % 8 === 0), ticktext: found.ranks.filter((_, place) => place % 8 === 0).map(count) }, yaxis: { title: "queries, by label", autorange: "reversed", showticklabels: false, ticks: "" } },
-  }), { file: "ties" });
+  }), { class: "full", file: "ties" });
   return section("ties", "Ties", `${lead} ${count(found.queries)} queries; ${percent(found.tied, 2)} % of their items are tied. After Nicolaou et al., 2018.`, drawn);
 }
 
