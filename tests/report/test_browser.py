@@ -12,6 +12,7 @@ import pytest
 import truerank
 from tests.report.browser import Browser
 from tests.report.pages import HOSTILE, hierarchy, leave_one_out, open_set
+from tests.report.test_page import every_kind
 from truerank import datasets, report
 from truerank.threshold.decimals import on_axis
 from truerank.threshold.pairs import PairTrials
@@ -264,6 +265,27 @@ def test_another_model_can_be_chosen(browser: Browser, written: dict[str, Path])
     assert browser.text("#scores .whose").strip() == HOSTILE
     assert "read from a file" in browser.text("#scores .notice")
     assert browser.complaints() == []
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::truerank.TruerankWarning")
+def test_every_kind_of_task_opens(browser: Browser, pages: Path) -> None:
+    for kind, arguments in every_kind().items():
+        truerank.evaluate(**arguments).to_html(pages / "kind.html")
+        browser.open(pages / "kind.html", drawn=True)
+        assert browser.complaints() == [], kind
+
+
+def test_bands_are_drawn(browser: Browser, pages: Path) -> None:
+    data = truerank.evaluate(**hierarchy(), metrics=["map@r"], confidence=None).to_dict()
+    columns = data["curves"]["curves"]["cmc"]["columns"]
+    columns["low"] = [value - 0.05 for value in columns["lower"]]
+    columns["high"] = [None, *(value + 0.05 for value in columns["lower"][1:])]
+    truerank.Result.from_dict(data).to_html(pages / "bands.html")
+    browser.open(pages / "bands.html", drawn=True)
+    assert browser.complaints() == []
+    filled = "return document.querySelectorAll('#curves .chart .fills path').length"
+    assert browser.run(filled) > 0
 
 
 @pytest.mark.slow

@@ -222,3 +222,54 @@ def test_without_jinja2_it_says_what_to_install(
 def test_no_result_is_no_report(tmp_path: Path) -> None:
     with pytest.raises(truerank.InputError, match="at least one result"):
         report.write([], tmp_path / "page.html")
+
+
+def every_kind() -> dict[str, dict[str, Any]]:
+    """Tasks of all shapes, some of which leave next to nothing to show."""
+    rng = np.random.default_rng(2)
+    rows, labels = rng.normal(size=(40, 5)), np.arange(40) // 4
+    grades = np.where(rng.random((40, 25)) < 0.2, rng.integers(1, 4, (40, 25)), 0)
+    others = rng.normal(size=(25, 5))
+    with_gallery = {"embeddings": rows, "labels": labels, "gallery": others}
+    unlabelled = np.array([None if n % 5 == 0 else n % 12 for n in range(25)], object)
+    return {
+        "judgements": {"embeddings": rows, "gallery": others, "relevance": grades},
+        "given distances": {
+            "embeddings": np.abs(rows @ others.T),
+            "labels": labels,
+            "gallery_labels": np.arange(25) % 12,
+            "distance": "precomputed",
+        },
+        "given similarities": {
+            "embeddings": rows @ rows.T,
+            "labels": labels,
+            "distance": "similarity",
+        },
+        "nobody has a mate": {"embeddings": rows, "labels": np.arange(40)},
+        "one class": {"embeddings": rows, "labels": np.zeros(40, int)},
+        "two rows": {"embeddings": rows[:2], "labels": [0, 0]},
+        "zero vectors": {"embeddings": np.zeros((40, 5)), "labels": labels},
+        "distractors": with_gallery | {"gallery_labels": unlabelled, "unlabelled": "distractor"},
+        "junk labels": with_gallery | {"gallery_labels": np.arange(25) % 12, "junk_labels": [3]},
+        "labels that are no JSON": {"embeddings": rows, "labels": [(n, n) for n in labels]},
+        "by class, no mate is 0": {
+            "embeddings": rows,
+            "labels": np.maximum(labels, 2),
+            "average": "class",
+            "no_mate": "zero",
+        },
+    }
+
+
+@pytest.mark.parametrize("kind", list(every_kind()))
+@pytest.mark.filterwarnings("ignore::truerank.TruerankWarning")
+def test_every_kind_of_task_has_a_page(kind: str, tmp_path: Path) -> None:
+    result = truerank.evaluate(**every_kind()[kind])
+    result.to_html(tmp_path / "page.html")
+    (model,) = page_of(tmp_path / "page.html")[1]["models"]
+    assert model["headline"]["rows"] or result.skipped
+    assert len(model["stops"]["threshold"]) == 1001
+    result.to_json(tmp_path / "result.json")
+    report.write([tmp_path / "result.json"], tmp_path / "again.html")
+    (again,) = page_of(tmp_path / "again.html")[1]["models"]
+    assert again["stops"] == model["stops"]
