@@ -145,3 +145,18 @@ def test_stops_are_short_decimals_that_cover_the_range(low: float, high: float) 
     assert float(stops[-1]) >= high
     assert float(stops[-1] - stops[0]) <= 1.6 * ((high - low) or abs(high) or 1)
     assert max(len(str(stop).lstrip("-0.").split("E")[0]) for stop in stops) <= 6
+
+
+@pytest.mark.parametrize(
+    "options", [{"device": "reference"}, {"threads": 1}, {"threads": 3}], ids=str
+)
+@pytest.mark.parametrize("arguments", [leave_one_out(), open_set()], ids=["ties", "open"])
+def test_no_path_moves_a_stop(arguments: dict[str, Any], options: dict[str, Any]) -> None:
+    assert stops_of(arguments | options)[0] == stops_of(arguments)[0]
+
+
+def test_the_order_of_rows_does_not_show() -> None:
+    arguments = leave_one_out()
+    order = np.random.default_rng(3).permutation(len(arguments["labels"]))
+    moved = {name: values[order] for name, values in arguments.items()}
+    assert stops_of(moved)[0] == stops_of(arguments)[0]

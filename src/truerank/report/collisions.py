@@ -16,6 +16,8 @@ from truerank.task import TaskRules
 __all__ = ["tie_map"]
 
 MOST_QUERIES = 400
+TOGETHER = 16
+"""Queries whose distances are held at a time."""
 LINES = 40
 """Bins of queries."""
 COLUMNS = 60
@@ -32,16 +34,18 @@ def tie_map(task: TaskRules, space: Space) -> dict[str, Any] | None:
     line = np.arange(len(rows)) * lines // len(rows)
     tied = np.zeros((lines, len(edges) - 1))
     met = np.zeros_like(tied)
-    for place, row in enumerate(rows):
-        distances = space.block(rows[place : place + 1])(0, space.gallery)[0].copy()
-        distances[task.view.block(np.array([row])).excluded.item] = np.inf
-        ranked = np.sort(distances[np.isfinite(distances)])
-        equal = ranked[1:] == ranked[:-1]
-        collides = np.append(equal, False) | np.append(False, equal)
-        ends = np.minimum(edges, len(ranked))
-        sums = np.append(0, np.cumsum(collides))[ends]
-        tied[line[place]] += np.diff(sums)
-        met[line[place]] += np.diff(ends)
+    for start in range(0, len(rows), TOGETHER):
+        some_rows = rows[start : start + TOGETHER]
+        block = space.block(some_rows)(0, space.gallery).copy()
+        excluded = task.view.block(some_rows).excluded
+        block[excluded.query, excluded.item] = np.inf
+        for place, distances in enumerate(block, start):
+            ranked = np.sort(distances[np.isfinite(distances)])
+            equal = ranked[1:] == ranked[:-1]
+            collides = np.append(equal, False) | np.append(False, equal)
+            ends = np.minimum(edges, len(ranked))
+            tied[line[place]] += np.diff(np.append(0, np.cumsum(collides))[ends])
+            met[line[place]] += np.diff(ends)
     with np.errstate(invalid="ignore"):
         share = np.round(tied / met, 4)
     return {
