@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from truerank.core.curve import Curve
     from truerank.curves import FirstMates
     from truerank.families.opis.scores import Consistency
+    from truerank.ranked import HeldRows, Neighbours
 
 __all__ = ["Result"]
 
@@ -73,6 +74,7 @@ class Result(Mapping[str, Score]):
         consistency: Consistency | None = None,
         found: Mapping[str, list[Any]] | None = None,
         saved_curves: Mapping[str, Any] | None = None,
+        held: HeldRows | None = None,
     ) -> None:
         self._scores = dict(scores)
         self.skipped = dict(skipped or {})
@@ -88,6 +90,7 @@ class Result(Mapping[str, Score]):
         self._first_mates = first_mates
         self._consistency = consistency
         self._found = dict(found or {})
+        self._held = held
 
     def __getitem__(self, metric: str) -> Score:
         if metric in self._scores:
@@ -213,6 +216,18 @@ class Result(Mapping[str, Score]):
             return up_to(self._curves[name], ranks)
         return self._curves[name]
 
+    def neighbours(self, queries: Any, k: int = 10) -> Neighbours:
+        """The k nearest items of some queries (row numbers, or ids as text), and all mates' ranks.
+
+        A result keeps no array alive: this works while the embeddings that were evaluated are still
+        there, and otherwise says to call truerank.neighbours.
+        """
+        if self._held is None:
+            raise InputError(
+                "this result came without its rows; call truerank.neighbours with the embeddings."
+            )
+        return self._held.neighbours(queries, k)
+
     def consistency(self) -> Consistency:
         """Where OPIS was taken, its noise floor, and the classes from worst to best served."""
         if self._consistency is None:
@@ -250,17 +265,8 @@ class Result(Mapping[str, Score]):
                 reason=None if lower == lower else _nobody(name, len(means)),
             )
         own = {"queries": len(chosen), "no_mate": {}, "ties": {"queries": 0, "groups": 0}}
-        facts = (
-            self.provenance
-            | own
-            | {
-                "hierarchy": None,
-                "intervals": None,
-                "severity": None,
-                "consistency": None,
-                "part": True,
-            }
-        )
+        none = dict.fromkeys(("hierarchy", "intervals", "severity", "consistency"))
+        facts = self.provenance | own | none | {"part": True}
         return Result(scores, provenance=facts if self.provenance else {})
 
     def to_dict(self, per_query: bool = True, curves: bool = True) -> dict[str, Any]:

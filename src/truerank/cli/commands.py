@@ -12,6 +12,7 @@ from truerank.cli.demo import demo
 from truerank.cli.evaluate import evaluate
 from truerank.cli.leaderboard import leaderboard
 from truerank.cli.metrics import metrics
+from truerank.cli.neighbours import neighbours
 from truerank.cli.task import task
 from truerank.cli.threshold import threshold
 from truerank.cli.train import embed, train
@@ -53,6 +54,7 @@ for command in (
     compare,
     threshold,
     audit,
+    neighbours,
     task,
     leaderboard,
     train,

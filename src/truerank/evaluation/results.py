@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from truerank.attributes import Attribute
 from truerank.core.score import Score, split_undefined
+from truerank.ranked import HeldRows
 from truerank.result import Result
 from truerank.scoring import Findings
 from truerank.space import Space
@@ -60,6 +61,7 @@ def put_together(
     *,
     skip_undefined: bool,
     found: dict[str, list[Any]] | None = None,
+    held: HeldRows | None = None,
 ) -> Result:
     """A result; undefined scores are listed apart where nobody asked for them by name."""
     skipped: dict[str, str] = {}
@@ -77,6 +79,7 @@ def put_together(
         first_mates=findings.first_mates,
         consistency=findings.reports.get("consistency"),
         found=found,
+        held=held,
     )
 
 
