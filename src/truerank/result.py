@@ -121,6 +121,9 @@ class Result(Mapping[str, Score]):
     def _repr_markdown_(self) -> str:
         return tables.as_markdown(self)
 
+    def _repr_html_(self) -> str:
+        return tables.as_html(self)
+
     @property
     def public(self) -> bool:
         """Whether this is what participants may see: scores, and nothing of single queries."""

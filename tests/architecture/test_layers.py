@@ -21,6 +21,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "jit",
         "wording",
         "typesetting",
+        "notebook",
         "extras",
         "progress",
         "storage",

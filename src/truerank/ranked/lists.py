@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from truerank import tables, typesetting
+from truerank import notebook, tables, typesetting
 from truerank.typesetting import Table
 from truerank.wording import count
 
@@ -179,6 +179,15 @@ class Neighbours:
         return self.to_text()
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        parts = [
+            notebook.heading(one.title(self.metric))
+            + notebook.table(one.table(self.levels))
+            + notebook.paragraphs([one.about_mates()])
+            for one in self.lists
+        ]
+        return notebook.block(*parts, notebook.paragraphs(self.notes()))
 
     def chosen_by(self, metric: str, scores: Reals) -> Neighbours:
         """The same, with the score of each query in a metric."""

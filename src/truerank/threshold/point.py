@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from truerank import tables, typesetting
+from truerank import notebook, tables, typesetting
 from truerank.space import catalogue
 from truerank.typesetting import Table
 
@@ -126,6 +126,11 @@ class OperatingPoint:
 
     def __str__(self) -> str:
         return self.to_text()
+
+    def _repr_html_(self) -> str:
+        rates = notebook.table(self._value_table())
+        lines = notebook.paragraphs(self._rule()), notebook.paragraphs(self._notes())
+        return notebook.block(lines[0], rates, lines[1])
 
     def to_text(self, *, by_class: bool = False, rule: bool = False) -> str:
         """Sentences and tables as wide as the screen; `by_class` adds what every class gets."""
