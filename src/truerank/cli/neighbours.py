@@ -10,6 +10,7 @@ import click
 from truerank.cli.kinds import MetricName
 from truerank.cli.options import (
     PATH,
+    Labelled,
     distance_option,
     examples,
     format_option,
@@ -30,7 +31,7 @@ EXAMPLES = examples(
 )
 
 
-@click.command(epilog=EXAMPLES, short_help="Look at what single queries find.")
+@click.command(cls=Labelled, epilog=EXAMPLES, short_help="Look at what single queries find.")
 @click.argument("embeddings", type=PATH)
 @click.option("--labels", type=PATH, help="Labels of the rows.")
 @click.option("--gallery", type=PATH, help="Embeddings to search in.")
