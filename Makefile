@@ -37,7 +37,7 @@ lint: .venv-test/.stamp ## check style and types
 docs: .venv-docs/.stamp ## build the documentation site in build/site
 	.venv-docs/bin/python scripts/build_site.py
 	.venv-docs/bin/zensical build --clean --strict
-	@echo "Open build/site/index.html."
+	@echo "Open build/site/index.html, or with its search: python3 -m http.server -d build/site"
 
 bench: .venv-test/.stamp ## measure speed and memory against other tools
 	.venv-test/bin/python -m bench $(BENCH_ARGS)
