@@ -99,6 +99,7 @@ def test_every_page_is_in_the_navigation_once() -> None:
 def test_nothing_is_fetched_from_elsewhere() -> None:
     assert settings()["theme"]["font"] is False
     assert "extra_javascript" not in settings()
+    assert "offline" not in settings()["plugins"], "it loads a script from a CDN"
 
 
 def test_the_reference_has_every_public_name() -> None:
