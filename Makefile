@@ -13,7 +13,7 @@ export PYTHON TORCH
 pythons := python3.11 python3.12 python3.13 python3.10 python3
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint bench performance clean FORCE
+.PHONY: help demo test test-slow lint docs bench performance clean FORCE
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -33,6 +33,12 @@ lint: .venv-test/.stamp ## check style and types
 	.venv-test/bin/python -m ruff check .
 	.venv-test/bin/python -m mypy
 
+# Strict: a dead link, or a name that the reference does not find, fails it.
+docs: .venv-docs/.stamp ## build the documentation site in build/site
+	.venv-docs/bin/python scripts/build_site.py
+	.venv-docs/bin/zensical build --clean --strict
+	@echo "Open build/site/index.html, or with its search: python3 -m http.server -d build/site"
+
 bench: .venv-test/.stamp ## measure speed and memory against other tools
 	.venv-test/bin/python -m bench $(BENCH_ARGS)
 
@@ -42,6 +48,7 @@ performance: .venv-test/.stamp ## measure, and put the table and the picture int
 
 clean: ## remove the environments, caches and build outputs
 	rm -rf .venv .venv.partial .venv.old .venv-test .venv-test.partial .venv-test.old
+	rm -rf .venv-docs .venv-docs.partial .venv-docs.old .cache
 	rm -rf truerank-demo.html build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -70,6 +77,12 @@ pytest := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_T
 	@$(pip) -c constraints.txt -c $(partial)/torch.txt -e '.[dev]'
 	$(finish)
 
+.venv-docs/.stamp: constraints-docs.txt
+	$(begin)
+	@echo "Installing the documentation's tools into .venv-docs ..."
+	@$(pip) -c constraints-docs.txt zensical mkdocstrings-python ruff
+	$(finish)
+
 partial = $(@D).partial
 pip = $(partial)/bin/python -m pip install --quiet --disable-pip-version-check
 
@@ -81,9 +94,9 @@ for python; do \
 	version=; \
 done; \
 if [ -z "$$version" ] && [ -n "$$PYTHON" ]; then \
-	echo "PYTHON=$$PYTHON does not run, or is older than Python 3.10." >&2; exit 1; \
+	echo "PYTHON=$$PYTHON does not run, or is older than Python $$LEAST." >&2; exit 1; \
 elif [ -z "$$version" ]; then \
-	echo "No Python 3.10 or newer was found: install one, or pass PYTHON=/path/to/python." >&2; exit 1; \
+	echo "No Python $$LEAST or newer was found: install one, or pass PYTHON=/path/to/python." >&2; exit 1; \
 elif ! "$$python" -c 'import ensurepip, venv' 2>/dev/null; then \
 	echo "$$python has no venv module: install it (on Debian and Ubuntu, the package python$$version-venv)." >&2; exit 1; \
 fi; \
@@ -101,8 +114,8 @@ define finish
 endef
 
 define CHECK_VERSION
-import sys
-if sys.version_info >= (3, 10):
+import os, sys
+if sys.version_info >= tuple(map(int, os.environ["LEAST"].split("."))):
     print("%d.%d" % sys.version_info[:2])
 endef
 
@@ -116,15 +129,20 @@ for path in [*(partial / "bin").iterdir(), partial / "pyvenv.cfg"]:
         path.write_bytes(content.replace(os.fsencode(partial), os.fsencode(final)))
 endef
 export CHECK_VERSION RENAME_IN_SCRIPTS
+export LEAST := 3.10
+.venv-docs/.stamp: export LEAST := 3.11
 
 # A stamp says what its environment was built for. It is out of date too when something else is
 # asked for now, when the checkout has moved, and when the environment's Python no longer runs.
 settings = $(strip $(CURDIR) PYTHON=$(PYTHON) $(if $(filter .venv-test,$(1)),TORCH=$(TORCH)))
 built_for = $(strip $(shell $(1)/bin/python -c '' 2>/dev/null && cat $(1)/.stamp))
-.venv/.stamp .venv-test/.stamp: export SETTINGS = $(call settings,$(@D))
+.venv/.stamp .venv-test/.stamp .venv-docs/.stamp: export SETTINGS = $(call settings,$(@D))
 ifneq ($(call settings,.venv),$(call built_for,.venv))
 .venv/.stamp: FORCE
 endif
 ifneq ($(call settings,.venv-test),$(call built_for,.venv-test))
 .venv-test/.stamp: FORCE
+endif
+ifneq ($(call settings,.venv-docs),$(call built_for,.venv-docs))
+.venv-docs/.stamp: FORCE
 endif

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -19,6 +20,21 @@ def refusal(call: Callable[[], Any]) -> str:
     assert message.endswith((".", "?"))
     assert len(message) < 400
     return message
+
+
+@contextmanager
+def refused(words: str) -> Iterator[None]:
+    """That what is done inside ends in a refusal with these words."""
+    with pytest.raises(InputError) as caught:
+        yield
+    assert words in refusal(_raising(caught.value))
+
+
+def _raising(error: Exception) -> Callable[[], None]:
+    def call() -> None:
+        raise error
+
+    return call
 
 
 def assert_refused(call: Callable[[], Any], words: Sequence[str]) -> None:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
 import pytest
 
+from tests.refusals import refused
 from truerank import progress
-from truerank.progress import Estimate, in_words
+from truerank.progress import Estimate, in_words, progress_bar, shown
 
 
 class Clock:
@@ -67,3 +72,73 @@ def test_a_line_a_minute_in_a_log(capsys: pytest.CaptureFixture[str]) -> None:
         "truerank: ranking: 6%, about 16 min left",
         "truerank: ranking: 12%, about 15 min left",
     ]
+
+
+class Notebook:
+    """IPython as a kernel runs it: what is displayed, and what becomes of it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, **shell: Any) -> None:
+        self.outputs: list[Any] = []
+        ipython, module = ModuleType("IPython"), ModuleType("IPython.display")
+        ipython.get_ipython = lambda: SimpleNamespace(**shell)
+        module.display = self.display
+        monkeypatch.setitem(sys.modules, "IPython", ipython)
+        monkeypatch.setitem(sys.modules, "IPython.display", module)
+
+    def display(self, shown: Any, *, display_id: bool) -> Notebook:
+        assert display_id
+        self.outputs.append(shown)
+        return self
+
+    def update(self, shown: Any, *, raw: bool = False) -> None:
+        assert raw == isinstance(shown, dict)
+        self.outputs.append(shown)
+
+
+def test_a_bar_below_the_cell(monkeypatch: pytest.MonkeyPatch) -> None:
+    notebook = Notebook(monkeypatch, kernel=object())
+    clock = Clock()
+    with progress._cell("a < b", notebook.display, clock) as report:
+        for done in range(9):
+            for tick in range(4):  # 32 calls a second, of which 8 are drawn
+                clock.now = done + tick / 32
+                report(done, 8)
+    first, *drawn, last = notebook.outputs
+    assert repr(first) == "a < b: "
+    assert [repr(cell).partition(",")[0] for cell in drawn] == [
+        f"a < b: {100 * done // 8}%" for done in range(1, 9)
+    ]
+    assert repr(drawn[3]) == "a < b: 50%, about 4 s left"
+    assert drawn[3]._repr_html_() == (
+        '<progress max="1" value="0.5000" style="width: 20em"></progress> '
+        "a &lt; b 50%, about 4 s left"
+    )
+    assert last == {"text/plain": "", "text/html": ""}
+
+
+def test_the_bar_goes_when_the_work_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    notebook = Notebook(monkeypatch, kernel=object())
+    with pytest.raises(KeyboardInterrupt), progress_bar("ranking"):
+        raise KeyboardInterrupt
+    assert notebook.outputs[-1] == {"text/plain": "", "text/html": ""}
+
+
+def test_a_terminal_with_ipython_is_no_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
+    notebook = Notebook(monkeypatch)
+    with progress_bar("ranking") as report:
+        report(1, 2)
+    assert notebook.outputs == []
+
+
+def test_what_users_pass_as_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    notebook = Notebook(monkeypatch, kernel=object())
+    told: list[tuple[int, int]] = []
+    for given, expected in ((None, None), (False, None), (told.append, told.append)):
+        with shown(given, "ranking") as report:
+            assert report == expected
+    assert notebook.outputs == []
+    with shown(True, "ranking") as report:
+        report(1, 1)
+    assert len(notebook.outputs) == 2
+    with refused("The 'progress' parameter must be True, None, or called as"), shown("yes", ""):
+        pass

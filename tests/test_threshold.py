@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 import truerank
 from tests.cli.driving import run
 from truerank.stats.operating import mean_interval, rate_interval
+from truerank.threshold.point import _decimals
 
 
 def people(seed: int, classes: int, each: int) -> tuple[np.ndarray, np.ndarray]:
@@ -260,7 +262,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert ran.status == 0, ran.err
     assert "Accept a pair if its cosine distance is at most" in ran.out
     assert "optimistic" not in ran.out
-    assert "\nover classes    best  lower quarter " in ran.out
+    assert re.search(r"\nover classes +best  lower quarter ", ran.out)
     assert "of 12 classes have a FAR above the target of 1 %.\n" in ran.out
     assert ran.out.count("\np") == 12
     ran = run("threshold", *files, "--far", "0.01", "--format", "json")
@@ -409,3 +411,22 @@ def test_targets_that_cannot_be() -> None:
     known = data | {"embeddings": data["embeddings"][:60], "labels": data["labels"][:60]}
     with pytest.raises(truerank.InputError, match=r"every query has a mate, .* choose by frr"):
         truerank.choose_threshold(**known, far=0.1)
+
+
+@pytest.mark.parametrize(
+    ("rates", "decimals"),
+    [
+        ((0.5,), 2),
+        ((0.0123,), 2),
+        ((0.001,), 2),
+        ((0.0004,), 3),
+        ((0.00002, 0.5), 4),
+        ((0.0, 0.3), 2),
+        ((0.0,), 2),
+        ((1e-12,), 6),
+    ],
+)
+def test_rates_have_as_many_decimals_as_they_can_bear(
+    rates: tuple[float, ...], decimals: int
+) -> None:
+    assert _decimals(*rates) == decimals

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -15,8 +16,13 @@ CASES: dict[str, Case] = {case.name: case for case in (*SCORE_CASES, *EMBEDDING_
 # Some tools compute in float32.
 AGREEMENT = 1e-6
 
-INTRODUCTION = """# What other tools report
+ANSWER = """# What other tools report
 
+**The answer.** On small cases that can be checked by hand, tools of the field give other numbers
+than the right one for reasons that fit into a sentence each, ties before all:
+"""
+
+INTRODUCTION = """
 The same inputs, put to several tools and to truerank. Everything on this page is printed by
 
     {command}
@@ -98,6 +104,22 @@ def table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(cells) + " |" for cells in rows) + "\n"
 
 
+def summary(different: Sequence[Sequence[str]], same: Sequence[Sequence[str]]) -> str:
+    """A row for each tool: how many answers differ, and the reasons, each once."""
+    lines = []
+    for tool, version in dict.fromkeys((row[0], row[1]) for row in (*different, *same)):
+        mine = [row for row in different if row[0] == tool]
+        agreed = sum(row[0] == tool for row in same)
+        reasons = dict.fromkeys(re.split(r"(?<=[^.][.]) ", row[5])[0] for row in mine)
+        lines.append([tool, version, f"{len(mine)} of {len(mine) + agreed}", "<br>".join(reasons)])
+    return table(["tool", "version", "other answers", "because"], lines)
+
+
+def folded(title: str, text: str) -> str:
+    """Text that opens on a click, on a code host as well."""
+    return f'<details markdown="1">\n<summary>{title}</summary>\n\n{text}\n</details>\n'
+
+
 def machine() -> dict[str, str]:
     return {
         "date": time.strftime("%B %Y"),
@@ -135,11 +157,12 @@ def render(
         "right answer (truerank: lower / expected / upper)",
     ]
     parts = [
-        INTRODUCTION.format(command=command, **machine()),
+        ANSWER,
+        summary(different, same) + INTRODUCTION.format(command=command, **machine()),
         "## Where they differ\n",
-        table([*columns, "why"], different),
+        folded(f"All {len(different)} answers that differ", table([*columns, "why"], different)),
         SAME,
-        table(columns, same),
+        folded(f"All {len(same)} answers that agree", table(columns, same)),
     ]
     if not all(computed.values()):
         parts.append(BY_HAND)
@@ -162,11 +185,9 @@ def render(
             ),
         ]
     parts.append(CASES_TITLE)
-    parts.append(
-        "\n".join(
-            f"- **{c.title[0].upper()}{c.title[1:]}.** Given: {c.given}. {c.why}"
-            for c in CASES.values()
-        )
-        + "\n"
-    )
+    cases = [
+        f"- **{c.title[0].upper()}{c.title[1:]}.** Given: {c.given}. {c.why}\n"
+        for c in CASES.values()
+    ]
+    parts.append(folded(f"All {len(cases)} cases", "".join(cases)))
     return "\n".join(parts)

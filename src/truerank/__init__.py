@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from truerank.core.score import Score
     from truerank.errors import ExactnessError, InputError, TruerankWarning
     from truerank.evaluation import evaluate
+    from truerank.neighbourhood import neighbours
     from truerank.organise import Board, PublicTask, Task, leaderboard
+    from truerank.ranked import Neighbours
     from truerank.result import Result
     from truerank.taxonomy import Taxonomy
     from truerank.threshold import choose_threshold
@@ -34,6 +36,7 @@ __all__ = [
     "Comparison",
     "ExactnessError",
     "InputError",
+    "Neighbours",
     "PublicTask",
     "Result",
     "Score",
@@ -53,6 +56,7 @@ __all__ = [
     "leaderboard",
     "losses",
     "metrics",
+    "neighbours",
     "training",
     "verify",
 ]
@@ -75,6 +79,8 @@ _HOME = {
     "__version__": "truerank.version",
     "choose_threshold": "truerank.threshold",
     "evaluate": "truerank.evaluation",
+    "Neighbours": "truerank.ranked",
+    "neighbours": "truerank.neighbourhood",
     "verify": "truerank.verification",
 }
 

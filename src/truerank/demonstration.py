@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -34,6 +35,8 @@ class Demonstration:
     comparison: Comparison
     zero: Result
     """Of embeddings that are all zero."""
+    tasks: dict[str, dict[str, Any]]
+    """What was evaluated: a page looks at it once more, and results keep no rows alive."""
 
     def to_text(self, *, rule: bool = False) -> str:
         """At most 40 lines on a screen of 80 columns."""
@@ -87,9 +90,10 @@ def _meanings() -> list[str]:
 def run() -> Demonstration:
     """Evaluate and compare."""
     data = datasets.emoji()
-    results = {model: evaluate(**data.task(model, hierarchy=True)) for model in MODELS}
+    tasks = {model: data.task(model, hierarchy=True) for model in MODELS}
+    results = {model: evaluate(**task) for model, task in tasks.items()}
     silent = data.task("pixels", hierarchy=True)
     for side in ("embeddings", "gallery"):
         silent[side] = np.zeros_like(silent[side])
     zero = evaluate(**silent, metrics=["map"], confidence=None)
-    return Demonstration(results, compare(*results.values(), names=MODELS), zero)
+    return Demonstration(results, compare(*results.values(), names=MODELS), zero, tasks)

@@ -103,6 +103,11 @@ class Mask:
         if kind in "if" and self._grade.size and self._grade.min() < 0:
             raise InputError(f"{name} holds negative entries; use 0 for pairs that do not count.")
 
+    @property
+    def dense(self) -> bool:
+        """Whether it holds a number for each query and item."""
+        return self._dense is not None
+
     @staticmethod
     def of(value: Any, name: str) -> Mask | None:
         """A mask from what a user passes; None stays None, a mask stays itself."""

@@ -1,20 +1,26 @@
-"""How far, and how much longer: a bar on a terminal, a line a minute in a log.
+"""How far, and how much longer: a bar on a terminal or in a notebook, a line a minute in a log.
 
-Both take (done, total) as often as there is something to tell, and estimate the time left from the
+All take (done, total) as often as there is something to tell, and estimate the time left from the
 pace since this process began: work that an earlier run left in a checkpoint says nothing about it.
 """
 
 from __future__ import annotations
 
 import contextlib
+import html
 import sys
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
-__all__ = ["Estimate", "progress_bar"]
+from truerank.errors import InputError
+
+__all__ = ["Estimate", "progress_bar", "shown"]
 
 Report = Callable[[int, int], None]
 LOG_SECONDS = 60.0
+DRAW_SECONDS = 0.1
+"""A notebook is not sent more than so often what changes."""
 
 
 class Estimate:
@@ -54,9 +60,30 @@ def in_words(seconds: float) -> str:
 
 
 @contextlib.contextmanager
+def shown(progress: Report | bool | None, description: str) -> Iterator[Report | None]:
+    """What a user passes as progress, as a function or None: True is a bar of our own."""
+    if progress is True:
+        with progress_bar(description) as report:
+            yield report
+    elif progress is None or progress is False:
+        yield None
+    elif callable(progress):
+        yield progress
+    else:
+        raise InputError(
+            "The 'progress' parameter must be True, None, or called as progress(done, total). "
+            f"Got {progress!r} instead."
+        )
+
+
+@contextlib.contextmanager
 def progress_bar(description: str) -> Iterator[Report]:
-    """A bar with the time left on stderr; where stderr is no terminal, a line a minute."""
-    if sys.stderr.isatty():
+    """A bar with the time left, on stderr or in the notebook; elsewhere a line a minute."""
+    display = _notebook_display()
+    if display is not None:
+        with _cell(description, display) as report:
+            yield report
+    elif sys.stderr.isatty():
         with _bar(description) as report:
             yield report
     else:
@@ -96,3 +123,51 @@ def _bar(description: str) -> Iterator[Report]:
             bar.update(task, completed=done, total=total, left=estimate.text(done, total))
 
         yield report
+
+
+def _notebook_display() -> Any:
+    """IPython's display where a kernel runs us, as in Jupyter and Colab; None elsewhere."""
+    ipython = sys.modules.get("IPython")  # a notebook has imported it; nobody else needs to
+    shell = None if ipython is None else ipython.get_ipython()
+    if not hasattr(shell, "kernel"):
+        return None
+    from IPython.display import display
+
+    return display
+
+
+class _Cell:
+    """A bar as a notebook draws it."""
+
+    def __init__(self, description: str, share: float | None, text: str) -> None:
+        self._description, self._share, self._text = description, share, text
+
+    def __repr__(self) -> str:
+        return f"{self._description}: {self._text}"
+
+    def _repr_html_(self) -> str:
+        value = "" if self._share is None else f' value="{self._share:.4f}"'
+        words = html.escape(f"{self._description} {self._text}")
+        return f'<progress max="1"{value} style="width: 20em"></progress> {words}'
+
+
+@contextlib.contextmanager
+def _cell(
+    description: str, display: Any, clock: Callable[[], float] = time.monotonic
+) -> Iterator[Report]:
+    """A bar below the cell that is running, gone when it is done."""
+    estimate = Estimate(clock)
+    handle = display(_Cell(description, None, ""), display_id=True)
+    drawn = clock()
+
+    def report(done: int, total: int) -> None:
+        nonlocal drawn
+        text = estimate.text(done, total)
+        if clock() - drawn >= DRAW_SECONDS:
+            drawn = clock()
+            handle.update(_Cell(description, done / total if total else 1.0, text))
+
+    try:
+        yield report
+    finally:
+        handle.update({"text/plain": "", "text/html": ""}, raw=True)

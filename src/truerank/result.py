@@ -24,8 +24,8 @@ from truerank.severity import Severity
 if TYPE_CHECKING:
     from truerank.core.curve import Curve
     from truerank.curves import FirstMates
-    from truerank.evaluated import Evaluated
     from truerank.families.opis.scores import Consistency
+    from truerank.ranked import HeldRows, Neighbours
 
 __all__ = ["Result"]
 
@@ -58,7 +58,7 @@ class Result(Mapping[str, Score]):
         found: Mapping[str, list[Any]] | None = None,
         saved_curves: Mapping[str, Any] | None = None,
         details: Mapping[str, Any] | None = None,
-        evaluated: Evaluated | None = None,
+        held: HeldRows | None = None,
     ) -> None:
         self._scores = dict(scores)
         self.skipped = dict(skipped or {})
@@ -76,8 +76,8 @@ class Result(Mapping[str, Score]):
         self._found = dict(found or {})
         self.details = details
         """What a page shows beyond scores and curves, once one was made (see to_html)."""
-        self.evaluated = evaluated
-        """What this was computed from; None for a part, and for what was read from a file."""
+        self.held = held
+        """Where the rows are that this was computed from; None if nobody knows."""
 
     def __getitem__(self, metric: str) -> Score:
         if metric in self._scores:
@@ -107,6 +107,9 @@ class Result(Mapping[str, Score]):
 
     def _repr_markdown_(self) -> str:
         return tables.as_markdown(self)
+
+    def _repr_html_(self) -> str:
+        return tables.as_html(self)
 
     @property
     def public(self) -> bool:
@@ -208,6 +211,18 @@ class Result(Mapping[str, Score]):
             return up_to(self._curves[name], ranks)
         return self._curves[name]
 
+    def neighbours(self, queries: Any, k: int = 10) -> Neighbours:
+        """The k nearest items of some queries (row numbers, or ids as text), and all mates' ranks.
+
+        A result keeps no array alive: this works while the embeddings that were evaluated are still
+        there, and otherwise says to call truerank.neighbours.
+        """
+        if self.held is None:
+            raise InputError(
+                "this result came without its rows; call truerank.neighbours with the embeddings."
+            )
+        return self.held.neighbours(queries, k)
+
     def consistency(self) -> Consistency:
         """Where OPIS was taken, its noise floor, and the classes from worst to best served."""
         if self._consistency is None:
@@ -245,17 +260,8 @@ class Result(Mapping[str, Score]):
                 reason=None if lower == lower else nobody_counts(name, len(means)),
             )
         own = {"queries": len(chosen), "no_mate": {}, "ties": {"queries": 0, "groups": 0}}
-        facts = (
-            self.provenance
-            | own
-            | {
-                "hierarchy": None,
-                "intervals": None,
-                "severity": None,
-                "consistency": None,
-                "part": True,
-            }
-        )
+        none = dict.fromkeys(("hierarchy", "intervals", "severity", "consistency"))
+        facts = self.provenance | own | none | {"part": True}
         return Result(scores, provenance=facts if self.provenance else {})
 
     def to_dict(self, per_query: bool = True, curves: bool = True) -> dict[str, Any]:
@@ -384,11 +390,10 @@ class Result(Mapping[str, Score]):
     def to_html(
         self, path: str | os.PathLike[str], *, images: Any = None, gallery_images: Any = None
     ) -> None:
-        """Write a page that opens offline, with all that this result can show.
+        """Write a page that opens offline; what needs the rows is computed now, if they are here.
 
-        `images`: a folder of files that are named by the rows' ids, or one for each query (and
-        `gallery_images` for each item of a gallery of its own). What needs the rows (thresholds,
-        neighbours, maps) is computed now, from rows that are still in memory.
+        `images`: a folder of files named by the rows' ids, or one for each query (and
+        `gallery_images` for each item of a gallery of its own).
         """
         report = import_module("truerank.report")
         report.write([self], path, images=images, gallery_images=gallery_images)

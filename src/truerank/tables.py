@@ -11,7 +11,7 @@ import io
 from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
 from typing import Any, Protocol
 
-from truerank import typesetting
+from truerank import notebook, typesetting
 from truerank.core.score import Score
 from truerank.space import catalogue
 from truerank.typesetting import LOWER, Table
@@ -19,6 +19,7 @@ from truerank.wording import count, plural
 
 __all__ = [
     "as_csv",
+    "as_html",
     "as_latex",
     "as_markdown",
     "as_text",
@@ -303,6 +304,12 @@ def as_markdown(result: Scored, adjusted: bool = False) -> str:
     reasons = "".join(f"- {line}\n" for line in _undefined(result))
     table = typesetting.markdown(Table(*cells(result, adjusted)))
     return table + (f"\n{reasons}" if reasons else "")
+
+
+def as_html(result: Scored) -> str:
+    """A result as a notebook shows it: the table, and the sentences below it."""
+    table = notebook.table(Table(*cells(result)))
+    return notebook.block(table, notebook.paragraphs(summary(result)))
 
 
 def as_latex(result: Scored, adjusted: bool = False) -> str:

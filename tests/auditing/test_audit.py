@@ -11,8 +11,8 @@ import truerank
 from tests.builders import clusters
 from tests.conftest import Within
 from truerank.auditing.half_precision import _bfloat16, _first_changed
+from truerank.auditing.nearest import neighbours
 from truerank.errors import InputError
-from truerank.neighbours import neighbours
 from truerank.settings import settings
 from truerank.space import build
 

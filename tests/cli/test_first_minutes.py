@@ -180,3 +180,35 @@ def test_a_saved_result_draws_its_curves(folder: Path) -> None:
         for column in first:
             np.testing.assert_array_equal(again[column][[0, -1]], first[column][[0, -1]])
     assert '"curves"' not in evaluate(folder, "-m", "auc", "--format", "json").out
+
+
+@pytest.mark.parametrize("command", ["evaluate", "threshold", "neighbours"])
+def test_labels_without_their_option(data: Path, command: str) -> None:
+    labels = data / "labels.csv"
+    done = run(command, data / "embeddings.npy", labels)
+    assert done.complaint() == f"labels go by name: pass --labels {labels}."
+    assert "unexpected extra argument" in run(command, data / "embeddings.npy", "no file").err
+
+
+def test_arrays_of_objects(data: Path, tmp_path: Path) -> None:
+    path = tmp_path / "objects.npy"
+    np.save(path, np.array([["a", 1.5]], object))
+    sentence = f"{path} is an array of Python objects (dtype object), which could run code"
+    rows, labels, trials = data / "embeddings.npy", data / "labels.csv", tmp_path / "trials.csv"
+    trials.write_text("left,right,same\n0,1,1\n")
+    for arguments in (
+        ("evaluate", path, "--labels", labels),
+        ("evaluate", rows, "--labels", path),
+        ("evaluate", rows, "--relevance", path),
+        ("verify", path, "--pairs", trials),
+    ):
+        assert sentence in run(*arguments).complaint()
+
+
+def test_queries_that_nobody_judged(tmp_path: Path) -> None:
+    relevance = np.zeros((3, 3))
+    relevance[0, 1] = 1
+    np.save(tmp_path / "rows.npy", np.eye(3))
+    np.save(tmp_path / "relevance.npy", relevance)
+    done = run("evaluate", tmp_path / "rows.npy", "--relevance", tmp_path / "relevance.npy")
+    assert "2 queries without a mate left out: 2 unjudged." in done.out

@@ -38,7 +38,7 @@ def batches(draw: st.DrawFn) -> tuple[torch.Tensor, torch.Tensor]:
 def true_value(embeddings: torch.Tensor, labels: torch.Tensor, metric: str) -> float | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", truerank.TruerankWarning)
-        score = truerank.evaluate(embeddings, labels, metrics=[metric])[metric]
+        score = truerank.evaluate(embeddings, labels, metrics=[metric], confidence=None)[metric]
     assert score.lower == score.upper or score.n == 0, "a tie"
     return None if score.n == 0 else score.lower
 

@@ -13,6 +13,7 @@ from typing import Any
 SINGLETON = "singleton"
 ALL_MATES_JUNK = "all mates junk"
 NOT_IN_GALLERY = "not in gallery"
+UNJUDGED = "unjudged"
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,7 @@ def queries(
         elif mates:
             reason = ALL_MATES_JUNK
         else:
-            reason = SINGLETON if selves else NOT_IN_GALLERY
+            nobody = NOT_IN_GALLERY if relevance is None else UNJUDGED
+            reason = SINGLETON if selves else nobody
         found.append(Query(items, relevant, reason))
     return found

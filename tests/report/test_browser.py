@@ -67,7 +67,7 @@ def check_stops(browser: Browser, arguments: dict[str, Any], stops: list[int]) -
     names = [name for name in (*METRICS, "vp", "rep") if name in found["values"]]
     shown = dict(zip(stops, browser.run(AT_STOPS, stops, names), strict=True))
     result = truerank.evaluate(**arguments, metrics=["map@r"], confidence=None)
-    space = result.evaluated.space()
+    space = result.held.at_hand().space
     asked = {}
     for stop in stops:
         tau = shown[stop].pop("tau")
@@ -263,7 +263,7 @@ def test_another_model_can_be_chosen(browser: Browser, written: dict[str, Path])
     Select(browser.find("#model")).select_by_index(1)
     assert browser.texts("#headline td.score") != first
     assert browser.text("#scores .whose").strip() == HOSTILE
-    assert "read from a file" in browser.text("#scores .notice")
+    assert "not at hand" in browser.text("#scores .notice")
     assert browser.complaints() == []
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import jsonschema
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
 
 import truerank
 from tests.report.pages import HOSTILE, hierarchy, leave_one_out, open_set
@@ -20,6 +21,9 @@ from truerank import Task, report
 from truerank.organise import public_result
 from truerank.report.details import look
 from truerank.report.page import as_json
+
+LEVELS = hierarchy()
+"""Held here: a result keeps no rows alive."""
 
 
 def page_of(path: Path) -> tuple[str, dict[str, Any]]:
@@ -37,7 +41,7 @@ def without_scripts(text: str) -> str:
 
 @pytest.fixture(scope="module")
 def result() -> truerank.Result:
-    return truerank.evaluate(**hierarchy(), metrics=["precision@1", "map@r", "h_ap"])
+    return truerank.evaluate(**LEVELS, metrics=["precision@1", "map@r", "h_ap"])
 
 
 @pytest.fixture
@@ -98,7 +102,7 @@ def test_a_result_read_back_shows_what_its_file_holds(
     fresh.to_json(tmp_path / "bare.json")
     report.write([tmp_path / "bare.json"], tmp_path / "bare.html")
     bare = page_of(tmp_path / "bare.html")[1]["models"][0]
-    assert "holds no embeddings" in bare["missing"]
+    assert "not at hand" in bare["missing"]
     assert (bare["stops"], bare["ranked"], bare["ties"]) == (None, None, None)
     assert bare["parts"]
     assert "cmc" in bare["curves"]
@@ -122,8 +126,9 @@ def test_details_of_another_version_are_not_shown(result: truerank.Result, tmp_p
 
 def test_the_same_rows_give_the_same_page(tmp_path: Path) -> None:
     texts = []
+    arguments = leave_one_out()
     for name in ("a", "b"):
-        result = truerank.evaluate(**leave_one_out(), metrics=["map@r"], confidence=None)
+        result = truerank.evaluate(**arguments, metrics=["map@r"], confidence=None)
         result.provenance["seconds"] = 0.0
         result.to_html(tmp_path / f"{name}.html")
         texts.append((tmp_path / f"{name}.html").read_text())
@@ -137,7 +142,7 @@ def test_a_public_result_gives_nothing_away(tmp_path: Path) -> None:
     full = task.evaluate(rows, ids=ids, full=True)
     look(full)
     public = public_result(full)
-    assert public.evaluated is None
+    assert public.held is None
     assert "details" not in public.to_dict()
     public.to_html(tmp_path / "page.html")
     text, data = page_of(tmp_path / "page.html")
@@ -204,9 +209,17 @@ def test_rows_that_changed_are_noticed(tmp_path: Path) -> None:
     arguments = leave_one_out()
     result = truerank.evaluate(**arguments, metrics=["map@r"], confidence=None)
     arguments["embeddings"][0] += 1
-    with pytest.raises(truerank.InputError, match="have been changed since"):
+    with pytest.raises(truerank.InputError, match="have changed since"):
         result.to_html(tmp_path / "page.html")
     assert not (tmp_path / "page.html").exists()
+
+
+def test_rows_that_are_gone_are_missed_in_a_sentence(tmp_path: Path) -> None:
+    result = truerank.evaluate(**leave_one_out(), metrics=["map@r"], confidence=None)
+    result.to_html(tmp_path / "page.html")
+    model = page_of(tmp_path / "page.html")[1]["models"][0]
+    assert "not at hand" in model["missing"]
+    assert model["parts"]
 
 
 def test_without_jinja2_it_says_what_to_install(
@@ -233,7 +246,12 @@ def every_kind() -> dict[str, dict[str, Any]]:
     with_gallery = {"embeddings": rows, "labels": labels, "gallery": others}
     unlabelled = np.array([None if n % 5 == 0 else n % 12 for n in range(25)], object)
     return {
-        "judgements": {"embeddings": rows, "gallery": others, "relevance": grades},
+        "judgements": {"embeddings": rows, "gallery": others, "relevance": csr_matrix(grades)},
+        "judgements in a dense matrix": {
+            "embeddings": rows,
+            "gallery": others,
+            "relevance": grades,
+        },
         "given distances": {
             "embeddings": np.abs(rows @ others.T),
             "labels": labels,
@@ -264,11 +282,15 @@ def every_kind() -> dict[str, dict[str, Any]]:
 @pytest.mark.parametrize("kind", list(every_kind()))
 @pytest.mark.filterwarnings("ignore::truerank.TruerankWarning")
 def test_every_kind_of_task_has_a_page(kind: str, tmp_path: Path) -> None:
-    result = truerank.evaluate(**every_kind()[kind])
+    arguments = every_kind()[kind]
+    result = truerank.evaluate(**arguments)
     result.to_html(tmp_path / "page.html")
     (model,) = page_of(tmp_path / "page.html")[1]["models"]
     assert model["headline"]["rows"] or result.skipped
-    assert len(model["stops"]["threshold"]) == 1001
+    if kind == "judgements in a dense matrix":
+        assert "not at hand" in model["missing"]
+    else:
+        assert len(model["stops"]["threshold"]) == 1001
     result.to_json(tmp_path / "result.json")
     report.write([tmp_path / "result.json"], tmp_path / "again.html")
     (again,) = page_of(tmp_path / "again.html")[1]["models"]

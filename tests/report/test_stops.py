@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
 
 import truerank
 from tests.report.pages import hierarchy, leave_one_out, open_set
@@ -23,8 +24,8 @@ def stops_of(arguments: dict[str, Any]) -> tuple[dict[str, Any], Any]:
     result = truerank.evaluate(**arguments, metrics=["map@r"], confidence=None)
     details = look(result)
     assert details is not None
-    assert result.evaluated is not None
-    return details["stops"], result.evaluated.space()
+    assert result.held is not None
+    return details["stops"], result.held.at_hand().space
 
 
 def chosen(count: int) -> list[int]:
@@ -130,7 +131,7 @@ def test_judgements_have_stops_and_no_classes() -> None:
     rng = np.random.default_rng(1)
     relevance = rng.random((12, 30)) < 0.2
     rows = {"embeddings": rng.normal(size=(12, 4)), "gallery": rng.normal(size=(30, 4))}
-    stops, _ = stops_of(rows | {"relevance": relevance})
+    stops, _ = stops_of(rows | {"relevance": csr_matrix(relevance)})
     assert stops["served"] is None
     assert stops["trials"] == {"positive": relevance.sum(), "negative": (~relevance).sum()}
 

@@ -15,10 +15,13 @@ import truerank
 from tests.report.pages import leave_one_out, open_set
 from tests.report.test_page import page_of
 
+OPEN = open_set()
+"""Held here: a result keeps no rows alive."""
+
 
 @pytest.fixture(scope="module")
 def result() -> truerank.Result:
-    return truerank.evaluate(**open_set(), metrics=["map@r"], confidence=None)
+    return truerank.evaluate(**OPEN, metrics=["map@r"], confidence=None)
 
 
 def folder_of(path: Path, arguments: dict[str, Any]) -> Path:
@@ -31,7 +34,7 @@ def folder_of(path: Path, arguments: dict[str, Any]) -> Path:
 
 
 def test_files_are_found_by_id(result: truerank.Result, tmp_path: Path) -> None:
-    images = folder_of(tmp_path / "images", open_set())
+    images = folder_of(tmp_path / "images", OPEN)
     result.to_html(tmp_path / "page.html", images=images)
     model = page_of(tmp_path / "page.html")[1]["models"][0]
     shown = {f"q{query['row']}" for end in ("worst", "best") for query in model["ranked"][end]}

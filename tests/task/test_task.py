@@ -265,9 +265,9 @@ def test_the_reasons_for_having_no_mate() -> None:
 def test_the_reasons_under_relevance() -> None:
     relevance = [[1, 0], [0, 0], [0, 1]]
     task = Task(None, relevance=relevance, ids=[1, 2, 3], gallery_ids=[1, 9])
-    assert task.no_mate_counts() == {"singleton": 1, "not in gallery": 1}
+    assert task.no_mate_counts() == {"singleton": 1, "unjudged": 1}
     task = Task(None, relevance=relevance, junk=[[1, 1], [1, 1], [0, 0]])
-    assert task.no_mate_counts() == {"all mates junk": 1, "not in gallery": 1}
+    assert task.no_mate_counts() == {"all mates junk": 1, "unjudged": 1}
 
 
 def test_no_mate_queries_are_refused_with_numbers_by_reason() -> None:

@@ -16,10 +16,11 @@ import numpy as np
 from truerank.arrays import as_matrix
 from truerank.auditing import classes, duplicates, geometry, half_precision, ties
 from truerank.auditing.findings import SEVERITIES, Audit, Finding
+from truerank.auditing.nearest import neighbours
 from truerank.errors import TruerankWarning, check_choice
 from truerank.evaluation.checks import check_rows
 from truerank.files import read_side
-from truerank.neighbours import neighbours
+from truerank.progress import shown
 from truerank.space import build, catalogue
 from truerank.task import TaskRules
 
@@ -34,7 +35,7 @@ def audit(
     distance: str = "cosine",
     threads: int | None = None,
     seed: int = 0,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], None] | bool | None = None,
 ) -> Audit:
     """Look for what could make a score lie.
 
@@ -78,13 +79,15 @@ def audit(
         warnings.simplefilter("ignore", TruerankWarning)
         space = build(distance, rows)
     codes = np.arange(len(rows)) if task is None else task.query_codes
-    seen = neighbours(space, codes, codes, True, progress)
+    known = None if train is None else as_matrix(train, "train")
+    with shown(progress, "looking") as report:
+        seen = neighbours(space, codes, codes, True, report)
+        leaks = [] if known is None else [duplicates.leaks(rows, known, distance, report)]
     checks = [
         duplicates.equal_rows(space, codes, task is not None),
         duplicates.near_rows(seen, task is not None),
+        *leaks,
     ]
-    if train is not None:
-        checks.append(duplicates.leaks(rows, as_matrix(train, "train"), distance, progress))
     shape = geometry.measure(rows)
     checks += [
         geometry.zero_vectors(shape),

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank.auditing.findings import Found
+from truerank.auditing.nearest import Nearest, Neighbours, neighbours
 from truerank.errors import InputError, TruerankWarning
-from truerank.neighbours import Nearest, Neighbours, neighbours
 from truerank.space import Space, build
 from truerank.space.digests import as_keys
 from truerank.wording import count

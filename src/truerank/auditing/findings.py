@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from truerank import typesetting
+from truerank import notebook, typesetting
 
 __all__ = ["EXAMPLES", "SEVERITIES", "Audit", "Finding", "Found"]
 
@@ -27,6 +27,12 @@ class Finding:
     """Examples: single rows, or pairs of rows that belong together."""
     message: str
     advice: str
+
+    def sentences(self) -> list[str]:
+        """What was found, rows for example, and what to do."""
+        shown = ", ".join(" and ".join(map(str, rows)) for rows in self.rows)
+        more = ", ..." if self.count > len(self.rows) else ""
+        return [self.message, *([f"rows {shown}{more}"] if self.rows else []), self.advice]
 
 
 @dataclass(frozen=True)
@@ -84,17 +90,20 @@ class Audit:
     def __str__(self) -> str:
         lines = []
         for finding in self.findings:
-            lines.append(f"{finding.severity}: {finding.message}")
-            if finding.rows:
-                shown = ", ".join(" and ".join(map(str, rows)) for rows in finding.rows)
-                more = ", ..." if finding.count > len(finding.rows) else ""
-                lines.append(f"  rows {shown}{more}")
-            lines.append(f"  {finding.advice}")
+            message, *others = finding.sentences()
+            lines.append(f"{finding.severity}: {message}")
+            lines += [f"  {sentence}" for sentence in others]
         lines += ["Nothing above a note."] if self.clean else []
         lines += ["", "Measured:", *(f"  {sentence}" for sentence in self.sentences)]
         return "\n".join(typesetting.fill(lines, typesetting.screen_width()))
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        parts = [notebook.marked(found.severity, found.sentences()) for found in self.findings]
+        clean = ["Nothing above a note."] if self.clean else []
+        measured = [notebook.heading("Measured"), notebook.paragraphs(self.sentences)]
+        return notebook.block(*parts, notebook.paragraphs(clean), *measured)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""

@@ -12,6 +12,7 @@ from truerank.cli.demo import demo
 from truerank.cli.evaluate import evaluate
 from truerank.cli.leaderboard import leaderboard
 from truerank.cli.metrics import metrics
+from truerank.cli.neighbours import neighbours
 from truerank.cli.report import report
 from truerank.cli.task import task
 from truerank.cli.threshold import threshold
@@ -54,6 +55,7 @@ for command in (
     compare,
     threshold,
     audit,
+    neighbours,
     report,
     task,
     leaderboard,

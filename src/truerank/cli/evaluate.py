@@ -9,6 +9,7 @@ import click
 
 from truerank.cli.options import (
     PATH,
+    Labelled,
     confidence_option,
     device_option,
     distance_option,
@@ -40,7 +41,7 @@ WORST = 20
 """Parts that --by shows unless more are asked for."""
 
 
-@click.command(epilog=EXAMPLES, short_help="Score embeddings against labels.")
+@click.command(cls=Labelled, epilog=EXAMPLES, short_help="Score embeddings against labels.")
 @click.argument("embeddings", type=PATH)
 @click.option("--labels", type=PATH, help="Labels of the rows.")
 @click.option("--gallery", type=PATH, help="Embeddings to search in.")

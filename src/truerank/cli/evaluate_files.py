@@ -1,9 +1,11 @@
-"""The result of files: of embeddings with labels, or of a submission to a saved task."""
+"""The task of files, and its result: of embeddings with labels, or of a submission to a task."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy.typing as npt
 
 from truerank.cli.inputs import (
     chosen_metrics,
@@ -19,10 +21,12 @@ from truerank.evaluation.prepared import prepare
 from truerank.files import Bundle, read, read_labels, require_embeddings
 from truerank.files.judgements import read_qrels
 from truerank.organise import Task
+from truerank.ranked import HeldRows
 from truerank.result import Result
 from truerank.space import catalogue
+from truerank.task import TaskRules
 
-__all__ = ["as_labels", "evaluate_files"]
+__all__ = ["FileTask", "as_labels", "evaluate_files", "read_task"]
 
 HELD_BY_A_TASK = (
     "labels",
@@ -36,6 +40,16 @@ HELD_BY_A_TASK = (
     "no_mate",
     "unlabelled",
 )
+OF_A_TASK = ("embeddings", "gallery", *HELD_BY_A_TASK)
+
+
+class FileTask(NamedTuple):
+    """A task, its rows and gallery items, and the ids of its queries where files name them."""
+
+    task: TaskRules
+    rows: npt.NDArray[Any]
+    items: npt.NDArray[Any] | None
+    ids: list[Any] | None
 
 
 def evaluate_files(
@@ -44,7 +58,13 @@ def evaluate_files(
     """The full result, and the ids of the queries where the files name them."""
     chosen = chosen_metrics(metrics)
     if task_file is None:
-        return _evaluate_labelled(metrics=chosen, **options)
+        given = {name: options.pop(name) for name in OF_A_TASK}
+        read = read_task(**given, distance=options["distance"])
+        held = HeldRows(
+            *read[:3], distance=options["distance"], threads=options["threads"], keep=True
+        )
+        found = evaluate_task(*read[:3], metrics=chosen, held=held, **options)
+        return found, read.ids
     for name in HELD_BY_A_TASK:
         if options.pop(name):
             option = f"--{name.replace('_', '-')}"
@@ -52,7 +72,7 @@ def evaluate_files(
     return _evaluate_task(task_file, metrics=chosen, **options)
 
 
-def _evaluate_labelled(
+def read_task(
     *,
     embeddings: Path,
     labels: Path | None,
@@ -64,11 +84,11 @@ def _evaluate_labelled(
     ids: Path | None,
     gallery_ids: Path | None,
     junk_label: tuple[str, ...],
-    no_mate: str | None,
     unlabelled: str | None,
     distance: str,
-    **options: Any,
-) -> tuple[Result, list[Any] | None]:
+    no_mate: str | None = None,
+) -> FileTask:
+    """The task of labelled or judged files, with its rows."""
     names = level_names(levels)
     judged = relevance is not None
     if judged and (labels is not None or gallery_labels is not None):
@@ -99,8 +119,7 @@ def _evaluate_labelled(
         no_mate=no_mate or "report",
         unlabelled=unlabelled or "error",
     )
-    result = evaluate_task(task, rows, found, distance=distance, **options)
-    return result, None if queries.ids is None else list(queries.ids)
+    return FileTask(task, rows, found, None if queries.ids is None else list(queries.ids))
 
 
 def _judgements(path: Path, queries: Bundle, items: Bundle, gallery: Path | None) -> Any:

@@ -50,13 +50,19 @@ def read_ids(path: Path) -> Any:
 def read_matrix(path: Path) -> Any:
     """A matrix of numbers from a .npy file."""
     check_readable(path)
-    try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} cannot be read as .npy ({error}).") from error
+    array = _array(path)
     if array.ndim != 2:
         raise InputError(f"{path} must be a (queries, gallery) matrix. Got {array.shape}.")
     return array
+
+
+def _array(path: Path) -> Any:
+    try:
+        return files.load_npy(path)
+    except InputError:
+        raise
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read as .npy ({error}).") from error
 
 
 def expand(path: Path | None, *sides: Bundle) -> None:
@@ -75,10 +81,7 @@ def read_scores(path: Path) -> Any:
     """One number for each trial, from a 1-D .npy file or lines of text; None if it is neither."""
     check_readable(path)
     if path.suffix.lower() == ".npy":
-        try:
-            array = np.load(path, mmap_mode="r", allow_pickle=False)
-        except (OSError, ValueError) as error:
-            raise InputError(f"{path} cannot be read as .npy ({error}).") from error
+        array = _array(path)
         return array if array.ndim == 1 else None
     if path.suffix.lower() not in (".txt", ".csv", ".tsv"):
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ __all__ = [
     "ENDINGS",
     "FORMATS",
     "PATH",
+    "Labelled",
     "confidence_option",
     "device_option",
     "distance_option",
@@ -46,6 +48,20 @@ device_option = click.option(
     show_default=True,
     help="Where to compute; reference is plain numpy.",
 )
+
+
+class Labelled(click.Command):
+    """A command whose labels go by name: a second file without one is answered by --labels."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse, and say where the file belongs that nobody asked for."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            extra = re.search(r"unexpected extra argument \((.*)\)", str(error))
+            if extra is None or not Path(extra[1]).is_file():
+                raise
+            raise click.UsageError(f"labels go by name: pass --labels {extra[1]}.", ctx) from error
 
 
 def examples(*commands: str) -> str:

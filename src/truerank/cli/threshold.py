@@ -9,6 +9,7 @@ import click
 
 from truerank.cli.options import (
     PATH,
+    Labelled,
     device_option,
     distance_option,
     examples,
@@ -29,7 +30,7 @@ EXAMPLES = examples(
 )
 
 
-@click.command(epilog=EXAMPLES, short_help="Choose a threshold for a rate of errors.")
+@click.command(cls=Labelled, epilog=EXAMPLES, short_help="Choose a threshold for a rate of errors.")
 @click.argument("calibration", type=PATH)
 @click.option("--labels", type=PATH, help="Labels of the calibration set.")
 @click.option("--gallery", type=PATH, help="Embeddings that the set searches in (1:N).")

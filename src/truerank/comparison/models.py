@@ -57,7 +57,10 @@ def check_same_task(models: list[Model], names: list[str]) -> None:
     first_name, first = runs[0]
     for name, run in runs:
         if "trials" in run.provenance:
-            raise InputError(f"{name} is of a list of trials, which names no classes to pair.")
+            raise InputError(
+                f"{name} is of a list of trials: each belongs to two people, and a result does not "
+                "hold how the trials of two models vary together; compare results of evaluate."
+            )
         if run.public:
             raise InputError(
                 f"{name} is a public result, which holds nothing to pair; compare full results "

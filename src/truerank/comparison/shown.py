@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from truerank import tables
+from truerank import notebook, tables
 from truerank.comparison import paper
 from truerank.comparison.differences import Difference
 from truerank.comparison.standings import Standing
@@ -36,6 +36,10 @@ class Comparison:
     def _repr_markdown_(self) -> str:
         return self.to_markdown()
 
+    def _repr_html_(self) -> str:
+        parts = [notebook.table(shown) for shown in self._tables()]
+        return notebook.block(*parts, notebook.paragraphs(self.notes()))
+
     @property
     def models(self) -> list[str]:
         """The names of the models, in the order in which they were given."""
@@ -44,10 +48,14 @@ class Comparison:
 
     def to_text(self, *, rule: bool = False) -> str:
         """Plain text as wide as the screen; two models stand side by side in a single table."""
+        *others, last = self._tables()
+        parts = [tables.laid_out(table, rule=rule) for table in others]
+        return "\n\n".join([*parts, tables.laid_out(last, self.notes(), rule=rule)])
+
+    def _tables(self) -> list[Table]:
         if len(self.models) == 2 and all(row.runs == 1 for row in self.standings):
-            return tables.laid_out(self.side_by_side(), self.notes(), rule=rule)
-        first = tables.laid_out(self._standing_table(), rule=rule)
-        return f"{first}\n\n{tables.laid_out(self._difference_table(), self.notes(), rule=rule)}"
+            return [self.side_by_side()]
+        return [self._standing_table(), self._difference_table()]
 
     def side_by_side(self) -> Table:
         """Two models: a row for each metric, with both scores and the test of their difference."""

@@ -16,7 +16,6 @@ from truerank.checkpoint import Checkpoint
 from truerank.core import registry
 from truerank.core.metric import Metric
 from truerank.errors import InputError, warn
-from truerank.evaluated import Evaluated
 from truerank.evaluation.checks import (
     check_options,
     check_queries_in_gallery,
@@ -27,6 +26,8 @@ from truerank.evaluation.first_found import find_first
 from truerank.evaluation.prepared import prepare
 from truerank.evaluation.resolution import warn_if_too_coarse
 from truerank.evaluation.results import provenance, put_together
+from truerank.progress import shown
+from truerank.ranked import HeldRows
 from truerank.result import Result
 from truerank.scoring import refused, score
 from truerank.space import Space, build, catalogue, probe
@@ -62,7 +63,7 @@ def evaluate(
     confidence: float | None = 0.95,
     seed: int = 0,
     units: str = "metric",
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], None] | bool | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
 ) -> Result:
     """Score embeddings by exact, tie-proof ranking metrics.
@@ -118,8 +119,9 @@ def evaluate(
         What an interval in leave-one-out leaves out as a whole: classes of the coarsest level that
         a metric's relevance uses; or, where these are fewer than 10 (30 with a gallery of its own),
         classes by the finest label, which do not show how coarse classes vary.
-    progress : callable, optional
-        Called as progress(pairs done, pairs in all) from time to time.
+    progress : callable or bool, optional
+        Called as progress(pairs done, pairs in all) from time to time; True for a bar on the
+        terminal or in the notebook.
     checkpoint : path, optional
         A file that holds the counts so far, written every minute and on an interrupt and removed
         at the end. If it exists, the same evaluation goes on from there; another one's is refused.
@@ -152,6 +154,7 @@ def evaluate(
         no_mate=no_mate,
         unlabelled=unlabelled,
     )
+    held = HeldRows(task, embeddings, gallery, distance=distance, threads=threads)
     return evaluate_task(
         task,
         rows,
@@ -166,6 +169,7 @@ def evaluate(
         units=units,
         progress=progress,
         checkpoint=checkpoint,
+        held=held,
     )
 
 
@@ -182,13 +186,15 @@ def evaluate_task(
     confidence: float | None = 0.95,
     seed: int = 0,
     units: str = "metric",
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], None] | bool | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     first_found: bool = False,
+    held: HeldRows | None = None,
 ) -> Result:
     """Score the rows (and gallery items) of a task; both are in the task's order.
 
-    With `first_found` the result also says which item each query finds first.
+    With `first_found` the result also says which item each query finds first; with `held` it can
+    look at the rows again.
     """
     started = time.perf_counter()
     given = catalogue.find(distance).given
@@ -207,17 +213,18 @@ def evaluate_task(
     kept = Checkpoint()
     if checkpoint is not None:
         kept = Checkpoint(checkpoint, _identity(task, space, chosen, request))
-    scores, findings = score(
-        task,
-        space,
-        [metric for metric in chosen if metric not in clustered],
-        average=average,
-        device=device,
-        threads=threads,
-        progress=progress,
-        checkpoint=kept,
-        request=request,
-    )
+    with shown(progress, "ranking") as report:
+        scores, findings = score(
+            task,
+            space,
+            [metric for metric in chosen if metric not in clustered],
+            average=average,
+            device=device,
+            threads=threads,
+            progress=report,
+            checkpoint=kept,
+            request=request,
+        )
     kept.remove()
     if clustered:
         workers = threads or engine.available_cores()
@@ -242,10 +249,14 @@ def evaluate_task(
     )
     by_name = metrics is not None and not _is_all(metrics)
     first = find_first(task, space, device=device, threads=threads) if first_found else None
-    digest = space.facts.input_digest
-    held = Evaluated(task, rows, items, distance, average, device, threads, digest)
     result = put_together(
-        task, scores, findings, facts, skip_undefined=not by_name, found=first, evaluated=held
+        task,
+        scores,
+        findings,
+        facts,
+        skip_undefined=not by_name,
+        found=first,
+        held=None if held is None else held.seen(space),
     )
     result.skipped |= {str(metric): reason for metric, reason in refusals.items()}
     return result

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from truerank.attributes import Attribute
 from truerank.core.score import Score, split_undefined
-from truerank.evaluated import Evaluated
+from truerank.ranked import HeldRows
 from truerank.result import Result
 from truerank.scoring import Findings
 from truerank.space import Space
@@ -61,7 +61,7 @@ def put_together(
     *,
     skip_undefined: bool,
     found: dict[str, list[Any]] | None = None,
-    evaluated: Evaluated | None = None,
+    held: HeldRows | None = None,
 ) -> Result:
     """A result; undefined scores are listed apart where nobody asked for them by name."""
     skipped: dict[str, str] = {}
@@ -79,7 +79,7 @@ def put_together(
         first_mates=findings.first_mates,
         consistency=findings.reports.get("consistency"),
         found=found,
-        evaluated=evaluated,
+        held=held,
     )
 
 

@@ -3,6 +3,7 @@
 from truerank.files.reading import (
     Bundle,
     check_readable,
+    load_npy,
     read,
     read_archive,
     read_embeddings,
@@ -18,6 +19,7 @@ __all__ = [
     "check_readable",
     "check_writable",
     "is_path",
+    "load_npy",
     "read",
     "read_archive",
     "read_embeddings",

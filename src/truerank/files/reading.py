@@ -30,6 +30,7 @@ from truerank.files.wide import dimensions, read_wide_csv
 __all__ = [
     "Bundle",
     "check_readable",
+    "load_npy",
     "read",
     "read_archive",
     "read_embeddings",
@@ -172,8 +173,21 @@ def _describe(start: bytes) -> str:
 
 
 def _read_npy(path: Path) -> Columns:
-    array = np.load(path, mmap_mode="r", allow_pickle=False)
-    return {"": array}
+    return {"": load_npy(path)}
+
+
+def load_npy(path: Path) -> Array:
+    """The array of a .npy file, memory-mapped; one of Python objects is refused."""
+    try:
+        array: Array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except ValueError as error:
+        if "Python objects" not in str(error):
+            raise
+        raise InputError(
+            f"{path} is an array of Python objects (dtype object), which could run code and is "
+            "never opened; save numbers with .astype(numpy.float32), text with .astype(str)."
+        ) from error
+    return array
 
 
 def read_archive(path: str | os.PathLike[str]) -> dict[str, Array]:

@@ -7,18 +7,42 @@ import secrets
 from functools import cached_property
 from typing import Any
 
-from truerank import digest
+from truerank import digest, notebook
 from truerank.organise.public import PublicTask, public_result
 from truerank.organise.saved import load_task, save_task
 from truerank.organise.submissions import evaluate_submission
 from truerank.result import Result
 from truerank.task import TaskRules
+from truerank.typesetting import Table
+from truerank.wording import count
 
 __all__ = ["Task"]
 
 
 class Task(TaskRules):
     __doc__ = TaskRules.__doc__
+
+    def __repr__(self) -> str:
+        return "\n".join(["Task", *(f"  {name}: {value}" for name, value in self.facts())])
+
+    def _repr_html_(self) -> str:
+        rows = [list(fact) for fact in self.facts()]
+        return notebook.block(notebook.table(Table(["Task", ""], rows, words=(0, 1))))
+
+    def facts(self) -> list[tuple[str, str]]:
+        """What can be told of a task without naming a label, an id or a group."""
+        gallery = "the queries, each without itself"
+        facts = [("queries", f"{self.queries:,}")]
+        facts.append(("gallery", gallery if self.leave_one_out else count(self.items, "item")))
+        if self.levels is not None:
+            counts = [len(set(level.codes[0].tolist())) for level in self.levels.columns]
+            facts.append(("classes of the queries", " / ".join(f"{n:,}" for n in counts)))
+        else:
+            facts.append(("relevance", "by judgements"))
+        facts += [("never ranked", ", ".join(self.exclusions()))] if self.exclusions() else []
+        without = [f"{number:,} {reason}" for reason, number in self.no_mate_counts().items()]
+        facts += [("without a mate", f"{', '.join(without)} ({self.no_mate})")] if without else []
+        return [*facts, ("commitment", self.commitment or "none")]
 
     @cached_property
     def salt(self) -> bytes | None:

@@ -7,36 +7,28 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from truerank.evaluated import Evaluated
-from truerank.space import catalogue
+from truerank.ranked import AtHand
 
 __all__ = ["map_of_centres"]
 
 Reals = npt.NDArray[np.float64]
 MOST_CLASSES = 2000
-ROWS = 4096
-"""Rows that are added up at a time."""
 
 
-def map_of_centres(evaluated: Evaluated) -> dict[str, Any] | None:
+def map_of_centres(found: AtHand) -> dict[str, Any] | None:
     """The centres of the queries' classes in two dimensions, the largest classes first.
 
-    Rows count by their directions where distances do. None where there are no rows or no classes.
+    Rows count by their directions where distances do. None where there are no classes, or no
+    points whose distances are those of the ranking.
     """
-    task = evaluated.task
-    known = catalogue.find(evaluated.distance)
-    if known.given or task.levels is None:
+    task, points = found.task, found.space.vectors()
+    if points is None or task.levels is None:
         return None
     classes, number, size = np.unique(task.query_codes, return_inverse=True, return_counts=True)
     if len(classes) < 3:
         return None
-    centres = np.zeros((len(classes), evaluated.rows.shape[1]))
-    for start in range(0, task.queries, ROWS):
-        some = np.asarray(evaluated.rows[start : start + ROWS], np.float64)
-        if known.points == "directions":
-            length = np.sqrt((some**2).sum(axis=1, keepdims=True))
-            some = np.divide(some, length, out=np.zeros_like(some), where=length > 0)
-        np.add.at(centres, number[start : start + ROWS], some)
+    centres = np.zeros((len(classes), points.shape[1]))
+    np.add.at(centres, number, points)
     centres /= size[:, None]
     places, share = _principal(centres)
     order = np.lexsort((classes, -size))[:MOST_CLASSES]

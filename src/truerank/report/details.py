@@ -8,12 +8,12 @@ from typing import Any
 
 from truerank.auditing import audit
 from truerank.errors import TruerankWarning
-from truerank.evaluated import Evaluated
 from truerank.evaluation.first_found import NearestItem
+from truerank.ranked import AtHand
 from truerank.report.centres import map_of_centres
 from truerank.report.collisions import tie_map
 from truerank.report.confusion import most_confused
-from truerank.report.ranked import ranked_queries
+from truerank.report.queries import ranked_queries
 from truerank.report.stops import collect_stops
 from truerank.result import Result
 from truerank.space import catalogue
@@ -29,8 +29,9 @@ def look(
     result: Result, progress: Callable[[int, int], None] | None = None
 ) -> Mapping[str, Any] | None:
     """The details of a result: those that it holds, or those of its rows, which it then holds."""
-    if result.details is None and result.evaluated is not None:
-        result.details = _of_rows(result, result.evaluated, progress)
+    held = result.held
+    if result.details is None and held is not None and held.missing() is None:
+        result.details = _of_rows(result, held.at_hand(), progress)
     return known_details(result)
 
 
@@ -41,38 +42,39 @@ def known_details(result: Result) -> Mapping[str, Any] | None:
 
 
 def _of_rows(
-    result: Result, evaluated: Evaluated, progress: Callable[[int, int], None] | None
+    result: Result, found: AtHand, progress: Callable[[int, int], None] | None
 ) -> dict[str, Any]:
-    task, space = evaluated.task, evaluated.space()
-    nearest = NearestItem(task.view)
-    stops = collect_stops(evaluated, space, [nearest], progress)
+    nearest = NearestItem(found.task.view)
+    facts = result.provenance
+    stops = collect_stops(
+        found, [nearest], average=facts["average"], device=facts["device"], progress=progress
+    )
     return {
         "version": VERSION,
         "stops": stops,
-        "confusions": most_confused(task, nearest),
-        "ranked": ranked_queries(result, evaluated, space),
-        "centres": map_of_centres(evaluated),
-        "ties": tie_map(task, space),
-        "audit": _audit(evaluated),
+        "confusions": most_confused(found.task, nearest),
+        "ranked": ranked_queries(result, found),
+        "centres": map_of_centres(found),
+        "ties": tie_map(found.task, found.space),
+        "audit": _audit(found),
     }
 
 
-def _audit(evaluated: Evaluated) -> dict[str, Any] | None:
+def _audit(found: AtHand) -> dict[str, Any] | None:
     """Findings about the rows, or about the gallery's where there is one."""
-    task, items = evaluated.task, evaluated.items
-    rows = evaluated.rows if items is None else items
-    pointed = evaluated.distance in catalogue.names(points=True)
+    task, distance = found.task, found.space.facts.distance
+    rows = found.rows if found.items is None else found.items
+    pointed = distance in catalogue.names(points=True)
     if not pointed or task.levels is None or len(rows) > MOST_AUDITED:
         return None
-    finest = task.levels.finest
-    codes = finest.codes[-1]
+    codes = task.levels.finest.codes[-1]
     if (codes < 0).any():
         return None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TruerankWarning)
-        found = audit(rows, codes, distance=evaluated.distance, threads=evaluated.threads)
+        seen = audit(rows, codes, distance=distance, threads=found.threads)
     return {
-        "of": "embeddings" if items is None else "gallery",
-        "findings": found.to_dict()["findings"],
-        "measured": list(found.sentences),
+        "of": "embeddings" if found.items is None else "gallery",
+        "findings": seen.to_dict()["findings"],
+        "measured": list(seen.sentences),
     }

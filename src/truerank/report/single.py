@@ -13,7 +13,7 @@ from truerank.core import registry
 from truerank.parts import Parts
 from truerank.report.cells import column, metric_column, page_table, shortened
 from truerank.report.details import known_details
-from truerank.report.ranked import preferred_metric
+from truerank.report.queries import preferred_metric
 from truerank.report.words import in_words
 from truerank.result import Result
 from truerank.severity import NONE
@@ -26,9 +26,9 @@ MOST_METRICS = 8
 SHARED = {"rows that share an id": "ids", "mates of the query's own group": "groups"}
 """What a rule of a task is made from."""
 NEEDS_ROWS = (
-    "This result was read from a file that holds no embeddings, so the page has no thresholds to "
-    "slide over, no confused classes, no neighbours, no map and no ties; evaluate with --report, "
-    "or call to_html on a fresh result, to have them."
+    "The embeddings are not at hand, so the page has no thresholds to slide over, no confused "
+    "classes, no neighbours, no map and no ties; evaluate with --report, or call to_html on a "
+    "fresh result whose embeddings are still in memory, to have them."
 )
 IS_PUBLIC = "This is a public result of a hidden task: it names scores, and nothing of queries."
 

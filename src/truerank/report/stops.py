@@ -23,15 +23,15 @@ from truerank.core.scale import Scale
 from truerank.engine.cuts import Cuts
 from truerank.engine.distance_block import DistanceBlock
 from truerank.engine.observers import Observer, PerThread, RankObserver
-from truerank.evaluated import Evaluated
 from truerank.families.family import Context
 from truerank.families.gom.axis import Axis
 from truerank.families.gom.collect import Profiles
+from truerank.ranked import AtHand
 from truerank.report.exact_means import ExactMean
 from truerank.report.places import stops_between
 from truerank.report.served import by_pairs, by_searches
 from truerank.report.stop_kernels import LIMBS, add_shares
-from truerank.space import Space, catalogue
+from truerank.space import catalogue
 
 __all__ = ["STOPS", "collect_stops"]
 
@@ -43,22 +43,22 @@ MOST_COUNTS = 1 << 25
 
 
 def collect_stops(
-    evaluated: Evaluated,
-    space: Space,
+    found: AtHand,
     others: list[Observer],
+    *,
+    average: str,
+    device: str,
     progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, Any]:
     """The stops as plain values; the `others` join the pass over all pairs."""
-    task, threads = evaluated.task, evaluated.threads
-    context = Context(
-        task, space, [], average=evaluated.average, device=evaluated.device, threads=threads
-    )
+    task, space, threads = found.task, found.space, found.threads
+    context = Context(task, space, [], average=average, device=device, threads=threads)
     thresholds = _thresholds(context)
     seen = _Seen(context, np.array([context.units.cut(Fraction(text)) for text in thresholds]))
     blocks = engine.tie_groups(
         task.view,
         space,
-        device=evaluated.device,
+        device=device,
         threads=threads,
         observers=[seen, *others],
         progress=progress,

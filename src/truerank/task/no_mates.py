@@ -1,4 +1,6 @@
-"""Why queries have nothing to find: alone in their class, all mates junk, or not in the gallery."""
+"""Why queries have nothing to find: alone in their class, all mates junk, not in the gallery, or
+without a judgement that says what is relevant to them.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,8 @@ __all__ = [
 Sides = tuple[Codes, Codes]
 """A code for each query and for each gallery item."""
 
-NO_MATE_REASONS = ("singleton", "all mates junk", "not in gallery")
-SINGLETON, ALL_JUNK, NOT_IN_GALLERY = range(3)
+NO_MATE_REASONS = ("singleton", "all mates junk", "not in gallery", "unjudged")
+SINGLETON, ALL_JUNK, NOT_IN_GALLERY, UNJUDGED = range(4)
 
 
 def by_labels(mates: Codes, labels: Sides, ids: Sides | None, leave_one_out: bool) -> Codes:
@@ -48,7 +50,7 @@ def by_judgements(mates: Codes, relevance: Mask, ids: Sides | None) -> Codes:
     if not none.size:
         return reason
     pairs = relevance.pairs(none, None)
-    reason[none] = NOT_IN_GALLERY
+    reason[none] = UNJUDGED
     reason[none[pairs.query]] = SINGLETON
     if ids is not None:
         pairs = pairs.where(ids[0][none][pairs.query] != ids[1][pairs.item])

@@ -245,7 +245,8 @@ class TaskRules:
 
     def no_mate_counts(self) -> dict[str, int]:
         """Number of no-mate queries by reason, reasons that occur only."""
-        counts = np.bincount(self.no_mate_reason[self.no_mate_reason >= 0], minlength=3)
+        reasons = self.no_mate_reason[self.no_mate_reason >= 0]
+        counts = np.bincount(reasons, minlength=len(NO_MATE_REASONS))
         return {
             name: int(count) for name, count in zip(NO_MATE_REASONS, counts, strict=True) if count
         }

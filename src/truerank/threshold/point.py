@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from truerank import tables, typesetting
+from truerank import notebook, tables, typesetting
 from truerank.space import catalogue
 from truerank.typesetting import Table
 
@@ -30,6 +31,8 @@ SEARCH_NAMES = NAMES | {
     "far": "queries without a mate that accept any item (FAR)",
     "frr": "mate not found first or not accepted (FRR)",
 }
+FEWEST_DECIMALS, MOST_DECIMALS = 2, 6
+"""Of rates in percent: one accepted pair in a hundred million is still seen."""
 WORST = 5
 """Classes named as served worst."""
 
@@ -142,6 +145,11 @@ class OperatingPoint:
     def __str__(self) -> str:
         return self.to_text()
 
+    def _repr_html_(self) -> str:
+        rates = notebook.table(self._value_table())
+        lines = notebook.paragraphs(self._rule()), notebook.paragraphs(self._notes())
+        return notebook.block(lines[0], rates, lines[1])
+
     def to_text(self, *, by_class: bool = False, rule: bool = False) -> str:
         """Sentences and tables as wide as the screen; `by_class` adds what every class gets."""
         width = typesetting.screen_width()
@@ -179,8 +187,9 @@ class OperatingPoint:
         rows = []
         for name, value in self.values.items():
             ends = self.intervals.get(name)
-            interval = "" if ends is None else f"{_percent(ends[0])} to {_percent(ends[1])}"
-            rows.append([names[name], _percent(value), interval])
+            places = _decimals(value if ends is None else ends[1] - ends[0])
+            shown = "" if ends is None else " to ".join(_percent(end, places) for end in ends)
+            rows.append([names[name], _percent(value, places), shown])
         return Table(["at this threshold", "percent", "interval"], rows)
 
     def _notes(self) -> list[str]:
@@ -204,10 +213,10 @@ class OperatingPoint:
     def _spread_table(self) -> Table:
         spread = self.spread()
         levels = list(next(iter(spread.values()), {}))
-        rows = [
-            [name.upper(), *(_percent(rates[level]) for level in levels)]
-            for name, rates in spread.items()
-        ]
+        rows = []
+        for name, rates in spread.items():
+            places = _decimals(*rates.values())
+            rows.append([name.upper(), *(_percent(rates[level], places) for level in levels)])
         return Table(["over classes", *levels], rows)
 
     def _above(self) -> list[str]:
@@ -219,7 +228,13 @@ class OperatingPoint:
         ]
 
     def _class_table(self) -> Table:
-        rows = [[str(one.label), _percent(one.frr), _percent(one.far)] for one in self.classes]
+        frr, far = (
+            _decimals(*(x for one in self.classes if (x := getattr(one, rate)) is not None))
+            for rate in ("frr", "far")
+        )
+        rows = [
+            [str(one.label), _percent(one.frr, frr), _percent(one.far, far)] for one in self.classes
+        ]
         return Table(["class", "FRR", "FAR"], rows)
 
 
@@ -232,5 +247,11 @@ def _served(one: ClassRates) -> str:
     return f"{one.label} ({', '.join(rates)})"
 
 
-def _percent(rate: float | None) -> str:
-    return "-" if rate is None else f"{100 * rate:.4f}"
+def _percent(rate: float | None, places: int) -> str:
+    return "-" if rate is None else f"{100 * rate:.{places}f}"
+
+
+def _decimals(*rates: float) -> int:
+    """Decimals of percent that show two digits of the smallest rate, or width, above zero."""
+    least = min((rate for rate in rates if rate > 0), default=1.0)
+    return min(max(FEWEST_DECIMALS, 1 - math.floor(math.log10(100 * least))), MOST_DECIMALS)

@@ -1,0 +1,144 @@
+"""Put the documentation site together: the pages of docs/, those of the root, and the reference.
+
+The pages stay readable where they lie; here they are copied to build/site-pages, with links that
+hold there, beside a page of the reference for each group of names. `make docs` then has zensical
+make build/site of them; it needs nothing of truerank installed.
+
+    python scripts/build_site.py
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import shutil
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS, TARGET, SOURCE = ROOT / "docs", ROOT / "build" / "site-pages", ROOT / "src" / "truerank"
+FROM_THE_ROOT = {
+    ROOT / "CONTRIBUTING.md": "contributing.md",
+    ROOT / "CHANGELOG.md": "changes.md",
+    ROOT / "examples" / "README.md": "examples.md",
+}
+"""Pages that lie elsewhere, and their names on the site."""
+
+REFERENCE: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    "scoring.md": (
+        "Scoring",
+        "Embeddings and labels in, a Result of Scores out.",
+        ("evaluate", "verify", "Result", "Score", "Taxonomy"),
+    ),
+    "looking.md": (
+        "Looking at scores and data",
+        "What single queries find, which model is better, which threshold to take, what could lie.",
+        ("neighbours", "Neighbours", "compare", "Comparison", "choose_threshold", "audit", "Audit"),
+    ),
+    "competitions.md": (
+        "Competitions",
+        "Hidden labels, public results and a board.",
+        ("Task", "PublicTask", "leaderboard", "Board"),
+    ),
+    "errors.md": (
+        "Errors and warnings",
+        "What truerank raises, and what it only tells.",
+        ("InputError", "ExactnessError", "TruerankWarning"),
+    ),
+    "metrics.md": ("truerank.metrics", "Metrics as values.", ("metrics",)),
+    "losses.md": ("truerank.losses", "Losses and miners by name.", ("losses",)),
+    "integrations.md": (
+        "truerank.integrations and truerank.compat",
+        "In other people's training loops and evaluators.",
+        ("integrations", "compat"),
+    ),
+    "training.md": ("truerank.training", "Train and embed.", ("training",)),
+    "benchmark.md": ("truerank.benchmark", "A fair comparison of losses.", ("benchmark",)),
+    "datasets.md": ("truerank.datasets", "Read the field's data sets.", ("datasets",)),
+    "engine.md": (
+        "truerank.engine",
+        "For those who build on the counts: one pass over queries and gallery.",
+        ("engine",),
+    ),
+}
+"""Pages of the reference: a title, a sentence, and public names or whole modules."""
+MORE = {
+    "neighbours": ("truerank.ranked.NeighbourList", "truerank.ranked.lists.Items"),
+    "choose_threshold": ("truerank.threshold.OperatingPoint", "truerank.threshold.ClassRates"),
+    "audit": ("truerank.auditing.Finding",),
+}
+"""What public functions give back and the package's own list does not name."""
+LINK = re.compile(r"(\]\()([^)\s#]+)(#[^)\s]*)?(\))")
+
+
+def main() -> None:
+    """Write all pages anew."""
+    shutil.rmtree(TARGET, ignore_errors=True)
+    shutil.copytree(DOCS, TARGET, ignore=shutil.ignore_patterns("*.md", "*.json"))
+    for page in sorted(DOCS.rglob("*.md")):
+        _write(page.relative_to(DOCS).as_posix(), _relinked(page, page.relative_to(DOCS)))
+    for page, name in FROM_THE_ROOT.items():
+        _write(name, _relinked(page, Path(name)))
+    for name in REFERENCE:
+        _write(f"reference/{name}", reference(name))
+
+
+def generated() -> set[str]:
+    """The pages of the site that are not in docs/."""
+    return {*FROM_THE_ROOT.values(), *(f"reference/{name}" for name in REFERENCE)}
+
+
+def reference(page: str) -> str:
+    """A page that has the docstrings of some names put in."""
+    title, sentence, names = REFERENCE[page]
+    blocks = [f"# {title}", sentence]
+    for name in names:
+        if name[0].islower() and (SOURCE / name / "__init__.py").is_file():
+            offered = listed(SOURCE / name / "__init__.py")
+            blocks += [f"::: truerank.{name}.{one}" for one in offered if not one.isupper()]
+        else:
+            blocks.append(f"::: truerank.{name}")
+            blocks += [f"::: {other}" for other in MORE.get(name, ())]
+    return "\n\n".join(blocks) + "\n"
+
+
+def listed(module: Path) -> list[str]:
+    """What a module offers, read from its `__all__` without importing it."""
+    for node in ast.parse(module.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            return [str(name) for name in ast.literal_eval(node.value)]
+    raise ValueError(f"{module} has no __all__")
+
+
+def _relinked(page: Path, place: Path) -> str:
+    """A page whose links to other pages hold on the site; those to other files become words."""
+    text = page.read_text(encoding="utf-8")
+
+    def moved(found: re.Match[str]) -> str:
+        target = found[2]
+        if re.match(r"[a-z]+:", target):
+            return found[0]
+        there = Path(os.path.normpath(page.parent / target))
+        if there in FROM_THE_ROOT:
+            goal = Path(FROM_THE_ROOT[there])
+        elif there.is_relative_to(DOCS) and there.suffix != ".json":
+            goal = there.relative_to(DOCS)
+        else:
+            return "]()"
+        path = os.path.relpath(goal, place.parent)
+        return f"{found[1]}{path}{found[3] or ''}{found[4]}"
+
+    text = LINK.sub(moved, text)
+    text = text.replace("```python\n>>> ", "```pycon\n>>> ")  # what is printed is no code
+    return re.sub(r"\[([^\]]*)\]\(\)", r"\1", text)
+
+
+def _write(name: str, text: str) -> None:
+    path = TARGET / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
+    print(TARGET)
