@@ -27,6 +27,10 @@ def as_array(value: Any, name: str) -> Array:
         return value
     if hasattr(value, "tocsr"):
         raise InputError(f"{name} is a sparse matrix; pass a dense one, {name}.toarray().")
+    if isinstance(value, (list, tuple)) and value and isinstance(value[0], (str, bytes)):
+        text = np.empty(len(value), object)  # of fixed width it would lose a NUL at its end
+        text[:] = value
+        return text
     try:
         if type(value).__module__.split(".")[0] == "torch" and hasattr(value, "detach"):
             return _from_torch(value, name)

@@ -250,3 +250,15 @@ def test_levels_of_different_lengths_are_refused(tmp_path: Path) -> None:
         path = tmp_path / f"{name}.npz"
         np.savez(path, embeddings=EMBEDDINGS, level1=level, label=CLASSES)
         assert "level" in run("evaluate", path).complaint()
+
+
+def test_a_nul_at_the_end_makes_another_label(tmp_path: Path) -> None:
+    path = tmp_path / "labels.csv"
+    path.write_bytes(b"label\na\na\0\na\na\0\n")
+    assert truerank.Task(read(path).labels).query_codes.tolist() == [0, 1, 0, 1]
+
+
+def test_a_label_of_a_table_is_kept_once(tmp_path: Path) -> None:
+    path = tmp_path / "labels.csv"
+    path.write_bytes(b"label\n" + b"a long label\n" * 9)
+    assert len({id(label) for label in read(path).labels}) == 1

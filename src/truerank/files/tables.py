@@ -44,7 +44,12 @@ def read_csv(path: Path, header: frozenset[str] = HEADER) -> dict[str, Any]:
     delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            rows = [row for row in csv.reader(file, delimiter=delimiter, strict=True) if row]
+            once: dict[str, str] = {}  # a label is kept once, however often and long it is
+            rows = [
+                [once.setdefault(cell, cell) for cell in row]
+                for row in csv.reader(file, delimiter=delimiter, strict=True)
+                if row
+            ]
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not UTF-8 text; save it as UTF-8 CSV.") from error
     except csv.Error as error:
