@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from truerank.errors import InputError
 from truerank.files import atomic_path, check_readable, check_writable, read_archive
+from truerank.files.paths import as_path
 from truerank.settings import current_settings
 
 __all__ = ["Checkpoint", "chapters", "fill"]
@@ -48,7 +49,7 @@ class Checkpoint:
     def __init__(
         self, path: str | os.PathLike[str] | None = None, identity: dict[str, str] | None = None
     ) -> None:
-        self._path = None if path is None else Path(path)
+        self._path = None if path is None else as_path(path)
         self._identity = identity or {}
         self._held: dict[str, dict[str, Array]] = {}
         self._stored: dict[str, Array] = {}

@@ -23,6 +23,8 @@ __all__ = ["MISSING", "Codes", "Encoded", "Levels", "encode", "encode_levels", "
 
 Codes = npt.NDArray[np.int64]
 MISSING = -1
+MOST_BITS = 10_000
+"""Of an integer as a label: Python writes out none that is much longer."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +43,7 @@ def _column(value: Any, name: str) -> npt.NDArray[Any]:
     if isinstance(value, (list, tuple)):
         if _kinds_of(value) <= {"int"}:
             return _integers(value, name)
-        out = np.empty(len(value), object)
-        out[:] = value
-        return out
+        return np.fromiter(value, object, len(value))
     return as_array(value, name)
 
 
@@ -51,9 +51,10 @@ def _integers(value: Sequence[Any], name: str) -> npt.NDArray[Any]:
     try:
         return np.asarray([int(item) for item in value], dtype=np.int64)
     except OverflowError:
-        out = np.empty(len(value), object)
-        out[:] = [int(item) for item in value]
-        return out
+        longest = max(int(item).bit_length() for item in value)
+        if longest > MOST_BITS:
+            raise InputError(f"{name} holds an integer of {longest:,} bits; pass text.") from None
+        return np.fromiter(map(int, value), object, len(value))
 
 
 def _kind(item: Any) -> str:
@@ -287,7 +288,9 @@ def _levels(value: Any, name: str) -> dict[str, Any]:
 
 def _columns(value: Any, name: str) -> list[Any]:
     if isinstance(value, (list, tuple)) and value and isinstance(value[0], (list, tuple)):
-        widths = {len(row) if isinstance(row, (list, tuple)) else 0 for row in value}
+        if not all(isinstance(row, (list, tuple)) for row in value):
+            raise InputError(f"{name} must be single labels or paths of labels, not both.")
+        widths = {len(row) for row in value}
         if len(widths) > 1:
             raise InputError(f"{name} rows must have one number of levels. Got {sorted(widths)}.")
         columns = [list(column) for column in zip(*value, strict=True)]

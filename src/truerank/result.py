@@ -15,8 +15,8 @@ from truerank.attributes import Attribute, plain_attributes, read_attributes
 from truerank.core import registry
 from truerank.core.average import class_mean, mean, plain_mean
 from truerank.core.score import PerQuery, Score
-from truerank.curves import FIRST_RANKS, up_to
-from truerank.errors import InputError, UnknownMetricError
+from truerank.curves import FIRST_RANKS, check_ranks, up_to
+from truerank.errors import InputError, UnknownMetricError, shortened
 from truerank.saved_curves import read_curves, save_curves
 from truerank.severity import Severity
 
@@ -171,11 +171,16 @@ class Result(Mapping[str, Score]):
                 )
         order = np.argsort(found.codes, kind="stable")
         starts = np.searchsorted(found.codes[order], np.arange(len(found.values) + 1))
-        chosen = list(self) if metrics is None else list(metrics)
+        chosen = list(self) if metrics is None else self._named(metrics)
+        try:
+            some = None if values is None else set(values)
+        except TypeError:
+            message = f"values must be a list or a set of values. Got {shortened(values)}."
+            raise InputError(message) from None
         return {
             value: self._part(order[first:last], chosen)
             for value, first, last in zip(found.values, starts[:-1], starts[1:], strict=True)
-            if first < last and (values is None or value in values)
+            if first < last and (some is None or value in some)
         }
 
     def queries(self) -> dict[str, list[Any]]:
@@ -203,18 +208,16 @@ class Result(Mapping[str, Score]):
         >>> r.curve("cmc", ranks=2)["lower"].tolist()
         [0.75, 0.75]
         """
-        if isinstance(ranks, bool) or not isinstance(ranks, int) or ranks < 1:
-            raise InputError(f"The 'ranks' parameter must be an int >= 1. Got {ranks!r}.")
-        if name == "cmc" and self._first_mates is not None:
+        check_ranks(ranks)
+        if isinstance(name, str) and name == "cmc" and self._first_mates is not None:
             return self._first_mates.cmc(np.arange(1, ranks + 1))
-        if name not in self._curves:
+        if not isinstance(name, str) or name not in self._curves:
             known = [*(["cmc"] if self._first_mates is not None else []), *self._curves]
             if self.public:
                 raise InputError("a public result has no curves, which count single queries.")
             hint = f"there are {', '.join(known)}" if known else "it was saved without curves"
-            raise InputError(
-                f"this result has no curve {name!r}; {hint}; evaluate with a metric of its family."
-            )
+            what = f"this result has no curve {shortened(name)}"
+            raise InputError(f"{what}; {hint}; evaluate with a metric of its family.")
         if name == "cmc":
             return up_to(self._curves[name], ranks)
         return self._curves[name]
@@ -230,6 +233,14 @@ class Result(Mapping[str, Score]):
                 "this result came without its rows; call truerank.neighbours with the embeddings."
             )
         return self._held.neighbours(queries, k)
+
+    def _named(self, metrics: Iterable[str]) -> list[str]:
+        """The metrics that are asked for, all of which were computed."""
+        names = [str(metric) for metric in registry.parse_all(metrics)]
+        for name in names:
+            if name not in self:
+                raise InputError(f"{name!r} was not computed; there are {', '.join(self._scores)}.")
+        return names
 
     def consistency(self) -> Consistency:
         """Where OPIS was taken, its noise floor, and the classes from worst to best served."""

@@ -262,3 +262,10 @@ def test_a_label_of_a_table_is_kept_once(tmp_path: Path) -> None:
     path = tmp_path / "labels.csv"
     path.write_bytes(b"label\n" + b"a long label\n" * 9)
     assert len({id(label) for label in read(path).labels}) == 1
+
+
+def test_a_column_whose_name_is_no_level(tmp_path: Path) -> None:
+    """A number of thousands of digits is none that Python reads."""
+    path = tmp_path / "labels.csv"
+    path.write_text(f"level1,level{'9' * 5000}\na,b\n")
+    assert list(read(path).labels) == ["level1"]

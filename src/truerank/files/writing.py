@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from truerank.errors import InputError
+from truerank.files.paths import as_path
 
 __all__ = ["atomic_path", "check_writable", "to_json", "write_text"]
 
@@ -41,6 +42,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
 
 def _resolve(path: str | os.PathLike[str]) -> Path:
     """Where to write: links are followed; what is no plain file is refused, not replaced."""
+    path = as_path(path)
     try:
         target = Path(os.path.realpath(path))
         mode = target.stat().st_mode
