@@ -22,6 +22,7 @@ from truerank.errors import InputError
 from truerank.files import atomic_path, check_readable, check_writable, read_archive
 from truerank.files.paths import as_path
 from truerank.settings import current_settings
+from truerank.storage import TooLargeError
 
 __all__ = ["Checkpoint", "chapters", "fill"]
 
@@ -147,7 +148,7 @@ class Checkpoint:
         try:
             arrays = read_archive(path)
             header = json.loads(arrays.pop("header").tobytes())
-        except MemoryError:
+        except (MemoryError, TooLargeError):
             raise
         except Exception as error:  # whatever a malformed archive makes numpy, zlib or json say
             raise InputError(f"{path} is not a truerank checkpoint ({error}).") from error

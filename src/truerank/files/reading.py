@@ -27,6 +27,7 @@ from truerank.extras import install
 from truerank.files.paths import as_path
 from truerank.files.tables import HEADER, NAMES, known_columns, read_csv, read_parquet
 from truerank.files.wide import dimensions, read_wide_csv
+from truerank.storage import check_fits
 
 __all__ = [
     "Bundle",
@@ -210,6 +211,9 @@ def read_npy(path: str | os.PathLike[str]) -> Array:
     return array
 
 
+_MAPPED = "save a large array as .npy, which is read piece by piece"
+
+
 def read_archive(path: str | os.PathLike[str]) -> dict[str, Array]:
     """The arrays of an .npz, each checked before memory is set aside for it."""
     arrays = {}
@@ -230,8 +234,10 @@ def read_archive(path: str | os.PathLike[str]) -> dict[str, Array]:
                     f"array {name!r} of {path} holds Python objects, which could run code; save "
                     "text as numpy.array(values, dtype=str)."
                 )
-            if math.prod(shape) * dtype.itemsize > member.file_size:
+            size = math.prod(shape) * dtype.itemsize
+            if size > member.file_size:
                 raise InputError(f"array {name!r} of {path} is cut off: shape {shape}.")
+            check_fits(f"array {name!r} of {path}, of shape {shape},", size, _MAPPED)
             with archive.open(member) as file:
                 arrays[name] = np.lib.format.read_array(file, allow_pickle=False)
     return arrays
@@ -240,6 +246,10 @@ def read_archive(path: str | os.PathLike[str]) -> dict[str, Array]:
 def _read_torch(path: Path) -> Columns:
     import torch
 
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            size = sum(member.file_size for member in archive.infolist())
+        check_fits(f"what {path} holds", size, _MAPPED)
     try:
         with warnings.catch_warnings():  # about the pickle protocol, of no use to a reader
             warnings.simplefilter("ignore")

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank.errors import InputError
-from truerank.storage import allocate
+from truerank.storage import allocate, check_fits
 
 __all__ = ["HEADER", "NAMES", "known_columns", "read_csv", "read_parquet"]
 
@@ -139,8 +139,14 @@ def read_parquet(
             if name in lists:
                 columns[name] = _matrix(path, name, file)
             else:
+                size = _POINTER * file.metadata.num_rows
+                check_fits(f"column {name!r} of {path}", size, "divide the file into parts")
                 columns[name] = file.read(columns=[name]).column(0).to_pylist()
     return columns
+
+
+_POINTER = 8
+"""Bytes of a list for each of its items, at the least."""
 
 
 def _is_number(kind: Any) -> bool:
