@@ -13,6 +13,7 @@ from typing import Any
 from truerank.errors import InputError
 from truerank.files import atomic_path, check_writable
 from truerank.result import Result
+from truerank.typesetting import escape_csv
 
 __all__ = ["check_targets", "checkpointed", "write_per_query"]
 
@@ -88,8 +89,8 @@ def write_per_query(result: Result, names: list[Any] | None, path: Path) -> None
     if path.suffix.lower() == ".csv":
         with atomic_path(path) as partial, partial.open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
-            writer.writerow(columns)
-            writer.writerows(zip(*columns.values(), strict=True))
+            for row in (columns, *zip(*columns.values(), strict=True)):
+                writer.writerow(map(escape_csv, row))
         return
     try:
         import pyarrow
