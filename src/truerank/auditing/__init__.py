@@ -103,7 +103,7 @@ def audit(
         checks += [
             classes.sizes(task),
             ties.left_open(task, rows, distance, threads),
-            half_precision.rank_again(task, rows, distance, threads, seed),
+            half_precision.rank_again(task, space, rows, distance, threads, seed),
         ]
     findings = [finding for found in checks for finding in found.findings]
     findings.sort(key=lambda finding: SEVERITIES.index(finding.severity))
