@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from truerank.errors import InputError
+from truerank.errors import InputError, shortened
 from truerank.extras import install
 from truerank.files.paths import as_path
 from truerank.files.tables import HEADER, NAMES, known_columns, read_csv, read_parquet
@@ -302,7 +302,7 @@ _LEVEL = re.compile(r"level([0-9]{1,9})")
 def _bundle(path: Path, columns: Columns, lone: str, levels: list[str] | None) -> Bundle:
     found = {name.strip().lower(): value for name, value in columns.items()}
     if len(found) < len(columns):
-        raise InputError(f"{path} names an array twice: {', '.join(map(repr, columns))}.")
+        raise InputError(f"{path} names an array twice: {', '.join(map(shortened, columns))}.")
     if len(found) == 1:
         (name, value) = next(iter(found.items()))
         known = any(name in names for names in NAMES.values())
@@ -341,7 +341,7 @@ def _only_matrix(found: Columns) -> Any:
 def _named_levels(path: Path, found: Columns, levels: list[str]) -> Columns:
     for name in levels:
         if name.lower() not in found:
-            known = ", ".join(map(repr, found))
+            known = ", ".join(map(shortened, found))
             raise InputError(f"{path} has no column {name!r}; it has {known}.")
     return {name: found[name.lower()] for name in levels}
 

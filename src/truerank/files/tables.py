@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from truerank.errors import InputError
+from truerank.errors import InputError, shortened
 from truerank.storage import allocate, check_fits
 
 __all__ = ["HEADER", "NAMES", "known_columns", "read_csv", "read_parquet"]
@@ -62,7 +62,7 @@ def read_csv(path: Path, header: frozenset[str] = HEADER) -> dict[str, Any]:
         if len(names) > 1:
             chosen = header - HEADER if header > HEADER else header & {"label", "child", "parent"}
             wanted = " or ".join(sorted(chosen))
-            shown = ", ".join(map(repr, rows[0][:5])) + (", ..." if len(rows[0]) > 5 else "")
+            shown = ", ".join(map(shortened, rows[0][:5])) + (", ..." if len(rows[0]) > 5 else "")
             raise InputError(
                 f"{path} has {len(rows[0])} columns ({shown}) and none is called {wanted}; "
                 "name the columns in the first line"
@@ -70,7 +70,7 @@ def read_csv(path: Path, header: frozenset[str] = HEADER) -> dict[str, Any]:
             )
         return {"": _column([row[0] for row in _same_length(path, rows, 1, 0)])}
     if len(set(names)) < len(names):
-        raise InputError(f"{path} names a column twice: {', '.join(map(repr, rows[0]))}.")
+        raise InputError(f"{path} names a column twice: {', '.join(map(shortened, rows[0]))}.")
     body = _same_length(path, rows[1:], len(names), 1)
     if not body:
         raise InputError(f"{path} has a header and no rows.")
@@ -126,7 +126,7 @@ def read_parquet(
         }
         names = [field.name for field in fields]
         if len(set(names)) < len(names):
-            raise InputError(f"{path} names a column twice: {', '.join(map(repr, names))}.")
+            raise InputError(f"{path} names a column twice: {', '.join(map(shortened, names))}.")
         if not file.metadata.num_rows:
             raise InputError(f"{path} holds no rows.")
         columns: dict[str, Any] = {}
