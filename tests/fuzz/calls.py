@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import truerank
 from tests.fuzz.escapes import EMBEDDINGS, IDS, LABELS, ROWS
+from tests.organise import competition
 from truerank.files.trials import read_trials
 
 OTHER = EMBEDDINGS[::-1] + np.float32(0.5)
@@ -52,6 +54,16 @@ def _agree(labels: Any, parents: Any) -> Any:
     return truerank.Taxonomy(parents).levels(labels)
 
 
+def _board(task: Any, submissions: Any, log: Any = None, **options: Any) -> Any:
+    """A board in this folder, with a log of its own unless one is passed."""
+    if not Path("anna.npz").exists():
+        np.savez("anna.npz", embeddings=competition.rows(1.0), ids=competition.IDS)
+    if log is None:
+        Path("board.log").unlink(missing_ok=True)
+        log = "board.log"
+    return truerank.leaderboard(task, submissions, log=log, **options)
+
+
 EVALUATE = ("confidence", "seed", "progress", "average", "checkpoint")
 SIDES = ("query_ids", "query_groups", "junk", "junk_labels", "no_mate", "unlabelled")
 
@@ -80,6 +92,23 @@ CALLS = {
     ),
     "Task.evaluate": Call(
         _task, {"embeddings": EMBEDDINGS, "ids": IDS, **FAST}, ("gallery", "distance", *EVALUATE)
+    ),
+    "Task.load": Call(truerank.Task.load, {"path": "nowhere.task"}),
+    "PublicTask.load": Call(truerank.PublicTask.load, {"path": "nowhere.json"}),
+    "PublicTask.check": Call(
+        truerank.Task(LABELS, ids=IDS).public().check,
+        {"embeddings": EMBEDDINGS, "ids": IDS},
+        ("distance",),
+    ),
+    "leaderboard": Call(
+        _board,
+        {
+            "task": truerank.Task(competition.LABELS, ids=competition.IDS),
+            "submissions": ["anna.npz"],
+            "threads": 1,
+            "device": "cpu",
+        },
+        ("log", "metric", "public_share", "distance", "confidence", "final", "progress"),
     ),
     "verify": Call(
         truerank.verify,
