@@ -23,7 +23,7 @@ from truerank.stats.intervals import Interval, IntervalRequest
 from truerank.task import TaskRules
 from truerank.wording import either
 
-__all__ = ["score", "warn"]
+__all__ = ["cluster", "score", "warn"]
 
 Integers = npt.NDArray[np.int64]
 PERMUTATIONS = 20
@@ -54,7 +54,7 @@ def score(
         nan = float("nan")
         return {str(m): Score(str(m), nan, nan, nan, nan, reason=reason) for m in metrics}
     labels = np.unique(task.query_codes, return_inverse=True)[1]
-    clusters = _clusters(space, rows, int(labels.max()) + 1, seed, threads)
+    clusters = cluster(space, rows, int(labels.max()) + 1, seed, threads)
     found = Contingency.of(labels, clusters)
     shuffled = _shuffled(found, seed)
     without = None if request is None else _without(task, space, labels, clusters, request.seed)
@@ -75,7 +75,7 @@ def score(
     return out
 
 
-def _clusters(
+def cluster(
     space: Space, rows: npt.NDArray[np.float64], count: int, seed: int, threads: int
 ) -> Integers:
     """The cluster of each row, whatever the order of the rows.

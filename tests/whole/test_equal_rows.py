@@ -139,9 +139,9 @@ def test_p_values_of_permuted_rows(seed: int) -> None:
     assert differences(rows[order], labels[order], other[order]) == differences(rows, labels, other)
 
 
-@pytest.mark.xfail(strict=True, reason="paired folds are dealt by the names of the classes")
-def test_p_values_of_renamed_classes() -> None:
-    rows, labels = equal_rows(1)
-    order, renamed = rearranged(labels, 1)
-    other = rows + np.random.default_rng(1).integers(-1, 2, size=rows.shape)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_p_values_of_renamed_classes(seed: int) -> None:
+    rows, labels = equal_rows(seed)
+    order, renamed = rearranged(labels, seed)
+    other = rows + np.random.default_rng(seed).integers(-1, 2, size=rows.shape)
     assert differences(rows[order], renamed, other[order]) == differences(rows, labels, other)

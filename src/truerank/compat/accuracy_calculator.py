@@ -16,12 +16,12 @@ import numpy.typing as npt
 
 from truerank import engine
 from truerank.arrays import as_array
+from truerank.clustering import cluster
 from truerank.compat import exact, lists
 from truerank.compat.arguments import neighbours, tensors
 from truerank.compat.sides import Sides
 from truerank.core.average import class_mean, mean
 from truerank.errors import InputError, TruerankWarning, shortened
-from truerank.kmeans import kmeans
 from truerank.metrics.clustering import FORMULAS, Contingency
 from truerank.space import build, catalogue
 from truerank.wording import either
@@ -256,11 +256,12 @@ class AccuracyCalculator:
         count = len(np.unique(as_array(query_labels, "query_labels"), axis=0))
         if self.kmeans_func is not None:
             return self.kmeans_func(query, count)
-        points = build(self.distance, as_array(query, "query")).vectors()
+        space = build(self.distance, as_array(query, "query"))
+        points = space.vectors()
         if points is None:
             needed = either(catalogue.names(points=True))
             raise InputError(f"k-means needs the {needed} distance. Got {self.distance!r}.")
-        return kmeans(points, count, SEED, engine.available_cores())
+        return cluster(space, points, count, SEED, engine.available_cores())
 
     def _get_accuracy(
         self, function_dict: Mapping[str, Callable[..., Any]], **kwargs: Any
