@@ -91,11 +91,12 @@ def _write_good(folder: Path) -> None:
     )
     small_task().save(folder / "t.task")
     small_task().public().save(folder / "public.task")
-    labels, ids = np.repeat(np.arange(40), 4), np.arange(160)
+    labels, ids = np.repeat(np.arange(40), 2), np.arange(80)
     truerank.Task(labels, ids=ids).save(folder / "hidden.task")
-    noise = np.random.default_rng(0).standard_normal((2, 160, 8))
+    noise = np.random.default_rng(0).standard_normal((2, 80, 4))
     for result, name, rows in zip(("a.json", "b.json"), ("anna", "ben"), noise, strict=True):
-        truerank.evaluate(rows, labels, metrics=["map@r", "auc"]).to_json(folder / result)
+        scores = truerank.evaluate(rows, labels, metrics=["map@r", "auc"])
+        scores.to_json(folder / result, curves=False)
         np.savez(folder / f"{name}.npz", embeddings=rows, ids=ids)
 
 
@@ -154,16 +155,20 @@ def _damage_one(files: list[Path], draw: random.Random) -> str:
 def _call(words: tuple[str, ...], files: list[Path], cases: int) -> None:
     escapes, draw = Escapes(), random.Random(" ".join(words))
     options, kept = _options(words), Kept(files)
-    names = [path.name for path in files]
+    values = [path.name for path in files] + WORDS
+
+    def value() -> str:
+        """A word, or a file, which may be damaged first."""
+        return _damage_one(files, draw) if draw.random() < 0.25 else draw.choice(values)
+
     for _ in range(cases):
-        values = [*names, *WORDS, *[_damage_one(files, draw)] * 20]
         arguments = list(GOOD.get(words, []))
         for _ in range(draw.choice([0, 1, 1, 2]) if arguments else 0):
-            arguments[draw.randrange(len(arguments))] = draw.choice(values)
+            arguments[draw.randrange(len(arguments))] = value()
         for option in draw.sample(options, min(len(options), draw.choice([0, 0, 1, 2, 3]))):
             arguments.append(draw.choice(option.opts))
             if not option.is_flag:
-                arguments.append(draw.choice(values))
+                arguments.append(value())
         shown = " ".join(argument[:40] for argument in (*words, *arguments))
         escapes.command(shown, *words, *arguments)
         kept.restore()
