@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Attribute", "plain_attributes", "read_attributes"]
+from truerank.errors import InputError, shortened
+
+__all__ = ["Attribute", "as_choice", "plain_attributes", "read_attributes"]
 
 
 @dataclass(frozen=True)
@@ -35,3 +37,12 @@ def read_attributes(data: Mapping[str, Any]) -> dict[str, Attribute]:
         name: Attribute(np.array(one["codes"], np.int64), list(one["values"]))
         for name, one in data.items()
     }
+
+
+def as_choice(values: Any) -> set[Any] | None:
+    """The values to which a user limits an attribute; None for all."""
+    try:
+        return None if values is None else set(values)
+    except TypeError:
+        message = f"values must be a list or a set of values. Got {shortened(values)}."
+        raise InputError(message) from None

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank import tables
-from truerank.attributes import Attribute, plain_attributes, read_attributes
+from truerank.attributes import Attribute, as_choice, plain_attributes, read_attributes
 from truerank.core import registry
 from truerank.core.average import class_mean, mean, plain_mean
 from truerank.core.score import PerQuery, Score
@@ -171,12 +171,8 @@ class Result(Mapping[str, Score]):
                 )
         order = np.argsort(found.codes, kind="stable")
         starts = np.searchsorted(found.codes[order], np.arange(len(found.values) + 1))
-        chosen = list(self) if metrics is None else self._named(metrics)
-        try:
-            some = None if values is None else set(values)
-        except TypeError:
-            message = f"values must be a list or a set of values. Got {shortened(values)}."
-            raise InputError(message) from None
+        chosen = list(self) if metrics is None else registry.parse_among(metrics, self)
+        some = as_choice(values)
         return {
             value: self._part(order[first:last], chosen)
             for value, first, last in zip(found.values, starts[:-1], starts[1:], strict=True)
@@ -233,14 +229,6 @@ class Result(Mapping[str, Score]):
                 "this result came without its rows; call truerank.neighbours with the embeddings."
             )
         return self._held.neighbours(queries, k)
-
-    def _named(self, metrics: Iterable[str]) -> list[str]:
-        """The metrics that are asked for, all of which were computed."""
-        names = [str(metric) for metric in registry.parse_all(metrics)]
-        for name in names:
-            if name not in self:
-                raise InputError(f"{name!r} was not computed; there are {', '.join(self._scores)}.")
-        return names
 
     def consistency(self) -> Consistency:
         """Where OPIS was taken, its noise floor, and the classes from worst to best served."""

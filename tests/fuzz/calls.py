@@ -134,6 +134,12 @@ CALLS = {
             *("apply_gallery_labels", "distance"),
         ),
     ),
+    "neighbours": Call(
+        truerank.neighbours,
+        {"embeddings": EMBEDDINGS, "labels": LABELS, "queries": [0, 3], "k": 2, "threads": 1},
+        ("worst", "metric", "distance", "gallery", "gallery_labels", "progress"),
+    ),
+    "Result.neighbours": Call(_result().neighbours, {"queries": [0], "k": 3}),
     "audit": Call(
         truerank.audit,
         {"embeddings": EMBEDDINGS, "labels": LABELS, "threads": 1, "seed": 0},

@@ -40,6 +40,7 @@ __all__ = [
     "names",
     "parse",
     "parse_all",
+    "parse_among",
     "ranking",
     "register",
     "spelled_out",
@@ -178,6 +179,16 @@ def parse_all(metrics: Iterable[str] | str) -> list[Metric]:
     if not texts:
         raise InputError("metrics is empty; name at least one or leave it out for the default.")
     return list(dict.fromkeys(parse(one) for text in texts for one in spelled_out(text)))
+
+
+def parse_among(metrics: Iterable[str] | str, computed: Iterable[str]) -> list[str]:
+    """The names of metrics, all of which must be among those that were computed."""
+    known = list(computed)
+    names = [str(metric) for metric in parse_all(metrics)]
+    for name in names:
+        if name not in known:
+            raise InputError(f"{name!r} was not computed; there are {', '.join(known)}.")
+    return names
 
 
 def spelled_out(text: str) -> list[str]:
