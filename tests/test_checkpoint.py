@@ -453,6 +453,12 @@ def test_a_damaged_checkpoint_is_refused(interrupted: Path) -> None:
     assert "damaged checkpoint" in refusal(interrupted, ROWS, FINE)
 
 
+@pytest.mark.parametrize("path", [3, True, b"counts", ["counts"]])
+def test_what_is_no_path_is_refused(path: Any) -> None:
+    with pytest.raises(truerank.InputError, match="a path must be text"):
+        truerank.evaluate(ROWS, FINE, checkpoint=path)
+
+
 def test_a_folder_that_does_not_exist(tmp_path: Path) -> None:
     with pytest.raises(truerank.InputError, match="cannot write"):
         truerank.evaluate(ROWS, FINE, checkpoint=tmp_path / "nowhere" / "counts")

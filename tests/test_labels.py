@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tracemalloc
 import warnings
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -245,3 +247,70 @@ def test_distinct_paths_do_not_warn() -> None:
             Task([("a", "x", "1"), ("a", "x", "2"), ("b", "y", "3"), ("a", "z", "4")]),
         ]
     assert all(task.levels is not None and task.levels.is_tree for task in tasks)
+
+
+NUL = ["a", "a\0", "a", "a\0"]
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        NUL,
+        tuple(NUL),
+        [np.str_(label) for label in NUL],
+        [label.encode() for label in NUL],
+        np.array(NUL, object),
+        pandas.Series(NUL),
+        [("top", label) for label in NUL],
+    ],
+    ids=["list", "tuple", "numpy's text", "bytes", "objects", "series", "paths"],
+)
+def test_a_nul_at_the_end_makes_another_label(labels: Any) -> None:
+    assert Task(labels).mates.tolist() == [1, 1, 1, 1]
+    assert Task(labels).query_codes.tolist() == [0, 1, 0, 1]
+
+
+def test_a_nul_at_the_end_makes_another_id() -> None:
+    task = Task([0, 0, 1, 1], ids=["a", "a\0", "b", "b\0"])
+    assert task.mates.tolist() == [1, 1, 1, 1]
+    rows = [[1.0, 0], [0, 1], [0, 2], [2, 0]]
+    assert task.evaluate(rows, ids=["a", "b", "b\0", "a\0"])["hit@1"].value == 1.0
+
+
+def test_a_nul_at_the_end_of_an_id_in_judgements(tmp_path: Any) -> None:
+    path = tmp_path / "qrels.txt"
+    path.write_bytes(b"q 0 a\0 1\n")
+    options: dict[str, Any] = {"query_ids": ["q"], "gallery_ids": ["a", "a\0"], "relevance": path}
+    rows = [[0.0, 1], [1, 0]]
+    score = truerank.evaluate([[1.0, 0]], gallery=rows, metrics="hit@1", **options)["hit@1"]
+    assert score.value == 1.0
+
+
+class Named(str):
+    """Text of a class of its own, as an enumeration's is."""
+
+
+def test_text_of_a_class_of_its_own() -> None:
+    task = Task([Named("a"), "a", Named("b"), "b"])
+    assert task.mates.tolist() == [1, 1, 1, 1]
+    assert [type(value) for value in task.named_levels.finest.values] == [str, str]
+
+
+@pytest.mark.parametrize("gone", ["NaN", "sNaN"])
+def test_no_number_as_a_label(gone: str) -> None:
+    labels = [Decimal(1), Decimal(1), Decimal(gone)]
+    assert_refused(lambda: Task(labels), ["no label", "row 2"])
+    assert_refused(lambda: Task([1j, 1j, complex("nan")]), ["no label", "row 2"])
+
+
+def test_labels_as_long_as_a_book_are_not_copied() -> None:
+    """A column of 400 in fixed width would take 200 MB."""
+    book = "x" * 131_000
+    labels = [book + str(row % 40) for row in range(400)]
+    tracemalloc.start()
+    try:
+        task = Task(labels)
+        assert tracemalloc.get_traced_memory()[1] < 30_000_000
+    finally:
+        tracemalloc.stop()
+    assert task.mates.tolist() == [9] * 400

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.refusals import refused
+import truerank
+from tests.refusals import assert_refused, refused
 from truerank import progress
 from truerank.progress import Estimate, in_words, progress_bar, shown
 
@@ -132,8 +133,11 @@ def test_a_terminal_with_ipython_is_no_notebook(monkeypatch: pytest.MonkeyPatch)
 
 def test_what_users_pass_as_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     notebook = Notebook(monkeypatch, kernel=object())
-    told: list[tuple[int, int]] = []
-    for given, expected in ((None, None), (False, None), (told.append, told.append)):
+
+    def take(done: int, total: int) -> None:
+        raise AssertionError("nothing is done here")
+
+    for given, expected in ((None, None), (False, None), (take, take)):
         with shown(given, "ranking") as report:
             assert report == expected
     assert notebook.outputs == []
@@ -142,3 +146,18 @@ def test_what_users_pass_as_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(notebook.outputs) == 2
     with refused("The 'progress' parameter must be True, None, or called as"), shown("yes", ""):
         pass
+
+
+@pytest.mark.parametrize("given", [3, "bar", lambda: None, lambda done: None, type])
+def test_what_cannot_be_called_is_refused(given: Any) -> None:
+    rows, labels = [[0.0, 1], [0, 2], [1, 0], [1, 1]], [0, 0, 1, 1]
+    for call in (truerank.evaluate, truerank.audit):
+        assert_refused(lambda call=call: call(rows, labels, progress=given), ["(done, total)"])
+
+
+def test_what_can_be_called_is_not_refused() -> None:
+    found: list[tuple[int, int]] = []
+    rows, labels = [[0.0, 1], [0, 2], [1, 0], [1, 1]], [0, 0, 1, 1]
+    truerank.evaluate(rows, labels, progress=lambda *pairs: found.append(pairs))
+    assert found[-1] == (16, 16)
+    truerank.evaluate(rows, labels, progress=max)

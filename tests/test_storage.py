@@ -27,6 +27,7 @@ def spilled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "temporary"
     folder.mkdir()
     monkeypatch.setattr(storage, "memory", lambda: 0)
+    monkeypatch.setattr(storage, "available", lambda: 1 << 40)
     monkeypatch.setattr("tempfile.tempdir", str(folder))
     return folder
 
@@ -106,6 +107,7 @@ def test_rows_in_a_file_give_the_same_bits(
 
     expected = found()
     monkeypatch.setattr(storage, "memory", lambda: 0)
+    monkeypatch.setattr(storage, "available", lambda: 1 << 40)
     assert found() == expected
 
 
@@ -239,3 +241,27 @@ def test_a_gallery_larger_than_memory(form: str, megabytes: int, tmp_path: Path)
     assert small == run(0)
     assert run(megabytes, "hold") == "out of memory"  # the limit is real
     assert json.loads(small)["map@r"]["value"] > 0.05
+
+
+def test_less_is_free_than_there_is() -> None:
+    assert 0 < storage.available() <= memory()
+
+
+def test_a_limit_on_addresses_counts_what_is_taken() -> None:
+    """A process that may take up 1 GB more has about that much free."""
+    code = """
+        import resource
+        from truerank.storage import available
+        used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 30), resource.RLIM_INFINITY))
+        print(available())
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(SOURCE)},
+        check=True,
+        timeout=120,
+    )
+    assert 0 <= int(done.stdout) <= 1 << 30

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from truerank import typesetting
-from truerank.typesetting import Table, escape_latex, escape_markdown, fill, text
+from truerank.core.score import Score
+from truerank.result import Result
+from truerank.typesetting import Table, escape_csv, escape_latex, escape_markdown, fill, text
 
 LONG = "opis@eps=0.2,far=0.05:0.5,integral=exact"
 TABLE = Table(
@@ -133,3 +135,22 @@ def test_latex_sets_names_as_they_are(plain: str, escaped: str) -> None:
 def test_columns_of_words_are_left_aligned_in_every_language() -> None:
     assert typesetting.markdown(TABLE).splitlines()[1] == "| --- | --- | ---: | ---: |"
     assert typesetting.latex(TABLE).startswith("\\begin{tabular}{llrr}\n")
+
+
+@pytest.mark.parametrize("cell", ["=1", "+a", "-a", "@a", "\t=1", "\r=1", "\uff1d1", "-1e", "--1"])
+def test_what_a_spreadsheet_would_run_is_text(cell: str) -> None:
+    assert escape_csv(cell) == f"'{cell}"
+
+
+@pytest.mark.parametrize("cell", ["-1", "+1", "-1.5e-3", "a=1", "", -1.5, None, 3])
+def test_what_a_spreadsheet_would_not_run_stays(cell: object) -> None:
+    assert escape_csv(cell) == cell
+
+
+def test_a_reason_in_a_comment_of_latex_ends_with_its_line() -> None:
+    nan = float("nan")
+    reason = "no\n\\input{a}\u2028b | <i>"
+    result = Result({"map": Score("map", nan, nan, nan, nan, reason=reason)})
+    last = result.to_latex().splitlines()[-1]
+    assert last == "% map: no \\input{a} b | <i>."
+    assert result.to_markdown().splitlines()[-1] == "- map: no \\\\input{a} b \\| &lt;i&gt;."

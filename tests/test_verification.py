@@ -82,7 +82,14 @@ def test_embeddings_agree_with_their_distances() -> None:
         ({"scores_or_embeddings": ROWS, "pairs": []}, ["empty"]),
         ({"scores_or_embeddings": ROWS, "pairs": 3}, ["a path or a sequence"]),
         ({"scores_or_embeddings": [1.0] * 4, "pairs": TRIALS, "distance": "dot"}, ["similarity"]),
-        ({"scores_or_embeddings": ROWS, "pairs": TRIALS, "distance": "cos"}, ["no distance 'cos'"]),
+        ({"scores_or_embeddings": ROWS, "pairs": TRIALS, "distance": "cos"}, ["distance", "'cos'"]),
+        ({"scores_or_embeddings": ROWS, "pairs": np.array(3)}, ["a path or a sequence"]),
+        ({"scores_or_embeddings": ROWS, "pairs": [(0, 1, np.ones(2))]}, ["True or False", "array"]),
+        ({"scores_or_embeddings": ROWS, "pairs": [(0, np.ones(2), 1)]}, ["trial 0 names array"]),
+        ({"scores_or_embeddings": ROWS, "pairs": [("0", "²", 1)]}, ["names '²'", "row numbers"]),
+        ({"scores_or_embeddings": ROWS, "pairs": [("9" * 5000, 1, 1)]}, ["names '999", "..."]),
+        ({"scores_or_embeddings": ROWS, "pairs": TRIALS, "ids": [[]] * 4}, ["ids", "hashable"]),
+        ({"scores_or_embeddings": ROWS, "pairs": TRIALS, "ids": 4}, ["ids must be one value"]),
     ],
 )
 def test_wrong_arguments_are_refused(arguments: dict, words: list[str]) -> None:
@@ -111,3 +118,30 @@ def test_the_command(tmp_path: Path) -> None:
     ran = run("verify", "--pairs", pairs)
     assert ran.status == 2
     assert ran.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("scores.txt", b"0.5\n\xff\n", ["not UTF-8 text"]),
+        ("scores.npy", b"PK\x03\x04 and more of a zip", ["is named .npy but is a zip archive"]),
+        ("scores.npy", b"\x93NUMPY\x01\x00\x10\x00{'descr': '<f8',", ["cannot be read as .npy"]),
+        ("scores.npy", b"\x93NUMPY\x01\x00\x08\x00{'descr'", ["cannot be read as .npy"]),
+    ],
+)
+def test_scores_that_cannot_be_read(
+    name: str, content: bytes, words: list[str], tmp_path: Path
+) -> None:
+    trials, scores = tmp_path / "trials.txt", tmp_path / name
+    trials.write_text("1 a b\n0 a c\n")
+    scores.write_bytes(content)
+    complaint = run("verify", scores, "--pairs", trials).complaint()
+    assert all(word in complaint for word in words), complaint
+
+
+def test_numbers_of_numpy_and_torch_are_numbers() -> None:
+    torch = pytest.importorskip("torch")
+    expected = truerank.verify(ROWS, [(0, 1, True), (0, 2, False)], "auc")["auc"]
+    for make in (np.int64, np.array, torch.tensor):
+        trials = [(make(0), make(1), make(1)), (make(0), make(2), make(0))]
+        assert truerank.verify(ROWS, trials, "auc")["auc"] == expected

@@ -27,6 +27,8 @@ def as_array(value: Any, name: str) -> Array:
         return value
     if hasattr(value, "tocsr"):
         raise InputError(f"{name} is a sparse matrix; pass a dense one, {name}.toarray().")
+    if isinstance(value, (list, tuple)) and value and isinstance(value[0], (str, bytes)):
+        return np.fromiter(value, object, len(value))  # of fixed width it would lose a last NUL
     try:
         if type(value).__module__.split(".")[0] == "torch" and hasattr(value, "detach"):
             return _from_torch(value, name)

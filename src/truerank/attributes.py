@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from truerank.core import registry
+from truerank.errors import InputError, shortened
 
-__all__ = ["Attribute", "nobody_counts", "plain_attributes", "read_attributes"]
+__all__ = ["Attribute", "as_choice", "plain_attributes", "read_attributes"]
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,10 @@ def read_attributes(data: Mapping[str, Any]) -> dict[str, Attribute]:
     }
 
 
-def nobody_counts(metric: str, levels: int = 1) -> str:
-    """Why no query of a part counts."""
-    if levels > 1:
-        return "there is a level at which no query of this part has a mate"
-    if registry.find(metric).with_mate:
-        return "no query of this part has a mate"
-    return "every query of this part has a mate"
+def as_choice(values: Any) -> set[Any] | None:
+    """The values to which a user limits an attribute; None for all."""
+    try:
+        return None if values is None else set(values)
+    except TypeError:
+        message = f"values must be a list or a set of values. Got {shortened(values)}."
+        raise InputError(message) from None

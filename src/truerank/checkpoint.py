@@ -20,7 +20,9 @@ import numpy.typing as npt
 
 from truerank.errors import InputError
 from truerank.files import atomic_path, check_readable, check_writable, read_archive
+from truerank.files.paths import as_path
 from truerank.settings import current_settings
+from truerank.storage import TooLargeError
 
 __all__ = ["Checkpoint", "chapters", "fill"]
 
@@ -48,7 +50,7 @@ class Checkpoint:
     def __init__(
         self, path: str | os.PathLike[str] | None = None, identity: dict[str, str] | None = None
     ) -> None:
-        self._path = None if path is None else Path(path)
+        self._path = None if path is None else as_path(path)
         self._identity = identity or {}
         self._held: dict[str, dict[str, Array]] = {}
         self._stored: dict[str, Array] = {}
@@ -146,7 +148,7 @@ class Checkpoint:
         try:
             arrays = read_archive(path)
             header = json.loads(arrays.pop("header").tobytes())
-        except MemoryError:
+        except (MemoryError, TooLargeError):
             raise
         except Exception as error:  # whatever a malformed archive makes numpy, zlib or json say
             raise InputError(f"{path} is not a truerank checkpoint ({error}).") from error

@@ -16,13 +16,14 @@ from truerank.families.thresholds import certain
 from truerank.kmeans import kmeans
 from truerank.metrics.clustering import FORMULAS, Contingency
 from truerank.space import Space, catalogue
+from truerank.space.digests import classes_of_equals
 from truerank.stats import intervals
 from truerank.stats.folds import deal_queries
 from truerank.stats.intervals import Interval, IntervalRequest
 from truerank.task import TaskRules
 from truerank.wording import either
 
-__all__ = ["score", "warn"]
+__all__ = ["cluster", "score", "warn"]
 
 Integers = npt.NDArray[np.int64]
 PERMUTATIONS = 20
@@ -53,9 +54,9 @@ def score(
         nan = float("nan")
         return {str(m): Score(str(m), nan, nan, nan, nan, reason=reason) for m in metrics}
     labels = np.unique(task.query_codes, return_inverse=True)[1]
-    clusters = kmeans(rows, int(labels.max()) + 1, seed, threads)
+    clusters = cluster(space, rows, int(labels.max()) + 1, seed, threads)
     found = Contingency.of(labels, clusters)
-    shuffled = _shuffled(labels, clusters, seed)
+    shuffled = _shuffled(found, seed)
     without = None if request is None else _without(task, space, labels, clusters, request.seed)
     out = {}
     for metric in metrics:
@@ -72,6 +73,21 @@ def score(
             interval = intervals.from_replicates(value, own, paired, request.confidence, limits)
         out[str(metric)] = interval.put_on(certain(metric, value, len(labels), chance=chance))
     return out
+
+
+def cluster(
+    space: Space, rows: npt.NDArray[np.float64], count: int, seed: int, threads: int
+) -> Integers:
+    """The cluster of each row, whatever the order of the rows.
+
+    They are taken in the order of their digests; equal rows go where the first of them goes, for a
+    product of matrices may end in other last bits a few lines further down.
+    """
+    number, times = classes_of_equals(space.query_digests)
+    order = np.argsort(number, kind="stable")
+    first = np.cumsum(times) - times
+    found: Integers = kmeans(rows[order], count, seed, threads)[first][number]
+    return found
 
 
 def _without(
@@ -91,9 +107,12 @@ def _without(
     return folds, found
 
 
-def _shuffled(labels: Integers, clusters: Integers, seed: int) -> list[Contingency]:
+def _shuffled(found: Contingency, seed: int) -> list[Contingency]:
     """Scores of clusters of these sizes dealt at random: what senseless embeddings would get."""
     numbers = np.random.Generator(np.random.Philox(key=seed + 1))
+    labels, clusters = (
+        np.repeat(np.arange(len(sizes)), sizes) for sizes in (found.classes, found.clusters)
+    )
     return [Contingency.of(labels, numbers.permutation(clusters)) for _ in range(PERMUTATIONS)]
 
 

@@ -18,14 +18,16 @@ from truerank.core.curve import Curve
 from truerank.core.groups import TieGroups
 from truerank.core.metric import Metric
 from truerank.core.scale import Scale
+from truerank.errors import InputError, shortened
 
-__all__ = ["FIRST_RANKS", "FirstMates", "up_to"]
+__all__ = ["FIRST_RANKS", "FirstMates", "check_ranks", "up_to"]
 
 Reals = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 ENDS = ("lower", "expected", "upper")
 FIRST_RANKS = 100
 """Ranks of a CMC curve unless more are asked for."""
+MOST_RANKS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -49,9 +51,11 @@ class FirstMates:
         )
         hit = registry.ranking(Metric("hit", 1)).per_query
         one = Scale(np.ones(1))
-        found = [hit(groups, Metric("hit", rank), one) for rank in ranks.tolist()]
+        last = int((before + size).max(initial=1))  # behind it all are found
+        some, place = np.unique(np.minimum(ranks, last), return_inverse=True)
+        found = [hit(groups, Metric("hit", rank), one) for rank in some.tolist()]
         values = np.array([[_mean(end, times) for end in triple] for triple in found]).T
-        columns = dict(zip(ENDS, values.reshape(len(ENDS), -1), strict=True))
+        columns = dict(zip(ENDS, values.reshape(len(ENDS), -1)[:, place], strict=True))
         return Curve("cmc", {"rank": ranks, **columns})
 
     def every_rank(self) -> Curve:
@@ -66,6 +70,15 @@ class FirstMates:
         """The different triples of (before, size, relevant), and how many queries have each."""
         triples = np.stack([self.before, self.size, self.relevant])
         return np.unique(triples, axis=1, return_counts=True)
+
+
+def check_ranks(ranks: object) -> None:
+    """Refuse what is no number of ranks that a curve can have."""
+    if type(ranks) is not int or not 1 <= ranks <= MOST_RANKS:
+        raise InputError(
+            f"The 'ranks' parameter must be an int >= 1 and at most {MOST_RANKS:,}. "
+            f"Got {shortened(ranks)}."
+        )
 
 
 def up_to(cmc: Curve, ranks: int) -> Curve:

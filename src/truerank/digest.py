@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import blake2b
+from itertools import islice
 from typing import Any
 
 __all__ = ["SALT_BYTES", "canonical_text", "commitment", "task_digest"]
 
 Records = Iterable[tuple[str, list[str]]]
 SALT_BYTES = 32
+_AT_ONCE = 32
+"""Lines hashed at a time: a label may be as long as a book."""
 
 
 def canonical_text(sides: Records, junk_labels: Iterable[Any], masks: Records) -> str:
@@ -18,18 +21,30 @@ def canonical_text(sides: Records, junk_labels: Iterable[Any], masks: Records) -
 
     Masks are listed by the ids of their pairs, or by row numbers where no ids were given.
     """
-    parts: list[str] = []
-    for side, records in sides:
-        parts += [f"side {side}", *sorted(records)]
-    parts += ["junk labels", *sorted({repr(label) for label in junk_labels})]
-    for name, pairs in masks:
-        parts += [f"mask {name}", *sorted(pairs)]
-    return "".join(f"{line}\n" for line in parts)
+    return "".join(_lines(sides, junk_labels, masks))
 
 
 def task_digest(sides: Records, junk_labels: Iterable[Any], masks: Records) -> str:
     """Hash of a task's canonical text, by which two people see that they mean the same task."""
-    return blake2b(canonical_text(sides, junk_labels, masks).encode(), digest_size=16).hexdigest()
+    total = blake2b(digest_size=16)
+    lines = _lines(sides, junk_labels, masks)
+    while some := "".join(islice(lines, _AT_ONCE)):
+        total.update(some.encode())
+    return total.hexdigest()
+
+
+def _lines(sides: Records, junk_labels: Iterable[Any], masks: Records) -> Iterator[str]:
+    for side, records in sides:
+        yield from _part(f"side {side}", records)
+    yield from _part("junk labels", {repr(label) for label in junk_labels})
+    for name, pairs in masks:
+        yield from _part(f"mask {name}", pairs)
+
+
+def _part(title: str, records: Iterable[str]) -> Iterator[str]:
+    yield f"{title}\n"
+    for record in sorted(records):
+        yield f"{record}\n"
 
 
 def commitment(salt: bytes, rules: Mapping[str, Any], text: str) -> str:

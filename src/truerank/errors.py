@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Sequence
+from numbers import Integral
 
 __all__ = [
     "ExactnessError",
@@ -12,6 +13,8 @@ __all__ = [
     "TruerankWarning",
     "UnknownMetricError",
     "check_choice",
+    "check_seed",
+    "shortened",
     "warn",
 ]
 
@@ -49,11 +52,29 @@ def _is_ours(module: str) -> bool:
     return module.split(".")[0] == "truerank"
 
 
+def shortened(value: object, most: int = 80) -> str:
+    """What Python calls a value, cut where it is long: enough to recognise it in a sentence."""
+    try:
+        text = repr(value)
+    except Exception:  # whatever a value's own repr raises
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
 def check_choice(parameter: str, value: object, choices: Sequence[str], of: str = "") -> None:
     """Refuse what is none of the choices; `of` is the function whose parameter it is."""
     if not isinstance(value, str) or value not in choices:
         whose = f" of {of}" if of else ""
         raise InputError(
             f"The {parameter!r} parameter{whose} must be one of {', '.join(choices)}. "
-            f"Got {value!r} instead."
+            f"Got {shortened(value)} instead."
+        )
+
+
+def check_seed(seed: object) -> None:
+    """Refuse what is no whole number from 0 on that 63 bits can hold."""
+    if isinstance(seed, bool) or not isinstance(seed, Integral) or not 0 <= int(seed) < 2**63:
+        raise InputError(
+            "The 'seed' parameter must be an int >= 0 and below 2^63. "
+            f"Got {shortened(seed)} instead."
         )

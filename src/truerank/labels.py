@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,8 @@ __all__ = ["MISSING", "Codes", "Encoded", "Levels", "encode", "encode_levels", "
 
 Codes = npt.NDArray[np.int64]
 MISSING = -1
+MOST_BITS = 10_000
+"""Of an integer as a label: Python writes out none that is much longer."""
 
 
 @dataclass(frozen=True)
@@ -33,16 +36,14 @@ class Encoded:
 
 
 def _column(value: Any, name: str) -> npt.NDArray[Any]:
-    """One label per row as an array that still holds the labels as given."""
+    """One label per row as an array that still holds the labels as given.
+
+    Text stays Python's: numpy's, of fixed width, is as wide as the longest and ends before a NUL.
+    """
     if isinstance(value, (list, tuple)):
-        kinds = {_kind(item) for item in value} - {"missing"}
-        if kinds <= {"int"} and not any(_kind(item) == "missing" for item in value):
+        if _kinds_of(value) <= {"int"}:
             return _integers(value, name)
-        if kinds == {"str"} and all(isinstance(item, str) for item in value):
-            return np.asarray(value, dtype=str)
-        out = np.empty(len(value), object)
-        out[:] = value
-        return out
+        return np.fromiter(value, object, len(value))
     return as_array(value, name)
 
 
@@ -50,21 +51,22 @@ def _integers(value: Sequence[Any], name: str) -> npt.NDArray[Any]:
     try:
         return np.asarray([int(item) for item in value], dtype=np.int64)
     except OverflowError:
-        out = np.empty(len(value), object)
-        out[:] = [int(item) for item in value]
-        return out
+        longest = max(int(item).bit_length() for item in value)
+        if longest > MOST_BITS:
+            raise InputError(f"{name} holds an integer of {longest:,} bits; pass text.") from None
+        return np.fromiter(map(int, value), object, len(value))
 
 
 def _kind(item: Any) -> str:
     if item is None or type(item).__name__ in ("NAType", "NaTType"):  # pandas' own
         return "missing"
-    if isinstance(item, (float, np.floating)) and item != item:
+    if isinstance(item, (float, complex, np.inexact)) and item != item:
+        return "missing"
+    if isinstance(item, Decimal) and item.is_nan():
         return "missing"
     if isinstance(item, (bool, np.bool_, int, np.integer)):
         return "int"
-    if isinstance(item, (str, np.str_)):
-        return "str"
-    return type(item).__name__
+    return "str" if isinstance(item, str) else type(item).__name__
 
 
 def encode(sides: Sequence[Any], names: Sequence[str]) -> Encoded:
@@ -76,7 +78,7 @@ def encode(sides: Sequence[Any], names: Sequence[str]) -> Encoded:
             raise InputError(f"{name} must be one value a row. Got shape {column.shape} instead.")
         for kind in _kinds(column):
             kinds.setdefault(kind, name)
-    kinds.pop("missing", None)
+    holes = kinds.pop("missing", None) is not None
     if len(kinds) > 1:
         (first, where), (second, elsewhere) = list(kinds.items())[:2]
         raise InputError(
@@ -87,12 +89,11 @@ def encode(sides: Sequence[Any], names: Sequence[str]) -> Encoded:
     native = [column for column in columns if column.dtype.kind in "biu"]
     if len(native) == len(columns) and all(c.dtype != np.uint64 for c in columns):
         joined = np.concatenate([column.astype(np.int64) for column in columns])
-        values, codes = np.unique(joined, return_inverse=True)
-        return Encoded(_split(codes.astype(np.int64), lengths), values.tolist())
-    if all(column.dtype.kind == "U" for column in columns):
-        values, codes = np.unique(np.concatenate(columns), return_inverse=True)
-        return Encoded(_split(codes.astype(np.int64), lengths), values.tolist())
-    return _encode_objects(columns, lengths, names)
+        numbers, codes = np.unique(joined, return_inverse=True)
+        return Encoded(_split(codes.astype(np.int64), lengths), numbers.tolist())
+    items = [_own(item) for column in columns for item in column.tolist()]
+    values, codes = _interned(items, holes, names[0])
+    return Encoded(_split(codes, lengths), values)
 
 
 def _kinds(column: npt.NDArray[Any]) -> set[str]:
@@ -101,30 +102,47 @@ def _kinds(column: npt.NDArray[Any]) -> set[str]:
     if column.dtype.kind in "US":
         return {"str" if column.dtype.kind == "U" else "bytes"}
     if column.dtype.kind == "f":
-        return {"float"}
-    return {_kind(item) for item in column.tolist()}
+        return {"float", "missing"} if np.isnan(column).any() else {"float"}
+    return _kinds_of(column.tolist())
 
 
-def _encode_objects(
-    columns: list[npt.NDArray[Any]], lengths: list[int], names: Sequence[str]
-) -> Encoded:
-    items = [as_plain(item) for column in columns for item in column.tolist()]
-    present = [item for item in items if _kind(item) != "missing"]
+def _kinds_of(items: Sequence[Any]) -> set[str]:
+    types = set(map(type, items))
+    if types <= _KINDS.keys():
+        return {_KINDS[kind] for kind in types}
+    return {_kind(item) for item in items}
+
+
+_KINDS = {str: "str", int: "int", bool: "int", type(None): "missing"}
+"""What a type alone says; of others, each value is looked at."""
+
+
+def _own(item: Any) -> Any:
+    """A value of numpy, or text of a class of its own, as Python's; with its last NUL."""
+    if isinstance(item, str):
+        return item if type(item) is str else str.__str__(item)
+    return as_plain(item)
+
+
+def _interned(items: list[Any], holes: bool, name: str) -> tuple[list[Any], Codes]:
+    """The distinct values in order and each item's code; text is never copied."""
+    missing = [_kind(item) == "missing" for item in items] if holes else None
     try:
-        distinct = set(present)
-    except TypeError as error:
-        raise InputError(
-            f"{names[0]} must be hashable values such as int or str ({error})."
-        ) from error
+        if missing is None:
+            distinct = set(items)
+        else:
+            distinct = {item for item, gone in zip(items, missing, strict=True) if not gone}
+    except Exception as error:  # whatever a value's own hash raises
+        raise InputError(f"{name} must be hashable values such as int or str ({error}).") from error
     try:
         values = sorted(distinct)
-    except TypeError:
+    except Exception:  # values without an order, or whose own comparison fails
         values = sorted(distinct, key=repr)
     number = {value: code for code, value in enumerate(values)}
-    codes = np.array(
-        [MISSING if _kind(item) == "missing" else number[item] for item in items], np.int64
-    )
-    return Encoded(_split(codes, lengths), values)
+    if missing is None:
+        return values, np.fromiter(map(number.__getitem__, items), np.int64, len(items))
+    found = (MISSING if gone else number[item] for item, gone in zip(items, missing, strict=True))
+    return values, np.fromiter(found, np.int64, len(items))
 
 
 def _split(codes: Codes, lengths: list[int]) -> tuple[Codes, ...]:
@@ -270,11 +288,14 @@ def _levels(value: Any, name: str) -> dict[str, Any]:
 
 def _columns(value: Any, name: str) -> list[Any]:
     if isinstance(value, (list, tuple)) and value and isinstance(value[0], (list, tuple)):
-        widths = {len(row) if isinstance(row, (list, tuple)) else 0 for row in value}
+        if not all(isinstance(row, (list, tuple)) for row in value):
+            raise InputError(f"{name} must be single labels or paths of labels, not both.")
+        widths = {len(row) for row in value}
         if len(widths) > 1:
             raise InputError(f"{name} rows must have one number of levels. Got {sorted(widths)}.")
         columns = [list(column) for column in zip(*value, strict=True)]
-        if len(columns) > 1 and _looks_one_hot(as_array(value, name)):
+        numbers = len(columns) > 1 and isinstance(columns[0][0], (int, float))
+        if numbers and _looks_one_hot(as_array(value, name)):
             _refuse_one_hot(name, (len(value), len(columns)))
         return columns
     column = _column(value, name)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank.core import registry
-from truerank.errors import InputError
+from truerank.errors import InputError, shortened
 from truerank.evaluation import evaluate_task
 from truerank.evaluation.checks import check_options, check_task
 from truerank.evaluation.prepared import prepare
@@ -137,7 +137,7 @@ def look(
     """The same for rows (and gallery items) in a task's order; `ids` are the queries' names."""
     if (queries is None) == (worst is None):
         raise InputError("say which queries to look at: pass queries or worst, one of the two.")
-    check_options(task, "query", threads)
+    check_options(task, "query", threads, progress)
     check_task(task, rows, items, given=catalogue.find(distance).given)
     values = None
     if worst is None:
@@ -169,7 +169,9 @@ def _values(
 def _lowest(values: npt.NDArray[np.float64], most: int) -> npt.NDArray[np.int64]:
     """The queries with the lowest values, of equal ones in their order."""
     if isinstance(most, bool) or not isinstance(most, (int, np.integer)) or most < 1:
-        raise InputError(f"The 'worst' parameter must be an int >= 1. Got {most!r} instead.")
+        raise InputError(
+            f"The 'worst' parameter must be an int >= 1. Got {shortened(most)} instead."
+        )
     counted = np.flatnonzero(~np.isnan(values))
     order: npt.NDArray[np.int64] = counted[np.argsort(values[counted], kind="stable")][:most]
     return order

@@ -8,19 +8,39 @@ from __future__ import annotations
 
 import contextlib
 import html
+import inspect
 import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from truerank.errors import InputError
+from truerank.errors import InputError, shortened
 
-__all__ = ["Estimate", "progress_bar", "shown"]
+__all__ = ["Estimate", "check_progress", "progress_bar", "shown"]
 
 Report = Callable[[int, int], None]
 LOG_SECONDS = 60.0
 DRAW_SECONDS = 0.1
 """A notebook is not sent more than so often what changes."""
+
+
+def check_progress(progress: object) -> None:
+    """Refuse now what could not be called later, with the pairs that are done and all of them."""
+    if progress is None or isinstance(progress, bool):
+        return
+    told = callable(progress)
+    if callable(progress):
+        try:
+            inspect.signature(progress).bind(0, 1)
+        except TypeError:
+            told = False
+        except ValueError:  # built into Python: it does not say what it takes
+            told = not inspect.isclass(progress)
+    if not told:
+        raise InputError(
+            "The 'progress' parameter must be True, None, or called as progress(done, total). "
+            f"Got {shortened(progress)} instead."
+        )
 
 
 class Estimate:
@@ -62,18 +82,12 @@ def in_words(seconds: float) -> str:
 @contextlib.contextmanager
 def shown(progress: Report | bool | None, description: str) -> Iterator[Report | None]:
     """What a user passes as progress, as a function or None: True is a bar of our own."""
+    check_progress(progress)
     if progress is True:
         with progress_bar(description) as report:
             yield report
-    elif progress is None or progress is False:
-        yield None
-    elif callable(progress):
-        yield progress
     else:
-        raise InputError(
-            "The 'progress' parameter must be True, None, or called as progress(done, total). "
-            f"Got {progress!r} instead."
-        )
+        yield progress or None
 
 
 @contextlib.contextmanager

@@ -12,12 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank import tables
-from truerank.attributes import Attribute, nobody_counts, plain_attributes, read_attributes
+from truerank.attributes import Attribute, as_choice, plain_attributes, read_attributes
 from truerank.core import registry
-from truerank.core.average import plain_mean
-from truerank.core.score import Score
-from truerank.curves import FIRST_RANKS, up_to
-from truerank.errors import InputError, UnknownMetricError
+from truerank.core.score import Score, part_score
+from truerank.curves import FIRST_RANKS, check_ranks, up_to
+from truerank.errors import InputError, UnknownMetricError, shortened
 from truerank.saved_curves import read_curves, save_curves
 from truerank.severity import Severity
 
@@ -32,7 +31,6 @@ __all__ = ["Result"]
 SCHEMA_VERSION = 1
 _TWINS = {"hit@1": "precision@1", "precision@1": "hit@1"}
 """One item at rank 1 is a hit or not: the two metrics are the same number."""
-Reals = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 
@@ -163,11 +161,12 @@ class Result(Mapping[str, Score]):
                 )
         order = np.argsort(found.codes, kind="stable")
         starts = np.searchsorted(found.codes[order], np.arange(len(found.values) + 1))
-        chosen = list(self) if metrics is None else list(metrics)
+        chosen = list(self) if metrics is None else registry.parse_among(metrics, self)
+        some = as_choice(values)
         return {
             value: self._part(order[first:last], chosen)
             for value, first, last in zip(found.values, starts[:-1], starts[1:], strict=True)
-            if first < last and (values is None or value in values)
+            if first < last and (some is None or value in some)
         }
 
     def queries(self) -> dict[str, list[Any]]:
@@ -195,18 +194,16 @@ class Result(Mapping[str, Score]):
         >>> r.curve("cmc", ranks=2)["lower"].tolist()
         [0.75, 0.75]
         """
-        if isinstance(ranks, bool) or not isinstance(ranks, int) or ranks < 1:
-            raise InputError(f"The 'ranks' parameter must be an int >= 1. Got {ranks!r}.")
-        if name == "cmc" and self._first_mates is not None:
+        check_ranks(ranks)
+        if isinstance(name, str) and name == "cmc" and self._first_mates is not None:
             return self._first_mates.cmc(np.arange(1, ranks + 1))
-        if name not in self._curves:
+        if not isinstance(name, str) or name not in self._curves:
             known = [*(["cmc"] if self._first_mates is not None else []), *self._curves]
             if self.public:
                 raise InputError("a public result has no curves, which count single queries.")
             hint = f"there are {', '.join(known)}" if known else "it was saved without curves"
-            raise InputError(
-                f"this result has no curve {name!r}; {hint}; evaluate with a metric of its family."
-            )
+            what = f"this result has no curve {shortened(name)}"
+            raise InputError(f"{what}; {hint}; evaluate with a metric of its family.")
         if name == "cmc":
             return up_to(self._curves[name], ranks)
         return self._curves[name]
@@ -242,23 +239,11 @@ class Result(Mapping[str, Score]):
         """The result of some queries, by their numbers."""
         classes = self._attributes.get("label")
         by_class = self.provenance.get("average") == "class" and classes is not None
-        scores: dict[str, Score] = {}
-        for score in (self[name] for name in metrics):
-            name, rows = score.metric, score.per_query
-            if rows is None:
-                continue
-            codes = classes.codes if by_class and classes is not None else None
-            means = [term.means(chosen, codes) for term in rows.terms]
-            lower, expected, upper = (plain_mean(ends) for ends in zip(*means, strict=True))
-            scores[name] = Score(
-                name,
-                lower if score.value == score.lower else upper,
-                lower,
-                expected,
-                upper,
-                n=int(np.count_nonzero(~np.isnan(rows.lower[chosen]))),
-                reason=None if lower == lower else nobody_counts(name, len(means)),
-            )
+        codes = classes.codes if by_class and classes is not None else None
+        whole = [self[name] for name in metrics]
+        scores = {
+            one.metric: part_score(one, chosen, codes) for one in whole if one.per_query is not None
+        }
         own = {"queries": len(chosen), "no_mate": {}, "ties": {"queries": 0, "groups": 0}}
         none = dict.fromkeys(("hierarchy", "intervals", "severity", "consistency"))
         facts = self.provenance | own | none | {"part": True}

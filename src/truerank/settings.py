@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from truerank.errors import InputError
+from truerank.errors import InputError, shortened
 
 __all__ = [
     "METHODS",
@@ -156,4 +156,6 @@ def _check(one: Field[Any], value: Any) -> None:
         whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
         allowed, expected = whole and value >= least, f"an int >= {least}"
     if not allowed:
-        raise InputError(f"the setting {one.name} must be {expected}. Got {value!r} instead.")
+        raise InputError(
+            f"the setting {one.name} must be {expected}. Got {shortened(value)} instead."
+        )

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from truerank.errors import InputError
 
-__all__ = ["allocate", "fits", "memory", "take"]
+__all__ = ["TooLargeError", "allocate", "available", "check_fits", "fits", "memory", "take"]
 
 Array = npt.NDArray[Any]
 SHARE = 4
@@ -41,6 +41,41 @@ def memory() -> int:
             if soft != resource.RLIM_INFINITY:
                 found.append(soft)
     return min(found)
+
+
+def available() -> int:
+    """Bytes that are free for this process now, as far as the system tells."""
+    found = [memory()]
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        text = Path("/proc/meminfo").read_text()
+        found.append(int(text.split("MemAvailable:")[1].split()[0]) << 10)
+    with contextlib.suppress(OSError, ValueError):
+        group = Path("/sys/fs/cgroup")
+        used = int((group / "memory.current").read_text())
+        counts = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+        used -= int(counts.get("inactive_file", 0))  # what the system drops when asked
+        found.append(int((group / "memory.max").read_text()) - used)
+    with contextlib.suppress(ImportError, OSError, ValueError):
+        import resource
+
+        soft = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if soft != resource.RLIM_INFINITY:
+            pages = int(Path("/proc/self/statm").read_text().split()[0])
+            found.append(soft - pages * os.sysconf("SC_PAGE_SIZE"))
+    return max(0, min(found))
+
+
+class TooLargeError(InputError):
+    """A file holds more than the memory does."""
+
+
+def check_fits(what: str, size: int, fix: str) -> None:
+    """Refuse what could not be held, before memory is set aside for it."""
+    free = available()
+    if size > free:
+        raise TooLargeError(
+            f"{what} takes up {size >> 20:,} MB of memory and {free >> 20:,} MB are free; {fix}."
+        )
 
 
 def fits(size: int) -> bool:

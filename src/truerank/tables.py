@@ -301,7 +301,8 @@ def laid_out(table: Table, sentences: Iterable[str] = (), *, rule: bool = False)
 
 def as_markdown(result: Scored, adjusted: bool = False) -> str:
     """A result as a Markdown table, and below it why scores are not defined."""
-    reasons = "".join(f"- {line}\n" for line in _undefined(result))
+    lines = map(typesetting.escape_markdown, _undefined(result))
+    reasons = "".join(f"- {line}\n" for line in lines)
     table = typesetting.markdown(Table(*cells(result, adjusted)))
     return table + (f"\n{reasons}" if reasons else "")
 
@@ -315,7 +316,8 @@ def as_html(result: Scored) -> str:
 def as_latex(result: Scored, adjusted: bool = False) -> str:
     """A result as a booktabs tabular, and in comments why scores are not defined."""
     table = typesetting.latex(Table(*cells(result, adjusted)))
-    return table + "".join(f"% {line}\n" for line in _undefined(result))
+    reasons = (typesetting.visible(" ".join(line.split())) for line in _undefined(result))
+    return table + "".join(f"% {line}\n" for line in reasons)
 
 
 def as_csv(result: Scored) -> str:
@@ -331,9 +333,9 @@ def as_csv(result: Scored) -> str:
 
 
 def separated(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """Comma-separated values; nothing for None."""
+    """Comma-separated values; nothing for None, and nothing that a spreadsheet would run."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(["" if cell is None else cell for cell in row] for row in rows)
+    for row in (header, *rows):
+        writer.writerow(["" if cell is None else typesetting.escape_csv(cell) for cell in row])
     return out.getvalue()

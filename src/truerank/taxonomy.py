@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 from truerank.arrays import as_array
-from truerank.errors import InputError
+from truerank.errors import InputError, shortened
 
 __all__ = ["Taxonomy"]
 
@@ -24,7 +24,14 @@ class Taxonomy:
     """
 
     def __init__(self, parents: Mapping[Any, Any]) -> None:
-        self.parents = dict(parents)
+        try:
+            self.parents = dict(parents)
+        except (TypeError, ValueError):
+            raise InputError(
+                f"a taxonomy is a mapping from child to parent. Got {shortened(parents)}."
+            ) from None
+        if not all(isinstance(parent, Hashable) for parent in self.parents.values()):
+            raise InputError("a taxonomy's nodes must be values such as int or str.")
         for node in self.parents:
             self.path(node)
 
@@ -50,11 +57,15 @@ class Taxonomy:
         Pass the result as `labels` to evaluate.
         """
         finest = labels if isinstance(labels, list) else as_array(labels, "labels").tolist()
+        if not isinstance(finest, list) or not all(isinstance(item, Hashable) for item in finest):
+            raise InputError("labels must be one value a row, such as int or str.")
+        if not finest:
+            raise InputError("labels is empty; at least one row is needed.")
         known = set(self.parents) | set(self.parents.values())
         strangers = [label for label in dict.fromkeys(finest) if label not in known]
         if strangers:
             raise InputError(
-                f"the taxonomy does not contain {strangers[0]!r}"
+                f"the taxonomy does not contain {shortened(strangers[0])}"
                 f"{f' and {len(strangers) - 1} more labels' if len(strangers) > 1 else ''}."
             )
         paths = {label: self.path(label) for label in dict.fromkeys(finest)}

@@ -13,11 +13,13 @@ import textwrap
 import unicodedata
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 __all__ = [
     "LOWER",
     "SOURCE_WIDTH",
     "Table",
+    "escape_csv",
     "escape_latex",
     "escape_markdown",
     "fill",
@@ -28,6 +30,7 @@ __all__ = [
     "screen_width",
     "tabular",
     "text",
+    "visible",
 ]
 
 LOWER = "\N{DOWNWARDS ARROW}"
@@ -87,8 +90,9 @@ def fill(lines: Iterable[str], width: int | None) -> list[str]:
     >>> fill(["Of 9 queries, 2 have no mate."], 20)
     ['Of 9 queries, 2 have', '  no mate.']
     """
+    lines = [visible(line) for line in lines]
     if width is None:
-        return list(lines)
+        return lines
     found: list[str] = []
     for line in lines:
         indent = line[: len(line) - len(line.lstrip())]
@@ -108,6 +112,20 @@ _WITH_PERCENT = "\xa0%"
 """A space at which no line ends: a number stays with its sign."""
 
 
+_UNSEEN = re.compile("[\0-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+
+
+def visible(cell: str) -> str:
+    """Text in which letters that steer a terminal or turn the line around are written out.
+
+    Examples
+    --------
+    >>> print(visible("a\\x1b[2Jb"))
+    a\\x1b[2Jb
+    """
+    return _UNSEEN.sub(lambda found: found.group().encode("unicode_escape").decode(), cell)
+
+
 # -- plain text -------------------------------------------------------------------------------
 
 
@@ -117,6 +135,7 @@ def text(table: Table, width: int | None = None, *, rule: bool = False) -> str:
     A name that leaves no room for its numbers gets a line of its own; numbers that do not fit on
     one line follow in a second table with the same names.
     """
+    table = table.map(visible)
     lines: list[str] = []
     for columns in _blocks(table, width):
         lines += ([""] if lines else []) + _block(table, columns, width, rule)
@@ -221,7 +240,7 @@ def escape_markdown(cell: str) -> str:
     >>> print(escape_markdown("r_precision | <b>"))
     r_precision \\| &lt;b&gt;
     """
-    plain = " ".join(cell.split())
+    plain = visible(" ".join(cell.split()))
     for letter, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
         plain = plain.replace(letter, entity)
     return _MARKDOWN.sub(lambda found: "\\" + found.group(), plain)
@@ -278,8 +297,29 @@ def escape_latex(cell: str) -> str:
     >>> print(escape_latex("r_precision, 5 %"), escape_latex("-1.50"))
     r\_precision, 5 \% $-1.50$
     """
-    plain = " ".join(cell.split())
+    plain = visible(" ".join(cell.split()))
     if re.fullmatch(r"-\d[\d.,]*", plain):
         return f"${plain}$"
     escaped = "".join(_LATEX.get(letter, letter) for letter in plain)
     return re.sub(r"(?<=[-'`?!,])(?=[-'`,])", "{}", escaped)  # no ligatures
+
+
+# -- comma-separated values -------------------------------------------------------------------
+
+_FORMULA = tuple("=+-@\t\r\N{FULLWIDTH EQUALS SIGN}\N{FULLWIDTH PLUS SIGN}"
+                 "\N{FULLWIDTH HYPHEN-MINUS}\N{FULLWIDTH COMMERCIAL AT}")  # fmt: skip
+
+
+def escape_csv(cell: Any) -> Any:
+    """A cell that no spreadsheet takes for a formula: text that begins like one gets an apostrophe.
+
+    Numbers, also as text, stay as they are.
+
+    Examples
+    --------
+    >>> escape_csv("=1+1"), escape_csv("-1.5"), escape_csv(-1.5), escape_csv("r_precision")
+    ("'=1+1", '-1.5', -1.5, 'r_precision')
+    """
+    if not isinstance(cell, str) or not cell.startswith(_FORMULA):
+        return cell
+    return cell if re.fullmatch(r"[-+]?[0-9]+(\.[0-9]*)?(e[-+]?[0-9]+)?", cell) else f"'{cell}"

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from truerank.arrays import as_array, as_matrix, as_plain
+from truerank.arrays import as_array, as_matrix
 from truerank.core import registry
 from truerank.core.metric import Metric
 from truerank.core.score import split_undefined
 from truerank.engine.distance_block import DistanceBlock
-from truerank.errors import InputError, TruerankWarning
+from truerank.errors import InputError, TruerankWarning, check_choice, shortened
 from truerank.families.family import Positives, Units
 from truerank.families.pool import Pooled
 from truerank.families.thresholds import measure
@@ -182,17 +182,20 @@ def _all(metrics: Iterable[str] | str) -> Iterable[str] | str:
 def _trials(pairs: Any, layout: str) -> Trials:
     if isinstance(pairs, (str, os.PathLike)):
         return read_trials(pairs, layout)
-    if not isinstance(pairs, Sequence) and not isinstance(pairs, np.ndarray):
+    if not isinstance(pairs, Sequence) and not (isinstance(pairs, np.ndarray) and pairs.ndim):
         raise InputError("pairs must be a path or a sequence of (left, right, same).")
     left, right, same = [], [], []
     for number, trial in enumerate(pairs):
-        if not np.iterable(trial) or isinstance(trial, str) or len(list(trial)) != 3:
-            raise InputError(f"trial {number} must be (left, right, same). Got {trial!r} instead.")
-        one, two, flag = trial
-        if flag not in (True, False, 0, 1):
-            raise InputError(f"trial {number} must say True or False, not {flag!r}.")
-        left.append(as_plain(one))
-        right.append(as_plain(two))
+        parts = [] if isinstance(trial, str) or not np.iterable(trial) else list(trial)
+        if len(parts) != 3:
+            raise InputError(
+                f"trial {number} must be (left, right, same). Got {shortened(trial)} instead."
+            )
+        one, two, flag = map(_scalar, parts)
+        if not isinstance(flag, (bool, int, float)) or flag not in (0, 1):
+            raise InputError(f"trial {number} must say True or False, not {shortened(flag)}.")
+        left.append(one)
+        right.append(two)
         same.append(bool(flag))
     if not left:
         raise InputError("pairs is empty; at least one trial is needed.")
@@ -207,6 +210,13 @@ def _folds(folds: Any, count: int) -> npt.NDArray[np.int64]:
     if len(np.unique(codes)) < 2:
         raise InputError("folds must be at least two.")
     return codes
+
+
+def _scalar(value: Any) -> Any:
+    """A number that numpy or torch holds as Python's own; anything else as it is."""
+    if hasattr(value, "item") and getattr(value, "shape", None) == ():
+        return value.item()
+    return value
 
 
 def _distances(
@@ -228,10 +238,10 @@ def _distances(
     if array.ndim == 1:
         if labels is not None:
             raise InputError("labels are of embeddings; scores have no rows that they could name.")
-        return *_scores(array, trials, distance or "similarity"), _people(trials, trials.people)
-    distance = distance or "cosine"
-    if distance not in catalogue.names(given=False):
-        raise InputError(f"embeddings have no distance {distance!r}; choose cosine, euclidean, ...")
+        distance = "similarity" if distance is None else distance
+        return *_scores(array, trials, distance), _people(trials, trials.people)
+    distance = "cosine" if distance is None else distance
+    check_choice("distance", distance, catalogue.names(given=False), of="verify with embeddings")
     rows = as_matrix(array, "embeddings")
     place = Places.of(ids, len(rows))
     left, right = place.find(trials.left), place.find(trials.right)
@@ -278,10 +288,10 @@ def _people(
 def _scores(
     scores: npt.NDArray[Any], trials: Trials, distance: str
 ) -> tuple[Space, npt.NDArray[np.float64]]:
-    if distance not in catalogue.names(given=True):
+    if not isinstance(distance, str) or distance not in catalogue.names(given=True):
         raise InputError(
             "scores are of similarity (larger means the same) or precomputed distances. "
-            f"Got {distance!r} instead."
+            f"Got {shortened(distance)} instead."
         )
     if len(scores) != len(trials):
         raise InputError(f"there are {len(scores)} scores but {len(trials)} trials; pass as many.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 import truerank
 from tests.builders import clusters
 from tests.conftest import Within
+from tests.refusals import refusal
 from truerank.auditing.half_precision import _bfloat16, _first_changed
 from truerank.auditing.nearest import neighbours
 from truerank.errors import InputError
@@ -190,3 +192,13 @@ def test_json_and_refusals() -> None:
     ):
         with pytest.raises(InputError, match=words):
             call()
+
+
+@pytest.mark.parametrize("value", ["1", 1.5, None, -1, 2**63, 10**400, True])
+@pytest.mark.parametrize("name", ["seed", "threads"])
+def test_what_is_no_number_is_refused(name: str, value: Any) -> None:
+    if (name, value) == ("threads", None):
+        return
+    rows, labels = [[0.0, 1], [0, 2], [1, 0], [1, 1]], [0, 0, 1, 1]
+    message = refusal(lambda: truerank.audit(rows, labels, **{name: value}))
+    assert f"'{name}' parameter must be an int" in message

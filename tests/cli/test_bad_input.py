@@ -259,3 +259,13 @@ def test_a_name_that_is_not_unicode(data: Path) -> None:
     name = os.fsdecode(b"caf\xe9.npy")
     message = run("evaluate", data / name, "--labels", data / "labels.csv").complaint()
     assert "No such file" in message
+
+
+@pytest.mark.parametrize(
+    "command", [["train", "run.yaml", "-o"], ["data", "get", "emoji", "--from"]]
+)
+def test_a_name_that_no_file_can_have(command: list[str], tmp_path: Path) -> None:
+    config = tmp_path / "run.yaml"
+    config.write_text("data:\n  name: nowhere\n  root: .\nloss:\n  name: triplet\n")
+    words = [str(config) if word == "run.yaml" else word for word in command]
+    assert "too long" in run(*words, "n" * 5000).complaint()

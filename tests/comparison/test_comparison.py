@@ -14,6 +14,7 @@ import pytest
 
 import truerank
 from tests.builders import clusters
+from tests.refusals import assert_refused
 from truerank.comparison import Comparison, Difference
 from truerank.comparison.differences import correct
 from truerank.errors import InputError
@@ -365,3 +366,22 @@ def test_bad_arguments() -> None:
     ):
         with pytest.raises(InputError, match=words):
             call()
+
+
+def test_results_that_left_out_other_folds() -> None:
+    rows, labels = clusters(3)
+    whole = truerank.evaluate(rows, labels, metrics="map@r")
+    data = whole.to_dict()
+    data["scores"]["map@r"]["replicates"]["values"].pop()
+    other = truerank.Result.from_dict(data)
+    assert "other units" in truerank.compare(whole, other).differences[0].reason
+
+
+@pytest.mark.parametrize("key", ["queries", "gallery", "average", "leave_one_out"])
+def test_a_result_that_does_not_say_of_what_it_is(key: str) -> None:
+    rows, labels = clusters(3)
+    whole = truerank.evaluate(rows, labels, metrics="map@r")
+    data = whole.to_dict()
+    del data["provenance"][key]
+    other = truerank.Result.from_dict(data)
+    assert_refused(lambda: truerank.compare(whole, other), ["damaged", key])

@@ -14,7 +14,7 @@ import truerank
 from tests.cli.driving import run
 from tests.files.samples import CLASSES, EMBEDDINGS, FAMILIES, GROUPS, IDS, LABELS, expected, scores
 from tests.files.test_embedding_files import command_scores, without_queries, write_parquet
-from truerank.files import read
+from truerank.files import read, read_labels
 
 
 @pytest.fixture
@@ -250,3 +250,28 @@ def test_levels_of_different_lengths_are_refused(tmp_path: Path) -> None:
         path = tmp_path / f"{name}.npz"
         np.savez(path, embeddings=EMBEDDINGS, level1=level, label=CLASSES)
         assert "level" in run("evaluate", path).complaint()
+
+
+def test_a_nul_at_the_end_makes_another_label(tmp_path: Path) -> None:
+    path = tmp_path / "labels.csv"
+    path.write_bytes(b"label\na\na\0\na\na\0\n")
+    assert truerank.Task(read_labels(path).labels).query_codes.tolist() == [0, 1, 0, 1]
+
+
+def test_a_label_of_a_table_is_kept_once(tmp_path: Path) -> None:
+    path = tmp_path / "labels.csv"
+    path.write_bytes(b"label\n" + b"a long label\n" * 9)
+    assert len({id(label) for label in read_labels(path).labels}) == 1
+
+
+def test_a_column_whose_name_is_no_level(tmp_path: Path) -> None:
+    """A number of thousands of digits is none that Python reads."""
+    path = tmp_path / "labels.csv"
+    path.write_text(f"level1,level{'9' * 5000}\na,b\n")
+    assert list(read_labels(path).labels) == ["level1"]
+
+
+def test_a_label_beside_embeddings_is_kept_once(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_bytes(b"e0,e1,label\n" + b"1,2,a long label\n" * 9)
+    assert len({id(label) for label in read(path).labels}) == 1

@@ -78,7 +78,7 @@ def test_voxceleb_names_people_by_folder(tmp_path: Path) -> None:
         ("Ann one two\n", "lfw", ["line 1", "name n m"]),
         ("2 2\nAnn 1 2\nAnn 1 Bob 1\n", "auto", ["2 x 2 pairs", "makes 8", "but holds 2"]),
         ("left,right\na,b\n", "csv", ["left, right and same"]),
-        ("1 a b\n", "trec", ["the layout must be one of"]),
+        ("1 a b\n", "trec", ["'layout' parameter must be one of"]),
         ("", "auto", ["empty"]),
         ("\n\n", "auto", ["no trials"]),
     ],
@@ -87,3 +87,12 @@ def test_wrong_lists_are_refused(tmp_path: Path, text: str, layout: str, words: 
     with pytest.raises(truerank.InputError) as error:
         read_trials(write(tmp_path, text), layout)
     assert all(word in str(error.value) for word in words), str(error.value)
+
+
+def test_a_list_of_lfw_whose_names_are_numbers(tmp_path: Path) -> None:
+    """Its first line is a trial: that with the numbers of folds has no third."""
+    path = tmp_path / "pairs.txt"
+    path.write_text("17 1 2\n17 1 18 2\n")
+    trials = read_trials(path, "lfw")
+    assert trials.left == ["17_0001", "17_0001"]
+    assert trials.same.tolist() == [True, False]

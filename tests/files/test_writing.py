@@ -6,7 +6,10 @@ import contextlib
 import errno
 import os
 import stat
+import subprocess
+import sys
 from collections.abc import Callable
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,7 @@ import numpy as np
 import pytest
 
 import truerank
+from tests.cli.driving import environment
 from tests.files.samples import EMBEDDINGS, IDS, LABELS
 from truerank.cli.outputs import write_per_query
 from truerank.files import atomic_path, check_writable, write_text
@@ -167,15 +171,68 @@ def test_any_name_the_file_system_takes_is_taken(tmp_path: Path) -> None:
     assert path.read_text() == "new"
 
 
-def test_a_link_is_written_through(target: Path) -> None:
-    """`latest.json -> run-7.json` stays a link."""
+def test_a_link_is_replaced_and_what_it_leads_to_is_not_touched(target: Path) -> None:
+    """`latest.json -> run-7.json` may be a trap, or point at something of value."""
     (target.parent / "elsewhere").mkdir()
     link = target.parent / "elsewhere" / "latest.json"
     link.symlink_to(target)
     check_writable(link)
-    write_text(link, "new")
     assert link.is_symlink()
-    assert target.read_text() == "new"
+    write_text(link, "new")
+    assert not link.is_symlink()
+    assert link.read_text() == "new"
+    assert target.read_text() == OLD
+
+
+def test_a_link_to_nothing_makes_nothing_there(tmp_path: Path) -> None:
+    link = tmp_path / "latest.json"
+    link.symlink_to(tmp_path / "elsewhere.json")
+    write_text(link, "new")
+    assert link.read_text() == "new"
+    assert os.listdir(tmp_path) == ["latest.json"]
+
+
+def test_standard_output_in_a_file_is_never_replaced(tmp_path: Path) -> None:
+    """As /dev/stdout is a link into /proc, which leads to wherever it was redirected."""
+    with (tmp_path / "out.txt").open("w") as file:
+        link = tmp_path / "stdout"
+        link.symlink_to(f"/proc/self/fd/{file.fileno()}")
+        with pytest.raises(truerank.InputError, match="device"):
+            write_text(link, "new")
+        assert link.is_symlink()
+
+
+KILLED = """
+import os, signal, sys
+from truerank.files import atomic_path
+with atomic_path(sys.argv[1]) as partial:
+    partial.write_text("half of wh")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_a_killed_process_left_is_removed_at_the_next_start(tmp_path: Path) -> None:
+    target, other = tmp_path / "result.json.checkpoint", tmp_path / "other.json.checkpoint"
+    for path in (target, target, other):
+        subprocess.run([sys.executable, "-c", KILLED, path], check=False, env=environment())
+    left = sorted(os.listdir(tmp_path))
+    assert len(left) >= 2, left
+    assert all(fnmatch(name, ".truerank-*.checkpoint") for name in left)
+    check_writable(target)
+    assert len(os.listdir(tmp_path)) == 1, "that of another file is not ours to remove"
+    check_writable(other)
+    assert os.listdir(tmp_path) == []
+
+
+def test_what_is_being_written_is_not_removed(target: Path) -> None:
+    with atomic_path(target) as first:
+        first.write_text("first")
+        write_text(target, "second")
+        check_writable(target)
+        assert target.read_text() == "second"
+        assert first.read_text() == "first"
+    assert target.read_text() == "first"
+    assert os.listdir(target.parent) == [target.name]
 
 
 def test_a_special_file_is_never_replaced(tmp_path: Path) -> None:

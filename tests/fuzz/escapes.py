@@ -62,8 +62,7 @@ class Escapes:
         self.cases += 1
         outcome = run(*arguments)
         lines = outcome.err.splitlines()
-        notes = [line for line in lines if line.startswith("truerank: note: ")]
-        good = outcome.status == 0 and notes == lines
+        good = outcome.status == 0 and all(line.startswith("truerank: ") for line in lines)
         refused = outcome.status == 2 and outcome.out == "" and len(lines) == 1
         if not (good or (refused and lines[0].startswith("truerank: "))):
             self.note(f"status {outcome.status}, {outcome.err[:160]!r}", what)

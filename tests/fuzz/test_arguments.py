@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import datetime
-import decimal
 import random
 import string
-import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-import pandas
-import torch
-from scipy import sparse
 
 import truerank
 from tests.fuzz.escapes import (
@@ -27,81 +20,11 @@ from tests.fuzz.escapes import (
     odd_arrays,
     small_task,
 )
+from tests.fuzz.things import observed, things
 
 ARGUMENTS = 800
 METRIC_NAMES = 400
 COMMANDS = 150
-
-
-class Raises:
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        raise RuntimeError("no")
-
-
-class Lies:
-    """Claims to be an array and hands over none."""
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        return "not an array"
-
-
-def _tensors() -> list[torch.Tensor]:
-    tensor = torch.from_numpy(EMBEDDINGS)
-    with warnings.catch_warnings():  # this layout is not finished, torch says
-        warnings.simplefilter("ignore")
-        by_rows = tensor.to_sparse_csr()
-    return [
-        tensor.to_sparse(),
-        by_rows,
-        tensor.to(torch.float8_e4m3fn),
-        tensor.to(torch.complex64),
-        tensor.to(torch.complex64).conj(),
-        tensor.to(torch.complex64).conj().imag,
-        tensor.bfloat16().requires_grad_(),
-        torch.empty(ROWS, 3, device="meta"),
-        torch.tensor(3.0),
-        torch.zeros(0, 3),
-    ]
-
-
-def _things() -> list[Any]:
-    """What no one should pass, and sooner or later someone does."""
-    return [
-        *(None, True, 0, -1, 3, 2**70, 3.5, float("nan"), float("inf"), 1j, ..., NotImplemented),
-        *("", "x", "cosine", "all", "nowhere.npy", "\0", "\ud800", "x" * 300, b"", b"bytes"),
-        *(
-            [],
-            [[]],
-            [[]] * ROWS,
-            [[1], [2, 3]],
-            [None] * ROWS,
-            [float("nan")] * ROWS,
-            [[[1]]] * ROWS,
-        ),
-        *((), {}, {"a": 1}, set(), {1, 2}, range(ROWS), iter(LABELS), (x for x in LABELS)),
-        *([{}] * ROWS, [set()] * ROWS, [object()] * ROWS, [("a",), "b"] * (ROWS // 2)),
-        *([("a", "b")] * ROWS, [["a"]] * ROWS, [("a",), ("b", "c")] * (ROWS // 2), [b"a"] * ROWS),
-        *([1, "a"] * (ROWS // 2), [1, 1.5] * (ROWS // 2), [True, None] * (ROWS // 2)),
-        *([datetime.date(2020, 1, 1)] * ROWS, [decimal.Decimal(1)] * ROWS, [2**70] * ROWS),
-        *(object(), type, len, lambda: None, Path("nowhere.npy"), Path("."), Raises(), Lies()),
-        *(pandas.Series(LABELS), pandas.DataFrame(EMBEDDINGS), pandas.DataFrame(index=range(ROWS))),
-        pandas.Series([pandas.NA] * ROWS, dtype="string"),
-        pandas.Series(pandas.NaT, index=range(ROWS)),
-        pandas.DataFrame({"a": LABELS, "b": LABELS}),
-        pandas.Index(LABELS),
-        sparse.eye_array(ROWS).tocsr(),
-        sparse.eye_array(ROWS).tocoo(),
-        sparse.csr_array((ROWS, ROWS), dtype=bool),
-        sparse.csr_array(EMBEDDINGS),
-        np.ma.masked_less(EMBEDDINGS, 0),
-        np.array(["map", "hit@1"]),
-        np.array(LABELS, object),
-        np.array([None] * ROWS),
-        np.bool_(True),
-        np.float64(2),
-        memoryview(b"bytes"),
-        *_tensors(),
-    ]
 
 
 PARAMETERS = [
@@ -127,26 +50,18 @@ def _bases() -> list[dict[str, Any]]:
     ]
 
 
-def _observed(value: Any) -> str:
-    shape = getattr(value, "shape", None)
-    if shape is not None:
-        return f"{type(value).__name__} {getattr(value, 'dtype', '')} {tuple(shape)}"
-    text = repr(value)
-    return type(value).__name__ if " at 0x" in text else text[:60]
-
-
 def test_every_thing_in_every_argument() -> None:
     """Each parameter once with each thing, in a call that is otherwise fine."""
     escapes = Escapes()
     for parameter in PARAMETERS:
-        for thing in _things():  # made anew each time: iterators are used up
+        for thing in things():  # made anew each time: iterators are used up
             base = next(base for base in [*_bases(), {}] if parameter in base or not base)
             options = {"embeddings": EMBEDDINGS, "labels": LABELS} | base | {parameter: thing}
             if "relevance" in options:
                 options.setdefault("gallery", EMBEDDINGS[::-1] + np.float32(0.5))
                 options.pop("labels", None)
             escapes.attempt(
-                f"{parameter}={_observed(thing)}", lambda options=options: evaluate(**options)
+                f"{parameter}={observed(thing)}", lambda options=options: evaluate(**options)
             )
     escapes.assert_none(ARGUMENTS)
 
@@ -160,7 +75,7 @@ def test_random_arrays_in_random_arguments() -> None:
         options = dict(draw.choice(bases))
         spoilt = draw.sample(PARAMETERS[:11], draw.choice([1, 1, 2]))
         options |= {parameter: next(arrays) for parameter in spoilt}
-        what = ", ".join(f"{name}={_observed(options[name])}" for name in spoilt)
+        what = ", ".join(f"{name}={observed(options[name])}" for name in spoilt)
         what += f", distance={options.get('distance')}"
         escapes.attempt(what, lambda options=options: evaluate(**options))
     escapes.assert_none(ARGUMENTS)
@@ -173,7 +88,7 @@ def test_everything_as_a_task() -> None:
         *("junk_labels", "relevance", "no_mate", "unlabelled", "leave_one_out"),
     ]
     for name in names:
-        for thing in _things():
+        for thing in things():
             options: dict[str, Any] = {"labels": LABELS, "ids": IDS}
             if name.startswith("gallery_"):
                 options |= {"gallery_labels": LABELS, "gallery_ids": IDS}
@@ -181,7 +96,7 @@ def test_everything_as_a_task() -> None:
                 options = {"labels": None}
             options[name] = thing
             escapes.attempt(
-                f"{name}={_observed(thing)}",
+                f"{name}={observed(thing)}",
                 lambda options=options: truerank.Task(options.pop("labels"), **options),
             )
     arrays = odd_arrays()
@@ -190,18 +105,18 @@ def test_everything_as_a_task() -> None:
         options = {"labels": LABELS, "ids": IDS}
         for name in draw.sample(names[:9], draw.choice([1, 2])):
             options[name] = next(arrays)
-        what = ", ".join(f"{name}={_observed(value)}" for name, value in options.items())
+        what = ", ".join(f"{name}={observed(value)}" for name, value in options.items())
         escapes.attempt(
             what, lambda options=options: truerank.Task(options.pop("labels"), **options)
         )
     task = truerank.Task(LABELS, ids=IDS)
-    for thing in _things():
+    for thing in things():
         escapes.attempt(
-            f"submission {_observed(thing)}", lambda thing=thing: task.evaluate(thing, IDS)
+            f"submission {observed(thing)}", lambda thing=thing: task.evaluate(thing, IDS)
         )
-    for thing in _things():
+    for thing in things():
         escapes.attempt(
-            f"ids {_observed(thing)}", lambda thing=thing: task.evaluate(EMBEDDINGS, thing)
+            f"ids {observed(thing)}", lambda thing=thing: task.evaluate(EMBEDDINGS, thing)
         )
     escapes.assert_none(1000)
 

@@ -16,6 +16,7 @@ from pyarrow import parquet
 from safetensors.torch import save as save_safetensors
 
 import truerank
+from tests.fuzz.damage import changed_inside, damaged
 from tests.fuzz.escapes import (
     EMBEDDINGS,
     IDS,
@@ -67,27 +68,6 @@ def _valid(suffix: str, folder: Path) -> bytes:
     return (folder / "whole.task").read_bytes()
 
 
-def _damage(content: bytes, draw: random.Random) -> bytes:
-    """Cut, flipped, overwritten, doubled, or with pieces left out."""
-    kind = draw.randrange(6)
-    damaged = bytearray(content)
-    if kind == 0:
-        return content[: draw.randrange(len(content))]
-    if kind == 1:
-        start = draw.randrange(len(content))
-        del damaged[start : start + draw.randint(1, 40)]
-    elif kind == 2:
-        start = draw.randrange(len(content))
-        damaged[start:start] = draw.randbytes(draw.randint(1, 20))
-    else:
-        # Headers are short and lengths sit in them: half of the damage is near an end.
-        for _ in range(draw.choice([1, 1, 1, 2, 8, 40])):
-            near = draw.choice([len(content), min(160, len(content))])
-            place = draw.randrange(near) * draw.choice([1, -1])
-            damaged[place] = draw.choice([damaged[place] ^ (1 << draw.randrange(8)), 0, 255])
-    return bytes(damaged)
-
-
 @pytest.mark.parametrize(
     "suffix", [".npy", ".npz", ".pt", ".safetensors", ".parquet", ".csv", ".task"]
 )
@@ -100,7 +80,7 @@ def test_damaged_files(suffix: str, tmp_path: Path) -> None:
     np.save(embeddings, EMBEDDINGS)
     labels.write_text("\n".join(LABELS))
     for number in range(DAMAGED):
-        path.write_bytes(_damage(whole, draw))
+        path.write_bytes(damaged(whole, draw))
         what = f"case {number}"
         if suffix == ".task":
             escapes.attempt(what, lambda: truerank.Task.load(path).evaluate(EMBEDDINGS, IDS))
@@ -196,28 +176,6 @@ def test_unexpected_contents(tmp_path: Path) -> None:
     escapes.assert_none(CONTENTS)
 
 
-JUNK: list[Any] = [
-    *(None, True, False, 0, 1, -1, 2**70, 3.5, float("nan"), "", "x", [], {}, [[]], [None]),
-    *({"a": 1}, [1, "a"], ["a"] * ROWS, [0] * ROWS, [10**6] * ROWS, list(range(-3, ROWS - 3))),
-]
-
-
-def _set_in(value: Any, draw: random.Random) -> Any:
-    """A copy of a JSON value in which one thing, at some depth, is gone or another."""
-    if isinstance(value, dict) and value and draw.random() < 0.9:
-        key = draw.choice(list(value))
-        changed = dict(value)
-        if draw.random() < 0.3:
-            del changed[key]
-        else:
-            changed[key] = _set_in(value[key], draw)
-        return changed
-    if isinstance(value, list) and value and draw.random() < 0.5:
-        place = draw.randrange(len(value))
-        return [*value[:place], _set_in(value[place], draw), *value[place + 1 :]]
-    return draw.choice(JUNK)
-
-
 def test_tasks_with_wrong_contents(tmp_path: Path) -> None:
     """The zip is whole and the JSON is JSON, but the task in it is none."""
     escapes = Escapes()
@@ -233,7 +191,7 @@ def test_tasks_with_wrong_contents(tmp_path: Path) -> None:
         changed, columns = header, dict(arrays)
         for _ in range(draw.choice([1, 1, 2])):
             if draw.random() < 0.6:
-                changed = _set_in(changed, draw)
+                changed = changed_inside(changed, draw)
             else:
                 name = draw.choice(list(columns))
                 if draw.random() < 0.2:
@@ -256,7 +214,7 @@ def test_results_with_wrong_contents(tmp_path: Path) -> None:
     whole = evaluate(EMBEDDINGS).to_dict()
     path = tmp_path / "result.json"
     for number in range(RESULTS):
-        changed = _set_in(whole, draw)
+        changed = changed_inside(whole, draw)
         path.write_text(json.dumps(changed))
         escapes.attempt(
             f"case {number}: {str(changed)[:200]}",

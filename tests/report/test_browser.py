@@ -13,7 +13,7 @@ import truerank
 from tests.report.browser import Browser
 from tests.report.pages import HOSTILE, hierarchy, leave_one_out, open_set
 from tests.report.test_page import every_kind
-from truerank import datasets, report
+from truerank import datasets, report, tables
 from truerank.threshold.decimals import on_axis
 from truerank.threshold.pairs import PairTrials
 
@@ -239,10 +239,11 @@ def test_tables_are_saved_as_csv_that_holds_no_formula(
     assert lines[0].startswith("label,queries,precision@1,map@r")
     quoted = '"' + HOSTILE.replace('"', '""') + '"'
     assert sum(line.startswith(quoted) for line in lines) == 1
-    assert browser.run("return csvCell('=1+1')") == "'=1+1"
-    assert browser.run("return csvCell('@x')") == "'@x"
-    assert browser.run("return csvCell('-0.5')") == "-0.5"
-    assert browser.run("return csvCell(-0.5)") == "-0.5"
+    cells = ["=1+1", "@x", "-0.5", "-x", "+1e5", "a,b", "\N{FULLWIDTH EQUALS SIGN}1", -0.5, 3, None]
+    shown = browser.run("return arguments[0].map(csvCell)", cells)
+    assert [f"x,{cell}\n" for cell in shown] == [
+        tables.separated(["x", cell], []) for cell in cells
+    ]
 
 
 def test_numbers_are_rounded_as_python_rounds_them(

@@ -9,6 +9,7 @@ import pytest
 from scipy.sparse import csr_matrix
 
 import truerank
+from tests.engine.cuda.devices import pretend
 from tests.report.pages import hierarchy, leave_one_out, open_set
 from truerank.report.details import look
 from truerank.report.places import stops_between
@@ -154,6 +155,13 @@ def test_stops_are_short_decimals_that_cover_the_range(low: float, high: float) 
 @pytest.mark.parametrize("arguments", [leave_one_out(), open_set()], ids=["ties", "open"])
 def test_no_path_moves_a_stop(arguments: dict[str, Any], options: dict[str, Any]) -> None:
     assert stops_of(arguments | options)[0] == stops_of(arguments)[0]
+
+
+def test_a_gpu_moves_no_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments = leave_one_out()
+    usual = stops_of(arguments)[0]
+    pretend(monkeypatch)
+    assert stops_of(arguments | {"device": "cuda"})[0] == usual
 
 
 def test_the_order_of_rows_does_not_show() -> None:

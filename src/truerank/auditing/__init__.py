@@ -17,10 +17,10 @@ from truerank.arrays import as_matrix
 from truerank.auditing import classes, duplicates, geometry, half_precision, ties
 from truerank.auditing.findings import SEVERITIES, Audit, Finding
 from truerank.auditing.nearest import neighbours
-from truerank.errors import TruerankWarning, check_choice
-from truerank.evaluation.checks import check_rows
+from truerank.errors import TruerankWarning, check_choice, check_seed
+from truerank.evaluation.checks import check_rows, check_threads
 from truerank.files import read_side
-from truerank.progress import shown
+from truerank.progress import check_progress, shown
 from truerank.space import build, catalogue
 from truerank.task import TaskRules
 
@@ -70,6 +70,9 @@ def audit(
     ((0, 50),)
     """
     check_choice("distance", distance, catalogue.names(points=True), of="audit")
+    check_threads(threads)
+    check_progress(progress)
+    check_seed(seed)
     side = read_side(embeddings, labels)
     rows = as_matrix(side.embeddings, "embeddings")
     task = None if side.labels is None else TaskRules(side.labels)
@@ -100,7 +103,7 @@ def audit(
         checks += [
             classes.sizes(task),
             ties.left_open(task, rows, distance, threads),
-            half_precision.rank_again(task, rows, distance, threads, seed),
+            half_precision.rank_again(task, space, rows, distance, threads, seed),
         ]
     findings = [finding for found in checks for finding in found.findings]
     findings.sort(key=lambda finding: SEVERITIES.index(finding.severity))

@@ -108,7 +108,7 @@ def _far_nearer(kind: Nearest) -> Integers:
     if np.count_nonzero(met) < 20:
         return np.empty(0, np.int64)
     first, second = kind.first[met], kind.second[met]
-    dimension = 2 * len(first) / max(float(np.log(second / first).sum()), 1e-300)
+    dimension = 2 * len(first) / max(math.fsum(np.log(second / first)), 1e-300)
     share = min(NEAR, (EXPECTED / (math.log(2) * len(first))) ** (2 / dimension))
     return np.flatnonzero(met & (kind.first < share * np.median(first)))
 

@@ -9,10 +9,12 @@ import numpy.typing as npt
 
 from truerank import tables
 from truerank.auditing.findings import Found
+from truerank.core.folds import random_numbers
 from truerank.core.score import Score
 from truerank.evaluation import evaluate_task
-from truerank.space import catalogue
-from truerank.space.fingerprint import mix
+from truerank.space import Space, catalogue
+from truerank.space.digests import classes_of_equals, row_digests
+from truerank.space.fingerprint import Fingerprints, mix
 from truerank.task import TaskRules
 from truerank.wording import count
 
@@ -28,7 +30,7 @@ SAMPLE_NUMBERS = 1 << 23
 
 
 def rank_again(
-    task: TaskRules, rows: Array, distance: str, threads: int | None, seed: int
+    task: TaskRules, space: Space, rows: Array, distance: str, threads: int | None, seed: int
 ) -> Found:
     """Rank some queries again with scores as half-precision code computes them."""
     found = Found()
@@ -36,33 +38,49 @@ def rank_again(
     if not len(queries):
         return found
     most = max(16, SAMPLE_NUMBERS // len(rows))
-    chosen = np.sort(queries[np.argsort(mix(queries + 1 + (seed << 32)), kind="stable")[:most]])
+    key = mix(_contents(task, space)[queries] + random_numbers(seed, 1)[0])
+    chosen = np.sort(queries[np.argsort(key, kind="stable")[:most]])
     directions = catalogue.find(distance).points == "directions"
-    points = np.asarray(rows, np.float64)
+    points = np.ascontiguousarray(rows, np.float64)
     if directions:
         norms = np.sqrt((points * points).sum(axis=1, keepdims=True))
         points = points / np.where(norms > 0, norms, 1.0)
     labels = task.query_codes
     every = np.arange(len(rows))
     some = TaskRules(labels[chosen], gallery_labels=labels, ids=chosen, gallery_ids=every)
-    exact = _scores(points, chosen, directions)
+    number, times = classes_of_equals(row_digests((points + 0.0).view(np.int64)))
+    points = points[np.argsort(number, kind="stable")[np.cumsum(times) - times]]
+    exact = _scores(points, number, chosen, directions)
     right = _mean_average_precision(some, exact, threads)
     others = np.where(every[None, :] == chosen[:, None], -np.inf, exact)
     for name, rounded in (("float16", _float16), ("bfloat16", _bfloat16)):
-        scores = rounded(_scores(rounded(points), chosen, directions))
+        scores = rounded(_scores(rounded(points), number, chosen, directions))
         narrow = _mean_average_precision(some, scores, threads)
         changed = _first_changed(others, np.where(np.isinf(others), -np.inf, scores))
         _say(found, name, chosen, changed, right, narrow)
     return found
 
 
-def _scores(points: Floats, chosen: Integers, directions: bool) -> Floats:
-    """Of the chosen rows with all, in the precision of the points; larger is nearer."""
-    scores: Floats = points[chosen] @ points.T
+def _contents(task: TaskRules, space: Space) -> Fingerprints:
+    """A number for each row, of what it and its class hold: no order and no name shows in it."""
+    rows = space.fingerprints()
+    total = np.zeros(int(task.query_codes.max()) + 1, np.uint64)
+    np.add.at(total, task.query_codes, mix(rows))
+    return mix(rows + mix(total)[task.query_codes])
+
+
+def _scores(points: Floats, number: Integers, chosen: Integers, directions: bool) -> Floats:
+    """Of the chosen rows with all, in the precision of the points; larger is nearer.
+
+    Points are distinct and in an order of their own, and each row has the number of its point: the
+    last bits of a product of matrices follow from where its lines stand.
+    """
+    asked, line = np.unique(number[chosen], return_inverse=True)
+    scores: Floats = points[asked] @ points.T
     if not directions:
         squares = (points * points).sum(axis=1)
-        scores = 2 * scores - squares[chosen][:, None] - squares[None, :]
-    return scores
+        scores = 2 * scores - squares[asked][:, None] - squares[None, :]
+    return scores[line][:, number]
 
 
 def _mean_average_precision(task: TaskRules, scores: Floats, threads: int | None) -> Score:
@@ -102,11 +120,14 @@ def _say(
 
 
 def _first_changed(exact: Floats, rounded: Floats) -> Booleans:
-    """Whether the nearest row is another one, or shares its score."""
-    at = exact.argmax(axis=1)
-    lines = np.arange(len(exact))
+    """Whether the nearest row is another one, or shares its score.
+
+    Of several that are nearest, the one counts that comes out best.
+    """
+    first = exact == exact.max(axis=1, keepdims=True)
     best = rounded.max(axis=1)
-    changed: Booleans = (rounded[lines, at] < best) | ((rounded == best[:, None]).sum(axis=1) > 1)
+    found = np.where(first, rounded, -np.inf).max(axis=1)
+    changed: Booleans = (found < best) | ((rounded == best[:, None]).sum(axis=1) > 1)
     return changed
 
 

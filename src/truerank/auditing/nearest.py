@@ -60,7 +60,7 @@ class Neighbours:
     other: Nearest
     """and of another label (all rows where there are no labels)."""
     occurrences: Integers
-    """How often each item is among the ten nearest of another."""
+    """How often each item is among the ten nearest of another, or as near as the tenth."""
 
 
 def neighbours(
@@ -91,15 +91,18 @@ def neighbours(
             matches = query_codes[rows][:, None] == gallery_codes[None, start:stop]
             same.add(block, np.where(matches, distances, np.inf), start)
             other.add(block, np.where(matches, np.inf, distances), start)
-            count = min(NEAREST, distances.shape[1])
+            count = min(NEAREST + 1, distances.shape[1])
             at = np.argpartition(distances, count - 1, axis=1)[:, :count]
             best = np.hstack([best, np.take_along_axis(distances, at, axis=1)])
             best_at = np.hstack([best_at, at + start])
-            if best.shape[1] > NEAREST:
-                keep = np.argpartition(best, NEAREST - 1, axis=1)[:, :NEAREST]
-                best = np.take_along_axis(best, keep, axis=1)
-                best_at = np.take_along_axis(best_at, keep, axis=1)
-        np.add.at(occurrences, best_at[np.isfinite(best)], 1)
+            keep = np.argsort(best, axis=1, kind="stable")[:, : NEAREST + 1]
+            best = np.take_along_axis(best, keep, axis=1)
+            best_at = np.take_along_axis(best_at, keep, axis=1)
+        tied = _tied(best)
+        clear = ~tied[:, None] & np.isfinite(best[:, :NEAREST])
+        np.add.at(occurrences, best_at[:, :NEAREST][clear], 1)
+        if tied.any():
+            _count_tied(space, rows[tied], best[tied, NEAREST - 1], leave_one_out, occurrences)
         if progress is not None:
             progress(top + len(rows), queries)
     for kind in (same, other):
@@ -107,3 +110,25 @@ def neighbours(
             met = np.isfinite(values)
             values[met] = space.in_unit(values[met])
     return Neighbours(same, other, occurrences)
+
+
+def _tied(best: Reals) -> npt.NDArray[np.bool_]:
+    """Which rows have an eleventh item as near as the tenth."""
+    if best.shape[1] <= NEAREST:
+        return np.zeros(len(best), bool)
+    tied: npt.NDArray[np.bool_] = best[:, NEAREST] == best[:, NEAREST - 1]
+    return tied & np.isfinite(best[:, NEAREST])
+
+
+def _count_tied(
+    space: Space, rows: Integers, limit: Reals, leave_one_out: bool, occurrences: Integers
+) -> None:
+    """Count every item that is as near as the tenth: none of them is before another."""
+    tile, wide = space.block(rows), current_settings().neighbour_items
+    for start in range(0, space.gallery, wide):
+        stop = min(start + wide, space.gallery)
+        near = tile(start, stop) <= limit[:, None]
+        if leave_one_out:
+            own = (rows >= start) & (rows < stop)
+            near[np.flatnonzero(own), rows[own] - start] = False
+        occurrences[start:stop] += np.count_nonzero(near, axis=0)

@@ -11,7 +11,7 @@ import numpy as np
 from truerank import files
 from truerank.core import registry
 from truerank.errors import InputError
-from truerank.files import Bundle, check_readable
+from truerank.files import Bundle, check_readable, read_npy, read_text
 from truerank.taxonomy import Taxonomy
 
 __all__ = [
@@ -49,20 +49,10 @@ def read_ids(path: Path) -> Any:
 
 def read_matrix(path: Path) -> Any:
     """A matrix of numbers from a .npy file."""
-    check_readable(path)
-    array = _array(path)
+    array = read_npy(path)
     if array.ndim != 2:
         raise InputError(f"{path} must be a (queries, gallery) matrix. Got {array.shape}.")
     return array
-
-
-def _array(path: Path) -> Any:
-    try:
-        return files.load_npy(path)
-    except InputError:
-        raise
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} cannot be read as .npy ({error}).") from error
 
 
 def expand(path: Path | None, *sides: Bundle) -> None:
@@ -81,12 +71,12 @@ def read_scores(path: Path) -> Any:
     """One number for each trial, from a 1-D .npy file or lines of text; None if it is neither."""
     check_readable(path)
     if path.suffix.lower() == ".npy":
-        array = _array(path)
+        array = read_npy(path)
         return array if array.ndim == 1 else None
     if path.suffix.lower() not in (".txt", ".csv", ".tsv"):
         return None
-    lines = path.read_text(encoding="utf-8-sig").splitlines()
-    if len(re.split(r"[,\s]+", lines[0].strip())) > 1:  # embeddings
+    lines = read_text(path).splitlines()
+    if lines and len(re.split(r"[,\s]+", lines[0].strip())) > 1:  # embeddings
         return None
     numbers = []
     for line, text in enumerate(lines, start=1):

@@ -64,7 +64,7 @@ def leaderboard(
     from truerank.cli.printing import print_form, ruled
     from truerank.files import write_text
 
-    kept = task.with_name(f"{task.name}.log") if log is None else log
+    kept = Path(f"{task}.log") if log is None else log
     if output is not None and output.suffix.lower() not in ENDINGS:
         raise InputError(f"-o writes .html, .md or .json here. Got {output.name!r}.")
     files = tuple(entry.path for entry in organise.list_entries(submissions))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import combinations
@@ -12,6 +13,7 @@ from typing import Any
 from truerank.errors import InputError
 from truerank.files import atomic_path, check_writable
 from truerank.result import Result
+from truerank.typesetting import escape_csv
 
 __all__ = ["check_targets", "checkpointed", "write_per_query"]
 
@@ -27,11 +29,19 @@ def check_targets(targets: Mapping[str, Path | None], inputs: tuple[Path | None,
     for path in named.values():
         check_writable(path)
         for other in inputs:
-            if other is not None and other.exists() and path.exists() and path.samefile(other):
+            if other is not None and _is_same(path, other):
                 raise InputError(f"{path} would be written over the input {other}.")
     for (first, path), (second, other) in combinations(named.items(), 2):
-        if path.resolve() == other.resolve():
+        if os.path.realpath(path) == os.path.realpath(other):
             raise InputError(f"{first} and {second} both name {path}; give each a file of its own.")
+
+
+def _is_same(path: Path, other: Path) -> bool:
+    """Whether both are one file, which is there; what has no file's name is none."""
+    try:
+        return path.samefile(other)
+    except (OSError, ValueError):
+        return False
 
 
 @contextmanager
@@ -47,7 +57,7 @@ def checkpointed(
     if path is not None:
         check_writable(path)
         for other in (output, *others):
-            if other is not None and path.resolve() == other.resolve():
+            if other is not None and os.path.realpath(path) == os.path.realpath(other):
                 raise InputError(f"--checkpoint would be written over {other}.")
         if path.exists() and not resume:
             raise InputError(
@@ -79,8 +89,8 @@ def write_per_query(result: Result, names: list[Any] | None, path: Path) -> None
     if path.suffix.lower() == ".csv":
         with atomic_path(path) as partial, partial.open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
-            writer.writerow(columns)
-            writer.writerows(zip(*columns.values(), strict=True))
+            for row in (columns, *zip(*columns.values(), strict=True)):
+                writer.writerow(map(escape_csv, row))
         return
     try:
         import pyarrow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import os
 import shutil
@@ -19,7 +20,7 @@ import click
 from click.shell_completion import shell_complete
 
 from truerank.cli.commands import commands
-from truerank.errors import ExactnessError, InputError, TruerankWarning
+from truerank.errors import ExactnessError, InputError, TruerankWarning, shortened
 from truerank.version import __version__
 
 __all__ = ["main"]
@@ -67,6 +68,8 @@ def _run(arguments: list[str] | None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
+        if error.errno in (errno.ENAMETOOLONG, errno.ELOOP):  # no name of a file
+            return _complain(f"{shortened(error.filename)}: {error.strerror}.", 2)
         return _complain(f"cannot write the result: {error.strerror or error}.", 1)
     except ExactnessError as error:
         return _complain(str(error), 1)

@@ -10,7 +10,7 @@ import numpy as np
 
 from truerank.core import registry
 from truerank.core.average import mean
-from truerank.errors import InputError
+from truerank.errors import InputError, shortened
 from truerank.result import Result
 
 __all__ = [
@@ -40,7 +40,8 @@ def _read(result: Any) -> Result:
     if isinstance(result, (str, os.PathLike)):
         return Result.from_json(result)
     raise InputError(
-        f"compare takes results, paths of their JSON files, or lists of these. Got {result!r}."
+        f"compare takes results, paths of their JSON files, or lists of these. "
+        f"Got {shortened(result)}."
     )
 
 
@@ -68,6 +69,7 @@ def check_same_task(models: list[Model], names: list[str]) -> None:
             )
         if "task_digest" not in run.provenance or run.provenance.get("part"):
             raise InputError(f"{name} is a part of a result; compare whole results.")
+        _check_provenance(name, run)
         mine, other = first.provenance, run.provenance
         for key in ("queries", "gallery"):
             if mine[key] != other[key]:
@@ -87,6 +89,15 @@ def check_same_task(models: list[Model], names: list[str]) -> None:
                     f"{first_name} and {name} were evaluated differently: "
                     f"{words.format(mine[key])} and {words.format(other[key])}."
                 )
+
+
+def _check_provenance(name: str, run: Result) -> None:
+    """Refuse a result that does not say of what it is, as a file may that was changed."""
+    kinds = (("queries", int), ("gallery", int), ("task_digest", str), ("average", str),
+             ("no_mate_option", str), ("leave_one_out", bool))  # fmt: skip
+    for key, kind in kinds:
+        if not isinstance(run.provenance.get(key), kind):
+            raise InputError(f"{name} is a damaged result: its provenance lacks {key}.")
 
 
 def choose_metrics(

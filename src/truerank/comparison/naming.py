@@ -9,7 +9,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from truerank.errors import InputError
+from truerank.errors import InputError, shortened
 
 __all__ = ["name_models"]
 
@@ -28,10 +28,14 @@ def name_models(results: Sequence[Any], names: Iterable[str] | None = None) -> l
     ['a', 'baseline']
     """
     if names is not None:
-        given = [str(name) for name in names]
+        try:
+            given = [str(name) for name in names]
+        except (TypeError, ValueError):  # no list of names, or none that Python writes out
+            given = []
         if len(given) != len(results) or len(set(given)) < len(given):
             raise InputError(
-                f"names must be {len(results)} distinct names, one for each model. Got {given}."
+                f"names must be {len(results)} distinct names, one for each model. "
+                f"Got {shortened(names)}."
             )
         return given
     places = [_places(result) for result in results]

@@ -16,12 +16,12 @@ import numpy.typing as npt
 
 from truerank import engine
 from truerank.arrays import as_array
+from truerank.clustering import cluster
 from truerank.compat import exact, lists
 from truerank.compat.arguments import neighbours, tensors
 from truerank.compat.sides import Sides
 from truerank.core.average import class_mean, mean
-from truerank.errors import InputError, TruerankWarning
-from truerank.kmeans import kmeans
+from truerank.errors import InputError, TruerankWarning, shortened
 from truerank.metrics.clustering import FORMULAS, Contingency
 from truerank.space import build, catalogue
 from truerank.wording import either
@@ -104,16 +104,18 @@ class AccuracyCalculator:
         if k not in (None, "max_bin_count") and not (
             isinstance(k, int) and not isinstance(k, bool) and k > 0
         ):
-            raise InputError(f"k must be an int >= 1, None or 'max_bin_count'. Got {k!r} instead.")
+            raise InputError(
+                f"k must be an int >= 1, None or 'max_bin_count'. Got {shortened(k)} instead."
+            )
         if device is not None and str(device).partition(":")[0] not in ("cpu", "cuda"):
-            raise InputError(f"device must be cpu or cuda. Got {device!r} instead.")
+            raise InputError(f"device must be cpu or cuda. Got {shortened(device)} instead.")
         for name, function in (
             ("label_comparison_fn", label_comparison_fn),
             ("knn_func", knn_func),
             ("kmeans_func", kmeans_func),
         ):
             if function is not None and not callable(function):
-                raise InputError(f"{name} must be a function. Got {function!r} instead.")
+                raise InputError(f"{name} must be a function. Got {shortened(function)} instead.")
         catalogue.find(distance)
         self.avg_of_avgs, self.return_per_class, self.k = avg_of_avgs, return_per_class, k
         self.knn_func, self.kmeans_func, self.distance = knn_func, kmeans_func, distance
@@ -152,12 +154,12 @@ class AccuracyCalculator:
         for names in (include, exclude):
             if not isinstance(names, (tuple, list)):
                 raise _WrongTypeError(
-                    f"include and exclude must be tuples or lists. Got {names!r} instead."
+                    f"include and exclude must be tuples or lists. Got {shortened(names)} instead."
                 )
         for name in (*include, *exclude):
             if name not in self.original_function_dict:
                 known = ", ".join(self.original_function_dict)
-                raise InputError(f"unknown metric {name!r}; known are {known}.")
+                raise InputError(f"unknown metric {shortened(name)}; known are {known}.")
 
     def get_function_dict(
         self, include: Sequence[str] = (), exclude: Sequence[str] = ()
@@ -254,11 +256,12 @@ class AccuracyCalculator:
         count = len(np.unique(as_array(query_labels, "query_labels"), axis=0))
         if self.kmeans_func is not None:
             return self.kmeans_func(query, count)
-        points = build(self.distance, as_array(query, "query")).vectors()
+        space = build(self.distance, as_array(query, "query"))
+        points = space.vectors()
         if points is None:
             needed = either(catalogue.names(points=True))
             raise InputError(f"k-means needs the {needed} distance. Got {self.distance!r}.")
-        return kmeans(points, count, SEED, engine.available_cores())
+        return cluster(space, points, count, SEED, engine.available_cores())
 
     def _get_accuracy(
         self, function_dict: Mapping[str, Callable[..., Any]], **kwargs: Any

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank.arrays import as_array, as_matrix
-from truerank.errors import InputError
+from truerank.errors import InputError, shortened
 from truerank.evaluation import evaluate
 
 __all__ = ["evaluate_rank"]
@@ -43,7 +43,7 @@ def evaluate_rank(
             "evaluate the fixed new cuhk03 split instead."
         )
     if not isinstance(max_rank, (int, np.integer)) or max_rank < 1:
-        raise InputError(f"max_rank must be an int >= 1. Got {max_rank!r} instead.")
+        raise InputError(f"max_rank must be an int >= 1. Got {shortened(max_rank)} instead.")
     matrix = as_matrix(distmat, "distmat")
     for name, values, expected in (
         ("q_pids", q_pids, matrix.shape[0]),

@@ -25,7 +25,7 @@ from truerank.core.metric import (
     register,
 )
 from truerank.core.parameters import Parameter, check_cut
-from truerank.errors import InputError
+from truerank.errors import InputError, shortened
 from truerank.wording import either
 
 __all__ = [
@@ -40,6 +40,7 @@ __all__ = [
     "names",
     "parse",
     "parse_all",
+    "parse_among",
     "ranking",
     "register",
     "spelled_out",
@@ -126,7 +127,9 @@ def find(text: str) -> Definition:
 def _named(text: str) -> tuple[Definition, list[str]]:
     """The definition that a metric string names, and what else the string says."""
     if not isinstance(text, str) or not text.strip():
-        raise InputError(f"a metric is a string such as 'map@r' or 'hit@10'. Got {text!r} instead.")
+        raise InputError(
+            f"a metric is a string such as 'map@r' or 'hit@10'. Got {shortened(text)} instead."
+        )
     canonical = resolve(text.strip())
     name, *parts = [part.strip() for part in re.split("[@,]", canonical)]
     if name not in load():
@@ -171,11 +174,21 @@ def _check_together(
 def parse_all(metrics: Iterable[str] | str) -> list[Metric]:
     """Metrics from strings, each once, in the order given."""
     if not np.iterable(metrics):
-        raise InputError(f"metrics must be strings such as 'map@r'. Got {metrics!r}.")
+        raise InputError(f"metrics must be strings such as 'map@r'. Got {shortened(metrics)}.")
     texts = [metrics] if isinstance(metrics, str) else list(metrics)
     if not texts:
         raise InputError("metrics is empty; name at least one or leave it out for the default.")
     return list(dict.fromkeys(parse(one) for text in texts for one in spelled_out(text)))
+
+
+def parse_among(metrics: Iterable[str] | str, computed: Iterable[str]) -> list[str]:
+    """The names of metrics, all of which must be among those that were computed."""
+    known = list(computed)
+    names = [str(metric) for metric in parse_all(metrics)]
+    for name in names:
+        if name not in known:
+            raise InputError(f"{name!r} was not computed; there are {', '.join(known)}.")
+    return names
 
 
 def spelled_out(text: str) -> list[str]:

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from truerank.core.average import class_mean, mean
+from truerank.core.average import class_mean, mean, plain_mean
 from truerank.core.replicates import Replicates
 
-__all__ = ["LevelsPerQuery", "PerQuery", "Score", "split_undefined"]
+__all__ = ["LevelsPerQuery", "PerQuery", "Score", "part_score", "split_undefined"]
 
 Reals = npt.NDArray[np.float64]
 
@@ -199,6 +199,36 @@ class Score:
             bracket=None if bracket is None else (bracket[0], bracket[1]),
             per_query=None if rows is None else PerQuery.from_dict(rows),
         )
+
+
+def part_score(
+    score: Score, chosen: npt.NDArray[np.int64], classes: npt.NDArray[np.int64] | None
+) -> Score:
+    """The score of some queries, by their numbers; a mean over classes where these are given."""
+    rows = score.per_query
+    assert rows is not None
+    means = [term.means(chosen, classes) for term in rows.terms]
+    lower, expected, upper = (plain_mean(ends) for ends in zip(*means, strict=True))
+    return Score(
+        score.metric,
+        lower if score.value == score.lower else upper,
+        lower,
+        expected,
+        upper,
+        n=int(np.count_nonzero(~np.isnan(rows.lower[chosen]))),
+        reason=None if lower == lower else _nobody(score.metric, len(means)),
+    )
+
+
+def _nobody(metric: str, levels: int = 1) -> str:
+    """Why no query of a part counts."""
+    from truerank.core import registry
+
+    if levels > 1:
+        return "there is a level at which no query of this part has a mate"
+    if registry.find(metric).with_mate:
+        return "no query of this part has a mate"
+    return "every query of this part has a mate"
 
 
 def split_undefined(scores: Mapping[str, Score]) -> tuple[dict[str, Score], dict[str, str]]:

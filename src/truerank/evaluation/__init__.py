@@ -198,7 +198,7 @@ def evaluate_task(
     """
     started = time.perf_counter()
     given = catalogue.find(distance).given
-    check_options(task, average, threads)
+    check_options(task, average, threads, progress)
     request = IntervalRequest.of(confidence, seed, units)
     refusals = refused(task, _all()) if _is_all(metrics) else {}
     chosen = [metric for metric in _choose(task, metrics) if metric not in refusals]

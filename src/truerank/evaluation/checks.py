@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank.curves import FirstMates
-from truerank.errors import InputError, check_choice, warn
+from truerank.errors import InputError, check_choice, shortened, warn
 from truerank.pairs import Mask
+from truerank.progress import check_progress
 from truerank.space import Space, catalogue
 from truerank.space.digests import as_keys
 from truerank.task import TaskRules
@@ -24,6 +25,7 @@ __all__ = [
     "check_rows",
     "check_sides",
     "check_task",
+    "check_threads",
     "swapped",
 ]
 
@@ -31,11 +33,17 @@ Array = npt.NDArray[Any]
 MOST_THREADS = 1024
 
 
-def check_options(task: TaskRules, average: str, threads: int | None) -> None:
-    """What is averaged over exists, and the threads are a number of them."""
+def check_options(task: TaskRules, average: str, threads: int | None, progress: Any) -> None:
+    """What is averaged over exists, the threads are a number, and progress can be called."""
+    check_progress(progress)
     check_choice("average", average, ("query", "class"))
     if average == "class" and task.levels is None:
         raise InputError("average='class' needs labels; relevance= says nothing about classes.")
+    check_threads(threads)
+
+
+def check_threads(threads: int | None) -> None:
+    """A number of threads, or none for all cores."""
     if threads is not None and (
         isinstance(threads, bool)
         or not isinstance(threads, (int, np.integer))
@@ -43,7 +51,7 @@ def check_options(task: TaskRules, average: str, threads: int | None) -> None:
     ):
         raise InputError(
             f"The 'threads' parameter must be an int >= 1 and at most {MOST_THREADS}. "
-            f"Got {threads!r} instead."
+            f"Got {shortened(threads)} instead."
         )
 
 

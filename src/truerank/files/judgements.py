@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from truerank.errors import InputError, TruerankWarning
+from truerank.errors import InputError, TruerankWarning, shortened
+from truerank.files.paths import as_path
+from truerank.files.reading import check_readable, read_text
 from truerank.files.tables import read_csv
 from truerank.pairs import Mask, PairList
 from truerank.wording import count
@@ -26,11 +27,7 @@ def read_qrels(
     path: str | os.PathLike[str], query_ids: Sequence[Any], gallery_ids: Sequence[Any]
 ) -> Mask:
     """Judgements as a (queries, gallery) mask; ids are compared as text."""
-    try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise InputError(f"cannot read judgements from {path}: {reason}.") from error
+    lines = read_text(path).splitlines()
     rows = {str(name): number for number, name in enumerate(query_ids)}
     items = {str(name): number for number, name in enumerate(gallery_ids)}
     judged: dict[tuple[int, int], int] = {}
@@ -44,7 +41,7 @@ def read_qrels(
             value = int(grade)
         except ValueError:
             raise InputError(
-                f"{path} line {number} must be 'query iteration item grade'. Got {line!r}."
+                f"{path} line {number} must be 'query iteration item grade'. Got {shortened(line)}."
             ) from None
         if query in rows and item in items:
             judged[rows[query], items[item]] = max(0, value)
@@ -67,7 +64,8 @@ def read_qrels(
 
 def read_taxonomy(path: str | os.PathLike[str]) -> dict[str, str]:
     """Each child's parent."""
-    columns = read_csv(Path(path), header=frozenset({"child", "parent"}))
+    check_readable(path)
+    columns = read_csv(as_path(path), header=frozenset({"child", "parent"}))
     if set(columns) != {"child", "parent"}:
         raise InputError(f"{path} must have the columns child and parent.")
     parents: dict[str, str] = {}

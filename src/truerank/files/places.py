@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import PurePosixPath
@@ -10,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from truerank.arrays import as_array, as_plain
-from truerank.errors import InputError
+from truerank.errors import InputError, shortened
+from truerank.labels import MISSING, encode, missing_rows
 
 __all__ = ["Places"]
 
@@ -34,9 +35,13 @@ class Places:
         """
         if ids is None:
             return Places(list(range(count)), by_row=True)
-        names = [as_plain(one) for one in (ids if isinstance(ids, list) else as_array(ids, "ids"))]
-        if len(names) != count:
-            raise InputError(f"ids must have one value a row ({count}). Got {len(names)}.")
+        found = encode((ids,), ("ids",))
+        codes = found.codes[0]
+        if len(codes) != count:
+            raise InputError(f"ids must have one value a row ({count}). Got {len(codes)}.")
+        if (codes == MISSING).any():
+            raise InputError(f"None or NaN in ids {missing_rows(codes)}; give each row its id.")
+        names = [found.values[code] for code in codes.tolist()]
         if len(set(names)) != count:
             raise InputError("ids name a row twice; every embedding needs an id of its own.")
         return Places(names, by_row=False)
@@ -45,20 +50,22 @@ class Places:
         """The row of each id in a list of trials."""
         found = np.empty(len(wanted), np.int64)
         for number, name in enumerate(wanted):
-            row = self._place.get(name)
+            row = self._place.get(name) if isinstance(name, Hashable) else None
             if row is None and isinstance(name, str):
                 row = self._stem(name)
             if row is None:
                 what = "row numbers; pass the ids of the rows" if self.by_row else "ids"
-                raise InputError(f"trial {number} names {name!r}, which is not among the {what}.")
+                raise InputError(
+                    f"trial {number} names {shortened(name)}, which is not among the {what}."
+                )
             found[number] = row
         return found
 
     def _stem(self, name: str) -> int | None:
         rows = self._stems.get(name, [])
         if len(rows) > 1:
-            shown = " and ".join(repr(self.names[row]) for row in rows[:2])
-            raise InputError(f"{name!r} may be {shown}; name them by their whole ids.")
+            shown = " and ".join(shortened(self.names[row]) for row in rows[:2])
+            raise InputError(f"{shortened(name)} may be {shown}; name them by their whole ids.")
         return rows[0] if rows else None
 
     @cached_property

@@ -22,19 +22,22 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from truerank.errors import InputError
+from truerank.errors import InputError, shortened
 from truerank.extras import install
+from truerank.files.paths import as_path
 from truerank.files.tables import HEADER, NAMES, known_columns, read_csv, read_parquet
 from truerank.files.wide import dimensions, read_wide_csv
+from truerank.storage import check_fits
 
 __all__ = [
     "Bundle",
     "check_readable",
-    "load_npy",
     "read",
     "read_archive",
     "read_embeddings",
     "read_json",
+    "read_npy",
+    "read_text",
     "require_embeddings",
 ]
 
@@ -79,7 +82,7 @@ def read(
     `lone` says what an array without a name is; `levels` names the label columns from coarse to
     fine (by default level1, level2, ... and then label).
     """
-    path = Path(path)
+    path = as_path(path)
     kind = _kind(path)
     try:
         reader = _READERS_OF_EMBEDDINGS.get(kind) if lone == "embeddings" else None
@@ -92,9 +95,12 @@ def read(
             f"reading {path} needs {error.name or error}: {install(extra)}."
         ) from error
     except Exception as error:  # any parser's complaint about a malformed file
-        reason = " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__
-        raise InputError(f"{path} cannot be read as {kind}: {reason}.") from error
+        raise InputError(f"{path} cannot be read as {kind}: {_reason(error)}.") from error
     return _bundle(path, columns, lone, levels)
+
+
+def _reason(error: Exception) -> str:
+    return " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__
 
 
 def read_json(path: str | os.PathLike[str]) -> Any:
@@ -106,9 +112,19 @@ def read_json(path: str | os.PathLike[str]) -> Any:
         raise InputError(f"{path} is not a JSON file ({error}).") from error
 
 
+def read_text(path: str | os.PathLike[str]) -> str:
+    """The text of a UTF-8 file."""
+    check_readable(path)
+    try:
+        return Path(path).read_text(encoding="utf-8-sig")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise InputError(f"cannot read {path}: {reason}.") from error
+
+
 def check_readable(path: str | os.PathLike[str]) -> None:
     """Refuse what is missing, empty, a folder, or not ours to read."""
-    path = Path(path)
+    path = as_path(path)
     try:
         if path.is_dir():
             raise InputError(f"{path} is a folder; pass a file.")
@@ -172,22 +188,30 @@ def _describe(start: bytes) -> str:
     return "a text file"
 
 
-def _read_npy(path: Path) -> Columns:
-    return {"": load_npy(path)}
-
-
-def load_npy(path: Path) -> Array:
-    """The array of a .npy file, memory-mapped; one of Python objects is refused."""
+def read_npy(path: str | os.PathLike[str]) -> Array:
+    """The array of an .npy file, mapped into memory."""
+    path = as_path(path)
+    check_readable(path)
+    with path.open("rb") as file:
+        start = file.read(16)
+    if not re.match(_START[".npy"], start):
+        raise InputError(f"{path} is named .npy but is {_describe(start)}.")
     try:
         array: Array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except ValueError as error:
-        if "Python objects" not in str(error):
-            raise
-        raise InputError(
-            f"{path} is an array of Python objects (dtype object), which could run code and is "
-            "never opened; save numbers with .astype(numpy.float32), text with .astype(str)."
-        ) from error
+    except MemoryError:
+        raise
+    except Exception as error:
+        if "Python objects" in str(error):
+            raise InputError(
+                f"{path} is an array of Python objects (dtype object), which could run code and is "
+                "never opened; save numbers with .astype(numpy.float32), text with .astype(str)."
+            ) from error
+        # else whatever a malformed header makes numpy or its parser say
+        raise InputError(f"{path} cannot be read as .npy: {_reason(error)}.") from error
     return array
+
+
+_MAPPED = "save a large array as .npy, which is read piece by piece"
 
 
 def read_archive(path: str | os.PathLike[str]) -> dict[str, Array]:
@@ -210,8 +234,10 @@ def read_archive(path: str | os.PathLike[str]) -> dict[str, Array]:
                     f"array {name!r} of {path} holds Python objects, which could run code; save "
                     "text as numpy.array(values, dtype=str)."
                 )
-            if math.prod(shape) * dtype.itemsize > member.file_size:
+            size = math.prod(shape) * dtype.itemsize
+            if size > member.file_size:
                 raise InputError(f"array {name!r} of {path} is cut off: shape {shape}.")
+            check_fits(f"array {name!r} of {path}, of shape {shape},", size, _MAPPED)
             with archive.open(member) as file:
                 arrays[name] = np.lib.format.read_array(file, allow_pickle=False)
     return arrays
@@ -220,6 +246,10 @@ def read_archive(path: str | os.PathLike[str]) -> dict[str, Array]:
 def _read_torch(path: Path) -> Columns:
     import torch
 
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            size = sum(member.file_size for member in archive.infolist())
+        check_fits(f"what {path} holds", size, _MAPPED)
     try:
         with warnings.catch_warnings():  # about the pickle protocol, of no use to a reader
             warnings.simplefilter("ignore")
@@ -250,7 +280,7 @@ def _read_safetensors(path: Path) -> Columns:
 
 
 _READERS: dict[str, Callable[[Path, list[str]], Columns]] = {
-    ".npy": lambda path, _: _read_npy(path),
+    ".npy": lambda path, _: {"": read_npy(path)},
     ".npz": lambda path, _: dict(read_archive(path)),
     ".pt": lambda path, _: _read_torch(path),
     ".safetensors": lambda path, _: _read_safetensors(path),
@@ -266,14 +296,17 @@ _READERS_OF_EMBEDDINGS: dict[str, Callable[[Path, list[str]], Columns]] = {
 """Tables in which each dimension may have a column."""
 
 
+_LEVEL = re.compile(r"level([0-9]{1,9})")
+
+
 def _bundle(path: Path, columns: Columns, lone: str, levels: list[str] | None) -> Bundle:
     found = {name.strip().lower(): value for name, value in columns.items()}
     if len(found) < len(columns):
-        raise InputError(f"{path} names an array twice: {', '.join(map(repr, columns))}.")
+        raise InputError(f"{path} names an array twice: {', '.join(map(shortened, columns))}.")
     if len(found) == 1:
         (name, value) = next(iter(found.items()))
         known = any(name in names for names in NAMES.values())
-        if not known and levels is None and not re.fullmatch(r"level\d+", name):
+        if not known and levels is None and not _LEVEL.fullmatch(name):
             if isinstance(value, Mapping):
                 raise InputError(
                     f"{path} holds {name!r}, a dictionary; save its tensors by name instead."
@@ -308,15 +341,13 @@ def _only_matrix(found: Columns) -> Any:
 def _named_levels(path: Path, found: Columns, levels: list[str]) -> Columns:
     for name in levels:
         if name.lower() not in found:
-            known = ", ".join(map(repr, found))
+            known = ", ".join(map(shortened, found))
             raise InputError(f"{path} has no column {name!r}; it has {known}.")
     return {name: found[name.lower()] for name in levels}
 
 
 def _numbered_levels(found: Columns, label: Any) -> Any:
-    numbered = sorted(
-        (int(match[1]), name) for name in found if (match := re.fullmatch(r"level(\d+)", name))
-    )
+    numbered = sorted((int(match[1]), name) for name in found if (match := _LEVEL.fullmatch(name)))
     if not numbered:
         return label
     columns = {name: found[name] for _, name in numbered}

@@ -10,8 +10,8 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from truerank.errors import InputError
-from truerank.storage import allocate
+from truerank.errors import InputError, shortened
+from truerank.storage import allocate, check_fits
 
 __all__ = ["HEADER", "NAMES", "known_columns", "read_csv", "read_parquet"]
 
@@ -44,7 +44,12 @@ def read_csv(path: Path, header: frozenset[str] = HEADER) -> dict[str, Any]:
     delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            rows = [row for row in csv.reader(file, delimiter=delimiter, strict=True) if row]
+            once: dict[str, str] = {}  # a label is kept once, however often and long it is
+            rows = [
+                [once.setdefault(cell, cell) for cell in row]
+                for row in csv.reader(file, delimiter=delimiter, strict=True)
+                if row
+            ]
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not UTF-8 text; save it as UTF-8 CSV.") from error
     except csv.Error as error:
@@ -57,7 +62,7 @@ def read_csv(path: Path, header: frozenset[str] = HEADER) -> dict[str, Any]:
         if len(names) > 1:
             chosen = header - HEADER if header > HEADER else header & {"label", "child", "parent"}
             wanted = " or ".join(sorted(chosen))
-            shown = ", ".join(map(repr, rows[0][:5])) + (", ..." if len(rows[0]) > 5 else "")
+            shown = ", ".join(map(shortened, rows[0][:5])) + (", ..." if len(rows[0]) > 5 else "")
             raise InputError(
                 f"{path} has {len(rows[0])} columns ({shown}) and none is called {wanted}; "
                 "name the columns in the first line"
@@ -65,7 +70,7 @@ def read_csv(path: Path, header: frozenset[str] = HEADER) -> dict[str, Any]:
             )
         return {"": _column([row[0] for row in _same_length(path, rows, 1, 0)])}
     if len(set(names)) < len(names):
-        raise InputError(f"{path} names a column twice: {', '.join(map(repr, rows[0]))}.")
+        raise InputError(f"{path} names a column twice: {', '.join(map(shortened, rows[0]))}.")
     body = _same_length(path, rows[1:], len(names), 1)
     if not body:
         raise InputError(f"{path} has a header and no rows.")
@@ -121,7 +126,7 @@ def read_parquet(
         }
         names = [field.name for field in fields]
         if len(set(names)) < len(names):
-            raise InputError(f"{path} names a column twice: {', '.join(map(repr, names))}.")
+            raise InputError(f"{path} names a column twice: {', '.join(map(shortened, names))}.")
         if not file.metadata.num_rows:
             raise InputError(f"{path} holds no rows.")
         columns: dict[str, Any] = {}
@@ -134,8 +139,14 @@ def read_parquet(
             if name in lists:
                 columns[name] = _matrix(path, name, file)
             else:
+                size = _POINTER * file.metadata.num_rows
+                check_fits(f"column {name!r} of {path}", size, "divide the file into parts")
                 columns[name] = file.read(columns=[name]).column(0).to_pylist()
     return columns
+
+
+_POINTER = 8
+"""Bytes of a list for each of its items, at the least."""
 
 
 def _is_number(kind: Any) -> bool:

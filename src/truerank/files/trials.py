@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from truerank.errors import InputError
+from truerank.errors import InputError, check_choice, shortened
 from truerank.files.reading import check_readable
 
 __all__ = ["LAYOUTS", "Trials", "read_trials"]
@@ -54,15 +54,14 @@ def read_trials(path: str | os.PathLike[str], layout: str = "auto") -> Trials:
     >>> read_trials(path).same.tolist()
     [True, False]
     """
-    if layout not in LAYOUTS:
-        raise InputError(f"the layout must be one of {', '.join(LAYOUTS)}. Got {layout!r}.")
+    check_choice("layout", layout, LAYOUTS)
     check_readable(path)
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
+        lines = [(n, line.strip()) for n, line in enumerate(text.splitlines(), start=1)]
+        rows = [(n, _split(line)) for n, line in lines if line]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{path} cannot be read as text ({error}).") from error
-    lines = [(n, line.strip()) for n, line in enumerate(text.splitlines(), start=1)]
-    rows = [(n, _split(line)) for n, line in lines if line]
     if not rows:
         raise InputError(f"{path} holds no trials.")
     if layout == "auto":
@@ -85,7 +84,7 @@ def _guess(path: str | os.PathLike[str], rows: list[Row]) -> str:
     if {"left", "right", "same"} <= set(first):
         return "csv"
     body = [fields for _, fields in rows]
-    if len(first) <= 2 and all(field.isdigit() for field in first):
+    if _counts(first) is not None:
         return "lfw"
     starts = all(fields[0].lower() in _SAME for fields in body)
     ends = all(len(fields) > 2 and fields[2].lower() in _SAME for fields in body)
@@ -99,6 +98,14 @@ def _guess(path: str | os.PathLike[str], rows: list[Row]) -> str:
     )
 
 
+def _counts(fields: list[str]) -> tuple[int, int] | None:
+    """The folds and the pairs of each that the first line of lfw's list names; None without."""
+    if len(fields) > 2 or not all(field.isdecimal() and len(field) < 10 for field in fields):
+        return None
+    numbers = [int(field) for field in fields]
+    return (numbers[0], numbers[1]) if len(numbers) == 2 else (1, numbers[0])
+
+
 def _refuse(path: str | os.PathLike[str], line: int, layout: str, expected: str) -> InputError:
     return InputError(f"{path}, line {line}: {layout} expects {expected}.")
 
@@ -107,9 +114,9 @@ def _lfw(path: str | os.PathLike[str], rows: list[Row]) -> Trials:
     left, right, same = [], [], []
     people: tuple[list[str], list[str]] = ([], [])
     folds, per_fold = 0, 0
-    if all(field.isdigit() for field in rows[0][1]):
-        numbers = [int(field) for field in rows[0][1]]
-        folds, per_fold = numbers if len(numbers) == 2 else (1, numbers[0])
+    counts = _counts(rows[0][1])
+    if counts is not None:
+        folds, per_fold = counts
         rows = rows[1:]
     for line, fields in rows:
         try:
@@ -184,5 +191,5 @@ def _number(path: str | os.PathLike[str], line: int, text: str) -> float:
     except ValueError:
         value = float("nan")
     if not np.isfinite(value):
-        raise _refuse(path, line, "the score", f"a finite number, not {text!r}")
+        raise _refuse(path, line, "the score", f"a finite number, not {shortened(text)}")
     return value

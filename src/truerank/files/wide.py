@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from truerank.errors import InputError
+from truerank.errors import InputError, shortened
 from truerank.files.tables import NAMES
 
 __all__ = ["dimensions", "read_wide_csv"]
@@ -93,7 +93,7 @@ def _read(path: Path, rows: Iterator[list[str]], levels: Sequence[str]) -> dict[
     if bare:
         names = counted
     if len({name.lower() for name in names}) < len(names):
-        raise InputError(f"{path} names a column twice: {', '.join(map(repr, first))}.")
+        raise InputError(f"{path} names a column twice: {', '.join(map(shortened, first))}.")
     columns = names if bare else dimensions(path, names, levels)
     if bare and len(names) < _FEWEST:
         columns = []
@@ -101,6 +101,7 @@ def _read(path: Path, rows: Iterator[list[str]], levels: Sequence[str]) -> dict[
         _refuse(path, first, bare)
     places = [names.index(name) for name in columns]
     others: dict[str, list[str | None]] = {name: [] for name in names if name not in set(columns)}
+    once: dict[str, str] = {}  # a label is kept once, however often and long it is
     numbers = array("d")
     for row, cells in enumerate(_all(first if bare else None, rows), start=1 if bare else 2):
         if len(cells) != len(names):
@@ -112,12 +113,12 @@ def _read(path: Path, rows: Iterator[list[str]], levels: Sequence[str]) -> dict[
         except ValueError:
             wrong = next(place for place in places if not _are_numbers([cells[place]]))
             raise InputError(
-                f"{path} row {row}, column {names[wrong]!r}: expected a number of an embedding. "
-                f"Got {cells[wrong]!r}."
+                f"{path} row {row}, column {shortened(names[wrong])}: expected a number of an "
+                f"embedding. Got {shortened(cells[wrong])}."
             ) from None
         for name, cell in zip(names, cells, strict=True):
             if name in others:
-                others[name].append(cell if cell != "" else None)
+                others[name].append(once.setdefault(cell, cell) or None)
     if not numbers:
         raise InputError(f"{path} has a header and no rows.")
     matrix = np.frombuffer(numbers, np.float64).reshape(-1, len(columns))
@@ -141,7 +142,7 @@ def _are_numbers(cells: Sequence[str]) -> bool:
 
 def _refuse(path: Path, first: list[str], bare: bool) -> None:
     """Say why a table holds no embeddings."""
-    shown = ", ".join(map(repr, first[:5])) + (", ..." if len(first) > 5 else "")
+    shown = ", ".join(map(shortened, first[:5])) + (", ..." if len(first) > 5 else "")
     what = "one number a row" if bare else f"the columns {shown}"
     packed = [cell for cell in first if cell.strip().lower() in NAMES["embeddings"]]
     how = (

@@ -8,10 +8,12 @@ import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 from truerank.errors import InputError
+from truerank.files.paths import as_path
 
 __all__ = ["atomic_path", "check_writable", "to_json", "write_text"]
 
@@ -19,52 +21,89 @@ __all__ = ["atomic_path", "check_writable", "to_json", "write_text"]
 @contextmanager
 def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     """A path to write to; it becomes `path` if the block ends well and vanishes otherwise."""
-    target = _resolve(path)
-    name = _new_file_beside(target)
-    try:
-        yield Path(name)
-        _give_usual_mode(name)
-        os.replace(name, target)
-    except BaseException as error:
-        with suppress(OSError):
-            os.unlink(name)
-        if isinstance(error, OSError):
+    target = _target(path)
+    with _new_file_beside(target) as name:
+        try:
+            yield Path(name)
+            _give_usual_mode(name)
+            os.replace(name, target)
+        except OSError as error:
             raise InputError(f"cannot write {target}: {error.strerror or error}.") from error
-        raise
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
     """Refuse now what could not be written later."""
-    target = _resolve(path)
-    os.unlink(_new_file_beside(target))
+    with _new_file_beside(_target(path)):
+        pass
 
 
-def _resolve(path: str | os.PathLike[str]) -> Path:
-    """Where to write: links are followed; what is no plain file is refused, not replaced."""
+def _target(path: str | os.PathLike[str]) -> Path:
+    """Where to write: a link is replaced and not followed; what is no plain file is refused."""
+    target = as_path(path)
     try:
-        target = Path(os.path.realpath(path))
         mode = target.stat().st_mode
-    except FileNotFoundError:
+    except FileNotFoundError:  # nothing there, or a link to nothing
         return target
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise InputError(f"cannot write {path}: {reason}.") from error
+        raise InputError(f"cannot write {target}: {reason}.") from error
     if stat.S_ISDIR(mode):
-        raise InputError(f"cannot write {path}: it is a folder.")
-    if not stat.S_ISREG(mode):
-        raise InputError(f"cannot write {path}: it is a device or a pipe and no plain file.")
+        raise InputError(f"cannot write {target}: it is a folder.")
+    if not stat.S_ISREG(mode) or (target.is_symlink() and os.readlink(target).startswith("/proc/")):
+        raise InputError(f"cannot write {target}: it is a device or a pipe and no plain file.")
     return target
 
 
-def _new_file_beside(target: Path) -> str:
+@contextmanager
+def _new_file_beside(target: Path) -> Iterator[str]:
+    """A temporary file beside the target, gone at the end unless it was renamed.
+
+    It is locked, so that who finds one that is not knows that its process was killed; those are
+    removed first.
+    """
+    key = blake2b(target.name.encode("utf-8", "surrogateescape"), digest_size=6).hexdigest()
+    prefix, suffix = f".truerank-{key}-", target.suffix[:16]
     try:
-        handle, name = tempfile.mkstemp(
-            dir=target.parent, prefix=".truerank-", suffix=target.suffix[:16]
-        )
-    except OSError as error:
-        raise InputError(f"cannot write {target}: {error.strerror or error}.") from error
-    os.close(handle)
-    return name
+        _remove_abandoned(target.parent, prefix)
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=prefix, suffix=suffix)
+        while _lock(handle) is False or not os.fstat(handle).st_nlink:  # taken for abandoned
+            os.close(handle)
+            handle, name = tempfile.mkstemp(dir=target.parent, prefix=prefix, suffix=suffix)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"cannot write {target}: {reason}.") from error
+    try:
+        yield name
+    finally:
+        with suppress(OSError):
+            os.unlink(name)
+        os.close(handle)
+
+
+def _remove_abandoned(folder: Path, prefix: str) -> None:
+    """Remove what killed processes left of the same target."""
+    for entry in os.scandir(folder):
+        if entry.name.startswith(prefix) and entry.is_file(follow_symlinks=False):
+            with suppress(OSError):
+                handle = os.open(entry.path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
+                try:
+                    if _lock(handle) is True:
+                        os.unlink(entry.path)
+                finally:
+                    os.close(handle)
+
+
+def _lock(handle: int) -> bool | None:
+    """Lock an open file until it is closed: False if another has, None where there are no locks."""
+    try:
+        import fcntl
+
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except (ImportError, OSError):
+        return None
+    return True
 
 
 def _give_usual_mode(name: str) -> None:

@@ -20,7 +20,7 @@ Reals = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Contingency:
-    """How classes and clusters overlap."""
+    """How classes and clusters overlap; sizes ascend, so that no name or number shows in a sum."""
 
     both: Integers
     """Rows that each class and each cluster have in common, where there are any."""
@@ -34,7 +34,7 @@ class Contingency:
         """The overlap of each row's class with its cluster, both given by number."""
         pairs = labels * (int(clusters.max()) + 1) + clusters
         sizes = [np.unique(codes, return_counts=True)[1] for codes in (pairs, labels, clusters)]
-        return Contingency(*sizes)
+        return Contingency(*map(np.sort, sizes))
 
     @property
     def total(self) -> int:

@@ -10,8 +10,11 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from truerank.errors import InputError
+import numpy as np
+
+from truerank.errors import InputError, shortened
 from truerank.files import check_readable, read
+from truerank.files.paths import as_path
 
 __all__ = ["Entry", "list_entries"]
 
@@ -56,7 +59,9 @@ def list_entries(files: Iterable[str | os.PathLike[str]]) -> list[Entry]:
     >>> [(e.participant, e.name) for e in list_entries(["subs/anna--2.npz", "Bob=x/out.npz"])]
     [('anna', '2'), ('Bob', 'out')]
     """
-    entries = [_entry(os.fspath(file)) for file in files]
+    if isinstance(files, (str, bytes, os.PathLike)) or not np.iterable(files):
+        raise InputError(f"submissions must be a list of files. Got {shortened(files)} instead.")
+    entries = [_entry(str(as_path(file))) for file in files]
     if not entries:
         raise InputError("there are no submissions; pass their files.")
     seen: dict[tuple[str, str], Path] = {}

@@ -17,6 +17,7 @@ from typing import Any
 
 from truerank.errors import InputError
 from truerank.files import check_readable, write_text
+from truerank.files.paths import as_path
 
 __all__ = ["START", "Log"]
 
@@ -29,7 +30,7 @@ class Log:
     """The lines of a log, checked; new ones are written together in one step."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+        self.path = as_path(path)
         self.records: list[Record] = []
         self._written = 0
         if os.path.lexists(self.path):

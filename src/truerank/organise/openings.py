@@ -17,13 +17,14 @@ from typing import Any
 
 from truerank.comparison import Comparison, compare
 from truerank.core import registry
-from truerank.errors import InputError, TruerankWarning, check_choice
+from truerank.errors import InputError, TruerankWarning, check_choice, shortened
+from truerank.files import check_writable
 from truerank.organise.board import Board, Row, groups
 from truerank.organise.entries import Entry, list_entries
 from truerank.organise.flaws import Flaws
 from truerank.organise.ladder import Measured, Rung, climb, measure
 from truerank.organise.log import Log
-from truerank.organise.parts import Part, divide
+from truerank.organise.parts import Part, check_share, divide
 from truerank.organise.submissions import rows_in_order
 from truerank.organise.task import Task
 from truerank.result import Result
@@ -68,7 +69,8 @@ class BoardRules:
         check_choice("distance", self.distance, catalogue.names(given=False))
         if IntervalRequest.of(self.confidence, 0) is None:
             raise InputError("a leaderboard needs intervals; confidence must be a number.")
-        return BoardRules(str(metric), self.public_share, self.distance, float(self.confidence))
+        share = check_share(self.public_share)
+        return BoardRules(str(metric), share, self.distance, float(self.confidence))
 
 
 def leaderboard(
@@ -114,6 +116,9 @@ def leaderboard(
         "distance": distance,
         "confidence": confidence,
     }
+    if not isinstance(final, bool):
+        raise InputError(f"final must be True or False. Got {shortened(final)} instead.")
+    check_writable(log)
     kept = Log(log)
     rules = _agreed(kept, task, {name: value for name, value in asked.items() if value is not None})
     entries = list_entries(submissions)
@@ -127,8 +132,8 @@ def leaderboard(
 
 def _agreed(log: Log, task: Task, asked: dict[str, Any]) -> BoardRules:
     """The rules in the log, which nobody changes later; new ones where there is no log yet."""
+    rules = BoardRules(**asked).checked()
     if not log.records:
-        rules = BoardRules(**asked).checked()
         first = {"kind": "rules", "version": __version__, "commitment": task.commitment}
         log.append(first | {"queries": task.queries} | asdict(rules))
         return rules

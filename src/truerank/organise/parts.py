@@ -9,13 +9,14 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from hashlib import blake2b
+from numbers import Real
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from truerank.core.folds import FEWEST_CLASSES
-from truerank.errors import InputError, TruerankWarning
+from truerank.errors import InputError, TruerankWarning, shortened
 from truerank.evaluation import evaluate_task
 from truerank.labels import MISSING, Encoded
 from truerank.organise.submissions import rows_in_order
@@ -26,7 +27,7 @@ from truerank.stats.bootstrap import FEWEST_DRAWN
 from truerank.storage import take
 from truerank.wording import count
 
-__all__ = ["Part", "divide"]
+__all__ = ["Part", "check_share", "divide"]
 
 Integers = npt.NDArray[np.int64]
 
@@ -59,6 +60,19 @@ class Part:
         return evaluate_task(self.task, take(rows, self.queries), items, **options)
 
 
+def check_share(share: object) -> float:
+    """The share of the classes that is public, a number between 0 and 1."""
+    try:
+        number = float(share) if isinstance(share, Real) and not isinstance(share, bool) else 0.0
+    except OverflowError:
+        number = 0.0
+    if not 0 < number < 1:
+        raise InputError(
+            f"the public share must be a number between 0 and 1. Got {shortened(share)}."
+        )
+    return number
+
+
 def divide(task: Task, share: float) -> tuple[Part, Part]:
     """The public part, of this share of the classes, and the private part.
 
@@ -75,10 +89,9 @@ def divide(task: Task, share: float) -> tuple[Part, Part]:
             "a leaderboard divides the classes of a task, and judgements name none: make the task "
             "from labels."
         )
-    if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 < share < 1:
-        raise InputError(f"the public share must be a number between 0 and 1. Got {share!r}.")
+    share = check_share(share)
     finest = task.levels.finest
-    public = _chosen(finest, task.salt, float(share))
+    public = _chosen(finest, task.salt, share)
     parts = (_part("public", task, public), _part("private", task, ~public))
     fewest = FEWEST_CLASSES if task.leave_one_out else FEWEST_DRAWN
     for part in parts:

@@ -22,6 +22,7 @@ from truerank.errors import InputError
 from truerank.files import atomic_path, check_readable, read_archive
 from truerank.labels import MISSING
 from truerank.pairs import Mask, PairList
+from truerank.storage import TooLargeError
 from truerank.task import TaskRules
 
 __all__ = ["is_task", "load_task", "plain_values", "save_task"]
@@ -148,6 +149,8 @@ def _read(path: str | os.PathLike[str]) -> tuple[dict[str, npt.NDArray[Any]], di
     try:
         arrays = read_archive(path)
         header = json.loads(arrays.pop("header").tobytes())
+    except (MemoryError, TooLargeError):
+        raise
     except Exception as error:  # whatever a malformed archive makes numpy, zlib or json say
         raise InputError(f"{path} is not a truerank task ({error}).") from error
     if not isinstance(header, dict):

@@ -28,7 +28,7 @@ def evaluate_submission(
     task: TaskRules, embeddings: Any, ids: Any, *, gallery: Any = None, **options: Any
 ) -> Result:
     """Align a submission to the task and score it; the result holds everything."""
-    if options.get("distance") in catalogue.names(given=True):
+    if catalogue.find(options.get("distance", "cosine")).given:
         matrix, items = _matrix_in_order(task, embeddings, ids, gallery), None
         return evaluate_task(task, matrix, items, **options)
     rows, items = rows_in_order(task, embeddings, ids, gallery)

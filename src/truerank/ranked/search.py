@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank.arrays import as_plain
-from truerank.errors import InputError
+from truerank.errors import InputError, shortened
 from truerank.labels import MISSING, Encoded
 from truerank.ranked.lists import Items, NeighbourList, Neighbours
 from truerank.relevance import GradeView
@@ -54,12 +54,14 @@ def find_queries(asked: Any, ids: Any, count: int) -> Integers:
     for one in map(as_plain, asked if several else [asked]):
         if isinstance(one, int) and not isinstance(one, bool):
             if not 0 <= one < count:
-                raise InputError(f"there is no query {one}: rows are numbered 0 to {count - 1}.")
+                raise InputError(
+                    f"there is no query {shortened(one)}: rows are numbered 0 to {count - 1}."
+                )
             rows.append(one)
         elif isinstance(one, str):
             rows += _by_id(one, ids)
         else:
-            raise InputError(f"a query is a row number, or its id as text. Got {one!r}.")
+            raise InputError(f"a query is a row number, or its id as text. Got {shortened(one)}.")
     if not rows:
         raise InputError("no query is asked for; pass row numbers or ids.")
     return np.array(list(dict.fromkeys(rows)), np.int64)
@@ -67,22 +69,26 @@ def find_queries(asked: Any, ids: Any, count: int) -> Integers:
 
 def _by_id(text: str, ids: Any) -> list[int]:
     if ids is None:
-        raise InputError(f"the queries have no ids by which {text!r} could be found.")
+        raise InputError(f"the queries have no ids by which {shortened(text)} could be found.")
     names = [str(name) for name in ids]
     rows = [row for row, name in enumerate(names) if name == text]
     if not rows:
-        raise InputError(f"no query has the id {text!r}; the first ones are {_some(names)}.")
+        raise InputError(
+            f"no query has the id {shortened(text)}; the first ones are {_some(names)}."
+        )
     return rows
 
 
 def _some(names: list[str]) -> str:
-    return ", ".join(map(repr, list(dict.fromkeys(names))[:3]))
+    return ", ".join(map(shortened, list(dict.fromkeys(names))[:3]))
 
 
 def check_k(k: Any) -> None:
     """Refuse what is no number of neighbours."""
     if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
-        raise InputError(f"The 'k' parameter of neighbours must be an int >= 1. Got {k!r} instead.")
+        raise InputError(
+            f"The 'k' parameter of neighbours must be an int >= 1. Got {shortened(k)} instead."
+        )
 
 
 class _Row:

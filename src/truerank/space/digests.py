@@ -17,6 +17,7 @@ __all__ = [
     "Digests",
     "as_keys",
     "classes_of_equals",
+    "content_order",
     "first_by_content",
     "row_digests",
     "sorted_bytes",
@@ -65,12 +66,15 @@ def _digest(rows: Any, first: Any, out: Any) -> None:
 
 def sorted_bytes(digests: Digests) -> bytes:
     """All digests in an order of their own, so that the order of rows does not show."""
-    ordered = digests[_order(digests)]
+    ordered = digests[content_order(digests)]
     return ordered.astype("<u8").tobytes()
 
 
-def _order(digests: Digests) -> npt.NDArray[np.int64]:
-    """The order by the second half, then by the first where two agree: quicker than by both."""
+def content_order(digests: Digests) -> npt.NDArray[np.int64]:
+    """An order of the rows that follows from what they hold; of equal rows it is any.
+
+    It goes by the second half, then by the first where two agree: quicker than by both.
+    """
     order = np.argsort(digests[:, 1])
     half = digests[order, 1]
     same = np.zeros(len(order), bool)
@@ -97,7 +101,7 @@ def first_by_content(digests: Digests, count: int) -> npt.NDArray[np.int64]:
 
 def classes_of_equals(digests: Digests) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """A number for each row that equal rows share, and how many rows have each number."""
-    order = _order(digests)
+    order = content_order(digests)
     ordered = digests[order]
     fresh = np.ones(len(order), bool)
     fresh[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from truerank.jit import compiled, kernel
 
-__all__ = ["Fingerprints", "mix", "row_prints"]
+__all__ = ["Fingerprints", "mix", "row_prints", "told_apart"]
 
 Fingerprints = npt.NDArray[np.uint64]
 _CHUNK_NUMBERS = 1 << 20
@@ -34,7 +34,8 @@ def row_prints(rows: npt.NDArray[Any]) -> Fingerprints:
 
     First comes the sum, modulo 2^64, of the scrambled magnitudes. If any two rows agree in it, rows
     of the same magnitudes in other places are separated by their product with a sum of all rows,
-    each weighted by its own number. In integers modulo 2^64 no order of summation shows.
+    each weighted by its own number, and what that leaves together (rows and their opposites, as
+    many of each) by its signs. In integers modulo 2^64 no order of summation shows.
     """
     prints = np.zeros(len(rows), np.uint64)
     if compiled:
@@ -56,7 +57,21 @@ def row_prints(rows: npt.NDArray[Any]) -> Fingerprints:
             reference += weighted.sum(axis=0, dtype=np.uint64)
         for where, some in _chunks(rows):
             products[where] = (some.astype(np.uint64) * reference).sum(axis=1, dtype=np.uint64)
-    return mix(prints + mix(products))
+    signed = np.zeros(len(rows), np.uint64)
+    for where, some in _chunks(rows):
+        signed[where] = mix(some).sum(axis=1, dtype=np.uint64)
+    return told_apart(mix(prints + mix(products)), signed)
+
+
+def told_apart(prints: Fingerprints, more: Fingerprints) -> Fingerprints:
+    """The fingerprints, with more mixed in where rows agree that differ in it."""
+    found, group = np.unique(prints, return_inverse=True)
+    if len(found) == len(prints):
+        return prints
+    low, high = np.full(len(found), np.iinfo(np.uint64).max), np.zeros(len(found), np.uint64)
+    np.minimum.at(low, group, more)
+    np.maximum.at(high, group, more)
+    return np.where((low < high)[group], mix(prints + mix(more)), prints)
 
 
 def _chunks(rows: npt.NDArray[Any]) -> Iterator[tuple[slice, npt.NDArray[np.int64]]]:

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank.space.base import Distances, Facts, Rows, Space
-from truerank.space.fingerprint import Fingerprints, row_prints
+from truerank.space.fingerprint import Fingerprints, row_prints, told_apart
 from truerank.space.grid import LARGEST_EXPONENT, SCALED_BITS
 from truerank.space.rows import GridRows, integer_products, round_rows, scaled_rows
 from truerank.space.sides import Sides
@@ -145,6 +145,12 @@ class _Scaled(_InnerProductSpace):
             return self._finish(product, rows[:, None], np.arange(start, stop)[None, :])
 
         return tile
+
+    def fingerprints(self) -> Fingerprints:
+        """See Space: rows that differ in their exponents alone are told apart by these."""
+        exponent = np.where(self._left.zero, np.int32(LARGEST_EXPONENT), self._left.exponent)
+        above = exponent.astype(np.int64) - int(exponent.min())  # no common scale shows
+        return told_apart(super().fingerprints(), above.astype(np.uint64))
 
     def pairs(self, query: Rows, item: Rows) -> Distances:
         """See Space."""

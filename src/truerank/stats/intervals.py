@@ -10,14 +10,12 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from truerank.core import registry
 from truerank.core.folds import FoldAssignment, why_too_few
 from truerank.core.metric import Metric
 from truerank.core.replicates import Replicates
 from truerank.core.score import Score
-from truerank.errors import InputError, check_choice
+from truerank.errors import InputError, check_choice, check_seed, shortened
 from truerank.families.family import Moves
 from truerank.stats.bootstrap import RESAMPLES
 from truerank.stats.student import quantile
@@ -54,19 +52,17 @@ class IntervalRequest:
     def of(confidence: Any, seed: Any, units: Any = "metric") -> IntervalRequest | None:
         """A checked request; None without a confidence."""
         check_choice("units", units, UNITS)
-        whole = isinstance(seed, (int, np.integer)) and not isinstance(seed, bool)
-        if not whole or not 0 <= seed < 2**63:
-            raise InputError(f"The 'seed' parameter must be an int >= 0. Got {seed!r} instead.")
+        check_seed(seed)
         if confidence is None:
             return None
         try:
             number = float("nan") if isinstance(confidence, (bool, str)) else float(confidence)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             number = float("nan")
         if not 0.0 < number < 1.0:
             raise InputError(
                 "The 'confidence' parameter must be a number between 0 and 1, such as 0.95, or "
-                f"None. Got {confidence!r} instead."
+                f"None. Got {shortened(confidence)} instead."
             )
         return IntervalRequest(number, int(seed), units == "finest")
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank.arrays import as_plain
-from truerank.errors import InputError
+from truerank.errors import InputError, shortened
 from truerank.labels import MISSING, Codes, Encoded, Levels, encode, encode_levels, missing_rows
 from truerank.pairs import Mask
 
@@ -122,7 +122,7 @@ def _encode(sides: tuple[Any, ...], names: tuple[str, ...], shape: Shape) -> Enc
 def listed(junk_labels: Any) -> list[Any]:
     """The junk labels as plain values."""
     if isinstance(junk_labels, str) or not np.iterable(junk_labels):
-        raise InputError(f"junk_labels must be a list of labels. Got {junk_labels!r}.")
+        raise InputError(f"junk_labels must be a list of labels. Got {shortened(junk_labels)}.")
     return [as_plain(label) for label in junk_labels]
 
 
@@ -139,7 +139,7 @@ def kept_columns(
     for label in junk_labels:
         if some is not None and isinstance(label, str) != isinstance(some, str):
             raise InputError(
-                f"junk label {label!r} is of type {type(label).__name__} but labels are "
+                f"junk label {shortened(label)} is of type {type(label).__name__} but labels are "
                 f"{type(some).__name__}; they would never match."
             )
     try:

@@ -21,7 +21,7 @@ def level_of(task: TaskRules, metric: Metric) -> int:
     if text is None:
         return levels
     names = [] if task.levels is None else task.levels.names
-    if text.isdigit() and 1 <= int(text) <= levels:
+    if text.isdecimal() and len(text) < 10 and 1 <= int(text) <= levels:
         return int(text)
     if text in names:
         return names.index(text) + 1

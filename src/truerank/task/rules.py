@@ -271,7 +271,9 @@ class TaskRules:
                 columns += [_text(level, side) for level in self.levels.columns]
             if self._group_names is not None:
                 columns.append(_text(self._group_names, 0 if self.leave_one_out else side))
-            yield name, [repr(row) for row in zip(*columns, strict=True)]
+            rows = list(zip(*columns, strict=True))
+            texts = {row: repr(row) for row in set(rows)}  # rows of a class share a long label
+            yield name, [texts[row] for row in rows]
 
     def mask_records(self) -> Iterator[tuple[str, list[str]]]:
         """The pairs of each mask, by id where ids were given."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from truerank.arrays import as_matrix
 from truerank.core.parameters import RATE, Parameter
-from truerank.errors import InputError, check_choice
+from truerank.errors import InputError, check_choice, shortened
 from truerank.families.thresholds import NO_IMPOSTORS
 from truerank.files import read_side
 from truerank.space import catalogue
@@ -143,7 +143,9 @@ def _target(far: float | str | None, frr: float | str | None) -> tuple[str, Deci
     if (far is None) == (frr is None):
         raise InputError("pass a target, as far or as frr, and only one of the two.")
     rate, asked = ("far", far) if frr is None else ("frr", frr)
-    text = Parameter(rate, RATE, "").canonical(str(asked), "threshold")
+    text = Parameter(rate, RATE, "").canonical(
+        asked if isinstance(asked, str) else shortened(asked), "threshold"
+    )
     if rate == "frr" and Decimal(text) == 1:
         raise InputError("an FRR of 1 rejects everything; pass less.")
     return rate, Decimal(text)

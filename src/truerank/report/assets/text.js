@@ -48,20 +48,18 @@ function shown(value, column) {
   return String(value);
 }
 
-/* A spreadsheet must not take text for a formula. */
-function csvCell(value, column) {
+/* A spreadsheet must not take text for a formula: the rule of the library's own CSV. */
+function csvCell(value) {
   if (value === null || value === undefined) return "";
   let text = String(value);
-  if (typeof value === "string") {
-    const number = /^[-+]?\d[\d.,]*(e[-+]?\d+)?( to [-+]?\d[\d.]*)?$/i.test(text);
-    if (/^[=+\-@\t\r]/.test(text) && !number) text = "'" + text;
-  }
+  const number = /^[-+]?[0-9]+(\.[0-9]*)?(e[-+]?[0-9]+)?$/.test(text);
+  if (typeof value === "string" && /^[=+\-@\t\r\uff1d\uff0b\uff0d\uff20]/.test(text) && !number) text = "'" + text;
   return /[",\n\r]/.test(text) ? '"' + text.replace(/"/g, '""') + '"' : text;
 }
 
 function csvText(columns, rows) {
   const lines = [columns.map((one) => csvCell(one.name))];
-  for (const row of rows) lines.push(row.map((cell, place) => csvCell(cell, columns[place])));
+  for (const row of rows) lines.push(row.map(csvCell));
   return lines.map((line) => line.join(",")).join("\n") + "\n";
 }
 
