@@ -50,6 +50,9 @@ def test_worst_and_best_queries_with_their_neighbours() -> None:
     ranked = details["ranked"]
     values = result["map@r"].per_query.lower
     assert ranked["metric"] == "map@r"
+    zeros = [one["label"] for one in ranked["worst"] if one["value"] == 0]
+    assert len(zeros) > 2
+    assert len(set(zeros)) == len(zeros)  # one of each class before a second of any
     worst = [one["value"] for one in ranked["worst"]]
     assert worst == np.sort(values)[:8].tolist()
     assert [one["value"] for one in ranked["best"]] == np.sort(values)[::-1][:8].tolist()

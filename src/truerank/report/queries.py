@@ -5,13 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from truerank.core import registry
 from truerank.ranked import AtHand, NeighbourList, rank
 from truerank.result import Result
+from truerank.task import TaskRules
 
 __all__ = ["preferred_metric", "ranked_queries"]
 
+Integers = npt.NDArray[np.int64]
+Reals = npt.NDArray[np.float64]
 EACH = 8
 """Queries of either end."""
 NEIGHBOURS = 10
@@ -31,9 +35,7 @@ def ranked_queries(result: Result, found: AtHand) -> dict[str, Any] | None:
     rows = np.flatnonzero(~np.isnan(values) & (mates > 0))
     if not len(rows):
         return None
-    # Among queries of one score those with many mates come first: they had the best chances.
-    worst = rows[np.lexsort((rows, -mates[rows], values[rows]))][:EACH]
-    best = rows[np.lexsort((rows, -mates[rows], -values[rows]))][:EACH]
+    worst, best = (_first(rows, end * values, found.task) for end in (1, -1))
     ends = {"worst": worst, "best": best[~np.isin(best, worst)]}
     shown = {
         name: [
@@ -44,6 +46,22 @@ def ranked_queries(result: Result, found: AtHand) -> dict[str, Any] | None:
         for seen in [rank(found.task, found.space, some, NEIGHBOURS)]
     }
     return {"metric": metric, **shown}
+
+
+def _first(rows: Integers, values: Reals, task: TaskRules) -> Integers:
+    """The queries of the lowest values.
+
+    Of those with one value, queries with many mates come first, which had the best chances, and of
+    these one of each class before a second of any.
+    """
+    key = values[rows], -task.mates[rows], task.query_codes[rows]
+    order = np.lexsort((rows, *key[::-1]))
+    new = np.ones(len(rows), bool)
+    new[1:] = np.any([part[order][1:] != part[order][:-1] for part in key], axis=0)
+    place = np.arange(len(rows))
+    turn = np.empty(len(rows), np.int64)
+    turn[order] = place - np.maximum.accumulate(np.where(new, place, 0))
+    return rows[np.lexsort((rows, turn, key[1], key[0]))][:EACH]
 
 
 def preferred_metric(result: Result) -> str | None:

@@ -64,7 +64,7 @@ function confusionSection(model) {
 function tileOf(model, about, side) {
   const picture = model.thumbnails && model.thumbnails[side + about.row];
   const name = about.label === undefined || about.label === null ? "row " + about.row : about.label;
-  if (picture) return el("img", { src: picture, alt: name, loading: "lazy" });
+  if (picture) return el("img", { src: picture, alt: name, decoding: "async" });
   return el("span", { class: "blank", "aria-hidden": "true", text: name.slice(0, 24) });
 }
 
