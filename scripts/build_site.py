@@ -45,6 +45,7 @@ REFERENCE: dict[str, tuple[str, str, tuple[str, ...]]] = {
         "What truerank raises, and what it only tells.",
         ("InputError", "ExactnessError", "TruerankWarning"),
     ),
+    "report.md": ("truerank.report", "A page to look at.", ("report",)),
     "metrics.md": ("truerank.metrics", "Metrics as values.", ("metrics",)),
     "losses.md": ("truerank.losses", "Losses and miners by name.", ("losses",)),
     "integrations.md": (

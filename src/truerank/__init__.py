@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         integrations,
         losses,
         metrics,
+        report,
         training,
     )
     from truerank.auditing import Audit, audit
@@ -57,6 +58,7 @@ __all__ = [
     "losses",
     "metrics",
     "neighbours",
+    "report",
     "training",
     "verify",
 ]
