@@ -50,6 +50,7 @@ GOOD: dict[tuple[str, ...], list[str]] = {
     ("verify",): ["x.npz", "--pairs", "trials.csv"],
     ("compare",): ["a.json", "b.json"],
     ("threshold",): ["x.npz", "--far", "0.5"],
+    ("report",): ["a.json", "b.json", "-o", "page.html"],
     ("neighbours",): ["x.npz", "--query", "id-1", "--threads", "1"],
     ("audit",): ["x.npz", "--threads", "1"],
     ("task", "make"): ["y.csv", "-o", "made.task", "--public", "public.json"],
