@@ -66,7 +66,7 @@ def write(
     labels = _named(others, names)
     for result in read:
         look(result, progress)
-    models = [model_data(result, name) for result, name in zip(read, labels, strict=True)]
+    models = [_drawn(*one) for one in zip(others, read, labels, strict=True)]
     if images is not None:
         for model, result in zip(models, read, strict=True):
             _illustrate(model, result, images, gallery_images)
@@ -78,6 +78,19 @@ def write(
     }
     title = ", ".join([*labels, *(one["name"] for one in benchmarks)])
     write_text(path, render(title, data))
+
+
+def _drawn(given: Result | str | os.PathLike[str], result: Result, name: str) -> dict[str, Any]:
+    """What the page says of a result; one of a file may be damaged where only a page looks."""
+    if isinstance(given, Result):
+        return model_data(result, name)
+    try:
+        return model_data(result, name)
+    except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        reason = f"{type(error).__name__}: {error}"
+        raise InputError(f"the truerank result {given} is damaged ({reason}).") from error
 
 
 def _told_apart(
