@@ -55,6 +55,7 @@ REFERENCE: dict[str, tuple[str, str, tuple[str, ...]]] = {
     ),
     "training.md": ("truerank.training", "Train and embed.", ("training",)),
     "benchmark.md": ("truerank.benchmark", "A fair comparison of losses.", ("benchmark",)),
+    "reproduce.md": ("truerank.reproduce", "The papers, re-run.", ("reproduce",)),
     "datasets.md": ("truerank.datasets", "Read the field's data sets.", ("datasets",)),
     "engine.md": (
         "truerank.engine",

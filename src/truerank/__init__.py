@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         losses,
         metrics,
         report,
+        reproduce,
         training,
     )
     from truerank.auditing import Audit, audit
@@ -59,6 +60,7 @@ __all__ = [
     "metrics",
     "neighbours",
     "report",
+    "reproduce",
     "training",
     "verify",
 ]

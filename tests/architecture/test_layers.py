@@ -49,6 +49,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("neighbourhood", "auditing", "comparison", "organise", "report"),
     ("losses", "datasets", "compat", "integrations", "training", "demonstration"),
     ("benchmark",),
+    ("reproduce",),
     ("cli", "__main__", ""),
 )
 LAYER = {name: number for number, names in enumerate(LAYERS) for name in names}

@@ -60,12 +60,13 @@ GOOD: dict[tuple[str, ...], list[str]] = {
     ("train",): ["run.yaml"],
     ("embed",): ["best.pt", "images.npy", "-o", "out.npy"],
     ("benchmark",): ["benchmark.yaml", "--dry-run"],
+    ("reproduce",): ["ties", "--quick", "--data", "phocnet=nowhere.npz"],
     ("data", "get"): ["emoji", "--from", "folder"],
     ("data", "list"): [],
     ("metrics",): ["map@r"],
     ("demo",): [],
 }
-REFUSED = [("train",), ("embed",), ("benchmark",), ("data", "get")]
+REFUSED = [("train",), ("embed",), ("benchmark",), ("reproduce",), ("data", "get")]
 """Commands that would train, or download, were their files any good."""
 SECONDS = [("demo",)]
 """Commands that take seconds and read no file."""

@@ -14,6 +14,7 @@ from truerank.cli.leaderboard import leaderboard
 from truerank.cli.metrics import metrics
 from truerank.cli.neighbours import neighbours
 from truerank.cli.report import report
+from truerank.cli.reproduce import reproduce
 from truerank.cli.task import task
 from truerank.cli.threshold import threshold
 from truerank.cli.train import embed, train
@@ -62,6 +63,7 @@ for command in (
     train,
     embed,
     benchmark,
+    reproduce,
     data,
     metrics,
     demo,

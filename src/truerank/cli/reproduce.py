@@ -1,0 +1,94 @@
+"""`truerank reproduce`: the papers, re-run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from truerank.cli.options import PATH, examples
+
+__all__ = ["reproduce"]
+
+PAPERS = ("ties",)
+EXAMPLES = examples(
+    "reproduce ties --quick --data phocnet=phocnet.npz",
+    "reproduce ties --data phocnet=phocnet.npz -o runs/ties --pages docs/results/reproduce",
+)
+
+
+@click.command(epilog=EXAMPLES, short_help="Re-run the papers behind the metrics.")
+@click.argument("paper", type=click.Choice(PAPERS))
+@click.option(
+    "-o",
+    "--output",
+    type=PATH,
+    help="Folder of the run; by default reproduce/ and the paper's name.",
+)
+@click.option("--quick", is_flag=True, help="A small run that shows that everything works.")
+@click.option("--resume", is_flag=True, help="Go on with the run in the folder.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Trainings at a time, each in a process of its own.",
+)
+@click.option(
+    "--until",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="Stop after so many seconds, with everything kept.",
+)
+@click.option(
+    "--data",
+    multiple=True,
+    metavar="NAME=FILE",
+    help="A file by name: phocnet or grocery, or another file of quickdraw or emoji.",
+)
+@click.option("--pages", type=PATH, help="Write the page, its JSON and its figures there as well.")
+def reproduce(
+    paper: str,
+    output: Path | None,
+    quick: bool,
+    resume: bool,
+    jobs: int,
+    until: float | None,
+    data: tuple[str, ...],
+    pages: Path | None,
+) -> None:
+    """Re-run PAPER: its claims, each judged by a rule that was fixed before the run.
+
+    The folder keeps what is needed to go on (--resume), the page (Markdown and JSON) and its
+    figures. Data sets come from `truerank data get`; what has no package is given as a file.
+    """
+    from truerank import reproduce as papers
+    from truerank.cli.printing import ruled
+
+    folder = output if output is not None else Path("reproduce") / paper
+    try:
+        page = papers.run(
+            paper, folder, quick=quick, resume=resume, jobs=jobs, until=until,
+            data=_files(data), quiet=False,
+        )  # fmt: skip
+    except KeyboardInterrupt:
+        click.echo(f"truerank: what is done is kept in {folder}; --resume goes on.", err=True)
+        raise
+    if page is None:
+        click.echo(f"truerank: the time is over; {folder} is kept, --resume goes on.", err=True)
+        return
+    if pages is not None:
+        page.write(pages)
+    click.echo(page.to_text(rule=ruled()))
+    click.echo(f"truerank: the page and its figures are in {folder}.", err=True)
+
+
+def _files(given: tuple[str, ...]) -> dict[str, Path]:
+    """NAME=FILE as a mapping."""
+    found = {}
+    for text in given:
+        name, equals, path = text.partition("=")
+        if not equals or not name or not path:
+            raise click.BadParameter(f"{text!r} is no NAME=FILE.", param_hint="'--data'")
+        found[name.strip()] = Path(path)
+    return found

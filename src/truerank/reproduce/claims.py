@@ -1,0 +1,164 @@
+"""A claim of a paper: what it says, the rule by which it is judged, what came out, the verdict.
+
+The rule is a sentence that was written before anything ran, and a function of the evidence alone
+turns it into one of four verdicts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = [
+    "IN_DIRECTION",
+    "NOT_REPRODUCED",
+    "REPRODUCED",
+    "UNDECIDED",
+    "VERDICTS",
+    "Claim",
+    "Evidence",
+    "combined",
+    "decide_above",
+    "decide_below",
+]
+
+REPRODUCED = "reproduced"
+IN_DIRECTION = "reproduced in direction"
+NOT_REPRODUCED = "not reproduced"
+UNDECIDED = "undecided"
+VERDICTS = (REPRODUCED, IN_DIRECTION, NOT_REPRODUCED, UNDECIDED)
+"""From the best to the one that says least."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One number that a claim is judged by."""
+
+    what: str
+    value: float | None
+    interval: tuple[float, float] | None = None
+    paper: str = ""
+    """What the paper has in its place."""
+    scale: float = 1.0
+    """What the number is multiplied by where it is shown: 100 for points."""
+    digits: int = 2
+    reason: str = ""
+    """Why there is no value or no interval, where there should be one."""
+
+    def shown(self) -> str:
+        """The number as a page shows it."""
+        if self.value is None:
+            return self.reason or "none"
+        text = self._number(self.value)
+        if self.interval is not None:
+            low, high = map(self._number, self.interval)
+            text += f" ({low} to {high})"
+        elif self.reason:
+            text += f" ({self.reason})"
+        return text
+
+    def _number(self, value: float) -> str:
+        scaled = self.scale * value
+        if scaled != 0 and (abs(scaled) >= 1e6 or abs(scaled) < 10.0**-self.digits):
+            return f"{scaled:.2e}"
+        return f"{scaled:,.{self.digits}f}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {
+            "what": self.what,
+            "value": self.value,
+            "interval": None if self.interval is None else list(self.interval),
+            "paper": self.paper,
+            "scale": self.scale,
+            "digits": self.digits,
+            "reason": self.reason,
+        }
+
+    @staticmethod
+    def from_dict(data: Mapping[str, Any]) -> Evidence:
+        """The inverse of to_dict."""
+        ends = data["interval"]
+        return Evidence(**{**data, "interval": None if ends is None else (ends[0], ends[1])})
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim and its verdict."""
+
+    key: str
+    """A letter: (a), (b), ..."""
+    statement: str
+    """What the paper claims, in our words, with the place where it does."""
+    rule: str
+    """When it counts as reproduced, fixed before the run."""
+    verdict: str
+    evidence: Sequence[Evidence] = field(default_factory=tuple)
+    explanation: str = ""
+    """What was found, and where it failed what was tried to save it."""
+    tell: str = ""
+    """The budget that would tell, where the verdict is undecided."""
+
+    def __post_init__(self) -> None:
+        if self.verdict not in VERDICTS:
+            raise ValueError(f"{self.verdict!r} is no verdict")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {
+            "key": self.key,
+            "statement": self.statement,
+            "rule": self.rule,
+            "verdict": self.verdict,
+            "evidence": [one.to_dict() for one in self.evidence],
+            "explanation": self.explanation,
+            "tell": self.tell,
+        }
+
+    @staticmethod
+    def from_dict(data: Mapping[str, Any]) -> Claim:
+        """The inverse of to_dict."""
+        evidence = tuple(Evidence.from_dict(one) for one in data["evidence"])
+        return Claim(**{**data, "evidence": evidence})
+
+
+def decide_above(evidence: Evidence, bound: float = 0.0) -> str:
+    """Whether a number is above a bound: its whole interval, its value alone, or not at all.
+
+    Reproduced if the lower end is above the bound, not reproduced if the upper end is not, and
+    undecided in between or without an interval.
+    """
+    if evidence.value is None or evidence.interval is None:
+        return UNDECIDED
+    low, high = evidence.interval
+    if low > bound:
+        return REPRODUCED
+    return NOT_REPRODUCED if high <= bound else UNDECIDED
+
+
+def decide_below(evidence: Evidence, bound: float = 0.0) -> str:
+    """Whether a number is below a bound; see decide_above."""
+    if evidence.value is None or evidence.interval is None:
+        return UNDECIDED
+    low, high = evidence.interval
+    if high < bound:
+        return REPRODUCED
+    return NOT_REPRODUCED if low >= bound else UNDECIDED
+
+
+def combined(verdicts: Sequence[str]) -> str:
+    """The verdict of a claim all of whose parts must hold.
+
+    Reproduced if all parts are; not reproduced if none of them is and none is open; in direction if
+    some are and none is open; else undecided.
+    """
+    if not verdicts:
+        return UNDECIDED
+    if all(one == REPRODUCED for one in verdicts):
+        return REPRODUCED
+    if UNDECIDED in verdicts:
+        return UNDECIDED
+    if all(one == NOT_REPRODUCED for one in verdicts):
+        return NOT_REPRODUCED
+    return IN_DIRECTION

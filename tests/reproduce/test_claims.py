@@ -1,0 +1,60 @@
+"""Verdicts follow from evidence, and pages keep both."""
+
+from __future__ import annotations
+
+import pytest
+
+from truerank.reproduce.claims import (
+    IN_DIRECTION,
+    NOT_REPRODUCED,
+    REPRODUCED,
+    UNDECIDED,
+    Claim,
+    Evidence,
+    combined,
+    decide_above,
+    decide_below,
+)
+
+
+@pytest.mark.parametrize(
+    ("interval", "above", "below"),
+    [
+        ((0.1, 0.3), REPRODUCED, NOT_REPRODUCED),
+        ((-0.1, 0.3), UNDECIDED, UNDECIDED),
+        ((-0.3, -0.1), NOT_REPRODUCED, REPRODUCED),
+        ((0.0, 0.2), UNDECIDED, NOT_REPRODUCED),
+        ((-0.2, 0.0), NOT_REPRODUCED, UNDECIDED),
+        (None, UNDECIDED, UNDECIDED),
+    ],
+)
+def test_a_bound_decides_by_the_interval_alone(
+    interval: tuple[float, float] | None, above: str, below: str
+) -> None:
+    evidence = Evidence("a gain", 0.0 if interval is None else sum(interval) / 2, interval)
+    assert decide_above(evidence) == above
+    assert decide_below(evidence) == below
+
+
+def test_the_parts_of_a_claim_are_weighed_together() -> None:
+    assert combined([REPRODUCED, REPRODUCED]) == REPRODUCED
+    assert combined([REPRODUCED, NOT_REPRODUCED]) == IN_DIRECTION
+    assert combined([NOT_REPRODUCED, NOT_REPRODUCED]) == NOT_REPRODUCED
+    assert combined([REPRODUCED, UNDECIDED]) == UNDECIDED
+    assert combined([NOT_REPRODUCED, UNDECIDED]) == UNDECIDED
+    assert combined([]) == UNDECIDED
+
+
+def test_evidence_is_shown_in_its_unit() -> None:
+    assert Evidence("gain", 0.0123, (0.01, 0.02), scale=100).shown() == "1.23 (1.00 to 2.00)"
+    assert Evidence("tiny", 3e-9).shown() == "3.00e-09"
+    assert Evidence("count", 0, digits=0).shown() == "0"
+    assert Evidence("gone", None, reason="one seed").shown() == "one seed"
+    assert Evidence("alone", 0.5, reason="one seed").shown() == "0.50 (one seed)"
+
+
+def test_claims_survive_json() -> None:
+    claim = Claim("a", "says", "if", REPRODUCED, (Evidence("x", 1.0, (0.5, 1.5)),), "so", "more")
+    assert Claim.from_dict(claim.to_dict()) == claim
+    with pytest.raises(ValueError, match="no verdict"):
+        Claim("a", "says", "if", "proved")
