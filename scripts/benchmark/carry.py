@@ -11,7 +11,10 @@ which takes some minutes to press. There, in a checkout:
         examples/benchmark/quickdraw.yaml -o build/quickdraw --resume --jobs 14 --until 540
 
 and, to go on elsewhere while it still searches, these files of build/quickdraw: config.yaml,
-splits.json, study.sqlite, environment.json.
+splits.json, study.sqlite, environment.json. Those of the benchmark that docs/results/benchmark.md
+will show lie in docs/results/benchmark/quickdraw/search.tar.xz: unpack them into build/quickdraw
+first. Under NVIDIA's multi-process service (nvidia-cuda-mps-control -d) the trainings share the GPU
+instead of taking turns.
 """
 
 from __future__ import annotations

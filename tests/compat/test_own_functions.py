@@ -244,6 +244,7 @@ def test_of_equally_near_neighbours_mates_come_last() -> None:
 @pytest.mark.parametrize("options", SHAPES)
 def test_functions_by_name(options: dict[str, Any]) -> None:
     """get_function_dict, called with lists of one's own."""
+    pytest.importorskip("faiss", reason="the original's default functions need faiss")
     rng = np.random.default_rng(3)
     names = np.arange(5)
     lists = {
