@@ -28,7 +28,7 @@ REFERENCE: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "scoring.md": (
         "Scoring",
         "Embeddings and labels in, a Result of Scores out.",
-        ("evaluate", "verify", "Result", "Score", "Taxonomy"),
+        ("evaluate", "evaluate_lists", "verify", "Result", "Score", "Taxonomy"),
     ),
     "looking.md": (
         "Looking at scores and data",

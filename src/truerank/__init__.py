@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from truerank.core.score import Score
     from truerank.errors import ExactnessError, InputError, TruerankWarning
     from truerank.evaluation import evaluate
+    from truerank.lists import evaluate_lists
     from truerank.neighbourhood import neighbours
     from truerank.organise import Board, PublicTask, Task, leaderboard
     from truerank.ranked import Neighbours
@@ -54,6 +55,7 @@ __all__ = [
     "datasets",
     "engine",
     "evaluate",
+    "evaluate_lists",
     "integrations",
     "leaderboard",
     "losses",
@@ -83,6 +85,7 @@ _HOME = {
     "__version__": "truerank.version",
     "choose_threshold": "truerank.threshold",
     "evaluate": "truerank.evaluation",
+    "evaluate_lists": "truerank.lists",
     "Neighbours": "truerank.ranked",
     "neighbours": "truerank.neighbourhood",
     "verify": "truerank.verification",

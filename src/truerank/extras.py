@@ -8,6 +8,7 @@ EXTRAS = {
     "torch": ("torch", "pytorch-metric-learning"),
     "lightning": ("lightning", "torchmetrics"),
     "io": ("pyarrow", "safetensors"),
+    "hdf5": ("h5py",),
     "frame": ("pandas",),
     "data": ("pillow", "resvg-py"),
     "train": ("pillow", "pydantic", "pytorch-metric-learning", "pyyaml", "scipy", "torch"),

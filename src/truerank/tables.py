@@ -138,8 +138,10 @@ def summary(result: Scored) -> list[str]:
             f"{count(facts['queries'], 'query')} {gallery}, "
             f"{_distance(facts['distance'])}, "
             f"mean over {'classes' if facts['average'] == 'class' else 'queries'}; "
-            f"score is the lower bound over ties, in percent{_but_for(result)}."
+            f"score is the lower bound over ties{_and_lists(facts)}, in percent{_but_for(result)}."
         )
+        if "lists" in facts:
+            lines += _lists(facts["lists"])
         if facts["excluded"] not in ([], ["each row itself"]):
             lines.append(f"Never ranked: {', '.join(facts['excluded'])}.")
         dropped = facts["no_mate"]
@@ -187,8 +189,46 @@ def summary(result: Scored) -> list[str]:
 
 def _distance(facts: dict[str, Any]) -> str:
     """'cosine distance', or what a matrix or a list of scores holds."""
-    given = {"precomputed": "given distances", "similarity": "given similarities"}
+    given = {
+        "precomputed": "given distances",
+        "similarity": "given similarities",
+        "lists": "lists as returned",
+    }
     return given.get(facts["distance"], f"{facts['distance']} distance")
+
+
+def _and_lists(facts: dict[str, Any]) -> str:
+    return " and over what was not returned" if "lists" in facts else ""
+
+
+def _lists(facts: dict[str, Any]) -> list[str]:
+    """Sentences about lists: how long, what was wrong in them, what is missing, what settles."""
+    few, many = facts["shortest"], facts["longest"]
+    places = f"{few:,} to {count(many, 'place')}" if few < many else count(many, "place")
+    lines = [f"Lists of {places}."]
+    if facts["taken_out"]:
+        lines[0] = (
+            f"Lists of {places}, without {facts['taken_out']:,} that the query itself or junk had."
+        )
+    if facts["repeated"] or facts["unknown"]:
+        lines.append(
+            f"Wrong in their places: {count(facts['repeated'], 'repeated item')}, "
+            f"{count(facts['unknown'], 'unknown one')}."
+        )
+    missing = facts["missing"]
+    if missing["mates"]:
+        lines.append(
+            f"{count(missing['mates'], 'mate')} of {count(missing['queries'], 'query')} "
+            "not returned: last in the score, next in upper, anywhere behind the list in expected."
+        )
+    if "settle" in facts:
+        found = facts["settle"]["k"]
+        ks = ", ".join(f"{name} {k:,}" for name, k in found.items() if k is not None)
+        none = ", ".join(name for name, k in found.items() if k is None)
+        width = f"{100 * facts['settle']['width']:g} % between score and upper"
+        lines += [f"Smallest k for at most {width}: {ks}."] if ks else []
+        lines += [f"No k up to {facts['asked']:,} leaves at most {width}: {none}."] if none else []
+    return lines
 
 
 def _why(reason: str, queries: int) -> str:

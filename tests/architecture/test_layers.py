@@ -45,7 +45,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("metrics", "families", "kmeans"),
     ("stats",),
     ("severity", "attributes", "curves", "saved_curves", "tables", "ranked", "result", "parts"),
-    ("clustering", "scoring", "evaluation", "verification", "threshold"),
+    ("clustering", "scoring", "evaluation", "lists", "verification", "threshold"),
     ("neighbourhood", "auditing", "comparison", "organise", "report"),
     ("losses", "datasets", "compat", "integrations", "training", "demonstration"),
     ("benchmark",),

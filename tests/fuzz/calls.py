@@ -15,6 +15,7 @@ from tests.fuzz.escapes import EMBEDDINGS, IDS, LABELS, ROWS
 from tests.organise import competition
 from truerank.files.trials import read_trials
 
+LISTS = [[(row + step) % ROWS for step in range(5)] for row in range(ROWS)]
 OTHER = EMBEDDINGS[::-1] + np.float32(0.5)
 TRIALS = [(IDS[n], IDS[n + 1], n % 3 < 2) for n in range(ROWS - 1)]
 FAST = {"metrics": ["map@r"], "threads": 1, "device": "cpu"}
@@ -84,6 +85,24 @@ CALLS = {
             **FAST,
         },
         (*SIDES, "gallery_ids", "gallery_groups", *EVALUATE),
+    ),
+    "evaluate_lists": Call(
+        truerank.evaluate_lists,
+        {"neighbours": LISTS, "labels": LABELS, "metrics": ["map@r"], "threads": 1},
+        (*SIDES, "scores", "relevance", "named_by", "settle", "confidence", "seed", "average"),
+    ),
+    "evaluate_lists, gallery": Call(
+        truerank.evaluate_lists,
+        {
+            "neighbours": [[IDS[item] for item in row] for row in LISTS],
+            "labels": LABELS,
+            "gallery_labels": LABELS,
+            "gallery_ids": IDS,
+            "scores": [[5.0, 4.0, 4.0, 2.0, 1.0]] * ROWS,
+            "metrics": ["map@r"],
+            "threads": 1,
+        },
+        ("query_ids", "query_groups", "gallery_groups", "junk", "gallery_size", "units"),
     ),
     "Task": Call(
         truerank.Task,

@@ -48,6 +48,7 @@ COMMANDS = list(_leaves(commands))
 GOOD: dict[tuple[str, ...], list[str]] = {
     ("evaluate",): ["x.npz", "-m", "map@r", "--threads", "1"],
     ("verify",): ["x.npz", "--pairs", "trials.csv"],
+    ("lists",): ["lists.npy", "--labels", "y.csv", "--threads", "1"],
     ("compare",): ["a.json", "b.json"],
     ("threshold",): ["x.npz", "--far", "0.5"],
     ("report",): ["a.json", "b.json", "-o", "page.html"],
@@ -79,6 +80,13 @@ def _write_good(folder: Path) -> None:
     np.save(folder / "x.npy", EMBEDDINGS)
     np.save(folder / "scores.npy", EMBEDDINGS[1:, 0])
     np.savez(folder / "x.npz", embeddings=EMBEDDINGS, labels=LABELS, ids=IDS)
+    lists = (np.arange(ROWS)[:, None] + np.arange(4)) % ROWS
+    np.save(folder / "lists.npy", lists)
+    header = np.array(lists.shape, "<u4").tobytes()
+    (folder / "lists.ibin").write_bytes(header + lists.astype("<i4").tobytes())
+    (folder / "lists.run").write_text(
+        "\n".join(f"{IDS[q]} Q0 {IDS[i]} 1 {-i} tag" for q, row in enumerate(lists) for i in row)
+    )
     np.save(folder / "images.npy", np.zeros((3, 8, 8), np.uint8))
     (folder / "y.csv").write_text(
         "\n".join(["label,id", *map(",".join, zip(LABELS, IDS, strict=True))])

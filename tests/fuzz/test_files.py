@@ -7,6 +7,7 @@ import random
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import numpy.typing as npt
 import pyarrow
@@ -31,15 +32,16 @@ from tests.fuzz.escapes import (
 from truerank.files import read
 
 # How many cases each test goes through.
-DAMAGED = 200  # of each of 7 kinds of file
-GARBAGE = 40  # of each of 9 suffixes
+DAMAGED = 200  # of each of 9 kinds of file
+LISTS = 100  # of each of 7 kinds of file
+GARBAGE = 40  # of each of 14 suffixes
 CONTENTS = 200
 TASKS = 250
 RESULTS = 200
 
 
 def test_there_are_thousands_of_cases() -> None:
-    assert 7 * DAMAGED + 9 * GARBAGE + CONTENTS + TASKS + RESULTS >= 2000
+    assert 9 * DAMAGED + 7 * LISTS + 14 * GARBAGE + CONTENTS + TASKS + RESULTS >= 2000
 
 
 def _valid(suffix: str, folder: Path) -> bytes:
@@ -60,6 +62,11 @@ def _valid(suffix: str, folder: Path) -> bytes:
     if suffix == ".parquet":
         table = pyarrow.table({"embedding": EMBEDDINGS.tolist(), "label": LABELS})
         return saved(lambda file: parquet.write_table(table, file))
+    if suffix == ".fbin":
+        return np.array(EMBEDDINGS.shape, "<u4").tobytes() + EMBEDDINGS.astype("<f4").tobytes()
+    if suffix == ".fvecs":
+        head = np.full(ROWS, EMBEDDINGS.shape[1], "<i4").view("<f4")
+        return np.column_stack([head, EMBEDDINGS]).astype("<f4").tobytes()
     if suffix == ".csv":
         rows = [f'{label},{row % 2},"{IDS[row]}"' for row, label in enumerate(LABELS)]
         return "\n".join(["label,group,id", *rows, ""]).encode()
@@ -69,7 +76,8 @@ def _valid(suffix: str, folder: Path) -> bytes:
 
 
 @pytest.mark.parametrize(
-    "suffix", [".npy", ".npz", ".pt", ".safetensors", ".parquet", ".csv", ".task"]
+    "suffix",
+    [".npy", ".npz", ".pt", ".safetensors", ".parquet", ".fbin", ".fvecs", ".csv", ".task"],
 )
 def test_damaged_files(suffix: str, tmp_path: Path) -> None:
     escapes = Escapes()
@@ -97,6 +105,48 @@ def test_damaged_files(suffix: str, tmp_path: Path) -> None:
     escapes.assert_none(DAMAGED)
 
 
+def _valid_lists(suffix: str, folder: Path) -> bytes:
+    """Lists of each kind of file, three places for each query."""
+    lists = (np.arange(ROWS)[:, None] + np.arange(3)) % ROWS
+    path = folder / f"whole{suffix}"
+    if suffix == ".npy":
+        np.save(path, lists)
+    elif suffix == ".npz":
+        np.savez(path, neighbours=lists, scores=-np.tile(np.arange(3.0), (ROWS, 1)))
+    elif suffix == ".parquet":
+        table = pyarrow.table(
+            {"query": IDS, "neighbours": [[IDS[i] for i in row] for row in lists]}
+        )
+        parquet.write_table(table, path)
+    elif suffix == ".ivecs":
+        path.write_bytes(np.column_stack([np.full(ROWS, 3), lists]).astype("<i4").tobytes())
+    elif suffix == ".ibin":
+        path.write_bytes(np.array([ROWS, 3], "<u4").tobytes() + lists.astype("<i4").tobytes())
+    elif suffix == ".hdf5":
+        with h5py.File(path, "w") as file:
+            file["neighbors"] = lists
+    else:
+        lines = [f"{IDS[q]} Q0 {IDS[i]} 1 {-i} tag" for q, row in enumerate(lists) for i in row]
+        path.write_text("\n".join(lines))
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".npz", ".parquet", ".ivecs", ".ibin", ".hdf5", ".run"])
+def test_damaged_lists(suffix: str, tmp_path: Path) -> None:
+    escapes, draw = Escapes(), random.Random(f"lists {suffix}")
+    whole, path = _valid_lists(suffix, tmp_path), tmp_path / f"damaged{suffix}"
+    options = {"query_ids": IDS, "named_by": "auto", "metrics": ["map@r"], "confidence": None}
+
+    def judge(of: Path) -> truerank.Result:
+        return truerank.evaluate_lists(of, LABELS, **options)
+
+    assert judge(tmp_path / f"whole{suffix}")["map@r"].n == ROWS
+    for number in range(LISTS):
+        path.write_bytes(damaged(whole, draw))
+        escapes.attempt(f"case {number}", lambda: judge(path))
+    escapes.assert_none(LISTS)
+
+
 def test_garbage_under_every_name(tmp_path: Path) -> None:
     escapes = Escapes()
     draw = random.Random("garbage")
@@ -111,6 +161,7 @@ def test_garbage_under_every_name(tmp_path: Path) -> None:
         b",",
     ]
     suffixes = [".npy", ".npz", ".pt", ".pth", ".safetensors", ".parquet", ".csv", ".tsv", ".task"]
+    suffixes += [".fvecs", ".bvecs", ".fbin", ".i8bin", ".hdf5"]
     for suffix in suffixes:
         for number in range(GARBAGE):
             path = tmp_path / f"garbage{suffix}"

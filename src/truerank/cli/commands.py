@@ -11,6 +11,7 @@ from truerank.cli.data import data
 from truerank.cli.demo import demo
 from truerank.cli.evaluate import evaluate
 from truerank.cli.leaderboard import leaderboard
+from truerank.cli.lists import lists
 from truerank.cli.metrics import metrics
 from truerank.cli.neighbours import neighbours
 from truerank.cli.report import report
@@ -53,6 +54,7 @@ def commands(context: click.Context) -> None:
 for command in (
     evaluate,
     verify,
+    lists,
     compare,
     threshold,
     audit,

@@ -17,6 +17,7 @@ __all__ = [
     "Model",
     "check_same_task",
     "choose_metrics",
+    "is_conditional",
     "mean_score",
     "read_model",
 ]
@@ -32,6 +33,13 @@ def read_model(result: Any) -> Model:
             raise InputError("a list of runs is empty; pass at least one result.")
         return [_read(run) for run in result]
     return [_read(result)]
+
+
+def is_conditional(models: list[Model]) -> bool:
+    """Whether a comparison holds for this gallery alone: it is one of its own, or was searched by
+    somebody who returned lists."""
+    runs = [run.provenance for model in models for run in model]
+    return not runs[0]["leave_one_out"] or any("lists" in facts for facts in runs)
 
 
 def _read(result: Any) -> Result:

@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from truerank.comparison.models import Model, mean_score
+from truerank.comparison.models import Model, is_conditional, mean_score
 from truerank.core import registry
 from truerank.core.replicates import Replicates
 from truerank.core.score import Score
@@ -98,10 +98,9 @@ def _over_classes(
 ) -> tuple[Part, float, int | None] | str:
     """The variance over classes, the part of it by which runs differ, and steep degrees."""
     asked = registry.parse(metric)
-    first = models[0][0]
-    if first.provenance["leave_one_out"] or not registry.definition(asked).is_mean(asked):
-        return _by_replicates(metric, models)
-    return _by_bootstrap(metric, models, seed)
+    if is_conditional(models) and registry.definition(asked).is_mean(asked):
+        return _by_bootstrap(metric, models, seed)
+    return _by_replicates(metric, models)
 
 
 def _by_replicates(metric: str, models: list[Model]) -> tuple[Part, float, int | None] | str:

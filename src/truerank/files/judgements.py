@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,19 +20,21 @@ from truerank.files.tables import read_csv
 from truerank.pairs import Mask, PairList
 from truerank.wording import count
 
-__all__ = ["read_qrels", "read_taxonomy"]
+__all__ = ["judged_names", "read_qrels", "read_taxonomy"]
 
 
-def read_qrels(
-    path: str | os.PathLike[str], query_ids: Sequence[Any], gallery_ids: Sequence[Any]
-) -> Mask:
-    """Judgements as a (queries, gallery) mask; ids are compared as text."""
-    lines = read_text(path).splitlines()
-    rows = {str(name): number for number, name in enumerate(query_ids)}
-    items = {str(name): number for number, name in enumerate(gallery_ids)}
-    judged: dict[tuple[int, int], int] = {}
-    unknown = 0
-    for number, line in enumerate(lines, 1):
+def judged_names(path: str | os.PathLike[str]) -> tuple[list[str], list[str]]:
+    """The queries and the items that a file of judgements names, each once."""
+    queries: dict[str, None] = {}
+    items: dict[str, None] = {}
+    for query, item, _ in _judgements(path):
+        queries[query], items[item] = None, None
+    return list(queries), list(items)
+
+
+def _judgements(path: str | os.PathLike[str]) -> Iterator[tuple[str, str, int]]:
+    """The query, the item and the grade of each line."""
+    for number, line in enumerate(read_text(path).splitlines(), 1):
         cells = line.split()
         if not cells:
             continue
@@ -43,6 +45,18 @@ def read_qrels(
             raise InputError(
                 f"{path} line {number} must be 'query iteration item grade'. Got {shortened(line)}."
             ) from None
+        yield query, item, value
+
+
+def read_qrels(
+    path: str | os.PathLike[str], query_ids: Sequence[Any], gallery_ids: Sequence[Any]
+) -> Mask:
+    """Judgements as a (queries, gallery) mask; ids are compared as text."""
+    rows = {str(name): number for number, name in enumerate(query_ids)}
+    items = {str(name): number for number, name in enumerate(gallery_ids)}
+    judged: dict[tuple[int, int], int] = {}
+    unknown = 0
+    for query, item, value in _judgements(path):
         if query in rows and item in items:
             judged[rows[query], items[item]] = max(0, value)
         elif value > 0:

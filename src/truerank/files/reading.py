@@ -1,6 +1,7 @@
 """One reader for every format: embeddings and what is known about each row, by name.
 
-.npy (memory-mapped), .npz, .pt/.pth (weights only), .safetensors, .parquet, .csv/.tsv. Nothing in
+.npy (memory-mapped), .npz, .pt/.pth (weights only), .safetensors, .parquet, .csv/.tsv, and those of
+index benchmarks: .fvecs, .bvecs, .fbin, .u8bin, .i8bin (memory-mapped) and .hdf5. Nothing in
 a file is ever executed: pickles are refused. Whatever is wrong with a file ends in one sentence
 that says what it is and what was expected.
 """
@@ -24,6 +25,7 @@ import numpy.typing as npt
 
 from truerank.errors import InputError, shortened
 from truerank.extras import install
+from truerank.files import hdf5, vectors
 from truerank.files.paths import as_path
 from truerank.files.tables import HEADER, NAMES, known_columns, read_csv, read_parquet
 from truerank.files.wide import dimensions, read_wide_csv
@@ -82,15 +84,18 @@ def read(
     `lone` says what an array without a name is; `levels` names the label columns from coarse to
     fine (by default level1, level2, ... and then label).
     """
-    path = as_path(path)
+    path, part = hdf5.divided(as_path(path))
     kind = _kind(path)
     try:
+        if part is not None:
+            (array,) = hdf5.read_hdf5(path, (part.lower(),)).values()
+            return Bundle(**{lone: array})
         reader = _READERS_OF_EMBEDDINGS.get(kind) if lone == "embeddings" else None
         columns = (reader or _READERS[kind])(path, levels or [])
     except (InputError, MemoryError):
         raise
     except ImportError as error:
-        extra = {".pt": "torch", ".parquet": "io", ".safetensors": "io"}.get(kind, "io")
+        extra = {".pt": "torch", ".hdf5": "hdf5"}.get(kind, "io")
         raise InputError(
             f"reading {path} needs {error.name or error}: {install(extra)}."
         ) from error
@@ -142,9 +147,7 @@ def check_readable(path: str | os.PathLike[str]) -> None:
 def _kind(path: Path) -> str:
     """The format by suffix, checked against what the file begins with."""
     check_readable(path)
-    suffix = {".pth": ".pt", ".tsv": ".csv", ".txt": ".csv", ".pq": ".parquet"}.get(
-        path.suffix.lower(), path.suffix.lower()
-    )
+    suffix = _ALIASES.get(path.suffix.lower(), path.suffix.lower())
     with path.open("rb") as file:
         start = file.read(16)
     found = _describe(start)
@@ -157,12 +160,20 @@ def _kind(path: Path) -> str:
     return suffix
 
 
+_ALIASES = {
+    ".pth": ".pt",
+    ".tsv": ".csv",
+    ".txt": ".csv",
+    ".pq": ".parquet",
+    ".h5": ".hdf5",
+}
 _START = {
     ".npy": rb"\x93NUMPY",
     ".npz": rb"PK",
     ".pt": rb"PK|\x80\x02\x8a\x0al\xfc\x9cF\xf9",  # a zip, or torch's number from before 1.6
     ".safetensors": rb".{8}\{",
     ".parquet": rb"PAR1",
+    ".hdf5": rb"\x89HDF",
 }
 
 
@@ -286,6 +297,9 @@ _READERS: dict[str, Callable[[Path, list[str]], Columns]] = {
     ".safetensors": lambda path, _: _read_safetensors(path),
     ".parquet": lambda path, _: read_parquet(path),
     ".csv": lambda path, levels: read_csv(path, HEADER | {name.lower() for name in levels}),
+    ".hdf5": lambda path, _: hdf5.read_hdf5(path),
+    **dict.fromkeys((".fvecs", ".bvecs"), lambda path, _: {"": vectors.read_rows(path)}),
+    **dict.fromkeys((".fbin", ".u8bin", ".i8bin"), lambda path, _: {"": vectors.read_matrix(path)}),
 }
 _READERS_OF_EMBEDDINGS: dict[str, Callable[[Path, list[str]], Columns]] = {
     ".parquet": lambda path, levels: read_parquet(

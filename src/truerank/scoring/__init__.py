@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from truerank import engine
 from truerank.checkpoint import Checkpoint
 from truerank.core import registry
 from truerank.core.curve import Curve
+from truerank.core.groups import Block
 from truerank.core.metric import Metric, RankingDefinition, ThresholdDefinition
 from truerank.core.scale import Scale
 from truerank.core.score import Score
@@ -20,8 +22,9 @@ from truerank.curves import FirstMates
 from truerank.errors import InputError
 from truerank.families.collection import Collection
 from truerank.families.family import Context
+from truerank.relevance import View
 from truerank.scoring.plan import Pass, plan_passes, try_out
-from truerank.scoring.run import PassResources, complete, restore
+from truerank.scoring.run import PassResources, Workers, complete, fill, restore
 from truerank.scoring.score import combine, score_column
 from truerank.severity import Severity
 from truerank.space import Space
@@ -30,7 +33,7 @@ from truerank.stats.intervals import IntervalRequest
 from truerank.task import TaskRules
 from truerank.task.levels import level_parts
 
-__all__ = ["Findings", "refused", "score"]
+__all__ = ["Findings", "fill_passes", "refused", "score", "score_groups"]
 
 ONE_LEVEL = "the labels have one level, at which it repeats another metric"
 OF_LEVELS = ("h_ap", "sum_wap")
@@ -67,17 +70,7 @@ def score(
 ) -> tuple[dict[str, Score], Findings]:
     """Every metric's score by its string, and what else was found."""
     measured = [m for m in metrics if isinstance(registry.definition(m), ThresholdDefinition)]
-    wanted = list(
-        dict.fromkeys(
-            part
-            for metric in metrics
-            if metric not in measured
-            for part in level_parts(task, metric)
-        )
-    )
-    passes = plan_passes(task, wanted) if wanted else []
-    if metrics and not (passes and passes[0].goes_by_finest(task)):
-        passes.insert(0, Pass(task.view, Scale(np.ones(1))))
+    passes = _planned(task, [m for m in metrics if m not in measured]) if metrics else []
     try_out(passes)
     families = None
     if measured:
@@ -98,7 +91,7 @@ def score(
         restore(number, current, families, checkpoint)
     try:
         with ThreadPoolExecutor(threads) as pool:
-            resources = PassResources(space, device, threads, pool, checkpoint, progress, sum(work))
+            resources = PassResources(threads, pool, space, device, checkpoint, progress, sum(work))
             for number, current in enumerate(passes):
                 plan = None
                 if estimation is not None:
@@ -112,6 +105,57 @@ def score(
     except BaseException:
         checkpoint.abandon()
         raise
+
+
+def _planned(task: TaskRules, metrics: list[Metric]) -> list[Pass]:
+    """The passes that ranking metrics need; the first goes by the finest label in any case."""
+    wanted = list(dict.fromkeys(part for one in metrics for part in level_parts(task, one)))
+    passes = plan_passes(task, wanted) if wanted else []
+    if not (passes and passes[0].goes_by_finest(task)):
+        passes.insert(0, Pass(task.view, Scale(np.ones(1))))
+    return passes
+
+
+def fill_passes(
+    task: TaskRules, metrics: list[Metric], blocks: Callable[[View], Iterator[Block]], threads: int
+) -> list[Pass]:
+    """The passes of ranking metrics, filled from the tie groups that `blocks` has of a view."""
+    passes = _planned(task, metrics)
+    try_out(passes)
+    with ThreadPoolExecutor(threads) as pool:
+        for current in passes:
+            fill(current, blocks(current.view), Workers(threads, pool), Checkpoint(), None)
+    return passes
+
+
+def score_groups(
+    task: TaskRules,
+    metrics: list[Metric],
+    blocks: Callable[[View], Iterator[Block]],
+    *,
+    average: str,
+    threads: int,
+    request: IntervalRequest | None = None,
+    strangers: npt.NDArray[np.int64] | None = None,
+) -> tuple[dict[str, Score], Findings]:
+    """Scores of ranking metrics from tie groups that the engine need not count, such as those of
+    lists; intervals are conditional on the gallery.
+
+    `strangers` are the places of each query that no gallery item holds: chance knows none of them.
+    """
+    passes = fill_passes(task, metrics, blocks, threads)
+    findings = Findings()
+    for current in passes:
+        _find(task, current, findings)
+        if strangers is not None:
+            for column in current.columns:
+                held = ~np.isnan(column.values[0])
+                column.candidates[held] -= strangers[held]
+    estimation = None
+    if request is not None:
+        parts = {metric: level_parts(task, metric) for metric in metrics}
+        estimation = Estimation(task, None, request, average, parts)
+    return _scores(task, metrics, passes, average, threads, None, estimation, findings)
 
 
 def refused(task: TaskRules, metrics: list[Metric]) -> dict[Metric, str]:

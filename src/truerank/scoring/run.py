@@ -23,7 +23,7 @@ from truerank.settings import current_settings
 from truerank.space import Space
 from truerank.stats.counting import Plan
 
-__all__ = ["PassResources", "complete", "restore"]
+__all__ = ["PassResources", "Workers", "complete", "fill", "restore"]
 
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
@@ -32,13 +32,19 @@ _PARALLEL_GROUPS = 1 << 16
 
 
 @dataclass(frozen=True)
-class PassResources:
+class Workers:
+    """The threads that compute metrics from tie groups."""
+
+    threads: int
+    pool: ThreadPoolExecutor
+
+
+@dataclass(frozen=True)
+class PassResources(Workers):
     """The space, device, threads and checkpoint that passes are run with."""
 
     space: Space
     device: str
-    threads: int
-    pool: ThreadPoolExecutor
     checkpoint: Checkpoint
     progress: Callable[[int, int], None] | None
     pairs: int
@@ -98,10 +104,10 @@ def complete(
         )
         with closing(blocks):
             if observing is None:
-                _fill(current, blocks, resources, checkpoint, plan)
+                fill(current, blocks, resources, checkpoint, plan)
             else:  # it is written between two runs
                 collected = _collected(blocks, observing, current.finest)
-                _fill(current, collected, resources, Checkpoint(), plan)
+                fill(current, collected, resources, Checkpoint(), plan)
 
 
 def _runs(
@@ -146,14 +152,16 @@ def _collected(blocks: Iterator[Block], families: Collection, grade: int) -> Ite
         yield block
 
 
-def _fill(
+def fill(
     current: Pass,
     blocks: Iterator[Block],
-    resources: PassResources,
+    workers: Workers,
     checkpoint: Checkpoint,
     plan: Plan | None,
 ) -> None:
-    def fill(block: Integers, groups: Any, split: SplitGroups) -> None:
+    """Fill a pass from blocks of tie groups, whoever made them."""
+
+    def fill_rows(block: Integers, groups: Any, split: SplitGroups) -> None:
         """Fill all that is wanted of these queries; other threads have other queries."""
         parts: dict[int, tuple[Integers, Any]] = {0: (np.arange(len(groups)), groups)}
         for grade in {current.finest, *(column.grade for column in current.columns)} - {0}:
@@ -180,15 +188,15 @@ def _fill(
     for found in blocks:
         block, groups, split = found.rows, found.groups, found.split
         if not isinstance(groups, TieGroups):
-            fill(block, groups, split)
+            fill_rows(block, groups, split)
             current.seen[block] = True
             continue
-        count = min(resources.threads, -(-len(groups.size) // _PARALLEL_GROUPS))
+        count = min(workers.threads, -(-len(groups.size) // _PARALLEL_GROUPS))
         even = np.linspace(0, len(groups.size), count + 1)
         cuts = np.unique(np.searchsorted(groups.offsets, even)).tolist()
         work = [
-            resources.pool.submit(
-                fill, block[start:stop], groups.part(start, stop), split.part(start, stop)
+            workers.pool.submit(
+                fill_rows, block[start:stop], groups.part(start, stop), split.part(start, stop)
             )
             for start, stop in pairwise(cuts)
         ]

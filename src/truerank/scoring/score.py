@@ -14,7 +14,7 @@ from truerank.stats.chance import attainable_per_query, chance_per_query
 from truerank.task import TaskRules
 from truerank.task.levels import level_parts
 
-__all__ = ["combine", "score_column"]
+__all__ = ["column_bounds", "combine", "score_column"]
 
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
@@ -39,9 +39,7 @@ def score_column(column: Column, task: TaskRules, average: str) -> Score:
         chance[~has_mates] = best[~has_mates] = 0.0
 
     def averaged(values: Reals) -> float:
-        if average == "class":
-            return class_mean(values[counts], task.query_codes[counts])
-        return mean(values[counts])
+        return _averaged(values, counts, task, average)
 
     lower, expected, upper = (averaged(values) for values in every)
     defined = bool(counts.any())
@@ -57,6 +55,23 @@ def score_column(column: Column, task: TaskRules, average: str) -> Score:
         reason=None if defined else "not defined: no query has a mate in the gallery",
         per_query=PerQuery(*every),
     )
+
+
+def column_bounds(column: Column, task: TaskRules, average: str) -> tuple[float, float, float]:
+    """Lower, expected and upper of a filled column, and nothing else; NaN if no query counts."""
+    has_mates = ~np.isnan(column.values[0])
+    every, counts = column.values, has_mates
+    if task.no_mate != "report":
+        every, counts = np.where(has_mates, every, 0.0), np.ones(task.queries, bool)
+    lower, expected, upper = (_averaged(values, counts, task, average) for values in every)
+    return lower, expected, upper
+
+
+def _averaged(values: Reals, counts: npt.NDArray[np.bool_], task: TaskRules, average: str) -> float:
+    """The mean over the queries that count, or over their classes."""
+    if average == "class":
+        return class_mean(values[counts], task.query_codes[counts])
+    return mean(values[counts])
 
 
 def combine(task: TaskRules, metric: Metric, scored: dict[Metric, Score]) -> Score:

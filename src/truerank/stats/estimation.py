@@ -2,6 +2,7 @@
 
 In leave-one-out units are left out, as queries and as gallery; with a gallery of its own they are
 drawn with replacement. A metric's units are the classes of the level that its relevance uses.
+Without a space the gallery is fixed: nobody knows what lists would have held without a class.
 """
 
 from __future__ import annotations
@@ -44,14 +45,14 @@ class Estimation:
     def __init__(
         self,
         task: TaskRules,
-        space: Space,
+        space: Space | None,
         request: IntervalRequest,
         average: str,
         parts: Mapping[Metric, list[Metric]],
     ) -> None:
         self.task, self.space, self.request, self._parts = task, space, request, parts
         self.by_class = average == "class"
-        self.jackknife = task.leave_one_out and task.levels is not None
+        self.jackknife = task.leave_one_out and task.levels is not None and space is not None
         self._fewest = FEWEST_CLASSES if self.jackknife else FEWEST_DRAWN
         self._finest = finest_unit(task)
         self._counts: dict[Unit, npt.NDArray[np.bool_]] = {}
@@ -59,7 +60,7 @@ class Estimation:
         self._folds: dict[Unit, FoldAssignment | None] = {}
         self.measured: CollectionWithout | None = None
         self._only_means = True
-        if self.jackknife:
+        if self.jackknife and space is not None:
             for unit in dict.fromkeys([*self._unit.values(), self._finest]):
                 counted = self._counted(unit)
                 self._folds[unit] = deal(task, space, unit, counted, request.seed)
@@ -111,7 +112,7 @@ class Estimation:
         """What a pass must count; None where it needs nothing more."""
         folds = {unit: some for unit, some in self._folds.items() if some is not None}
         uses = [(column, unit) for column, unit in self._uses(columns) if unit in folds]
-        if not uses:
+        if not uses or self.space is None:
             return None
         return Plan.of(self.task, self.space, folds, view, uses, by_class=self.by_class)
 

@@ -1,0 +1,73 @@
+"""The lists of files under the rules of a task, and what they score."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from truerank.cli.evaluate_files import as_labels
+from truerank.cli.inputs import chosen_metrics, expand, level_names, read_ids, read_matrix
+from truerank.errors import InputError
+from truerank.files import Bundle, read_labels
+from truerank.lists.evaluated import evaluate_prepared
+from truerank.lists.prepared import Prepared, prepare
+from truerank.result import Result
+
+__all__ = ["read_files", "scored"]
+
+
+def read_files(options: dict[str, Any]) -> tuple[Prepared, Any]:
+    """The task and its lists, and the metrics asked for."""
+    judged = options["relevance"] is not None
+    if judged and (options["labels"] is not None or options["gallery_labels"] is not None):
+        raise InputError("--relevance says who is relevant; leave the labels out.")
+    if not judged and options["labels"] is None:
+        raise InputError("pass --labels FILE, or --relevance FILE in place of labels.")
+    names = level_names(options["levels"])
+    queries, items = (_side(options[name], names) for name in ("labels", "gallery_labels"))
+    for side, name in ((queries, "ids"), (items, "gallery_ids")):
+        if options[name] is not None:
+            side.ids = read_ids(options[name])
+    expand(options["taxonomy"], queries, items)
+    if not judged and options["gallery_labels"] is None and items.ids is not None:
+        raise InputError("--gallery-ids came without --gallery-labels.")
+    scores = read_matrix(options["scores"]) if options["scores"] is not None else None
+    prepared = prepare(
+        options["neighbours"],
+        queries.labels,
+        gallery_labels=items.labels,
+        query_ids=queries.ids,
+        gallery_ids=items.ids,
+        query_groups=queries.groups,
+        gallery_groups=items.groups,
+        scores=False if options["ignore_scores"] else scores,
+        relevance=_judgements(options["relevance"]),
+        no_mate=options["no_mate"],
+        junk_labels=as_labels(options["junk_label"], queries.labels),
+        unlabelled=options["unlabelled"],
+        named_by=options["named_by"],
+        gallery_size=options["gallery_size"],
+    )
+    return prepared, chosen_metrics(options["metrics"])
+
+
+def _side(path: Path | None, levels: list[str] | None) -> Bundle:
+    return Bundle() if path is None else read_labels(path, levels)
+
+
+def _judgements(path: Path | None) -> Any:
+    """A matrix of numbers, or the path of judgements that go by id."""
+    return read_matrix(path) if path is not None and path.suffix.lower() == ".npy" else path
+
+
+def scored(prepared: Prepared, metrics: Any, options: dict[str, Any]) -> Result:
+    """The result of the lists."""
+    return evaluate_prepared(
+        prepared,
+        metrics=metrics,
+        average=options["average"],
+        confidence=None if options["no_intervals"] else options["confidence"],
+        settle=options["settle"],
+        seed=options["seed"],
+        threads=options["threads"],
+    )

@@ -1,0 +1,44 @@
+"""HDF5 files, as ann-benchmarks writes them: arrays by name (train, test, neighbors, distances)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from truerank.errors import InputError
+from truerank.storage import check_fits
+
+__all__ = ["ENDINGS", "divided", "read_hdf5"]
+
+ENDINGS = (".hdf5", ".h5")
+
+_PIECES = "save a large array as .npy or .fbin, which are read piece by piece"
+
+
+def divided(path: Path) -> tuple[Path, str | None]:
+    """A file and the array in it that a path names, as in sift.hdf5:train."""
+    start, colon, name = path.name.rpartition(":")
+    if colon and name and start.lower().endswith(ENDINGS):
+        return path.with_name(start), name
+    return path, None
+
+
+def read_hdf5(path: Path, only: Collection[str] | None = None) -> dict[str, Any]:
+    """The arrays at the root of a file, by name; `only` those of some names, where it has any."""
+    import h5py
+
+    with h5py.File(path, "r") as file:
+        present = [name for name in file if isinstance(file[name], h5py.Dataset)]
+        if only is None and {"train", "test"} <= set(present):
+            raise InputError(f"{path} holds train and test: name one of them, {path}:test.")
+        wanted = [name for name in present if only is None or name.lower() in only]
+        if not wanted:
+            known = ", ".join(map(repr, present)) or "nothing"
+            asked = "" if only is None else f"; expected {' or '.join(only)}"
+            raise InputError(f"{path} holds {known} at its root{asked}.")
+        for name in wanted:
+            if file[name].dtype.kind not in "fiub":
+                raise InputError(f"array {name!r} of {path} holds no numbers.")
+            check_fits(f"array {name!r} of {path}", file[name].nbytes, _PIECES)
+        return {name: file[name][()] for name in wanted}

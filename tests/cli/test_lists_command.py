@@ -1,0 +1,111 @@
+"""truerank lists: what the Python function gives, by files and options."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import truerank
+from tests.cli.driving import run
+from tests.files.samples import EMBEDDINGS, FAMILIES, GROUPS, IDS, LABELS, ROWS
+
+ORDER = np.argsort(-(EMBEDDINGS @ EMBEDDINGS.T), axis=1, kind="stable")[:, :9]
+
+
+@pytest.fixture
+def lists(tmp_path: Path) -> Path:
+    path = tmp_path / "lists.ibin"
+    path.write_bytes(np.array(ORDER.shape, "<u4").tobytes() + ORDER.astype("<i4").tobytes())
+    return path
+
+
+def test_the_table_is_that_of_the_function(lists: Path, data: Path) -> None:
+    done = run("lists", lists, "--labels", data / "labels.csv", "--settle", 0.5)
+    expected = truerank.evaluate_lists(ORDER, LABELS, settle=0.5)
+    assert done.status == 0, done.err
+    assert done.out == f"{expected}\n"
+    assert "Smallest k for at most 50 % between score and upper" in done.out
+    assert "not returned: last in the score" in done.out
+
+
+def test_levels_ids_and_cameras_of_a_file_count(lists: Path, data: Path, tmp_path: Path) -> None:
+    """Two crops share an id, same-camera mates are junk; rows name items, since ids repeat."""
+    written, rows = tmp_path / "result.json", tmp_path / "rows.csv"
+    files = ("--labels", data / "all.csv", "--levels", "level1,label", "--named-by", "row")
+    asked = ("-m", "map@r,h_ap", "--no-intervals", "--format", "csv")
+    done = run("lists", lists, *files, *asked, "-o", written, "--per-query", rows)
+    assert done.status == 0, done.err
+    expected = truerank.evaluate_lists(
+        ORDER,
+        {"level1": FAMILIES, "label": LABELS},
+        query_ids=IDS,
+        query_groups=GROUPS.astype(str),
+        named_by="row",
+        metrics=["map@r", "h_ap"],
+        confidence=None,
+    )
+    assert done.out == expected.to_csv()
+    saved = json.loads(written.read_text())
+    assert saved["scores"] == expected.to_dict()["scores"]
+    assert saved["provenance"]["lists"] == expected.provenance["lists"]
+    assert rows.read_text().count("\n") == ROWS + 1
+    assert "item-3" in rows.read_text()
+
+
+def test_a_gallery_of_its_own_and_scores(tmp_path: Path) -> None:
+    np.save(tmp_path / "lists.npy", [[0, 1], [1, 2]])
+    np.save(tmp_path / "scores.npy", [[2.0, 2.0], [2.0, 1.0]])
+    (tmp_path / "query.csv").write_text("a\nb\n")
+    (tmp_path / "gallery.csv").write_text("a\nb\nb\n")
+    files = ("--labels", tmp_path / "query.csv", "--gallery-labels", tmp_path / "gallery.csv")
+    with_scores = (*files, "--scores", tmp_path / "scores.npy", "--format", "json")
+    done = run("lists", tmp_path / "lists.npy", *with_scores, "-m", "mrr")
+    score = json.loads(done.out)["scores"]["mrr"]
+    assert (score["lower"], score["expected"], score["upper"]) == (0.75, 0.875, 1.0)
+
+
+def test_a_run_against_judgements(tmp_path: Path) -> None:
+    (tmp_path / "x.run").write_text("q1 Q0 a 1 2 t\nq1 Q0 b 1 1 t\n")
+    (tmp_path / "x.qrels").write_text("q1 0 b 1\nq1 0 c 3\n")
+    files = (tmp_path / "x.run", "--relevance", tmp_path / "x.qrels", "--format", "csv")
+    done = run("lists", *files, "-m", "map", "--gallery-size", 100)
+    expected = truerank.evaluate_lists(
+        tmp_path / "x.run", relevance=tmp_path / "x.qrels", metrics="map", gallery_size=100
+    )
+    assert done.out == expected.to_csv()
+    np.save(tmp_path / "lists.npy", [[0, 1]])
+    np.save(tmp_path / "judged.npy", [[0, 1, 3]])
+    done = run("lists", tmp_path / "lists.npy", "--relevance", tmp_path / "judged.npy", "-m", "mrr")
+    assert done.out.startswith("metric  score")
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ((), "pass --labels FILE, or --relevance FILE in place of labels"),
+        (("--labels", "y.csv", "--relevance", "y.csv"), "leave the labels out"),
+        (("--labels", "y.csv", "--gallery-ids", "i.csv"), "came without --gallery-labels"),
+        (
+            ("--labels", "y.csv", "--scores", "y.csv", "--ignore-scores"),
+            "--scores and --ignore-scores contradict each other",
+        ),
+        (("--labels", "y.csv", "-m", "auc"), "auc is no ranking metric"),
+    ],
+)
+def test_what_is_refused(
+    options: tuple[str, ...],
+    sentence: str,
+    lists: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("y.csv").write_text("\n".join(LABELS))
+    Path("i.csv").write_text("\n".join(["id", *IDS]))
+    done = run("lists", lists, *options)
+    assert done.status == 2
+    assert sentence in done.err
+    assert done.err.count("\n") == 1
