@@ -46,6 +46,11 @@ REFERENCE: dict[str, tuple[str, str, tuple[str, ...]]] = {
         ("InputError", "ExactnessError", "TruerankWarning"),
     ),
     "report.md": ("truerank.report", "A page to look at.", ("report",)),
+    "conformance.md": (
+        "truerank.conformance",
+        "Which conventions a metric function follows.",
+        ("conformance",),
+    ),
     "metrics.md": ("truerank.metrics", "Metrics as values.", ("metrics",)),
     "losses.md": ("truerank.losses", "Losses and miners by name.", ("losses",)),
     "integrations.md": (

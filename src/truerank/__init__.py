@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from truerank import (
         benchmark,
         compat,
+        conformance,
         datasets,
         engine,
         integrations,
@@ -52,6 +53,7 @@ __all__ = [
     "choose_threshold",
     "compare",
     "compat",
+    "conformance",
     "datasets",
     "engine",
     "evaluate",

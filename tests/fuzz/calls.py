@@ -65,6 +65,11 @@ def _board(task: Any, submissions: Any, log: Any = None, **options: Any) -> Any:
     return truerank.leaderboard(task, submissions, log=log, **options)
 
 
+def _hit(lists: Any, relevant: Any) -> float | None:
+    pairs = [(ids[:1], mates) for ids, mates in zip(lists, relevant, strict=True) if mates]
+    return sum(bool(set(a) & set(b)) for a, b in pairs) / len(pairs) if pairs else None
+
+
 EVALUATE = ("confidence", "seed", "progress", "average", "checkpoint")
 SIDES = ("query_ids", "query_groups", "junk", "junk_labels", "no_mate", "unlabelled")
 
@@ -164,6 +169,12 @@ CALLS = {
         {"embeddings": EMBEDDINGS, "labels": LABELS, "threads": 1, "seed": 0},
         ("train", "distance", "progress"),
     ),
+    "conformance.check": Call(
+        truerank.conformance.check,
+        {"function": _hit, "like": "hit@1", "call": "lists", "allow": ["no-mates=zero"]},
+        ("arrays", "one_query", "arguments", "name"),
+    ),
+    "conformance.load": Call(truerank.conformance.load, {"text": "statistics:mean"}),
     "Taxonomy": Call(_agree, {"labels": LABELS, "parents": dict.fromkeys(LABELS, "top")}),
     "Taxonomy.read": Call(truerank.Taxonomy.read, {"path": "nowhere.csv"}),
     "Result.by": Call(_parts, {"attribute": LABELS}, ("metrics", "values")),

@@ -65,6 +65,7 @@ GOOD: dict[tuple[str, ...], list[str]] = {
     ("data", "get"): ["emoji", "--from", "folder"],
     ("data", "list"): [],
     ("metrics",): ["map@r"],
+    ("conform",): ["judge.py:hit", "--like", "hit@1", "--call", "lists"],
     ("demo",): [],
 }
 REFUSED = [("train",), ("embed",), ("benchmark",), ("reproduce",), ("data", "get")]
@@ -72,8 +73,8 @@ REFUSED = [("train",), ("embed",), ("benchmark",), ("reproduce",), ("data", "get
 SECONDS = [("demo",)]
 """Commands that take seconds and read no file."""
 SUCCEEDING = [words for words in COMMANDS if words not in REFUSED + SECONDS]
-FEW = {("demo",): 2, ("data", "list"): 50, ("metrics",): 1000}
-"""Commands that read no file, and have few words to go wrong."""
+FEW = {("demo",): 2, ("data", "list"): 50, ("metrics",): 1000, ("conform",): 500}
+"""Commands that read no file, and have few words to go wrong (or many cases of their own)."""
 
 
 def _write_good(folder: Path) -> None:
@@ -99,6 +100,11 @@ def _write_good(folder: Path) -> None:
     (folder / "run.yaml").write_text("data:\n  name: nowhere\n  root: .\nloss:\n  name: triplet\n")
     (folder / "benchmark.yaml").write_text(
         "data: {name: emoji}\nprotocol: {preset: smoke}\nmethods: [contrastive, arcface]\n"
+    )
+    (folder / "judge.py").write_text(
+        "def hit(lists, relevant):\n"
+        "    pairs = [(ids[:1], mates) for ids, mates in zip(lists, relevant) if mates]\n"
+        "    return sum(bool(set(a) & set(b)) for a, b in pairs) / len(pairs) if pairs else None\n"
     )
     small_task().save(folder / "t.task")
     small_task().public().save(folder / "public.task")

@@ -7,6 +7,7 @@ import click
 from truerank.cli.audit import audit
 from truerank.cli.benchmark import benchmark
 from truerank.cli.compare import compare
+from truerank.cli.conform import conform
 from truerank.cli.data import data
 from truerank.cli.demo import demo
 from truerank.cli.evaluate import evaluate
@@ -68,6 +69,7 @@ for command in (
     reproduce,
     data,
     metrics,
+    conform,
     demo,
 ):
     commands.add_command(command)

@@ -1,0 +1,154 @@
+"""conformance: does a metric function compute what it says? A function in, its conventions out.
+
+The function is called with a battery of small cases (ties, duplicates, queries without mates, k
+beyond the list, large labels, ...). Every known convention, and every known bug, is a small model
+of a metric; the verdict is the models that explain all answers, and the smallest cases that show
+where they differ from truerank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from truerank.conformance.battery import LARGEST_CUT
+from truerank.conformance.calling import Caller, load
+from truerank.conformance.cases import CALLS
+from truerank.conformance.conventions import QUESTIONS
+from truerank.conformance.diagnosis import diagnose
+from truerank.conformance.formulas import FORMULAS
+from truerank.conformance.verdict import Conformance
+from truerank.core import registry
+from truerank.core.metric import Metric
+from truerank.errors import InputError, shortened
+from truerank.wording import either
+
+__all__ = ["CALLS", "Conformance", "assert_conforms", "check", "load"]
+
+
+def check(
+    function: Callable[..., Any],
+    like: str = "map@r",
+    call: str = "embeddings",
+    *,
+    arrays: str = "numpy",
+    one_query: bool = False,
+    arguments: Mapping[str, Any] | None = None,
+    allow: Iterable[str] = (),
+    name: str | None = None,
+) -> Conformance:
+    """Which conventions a metric function follows, and whether they are truerank's.
+
+    Parameters
+    ----------
+    function : callable
+        Called with two arguments, as `call` says; it returns a number.
+    like : str
+        What it is meant to compute: precision@k, r_precision, map, map@r, map@k, recall@k, hit@k,
+        mrr, minp, ndcg or ndcg@k, with k up to 5.
+    call : {"embeddings", "scores", "lists", "qrels"}
+        f(embeddings, labels): rows of length 1, each searched among all others;
+        f(scores, relevance): two (queries, items) matrices, greater scores first;
+        f(lists, relevant): for each query the ids that were returned, best first, and the relevant
+        ones;
+        f(qrels, run): dictionaries of dictionaries, as pytrec_eval and ranx take them.
+        Parameters whose names are known (y_true, preds, run, ...) may stand the other way round.
+    arrays : {"numpy", "torch", "lists"}
+        What embeddings, labels, scores and relevance are passed as.
+    one_query : bool
+        Whether scores and lists are those of a single query: rows instead of matrices.
+    arguments : mapping, optional
+        Further arguments by name, such as {"top_k": 2}.
+    allow : iterable of str
+        Conventions that are meant, as the verdict names them: "no-mates=zero", "divisor=min".
+    name : str, optional
+        What the verdict calls the function.
+
+    Returns
+    -------
+    Conformance
+        It prints as the verdict; `conforms`, `conventions`, `findings`, `to_dict()`, `to_json()`.
+
+    Examples
+    --------
+    >>> from truerank import conformance
+    >>> def mine(scores, relevance, k=2):
+    ...     best = sorted(zip(scores, relevance), key=lambda pair: -pair[0])[:k]
+    ...     ranks = [rank for rank, (_, mate) in enumerate(best, start=1) if mate]
+    ...     hits = [found / rank for found, rank in enumerate(ranks, start=1)]
+    ...     return sum(hits) / len(hits) if hits else 0.0
+    >>> verdict = conformance.check(mine, like="map@2", call="scores", one_query=True)
+    >>> verdict.conforms, verdict.conventions["divisor"], verdict.conventions["ties"]
+    (False, 'found', 'input')
+    """
+    metric = _metric(like)
+    allowed = _allowed(allow)
+    caller = Caller(function, call, arrays, one_query, arguments)
+    if call == "embeddings" and metric.name == "ndcg":
+        raise InputError("ndcg needs grades; check it with call='scores' or call='qrels'.")
+    if name is not None and not isinstance(name, str):
+        raise InputError(f"The 'name' parameter must be a text. Got {shortened(name)}.")
+    known = name or _name(function)
+    return Conformance(known, metric, call, diagnose(metric, caller, allowed), allowed)
+
+
+def assert_conforms(
+    function: Callable[..., Any], like: str = "map@r", call: str = "embeddings", **options: Any
+) -> None:
+    """For tests: an AssertionError with the verdict and its smallest cases if it does not conform.
+
+    Takes what `check` takes.
+
+    Examples
+    --------
+    >>> from truerank import conformance
+    >>> def hit(lists, relevant, k=2):
+    ...     pairs = [pair for pair in zip(lists, relevant) if pair[1]]
+    ...     if not pairs:
+    ...         return None
+    ...     return sum(not set(ids[:k]).isdisjoint(mates) for ids, mates in pairs) / len(pairs)
+    >>> conformance.assert_conforms(hit, like="hit@2", call="lists")
+    """
+    found = check(function, like, call, **options)
+    if not found.conforms:
+        raise AssertionError(str(found))
+
+
+def _metric(like: str) -> Metric:
+    metric = registry.parse(like)
+    if metric.name not in FORMULAS:
+        raise InputError(f"{metric} is not checked here; known are {either(list(FORMULAS))}.")
+    if metric.get("level") is not None:
+        raise InputError("functions are checked on one level of labels; leave level= out.")
+    if isinstance(metric.cut, int) and metric.cut > LARGEST_CUT:
+        raise InputError(
+            f"cases are small, to be checked by hand: take a k of at most {LARGEST_CUT}. "
+            f"Got {metric}."
+        )
+    return metric
+
+
+def _allowed(allow: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(allow, str):
+        allow = (allow,)
+    try:
+        given = tuple(allow)
+    except TypeError:
+        raise InputError(
+            f"The 'allow' parameter must hold texts. Got {shortened(allow)}."
+        ) from None
+    known = [
+        f"{question.name}={answer.key}" for question in QUESTIONS for answer in question.answers
+    ]
+    for one in given:
+        if not isinstance(one, str) or one not in known:
+            raise InputError(
+                f"a convention to allow is named as in the verdict, such as no-mates=zero. "
+                f"Got {shortened(one)}; known are {', '.join(known)}."
+            )
+    return given
+
+
+def _name(function: Callable[..., Any]) -> str:
+    name = getattr(function, "__qualname__", None) or getattr(function, "__name__", None)
+    return str(name or type(function).__name__)

@@ -1,0 +1,221 @@
+"""What a function that follows given conventions would answer to a case: brute force, in fractions.
+
+In: a metric, one convention for every question, a case. Out: the number that such a function gives.
+Orders of equal scores are listed, not summed up by formulas: nothing here shares code with the
+engine.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from itertools import combinations, groupby, permutations, product
+from typing import Any
+
+from truerank.conformance.cases import Case, Query
+from truerank.conformance.conventions import QUESTIONS
+from truerank.conformance.formulas import Number, at_group_ends, value
+from truerank.core.metric import Metric
+
+__all__ = ["RAISED", "Answer", "agrees", "answer", "neutral", "of_query", "right_answer", "truth"]
+
+RAISED = "an error"
+"""In the place of a number."""
+TOLERANCE = 2e-6
+"""Functions may compute in float32."""
+Value = Number | str
+Chosen = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The right one: the least, mean and greatest value over all orders that scores allow."""
+
+    lower: Number
+    expected: Number
+    upper: Number
+
+    @property
+    def defined(self) -> bool:
+        """Whether any query has a mate."""
+        return not math.isnan(self.lower)
+
+
+def neutral(metric: Metric) -> dict[str, str]:
+    """truerank's own answer to every question."""
+    return {question.name: question.ours(metric)[0] for question in QUESTIONS}
+
+
+def right_answer(metric: Metric, case: Case) -> Answer:
+    """The bounds and the mean over all orders, by truerank's conventions."""
+    chosen = neutral(metric)
+    found = [answer(metric, chosen | {"ties": ties}, case) for ties in _ORDERS]
+    return Answer(*(math.nan if isinstance(one, str) else one for one in found))
+
+
+def truth(metric: Metric, query: Query) -> Answer | None:
+    """The same for one query; None if it has no mate."""
+    chosen = neutral(metric)
+    found = [of_query(metric, chosen | {"ties": ties}, query) for ties in _ORDERS]
+    return None if None in found else Answer(*(one for one in found if one is not None))
+
+
+_ORDERS = ("lower", "expected", "upper")
+
+
+def agrees(metric: Metric, chosen: Chosen, case: Case, given: float | str) -> bool:
+    """Whether a function with these conventions may have given this value (or raised)."""
+    if chosen["ties"] == "any":
+        low, high = (answer(metric, {**chosen, "ties": end}, case) for end in ("lower", "upper"))
+    else:
+        low = high = answer(metric, chosen, case)
+    if isinstance(low, str) or isinstance(high, str):
+        return given == RAISED
+    if math.isnan(low):
+        return isinstance(given, str) or math.isnan(given)
+    return not isinstance(given, str) and low - TOLERANCE <= given <= high + TOLERANCE
+
+
+def answer(metric: Metric, chosen: Chosen, case: Case) -> Value:
+    """The value that a function with these conventions gives."""
+    shortest = min(len(query.entries) - (query.own is not None) for query in case.queries)
+    if shortest == 1 and chosen["single"] == "raises":
+        return RAISED
+    if isinstance(metric.cut, int) and shortest < metric.cut and chosen["beyond"] == "raises":
+        return RAISED
+    of_class: dict[Any, list[Number]] = {}
+    for query in case.queries:
+        found = of_query(metric, chosen, query)
+        if found is None:
+            if chosen["no-mates"] == "left out":
+                continue
+            if chosen["no-mates"] == "undefined":
+                return math.nan
+            found = Fraction(chosen["no-mates"] == "one")
+        name = query.label if chosen["mean"] == "classes" else 0
+        of_class.setdefault(name, []).append(found)
+    if not of_class:
+        given: dict[str, Number] = {"undefined": math.nan, "zero": Fraction(0), "one": Fraction(1)}
+        return given[chosen["nothing"]]
+    return _mean([_mean(values) for values in of_class.values()])
+
+
+def _mean(values: Sequence[Number]) -> Number:
+    return sum(values, Fraction(0)) / len(values)
+
+
+@dataclass(frozen=True)
+class _Item:
+    name: str
+    score: float
+    found: int
+    """Its grade as far as a hit at its place counts."""
+    own: bool
+
+
+def of_query(metric: Metric, chosen: Chosen, query: Query) -> Number | None:
+    """The value of one query; None if it has no mate."""
+    return _of_query(metric, tuple(chosen.items()), query)
+
+
+@lru_cache(maxsize=100_000)
+def _of_query(
+    metric: Metric, conventions: tuple[tuple[str, str], ...], query: Query
+) -> Number | None:
+    chosen = dict(conventions)
+    items, relevant = _seen(chosen, query)
+    if not relevant:
+        return None
+    groups = [
+        list(group)
+        for _, group in groupby(sorted(items, key=lambda i: -i.score), key=lambda i: i.score)
+    ]
+    if chosen["ties"] == "whole":
+        return _whole(chosen, groups, relevant)
+    counted: Counter[Number] = Counter()
+    for grades, times in _orders(chosen, groups):
+        counted[value(metric, chosen, grades, relevant)] += times
+    if chosen["ties"] == "expected":
+        total = sum(one * times for one, times in counted.items())
+        return total / sum(counted.values())
+    return max(counted) if chosen["ties"] == "upper" else min(counted)
+
+
+def _whole(chosen: Chosen, groups: list[list[_Item]], relevant: list[int]) -> Fraction:
+    if chosen["self"] == "first":
+        groups = [groups[0][1:], *groups[1:]]
+    return at_group_ends([[i.found for i in group] for group in groups if group], len(relevant))
+
+
+def _seen(chosen: Chosen, query: Query) -> tuple[list[_Item], list[int]]:
+    """The list as the function sees it, and the grades of all that it holds for relevant."""
+    items: list[_Item] = []
+    relevant: list[int] = []
+    names: set[str] = set()
+    for place, entry in enumerate(query.entries):
+        own = place == query.own
+        if own and chosen["self"] == "row":
+            continue
+        grade = entry.grade
+        if query.label is not None and entry.label is not None:
+            grade = int(_same(chosen["labels"], entry.label, query.label))
+        if grade < 0 and chosen["junk"] == "removed":
+            continue
+        grade = abs(grade) if chosen["junk"] == "relevant" else max(grade, 0)
+        repeated = entry.name in names
+        names.add(entry.name)
+        if repeated and chosen["repeats"] == "removed":
+            continue
+        score = _float32(entry.score) if chosen["resolution"] == "float32" else entry.score
+        gone = score <= 0 and chosen["sign"] != "ranked"
+        counts = not own or chosen["self"] == "kept"
+        if grade and counts and not repeated and not (gone and chosen["sign"] == "strangers"):
+            relevant.append(grade)
+        found = 0 if gone or (repeated and chosen["repeats"] == "wrong") else grade
+        items.append(_Item(entry.name, score, found, own))
+    return items, relevant + [entry.grade for entry in query.missing if entry.grade > 0]
+
+
+def _same(way: str, one: float, other: float) -> bool:
+    if way == "float32":
+        return _float32(one) == _float32(other)
+    return int(one) == int(other) if way == "integer" else one == other
+
+
+def _float32(number: float) -> float:
+    return float(struct.unpack("f", struct.pack("f", number))[0])
+
+
+def _orders(chosen: Chosen, groups: list[list[_Item]]) -> Iterator[tuple[list[int], int]]:
+    """The grades of every order that the ties allow, and how many orders show them."""
+    ties, skip = chosen["ties"], int(chosen["self"] == "first")
+    if ties in _ORDERS:
+        for parts in product(*(_arranged(group).items() for group in groups)):
+            grades = [grade for part, _ in parts for grade in part]
+            yield grades[skip:], math.prod(times for _, times in parts)
+        return
+    order = [item for group in groups for item in _settled(ties, group)]
+    yield [item.found for item in order][skip:], 1
+
+
+def _settled(ties: str, group: list[_Item]) -> list[_Item]:
+    if ties.startswith("id"):
+        return sorted(group, key=lambda item: item.name, reverse=ties == "id-reversed")
+    return group[::-1] if ties == "reversed" else group
+
+
+def _arranged(group: list[_Item]) -> Counter[tuple[int, ...]]:
+    """All orders of a tie group, as grades: who is who among equal grades does not show."""
+    grades = [item.found for item in group]
+    kinds = sorted(set(grades))
+    if len(kinds) > 2:
+        return Counter(permutations(grades))
+    found: Counter[tuple[int, ...]] = Counter()
+    for places in combinations(range(len(grades)), grades.count(kinds[-1])):
+        found[tuple(kinds[-1] if n in places else kinds[0] for n in range(len(grades)))] += 1
+    return found
