@@ -33,7 +33,10 @@ REFERENCE: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "looking.md": (
         "Looking at scores and data",
         "What single queries find, which model is better, which threshold to take, what could lie.",
-        ("neighbours", "Neighbours", "compare", "Comparison", "choose_threshold", "audit", "Audit"),
+        (
+            *("neighbours", "Neighbours", "compare", "Comparison", "choose_threshold"),
+            *("audit", "Audit", "sweep", "Sweep"),
+        ),
     ),
     "competitions.md": (
         "Competitions",
@@ -73,6 +76,7 @@ MORE = {
     "neighbours": ("truerank.ranked.NeighbourList", "truerank.ranked.lists.Items"),
     "choose_threshold": ("truerank.threshold.OperatingPoint", "truerank.threshold.ClassRates"),
     "audit": ("truerank.auditing.Finding",),
+    "sweep": ("truerank.compression.Kept", "truerank.compression.Copy"),
 }
 """What public functions give back and the package's own list does not name."""
 LINK = re.compile(r"(\]\()([^)\s#]+)(#[^)\s]*)?(\))")

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     )
     from truerank.auditing import Audit, audit
     from truerank.comparison import Comparison, compare
+    from truerank.compression import Sweep, sweep
     from truerank.core.score import Score
     from truerank.errors import ExactnessError, InputError, TruerankWarning
     from truerank.evaluation import evaluate
@@ -44,6 +45,7 @@ __all__ = [
     "PublicTask",
     "Result",
     "Score",
+    "Sweep",
     "Task",
     "Taxonomy",
     "TruerankWarning",
@@ -65,6 +67,7 @@ __all__ = [
     "neighbours",
     "report",
     "reproduce",
+    "sweep",
     "training",
     "verify",
 ]
@@ -74,6 +77,8 @@ _HOME = {
     "audit": "truerank.auditing",
     "Comparison": "truerank.comparison",
     "compare": "truerank.comparison",
+    "Sweep": "truerank.compression",
+    "sweep": "truerank.compression",
     "ExactnessError": "truerank.errors",
     "InputError": "truerank.errors",
     "TruerankWarning": "truerank.errors",

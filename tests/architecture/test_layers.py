@@ -46,7 +46,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("stats",),
     ("severity", "attributes", "curves", "saved_curves", "tables", "ranked", "result", "parts"),
     ("clustering", "scoring", "evaluation", "lists", "verification", "threshold"),
-    ("neighbourhood", "auditing", "comparison", "conformance", "organise", "report"),
+    ("neighbourhood", "auditing", "comparison", "compression", "conformance", "organise", "report"),
     ("losses", "datasets", "compat", "integrations", "training", "demonstration"),
     ("benchmark",),
     ("reproduce",),

@@ -169,6 +169,11 @@ CALLS = {
         {"embeddings": EMBEDDINGS, "labels": LABELS, "threads": 1, "seed": 0},
         ("train", "distance", "progress"),
     ),
+    "sweep": Call(
+        truerank.sweep,
+        {"embeddings": EMBEDDINGS, "labels": LABELS, "dims": [2], "dtypes": ["int8"], **FAST},
+        ("margin", "distance", "gallery", "gallery_labels", "confidence", "seed", "progress"),
+    ),
     "conformance.check": Call(
         truerank.conformance.check,
         {"function": _hit, "like": "hit@1", "call": "lists", "allow": ["no-mates=zero"]},

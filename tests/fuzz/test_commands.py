@@ -64,6 +64,7 @@ GOOD: dict[tuple[str, ...], list[str]] = {
     ("reproduce",): ["ties", "--quick", "--data", "phocnet=nowhere.npz"],
     ("data", "get"): ["emoji", "--from", "folder"],
     ("data", "list"): [],
+    ("sweep",): ["x.npz", "--dims", "2", "--dtypes", "int8", "--threads", "1"],
     ("metrics",): ["map@r"],
     ("conform",): ["judge.py:hit", "--like", "hit@1", "--call", "lists"],
     ("demo",): [],

@@ -17,6 +17,7 @@ from truerank.cli.metrics import metrics
 from truerank.cli.neighbours import neighbours
 from truerank.cli.report import report
 from truerank.cli.reproduce import reproduce
+from truerank.cli.sweep import sweep
 from truerank.cli.task import task
 from truerank.cli.threshold import threshold
 from truerank.cli.train import embed, train
@@ -58,6 +59,7 @@ for command in (
     lists,
     compare,
     threshold,
+    sweep,
     audit,
     neighbours,
     report,

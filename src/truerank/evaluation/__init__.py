@@ -190,11 +190,13 @@ def evaluate_task(
     checkpoint: str | os.PathLike[str] | None = None,
     first_found: bool = False,
     held: HeldRows | None = None,
+    copied: bool = False,
 ) -> Result:
     """Score the rows (and gallery items) of a task; both are in the task's order.
 
     With `first_found` the result also says which item each query finds first; with `held` it can
-    look at the rows again.
+    look at the rows again. `copied` says that rows were made coarser, so that equal ones in queries
+    and gallery are no mistake.
     """
     started = time.perf_counter()
     given = catalogue.find(distance).given
@@ -205,7 +207,7 @@ def evaluate_task(
     device = engine.resolve_device(device, task.queries * task.items)
     check_task(task, rows, items, given=given)
     space = build(distance, rows, items, task.columns, threads=threads)
-    if not task.leave_one_out and items is not None and not task.excludes_pairs:
+    if not (task.leave_one_out or items is None or task.excludes_pairs or copied):
         check_queries_in_gallery(task, space)
     probe(space)
     warn_if_too_coarse(space, task.view)

@@ -1,0 +1,65 @@
+"""`truerank sweep` on the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import truerank
+from tests.cli.driving import run
+
+LABELS = np.repeat(np.arange(20), 4)
+RNG = np.random.default_rng(0)
+ROWS = (RNG.standard_normal((20, 12))[LABELS] + 0.5 * RNG.standard_normal((80, 12))).astype(
+    np.float32
+)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    np.save(tmp_path / "rows.npy", ROWS)
+    (tmp_path / "labels.csv").write_text("label\n" + "\n".join(map(str, LABELS)))
+    return tmp_path
+
+
+def test_as_in_python(files: Path) -> None:
+    done = run(
+        *("sweep", files / "rows.npy", "--labels", files / "labels.csv", "--dims", "4, 6"),
+        *("--dtypes", "int8,binary", "--margin", "0.05", "--threads", "1", "--format", "json"),
+        *("-o", files / "sweep.csv"),
+    )
+    assert done.status == 0, done
+    wanted = truerank.sweep(
+        ROWS,
+        list(map(str, LABELS)),
+        dims=[4, 6],
+        dtypes=["int8", "binary"],
+        margin=0.05,
+        threads=1,
+    )
+    assert json.loads(done.out) == json.loads(wanted.to_json())
+    assert (files / "sweep.csv").read_text() == wanted.to_csv()
+
+
+def test_the_table_names_the_smallest(files: Path) -> None:
+    done = run("sweep", files / "rows.npy", "--labels", files / "labels.csv", "--threads", "1")
+    assert done.status == 0
+    assert "12 x int8" in done.out
+    assert "the original" in done.out
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--dims", "4,x"), "--dims takes whole numbers"),
+        (("--dims", "13"), "from 1 to 12"),
+        (("--dtypes", "int4"), "float16, int8 or binary"),
+        (("--margin", "-1"), "must be a number from 0 to 1"),
+    ],
+)
+def test_bad_input(files: Path, options: tuple[str, ...], sentence: str) -> None:
+    command = ("sweep", files / "rows.npy", "--labels", files / "labels.csv")
+    assert sentence in run(*command, *options).complaint()
