@@ -28,7 +28,16 @@ REFERENCE: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "scoring.md": (
         "Scoring",
         "Embeddings and labels in, a Result of Scores out.",
-        ("evaluate", "evaluate_lists", "verify", "Result", "Score", "Taxonomy"),
+        (
+            "evaluate",
+            "evaluate_lists",
+            "index_loss",
+            "IndexLoss",
+            "verify",
+            "Result",
+            "Score",
+            "Taxonomy",
+        ),
     ),
     "looking.md": (
         "Looking at scores and data",

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from truerank.core.score import Score
     from truerank.errors import ExactnessError, InputError, TruerankWarning
     from truerank.evaluation import evaluate
-    from truerank.lists import evaluate_lists
+    from truerank.lists import IndexLoss, evaluate_lists, index_loss
     from truerank.neighbourhood import neighbours
     from truerank.organise import Board, PublicTask, Task, leaderboard
     from truerank.ranked import Neighbours
@@ -40,6 +40,7 @@ __all__ = [
     "Board",
     "Comparison",
     "ExactnessError",
+    "IndexLoss",
     "InputError",
     "Neighbours",
     "PublicTask",
@@ -60,6 +61,7 @@ __all__ = [
     "engine",
     "evaluate",
     "evaluate_lists",
+    "index_loss",
     "integrations",
     "leaderboard",
     "losses",
@@ -92,7 +94,9 @@ _HOME = {
     "__version__": "truerank.version",
     "choose_threshold": "truerank.threshold",
     "evaluate": "truerank.evaluation",
+    "IndexLoss": "truerank.lists",
     "evaluate_lists": "truerank.lists",
+    "index_loss": "truerank.lists",
     "Neighbours": "truerank.ranked",
     "neighbours": "truerank.neighbourhood",
     "verify": "truerank.verification",

@@ -109,3 +109,43 @@ def test_what_is_refused(
     assert done.status == 2
     assert sentence in done.err
     assert done.err.count("\n") == 1
+
+
+def test_what_an_index_loses(lists: Path, data: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "stored.npy", np.round(EMBEDDINGS))
+    files = ("--embeddings", data / "embeddings.npy", "--stored", tmp_path / "stored.npy")
+    asked = ("--labels", data / "labels.csv", "-m", "map@r,hit@2", "--distance", "dot", "-k", 3)
+    written = tmp_path / "loss.json"
+    done = run("lists", lists, *files, *asked, "-o", written)
+    assert done.status == 0, done.err
+    expected = truerank.index_loss(
+        ORDER,
+        LABELS,
+        embeddings=EMBEDDINGS,
+        stored=np.round(EMBEDDINGS),
+        distance="dot",
+        metrics=["map@r", "hit@2"],
+        k=3,
+    )
+    assert done.out == f"{expected}\n"
+    assert json.loads(written.read_text()) == json.loads(expected.to_json())
+    for form, text in (("csv", expected.to_csv()), ("markdown", expected.to_markdown())):
+        done = run("lists", lists, *files, *asked, "--format", form)
+        assert done.out.rstrip("\n") == text.rstrip("\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--stored", "x.npy"), "--stored goes with --embeddings"),
+        (("-k", "3"), "-k goes with --embeddings"),
+        (("--embeddings", "x.npy", "--settle", "0.1"), "--settle goes with scores"),
+        (("--embeddings", "x.npy", "--adjusted"), "--adjusted goes with scores"),
+    ],
+)
+def test_options_of_the_loss_and_of_the_scores(
+    options: tuple[str, ...], sentence: str, lists: Path, data: Path
+) -> None:
+    done = run("lists", lists, "--labels", data / "labels.csv", *options)
+    assert done.status == 2
+    assert sentence in done.err

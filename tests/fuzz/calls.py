@@ -109,6 +109,20 @@ CALLS = {
         },
         ("query_ids", "query_groups", "gallery_groups", "junk", "gallery_size", "units"),
     ),
+    "index_loss": Call(
+        truerank.index_loss,
+        {
+            "neighbours": LISTS,
+            "labels": LABELS,
+            "embeddings": EMBEDDINGS,
+            "stored": np.round(EMBEDDINGS),
+            **FAST,
+        },
+        (
+            *("gallery", "gallery_labels", "stored_queries", "distance", "stored_distance", "k"),
+            *(*SIDES, "relevance", "average", "confidence", "progress"),
+        ),
+    ),
     "Task": Call(
         truerank.Task,
         {"labels": LABELS, "ids": IDS, "groups": [0, 1] * (ROWS // 2), "junk_labels": ["1"]},

@@ -8,12 +8,14 @@ from typing import Any
 from truerank.cli.evaluate_files import as_labels
 from truerank.cli.inputs import chosen_metrics, expand, level_names, read_ids, read_matrix
 from truerank.errors import InputError
-from truerank.files import Bundle, read_labels
+from truerank.files import Bundle, read_embeddings, read_labels
+from truerank.lists import IndexLoss
 from truerank.lists.evaluated import evaluate_prepared
+from truerank.lists.loss import loss_of
 from truerank.lists.prepared import Prepared, prepare
 from truerank.result import Result
 
-__all__ = ["read_files", "scored"]
+__all__ = ["lost", "read_files", "scored"]
 
 
 def read_files(options: dict[str, Any]) -> tuple[Prepared, Any]:
@@ -70,4 +72,26 @@ def scored(prepared: Prepared, metrics: Any, options: dict[str, Any]) -> Result:
         settle=options["settle"],
         seed=options["seed"],
         threads=options["threads"],
+    )
+
+
+def lost(prepared: Prepared, metrics: Any, options: dict[str, Any], progress: Any) -> IndexLoss:
+    """What the index that returned the lists loses."""
+    names = ("embeddings", "gallery", "stored", "stored_queries")
+    vectors = [None if options[name] is None else read_embeddings(options[name]) for name in names]
+    return loss_of(
+        prepared,
+        *vectors[:2],
+        stored=vectors[2],
+        stored_queries=vectors[3],
+        distance=options["distance"],
+        stored_distance=options["stored_distance"],
+        metrics=metrics,
+        average=options["average"],
+        k=options["k"],
+        confidence=None if options["no_intervals"] else options["confidence"],
+        seed=options["seed"],
+        device=options["device"],
+        threads=options["threads"],
+        progress=progress,
     )

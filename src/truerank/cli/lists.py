@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
+from truerank.cli.kinds import DistanceName
 from truerank.cli.options import (
     PATH,
     Labelled,
     confidence_option,
+    device_option,
+    distance_option,
     examples,
     format_option,
     label_options,
@@ -19,12 +23,15 @@ from truerank.cli.options import (
     threads_option,
 )
 from truerank.errors import InputError
+from truerank.progress import progress_bar
 
 __all__ = ["lists"]
 
 EXAMPLES = examples(
     "lists neighbours.ibin --labels query.csv --gallery-labels gallery.csv",
     "lists neighbours.npy --labels labels.csv -m map@r,hit@10 --settle 0.01",
+    "lists neighbours.ibin --labels query.csv --gallery-labels gallery.csv --embeddings query.fbin "
+    "--gallery gallery.fbin --stored decoded.fbin --distance euclidean",
     "lists system.run --relevance judgements.qrels --gallery-size 8841823 -m map@1000,ndcg@10",
 )
 
@@ -84,6 +91,26 @@ EXAMPLES = examples(
     type=float,
     help="Show the smallest k that leaves no more than this between lower and upper, as 0.01.",
 )
+@click.option(
+    "--embeddings",
+    type=PATH,
+    help="The queries' full vectors: show what the index loses instead of the scores.",
+)
+@click.option("--gallery", type=PATH, help="With --embeddings: the gallery's full vectors.")
+@click.option(
+    "--stored", type=PATH, help="With --embeddings: the gallery as the index stores it, decoded."
+)
+@click.option(
+    "--stored-queries", type=PATH, help="The queries, if the index quantises them as well."
+)
+@distance_option(lambda catalogue: catalogue.names(given=False))
+@click.option(
+    "--stored-distance",
+    type=DistanceName(lambda catalogue: catalogue.names(given=False)),
+    help="Of the stored vectors, if it is another.",
+)
+@click.option("-k", type=click.IntRange(1), help="Of neighbour_recall; all places by default.")
+@device_option
 @threads_option
 @confidence_option
 @click.option("--no-intervals", is_flag=True, help="Compute no intervals.")
@@ -105,16 +132,54 @@ def lists(
     (.run, .trec, .txt): row numbers of the gallery, nearest first, -1 for none, or ids. What was
     not returned may follow in any order, which gives lower, expected and upper. An item that is
     repeated or unknown is wrong in its place.
+
+    With --embeddings the table shows instead how much of each metric is lost on the way from the
+    full vectors to the lists: by quantisation, by the cut at k, and by the search.
     """
     from truerank.cli import outputs, printing
-    from truerank.cli.list_files import read_files, scored
+    from truerank.cli.list_files import lost, read_files, scored
 
     inputs = tuple(value for value in options.values() if isinstance(value, Path))
     outputs.check_targets({"-o": output, "--per-query": per_query}, inputs)
     if options["scores"] is not None and options["ignore_scores"]:
         raise InputError("--scores and --ignore-scores contradict each other; pass one.")
+    check_loss(options, per_query, adjusted)
     prepared, chosen = read_files(options)
+    if options["embeddings"] is not None:
+        with progress_bar("ranking") as progress:
+            loss = lost(prepared, chosen, options, progress)
+        forms: dict[str, Callable[[], str]] = {
+            "table": lambda: loss.to_text(rule=printing.ruled()),
+            "json": lambda: loss.to_json(per_query=False),
+            "csv": loss.to_csv,
+            "markdown": loss.to_markdown,
+            "latex": loss.to_latex,
+        }
+        if output is not None:
+            printing.write_form(output, form, forms | {"json": loss.to_json})
+        printing.print_form(form, forms)
+        return
     result = scored(prepared, chosen, options)
     if per_query is not None:
         outputs.write_per_query(result, prepared.names, per_query)
     printing.deliver(result, form, output, adjusted)
+
+
+def check_loss(options: dict[str, Any], per_query: Path | None, adjusted: bool) -> None:
+    """Refuse options that go with the loss alone, or with the scores alone."""
+    if options["embeddings"] is None:
+        for name in ("gallery", "stored", "stored_queries", "stored_distance", "k"):
+            if options[name] is not None:
+                flag = "-k" if name == "k" else f"--{name.replace('_', '-')}"
+                raise InputError(f"{flag} goes with --embeddings, the queries' full vectors.")
+        return
+    given = {
+        "--settle": options["settle"],
+        "--scores": options["scores"],
+        "--per-query": per_query,
+        "--adjusted": adjusted or None,
+        "--gallery-size": options["gallery_size"],
+    }
+    for flag, value in given.items():
+        if value is not None:
+            raise InputError(f"{flag} goes with scores; leave it or --embeddings out.")

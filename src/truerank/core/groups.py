@@ -19,7 +19,7 @@ from truerank.core import group_kernels
 if TYPE_CHECKING:
     from truerank.core.folds import GalleryFolds
 
-__all__ = ["Block", "LocatedGroups", "SplitGroups", "TieGroups"]
+__all__ = ["Block", "LocatedGroups", "Measure", "SplitGroups", "TieGroups"]
 
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]

@@ -34,6 +34,8 @@ class Places:
     offsets: Integers
     item: Integers
     """The item in each place, by its number in the task; UNKNOWN where nothing new stands."""
+    named: Integers
+    """The same, but of repeated items their number too."""
     column: Integers
     run: Integers
     """As in Returned."""
@@ -78,6 +80,7 @@ class Places:
         return Places(
             np.concatenate([[0], np.cumsum(lengths)]),
             np.where(new, item, UNKNOWN),
+            item,
             returned.column[kept],
             returned.run[kept],
             eligible,
@@ -116,10 +119,18 @@ class Places:
             self,
             offsets=np.concatenate([[0], np.cumsum(lengths)]),
             item=self.item[kept],
+            named=self.named[kept],
             column=self.column[kept],
             run=self.run[kept],
             asked=min(k, self.asked),
         )
+
+    def tied_by(self, values: npt.NDArray[np.float64]) -> Places:
+        """The same lists, in which neighbouring places tie if these values of theirs are equal."""
+        query = np.repeat(np.arange(len(self)), self.lengths)
+        fresh = np.ones(len(values), bool)
+        fresh[1:] = (values[1:] != values[:-1]) | (query[1:] != query[:-1])
+        return replace(self, run=np.cumsum(fresh))
 
     def blocks(self, view: View) -> Iterator[Block]:
         """Tie groups of every query that has a relevant item in a view."""

@@ -74,13 +74,6 @@ class Returned:
         asked = int(lengths.max()) if len(lengths) else 0
         return Returned(offsets, row[held], column[held], run, asked)
 
-    def with_runs(self, values: npt.NDArray[np.float64]) -> Returned:
-        """The same lists, in which neighbouring places tie if these values of theirs are equal."""
-        query = np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
-        fresh = np.ones(len(values), bool)
-        fresh[1:] = (values[1:] != values[:-1]) | (query[1:] != query[:-1])
-        return Returned(self.offsets, self.item, self.column, np.cumsum(fresh), self.asked)
-
 
 def flattened(value: Any, name: str) -> tuple[npt.NDArray[Any], Integers]:
     """All cells of a matrix or of ragged lists, one after another, and the length of each list."""
