@@ -101,7 +101,7 @@ def fingerprint(score: Any, order: np.ndarray | None) -> dict[str, Any]:
     return found
 
 
-CURVES = ["cmc", "roc", "det", "f1", "dir", "mrp", "mvp", "mrep", "mfr", "mrep@scale=minmax"]
+CURVES = ["cmc", "roc", "det", "pr", "f1", "dir", "mrp", "mvp", "mrep", "mfr", "mrep@scale=minmax"]
 
 
 def fingerprints(data: Data) -> dict[str, dict[str, Any]]:
@@ -113,6 +113,9 @@ def fingerprints(data: Data) -> dict[str, dict[str, Any]]:
             continue  # these distances do not lie on the axis
         columns = result.curve(name)
         found[f"curve {name}"] = {column: columns[column].tobytes() for column in columns}
+        around = result.curve(name, band="simultaneous")
+        for end in ("low", "high") if "low" in around else ():
+            found[f"curve {name}"][f"simultaneous {end}"] = around[end].tobytes()
     return found
 
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from truerank.core import registry
 from truerank.core.average import exact_sum
-from truerank.core.curve import Curve
+from truerank.core.curve import FIRST_RANKS, POINTWISE, SIMULTANEOUS, Curve, rank_ladder
 from truerank.core.groups import TieGroups
 from truerank.core.metric import Metric
 from truerank.core.scale import Scale
@@ -25,8 +25,6 @@ __all__ = ["FIRST_RANKS", "FirstMates", "check_ranks", "up_to"]
 Reals = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 ENDS = ("lower", "expected", "upper")
-FIRST_RANKS = 100
-"""Ranks of a CMC curve unless more are asked for."""
 MOST_RANKS = 1_000_000
 
 
@@ -37,9 +35,11 @@ class FirstMates:
     before: Integers
     size: Integers
     relevant: Integers
+    band: Curve | None = None
+    """The curve at some ranks with its confidence bands, if there are any."""
 
     def cmc(self, ranks: Integers) -> Curve:
-        """hit@k for each of these ranks, with its tie bounds."""
+        """hit@k for each of these ranks, with its tie bounds and its bands."""
         triples, times = self._distinct
         before, size, relevant = triples
         groups = TieGroups(
@@ -56,14 +56,15 @@ class FirstMates:
         found = [hit(groups, Metric("hit", rank), one) for rank in some.tolist()]
         values = np.array([[_mean(end, times) for end in triple] for triple in found]).T
         columns = dict(zip(ENDS, values.reshape(len(ENDS), -1)[:, place], strict=True))
+        for name in (*POINTWISE, *SIMULTANEOUS) if self.band is not None else ():
+            if self.band is not None and name in self.band:
+                columns[name] = np.interp(ranks, self.band["rank"], self.band[name])
         return Curve("cmc", {"rank": ranks, **columns})
 
     def every_rank(self) -> Curve:
         """The curve as far as it rises: all of the first ranks, and ever fewer of those behind."""
         last = int((self.before + self.size).max(initial=1))
-        steps = FIRST_RANKS * 2.0 ** (np.arange(1, 513) / 16)
-        more = np.rint(np.minimum(steps, last)).astype(np.int64)
-        return self.cmc(np.unique([*range(1, FIRST_RANKS + 1), *more[more > FIRST_RANKS]]))
+        return self.cmc(rank_ladder(last))
 
     @cached_property
     def _distinct(self) -> tuple[Integers, Integers]:

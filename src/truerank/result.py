@@ -14,10 +14,10 @@ import numpy.typing as npt
 from truerank import tables
 from truerank.attributes import Attribute, as_choice, plain_attributes, read_attributes
 from truerank.core import registry
+from truerank.core.curve import FIRST_RANKS
 from truerank.core.score import Score, part_score
-from truerank.curves import FIRST_RANKS, check_ranks, up_to
+from truerank.drawn_curves import DrawnCurves
 from truerank.errors import InputError, UnknownMetricError, shortened
-from truerank.saved_curves import read_curves, save_curves
 from truerank.severity import Severity
 
 if TYPE_CHECKING:
@@ -67,9 +67,7 @@ class Result(Mapping[str, Score]):
         self.units = units
         """The number of each query's class, in the order of the labels: what resampling draws."""
         self.level_units = dict(level_units or {})
-        self._saved_curves = saved_curves
-        self._curves = dict(curves or {}) or read_curves(saved_curves)
-        self._first_mates = first_mates
+        self._curves = DrawnCurves(curves, first_mates, saved_curves)
         self._consistency = consistency
         self._found = dict(found or {})
         self.details = details
@@ -178,14 +176,24 @@ class Result(Mapping[str, Score]):
         }
         return columns | self._found
 
-    def curve(self, name: str, *, ranks: int = FIRST_RANKS) -> Curve:
+    @property
+    def curves(self) -> tuple[str, ...]:
+        """The names of the curves that `curve` and `plot` know."""
+        return () if self.public else self._curves.names
+
+    def curve(
+        self, name: str, *, ranks: int = FIRST_RANKS, band: str | None = "pointwise"
+    ) -> Curve:
         """A curve as a mapping from column names to arrays.
 
         "cmc" (rank, and hit@rank with its tie bounds) comes with every result evaluated here, and
-        goes by the finest label; "roc" and "det" with a verification metric, "f1" (with precision
-        and recall) with best_f1, "dir" (over far) with dir, each with the threshold in the
-        distance's own unit; "mrp", "mvp", "mrep" and "mfr" (over tau) with a metric of GOM. A
+        goes by the finest label; "roc", "det" and "pr" with a verification metric, "f1" (with
+        precision and recall) with best_f1, "dir" (over far) with dir, each with the threshold in
+        the distance's own unit; "mrp", "mvp", "mrep" and "mfr" (over tau) with a metric of GOM. A
         result read back from JSON has them all, at fewer points: as many as it takes to draw them.
+
+        `low` and `high` are the confidence band, at each point ("pointwise") or around the whole
+        curve ("simultaneous"), where intervals were computed; NaN in points without an interval.
 
         Examples
         --------
@@ -194,19 +202,17 @@ class Result(Mapping[str, Score]):
         >>> r.curve("cmc", ranks=2)["lower"].tolist()
         [0.75, 0.75]
         """
-        check_ranks(ranks)
-        if isinstance(name, str) and name == "cmc" and self._first_mates is not None:
-            return self._first_mates.cmc(np.arange(1, ranks + 1))
-        if not isinstance(name, str) or name not in self._curves:
-            known = [*(["cmc"] if self._first_mates is not None else []), *self._curves]
+        try:
+            return self._curves.get(name, ranks, band)
+        except (KeyError, TypeError):
             if self.public:
-                raise InputError("a public result has no curves, which count single queries.")
-            hint = f"there are {', '.join(known)}" if known else "it was saved without curves"
+                raise InputError(
+                    "a public result has no curves, which count single queries."
+                ) from None
+            known = ", ".join(self.curves)
+            hint = f"there are {known}" if known else "it was saved without curves"
             what = f"this result has no curve {shortened(name)}"
-            raise InputError(f"{what}; {hint}; evaluate with a metric of its family.")
-        if name == "cmc":
-            return up_to(self._curves[name], ranks)
-        return self._curves[name]
+            raise InputError(f"{what}; {hint}; evaluate with a metric of its family.") from None
 
     def neighbours(self, queries: Any, k: int = 10) -> Neighbours:
         """The k nearest items of some queries (row numbers, or ids as text), and all mates' ranks.
@@ -262,22 +268,13 @@ class Result(Mapping[str, Score]):
             data["units"] = self.units.tolist()
         if per_query and (attributes := plain_attributes(self._attributes)):
             data["attributes"] = attributes
-        if curves and (drawn := self._drawn()):
+        if curves and (drawn := self._curves.plain()):
             data["curves"] = deepcopy(drawn)
         if per_query and self.level_units:
             data["level_units"] = {name: u.tolist() for name, u in self.level_units.items()}
         if per_query and self.details is not None:
             data["details"] = deepcopy(self.details)
         return data
-
-    def _drawn(self) -> Mapping[str, Any]:
-        """The curves as plain JSON values; as they were, if they were read or written before."""
-        if self._saved_curves is None:
-            curves = dict(self._curves)
-            if self._first_mates is not None and len(self._first_mates.before):
-                curves = {"cmc": self._first_mates.every_rank(), **curves}
-            self._saved_curves = save_curves(curves) if curves else {}
-        return self._saved_curves
 
     @staticmethod
     def from_dict(data: Mapping[str, Any]) -> Result:

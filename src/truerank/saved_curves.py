@@ -34,13 +34,24 @@ Integers = npt.NDArray[np.int64]
 
 def save_curves(curves: Mapping[str, Curve]) -> dict[str, Any]:
     """Curves by name as plain JSON values; `points` is how many there were."""
-    most = min(MOST_POINTS, MOST_NUMBERS // max(1, sum(map(len, curves.values()))))
+    kept = {name: thinned(curve) for name, curve in curves.items()}
+    most = _common_limit([(len(kept[name]), len(curve)) for name, curve in curves.items()])
     saved = {}
     for name, curve in curves.items():
-        kept = thinned(curve, most)
-        columns = {column: _plain(values[kept]) for column, values in curve.items()}
+        points = kept[name] if len(kept[name]) <= most else thinned(curve, most)
+        columns = {column: _plain(values[points]) for column, values in curve.items()}
         saved[name] = {"points": len(next(iter(curve.values()))), "columns": columns}
     return {"version": VERSION, "curves": saved}
+
+
+def _common_limit(sizes: list[tuple[int, int]]) -> int:
+    """Most points that a curve may keep, from (points, columns) that each would need."""
+    left, columns = MOST_NUMBERS, sum(width for _, width in sizes)
+    for points, width in sorted(sizes):
+        if points * columns > left:
+            return left // columns
+        left, columns = left - points * width, columns - width
+    return MOST_POINTS
 
 
 def read_curves(data: Mapping[str, Any] | None) -> dict[str, Curve]:
@@ -54,17 +65,26 @@ def read_curves(data: Mapping[str, Any] | None) -> dict[str, Curve]:
 
 
 def _plain(values: npt.NDArray[Any]) -> list[Any]:
+    if values.dtype.kind == "U":  # the names of bars
+        return list(values.tolist())
     return [value if math.isfinite(value) else None for value in values.tolist()]
 
 
 def _array(values: list[Any]) -> npt.NDArray[Any]:
+    if values and all(isinstance(value, str) for value in values):
+        return np.array(values, np.str_)
     if all(isinstance(value, int) for value in values):
         return np.array(values, np.int64)
     return np.array([np.nan if value is None else value for value in values], np.float64)
 
 
 def thinned(curve: Curve, most: int = MOST_POINTS) -> Integers:
-    """The numbers of the points that are enough to draw a curve, ascending, `most` at most."""
+    """The numbers of the points that are enough to draw a curve, ascending, `most` at most.
+
+    Bars are all kept: they have names in place of an abscissa.
+    """
+    if next(iter(curve.values())).dtype.kind == "U":
+        return np.arange(len(next(iter(curve.values()))))
     first, *others = (_filled(np.asarray(values, np.float64)) for values in curve.values())
     count = len(first)
     if count <= most:

@@ -86,8 +86,8 @@ def verify(
     Returns
     -------
     Result
-        A mapping from metric string to Score; `curve("roc")` and `curve("det")` besides, and
-        `curve("f1")` with best_f1.
+        A mapping from metric string to Score; `curve("roc")`, `curve("det")` and `curve("pr")`
+        besides, and `curve("f1")` with best_f1.
 
     Examples
     --------
@@ -142,6 +142,7 @@ def verify(
         "seconds": round(time.perf_counter() - started, 3),
     }
     drawn = curves(judged, [one for one in chosen if not _of_folds(one)])
+    drawn = drawn if spread is None else spread.banded(drawn)
     return Result(scores, skipped=skipped, provenance=provenance, curves=drawn)
 
 

@@ -347,12 +347,12 @@ def found(result: truerank.Result) -> Found:
         intervals[name] = {part: scores[name].pop(part) for part in INTERVAL_FIELDS}
     for name in CURVES:
         try:
-            scores[f"curve {name}"] = dict(result.curve(name))
+            scores[f"curve {name}"] = dict(result.curve(name, band=None))
         except truerank.InputError:
             scores[f"curve {name}"] = None
     for metric, name in LATER_CURVES.items():
         if metric in result and result[metric].reason is None:
-            scores[f"curve {name}"] = dict(result.curve(name))
+            scores[f"curve {name}"] = dict(result.curve(name, band=None))
     facts = ("queries", "gallery", "excluded", "no_mate", "ties", "hierarchy", "severity")
     more = {fact: result.provenance.get(fact) for fact in (*facts, "consistency", "folds")}
     scores |= {"skipped": result.skipped, "provenance": more}

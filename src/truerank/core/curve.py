@@ -5,13 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
-__all__ = ["ENDS", "POINTS", "Curve"]
+__all__ = [
+    "ENDS",
+    "FIRST_RANKS",
+    "POINTS",
+    "POINTWISE",
+    "SIMULTANEOUS",
+    "Curve",
+    "rank_ladder",
+]
 
 ENDS = ("lower", "expected", "upper")
+POINTWISE = ("low", "high")
+SIMULTANEOUS = ("simultaneous_low", "simultaneous_high")
+"""Columns of confidence bands: around each point, and around all points at once."""
 POINTS = 1000
 """Curves over an axis have one more point than this."""
+FIRST_RANKS = 100
+"""Ranks of a CMC curve unless more are asked for."""
 
 
 class Curve(Mapping[str, npt.NDArray[Any]]):
@@ -37,6 +51,22 @@ class Curve(Mapping[str, npt.NDArray[Any]]):
     def __len__(self) -> int:
         return len(self._columns)
 
+    def with_band(self, kind: str | None) -> Curve:
+        """The curve with one of its bands, pointwise or simultaneous, as low and high, or none."""
+        every = {*POINTWISE, *SIMULTANEOUS}
+        columns = {name: values for name, values in self.items() if name not in every}
+        chosen = {None: (), "pointwise": POINTWISE, "simultaneous": SIMULTANEOUS}[kind]
+        if all(name in self for name in chosen):
+            columns |= {as_: self[name] for as_, name in zip(POINTWISE, chosen, strict=False)}
+        return Curve(self.name, columns)
+
     def __repr__(self) -> str:
         points = len(next(iter(self._columns.values())))
         return f"<curve {self.name}: {', '.join(self)}; {points:,} points>"
+
+
+def rank_ladder(last: int) -> npt.NDArray[np.int64]:
+    """Ranks that are enough to draw a curve up to the last: all of the first, then ever fewer."""
+    steps = FIRST_RANKS * 2.0 ** (np.arange(1, 513) / 16)
+    more = np.rint(np.minimum(steps, last)).astype(np.int64)
+    return np.unique([*range(1, FIRST_RANKS + 1), *more[more > FIRST_RANKS]])

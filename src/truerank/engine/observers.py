@@ -381,6 +381,10 @@ class Collector(PairObserver, ResumableObserver):
         parts = [part for thread in self._parts.all() for part in thread[number]]
         return np.concatenate([*parts, np.empty(0)])
 
+    def unordered(self) -> list[Distances]:
+        """The distances of all ranges, in parts and in no particular order."""
+        return [p for thread in self._parts.all() for some in thread for p in some if len(p)]
+
     def distances(self, number: int, low: float, high: float) -> Distances:
         """The distances of one range that lie in (low, high], ascending."""
         if number not in self._sorted:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy.typing as npt
 from truerank.checkpoint import fill
 from truerank.core import registry
 from truerank.core.curve import Curve
+from truerank.core.curve_moves import CurveMoves
 from truerank.core.folds import FoldAssignment
 from truerank.core.groups import LocatedGroups
 from truerank.core.metric import FAMILIES, Metric
@@ -101,6 +102,14 @@ class CollectionWithout:
     def moves(self, metric: Metric, score: Score) -> Moves:
         """A score that exists without each fold, or why that cannot be told."""
         return self._families[registry.definition(metric).family].moves(metric, score)
+
+    def curve_moves(self, curves: Mapping[str, Curve]) -> dict[str, CurveMoves]:
+        """The curves without each fold, by name; not those of which it cannot be told."""
+        return {
+            name: moves
+            for family in self._families.values()
+            for name, moves in family.curve_moves(curves).items()
+        }
 
 
 def _once(owners: Iterable[Family | Without]) -> list[ResumableObserver]:

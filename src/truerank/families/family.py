@@ -6,7 +6,7 @@ The context holds the task, the space and the positives, and lets observers see 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
@@ -20,6 +20,7 @@ import numpy.typing as npt
 from truerank import engine
 from truerank.core.average import class_mean, mean
 from truerank.core.curve import Curve
+from truerank.core.curve_moves import CurveMoves
 from truerank.core.folds import FoldAssignment
 from truerank.core.groups import LocatedGroups
 from truerank.core.metric import Metric
@@ -235,6 +236,9 @@ class Without(Protocol):
 
     def moves(self, metric: Metric, score: Score) -> Moves:
         """A score that exists without each fold, or why that cannot be told."""
+
+    def curve_moves(self, curves: Mapping[str, Curve]) -> dict[str, CurveMoves]:
+        """The family's curves without each fold, by name; not those of which it cannot be told."""
 
 
 class Family(ABC):

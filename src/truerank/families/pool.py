@@ -49,7 +49,7 @@ class Pooled:
         sweep: Callable[[list[PairObserver]], None],
     ) -> None:
         self.positives, self.whole_curve, self._sweep = positives, whole_curve, sweep
-        self._targets = targets
+        self._targets, self._sampled = targets, len(sample) > 0
         edges = np.unique(positives.ascending) if whole_curve else np.empty(0)
         most = current_limits().edges
         if len(edges) > most:
@@ -139,17 +139,31 @@ class Pooled:
         return keep[keep >= 0]
 
     def curves(self, space: Space) -> dict[str, Curve]:
-        """ROC and DET, from nothing accepted to everything."""
+        """ROC and DET, from nothing accepted to everything; precision over recall."""
         keep = self.corners()
         with np.errstate(invalid="ignore"):  # just below the distance 0 lies nothing: NaN
             at = space.in_unit(self.cuts.at[keep])
         far = np.concatenate([[0.0], self.false_accepts[keep] / self.impostors, [1.0]])
         tar = np.concatenate([[0.0], self.true_accepts[keep] / self.genuine, [1.0]])
         threshold = np.concatenate([[np.nan], at, [np.nan]])
+        some = np.flatnonzero(self.accepted[keep])  # where anything is accepted
+        clean = self.true_accepts[keep[some]] / self.accepted[keep[some]]
+        precision = np.append(clean, self.genuine / (self.genuine + self.impostors))
+        recall, at = (column[np.append(some + 1, -1)] for column in (tar, threshold))
         return {
             "roc": Curve("roc", {"far": far, "tar": tar, "threshold": threshold}),
             "det": Curve("det", {"far": far, "frr": 1 - tar, "threshold": threshold}),
+            "pr": Curve("pr", {"recall": recall, "precision": precision, "threshold": at}),
         }
+
+    def all_distances(self) -> Collector | None:
+        """All distances of the pool; None where there are so many that they were sampled."""
+        if self._sampled:
+            return None
+        if not self._holds(-np.inf, np.inf):
+            self._collected.append(Collector([(-np.inf, np.inf)]))
+            self._sweep([self._collected[-1]])
+        return self._holds(-np.inf, np.inf)[0][0]
 
     # -- order statistics ---------------------------------------------------------------------
 

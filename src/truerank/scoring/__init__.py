@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -95,12 +95,13 @@ def score(
             for number, current in enumerate(passes):
                 plan = None
                 if estimation is not None:
-                    plan = estimation.plan(current.view, current.columns)
+                    first = (current.first, current.finest) if number == 0 else None
+                    plan = estimation.plan(current.view, current.columns, first)
                 observing = families if number == 0 else None
                 complete(current, observing, plan, resources, behind=sum(work[: number + 1]))
                 _find(task, current, findings)
                 if estimation is not None and plan is not None:
-                    estimation.replicates |= plan.finish(device, threads)
+                    estimation.finish(plan, device, threads)
         return _scores(task, metrics, passes, average, threads, families, estimation, findings)
     except BaseException:
         checkpoint.abandon()
@@ -206,6 +207,10 @@ def _scores(
         estimation.estimate(columns)
         findings.intervals = estimation.facts()
         findings.level_units = estimation.level_units()
+        findings.curves = estimation.banded(findings.curves)
+        if findings.first_mates is not None and len(findings.first_mates.before):
+            cmc = estimation.banded_cmc(findings.first_mates.every_rank(), passes[0].first)
+            findings.first_mates = replace(findings.first_mates, band=cmc)
         for metric in metrics:
             whole = scores[str(metric)]
             if whole.reason is None:

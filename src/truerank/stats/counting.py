@@ -18,6 +18,7 @@ import numpy.typing as npt
 from truerank import engine
 from truerank.core import registry
 from truerank.core.column import Column
+from truerank.core.curve_moves import CurveMoves
 from truerank.core.folds import MOST_SINGLY, FoldAssignment, GalleryFolds
 from truerank.core.groups import Block, SplitGroups
 from truerank.core.jackknife import ChangeSums, Stratum, replicates
@@ -27,6 +28,7 @@ from truerank.core.replicates import Replicates
 from truerank.relevance import TreeView, View
 from truerank.settings import current_limits
 from truerank.space import Space
+from truerank.stats.first_ranks import FirstMateMoves
 from truerank.stats.units import Unit
 from truerank.task import TaskRules
 
@@ -110,6 +112,8 @@ class Plan:
     """The view in which the grades from `lowest` on are relevant."""
     few: Flags
     """Queries with few mates in `split_view`."""
+    cmc: tuple[Unit, FirstMateMoves] | None = None
+    """Where the pass tells of the CMC curve: the unit that it moves by, and how it does."""
 
     def __post_init__(self) -> None:
         self.known = np.zeros(len(self.few), bool)
@@ -177,8 +181,14 @@ class Plan:
 
     def _collect_some(self, block: Integers, split: SplitGroups) -> None:
         rows = block[split.queries]
-        for use, left in self._left_out(split):
-            self._collect(use, rows, left)
+        made: dict[tuple[int, Unit], LeftOut] = {}
+        for column, unit in self.uses:
+            if (column.metric, unit) in self._sums:
+                left = self._left_out(split, (column.grade, unit), made)
+                self._collect((column, unit), rows, left)
+        if self.cmc is not None and self.counts_first:
+            unit, first = self.cmc
+            first.count(rows, self._left_out(split, (first.grade, unit), made))
         self.known[rows] = True
 
     def _chunks(self, split: SplitGroups) -> Iterator[SplitGroups]:
@@ -188,16 +198,24 @@ class Plan:
         for start in range(0, len(every), step):
             yield split.some(every[start : start + step])
 
-    def _left_out(self, split: SplitGroups) -> Iterator[tuple[Use, LeftOut]]:
-        """What each column needs to be computed without each fold, made once for each grade."""
-        made: dict[tuple[int, Unit], LeftOut] = {}
-        for column, unit in self.uses:
-            if (column.metric, unit) not in self._sums:
-                continue
-            if (column.grade, unit) not in made:
-                columns = self._split_sets.of(unit)
-                made[column.grade, unit] = LeftOut.of(split.only(columns), column.grade)
-            yield (column, unit), made[column.grade, unit]
+    def _left_out(
+        self, split: SplitGroups, key: tuple[int, Unit], made: dict[tuple[int, Unit], LeftOut]
+    ) -> LeftOut:
+        """What is needed to compute by a grade without each fold of a unit, made once."""
+        if key not in made:
+            made[key] = LeftOut.of(split.only(self._split_sets.of(key[1])), key[0])
+        return made[key]
+
+    @property
+    def counts_first(self) -> bool:
+        """Whether first mates are among what is counted by fold."""
+        return self.cmc is not None and self.cmc[0] in self._split_sets.folds
+
+    def cmc_moves(self) -> CurveMoves | None:
+        """The CMC curve without each fold, once all is counted; None if that is not known."""
+        if self.cmc is None:
+            return None
+        return self.cmc[1].moves(self.few & self.counts_first)
 
     def _collect(self, use: Use, rows: Integers, left: LeftOut) -> None:
         column, unit = use
@@ -310,7 +328,10 @@ class Plan:
             steps = folds.columns * max(1.0, float(self.view.mates[rows].mean()))
             count = min(max(int(WORK / steps), FEWEST_SAMPLED), MOST_SAMPLED)
             sample = folds.sample(rows, count)
-            changes = self._compute([use[0] for use in mine], folds, sample, device, threads)
+            moving = self.cmc[1] if self.cmc is not None and self.cmc[0] == unit else None
+            changes = self._compute(
+                [use[0] for use in mine], folds, sample, device, threads, moving
+            )
             for use in mine:
                 metric = use[0].metric
                 among = np.isin(sample, rest[metric])
@@ -325,6 +346,7 @@ class Plan:
         sample: Integers,
         device: str,
         threads: int,
+        moving: FirstMateMoves | None,
     ) -> dict[Metric, Reals]:
         """How each sampled query's value moves without each fold; NaN if no mate is left."""
         wanted = np.zeros(self.task.queries, bool)
@@ -340,8 +362,12 @@ class Plan:
             only=sample,
         )
 
+        ranks = None if moving is None else moving.nothing_left(len(sample))
+
         def leave(fold: int, block: Block) -> None:
             kept, left = block.split.without(fold)
+            if moving is not None and ranks is not None:
+                moving.leave(ranks, place[block.rows[kept]], fold, left)
             parts = {0: (kept, left)}
             for column in columns:
                 if column.grade not in parts:
@@ -360,6 +386,9 @@ class Plan:
                 some = partial(leave, block=block)
                 for _ in pool.map(some, range(folds.columns)):
                     pass
+        if moving is not None and ranks is not None:
+            others = ~(self.few[sample] & self.counts_first)
+            moving.sample(sample[others], ranks[others])
         return {
             c.metric: self._change(values[c.metric], headline(c.metric, c.values)[sample])
             for c in columns

@@ -16,6 +16,8 @@ import numpy.typing as npt
 
 from truerank.core import registry
 from truerank.core.column import Column
+from truerank.core.curve import Curve, rank_ladder
+from truerank.core.curve_moves import CurveMoves
 from truerank.core.folds import FEWEST_CLASSES, FoldAssignment
 from truerank.core.metric import Metric, RankingDefinition
 from truerank.core.replicates import Replicates
@@ -26,8 +28,10 @@ from truerank.relevance import View
 from truerank.space import Space
 from truerank.space.fingerprint import Fingerprints, mix
 from truerank.stats import intervals
+from truerank.stats.bands import put_band
 from truerank.stats.bootstrap import FEWEST_DRAWN, ClassSums, standard_errors
 from truerank.stats.counting import Plan, headline
+from truerank.stats.first_ranks import FirstMateMoves, moved_cmc, ranks_of
 from truerank.stats.folds import deal, deal_queries
 from truerank.stats.intervals import Interval, IntervalRequest, interval_of
 from truerank.stats.units import Unit, finest_unit, unit_of
@@ -66,6 +70,8 @@ class Estimation:
                 self._folds[unit] = deal(task, space, unit, counted, request.seed)
         self.replicates: dict[tuple[Metric, Unit], tuple[Replicates, Replicates]] = {}
         self._errors: dict[tuple[Metric, Unit], tuple[float, int]] = {}
+        self._ladder = rank_ladder(task.items)
+        self._cmc: CurveMoves | None = None
 
     def _chosen(self, unit: Unit) -> Unit:
         """The unit itself, or the finest one if that was asked for where there are too few."""
@@ -85,16 +91,15 @@ class Estimation:
         """Let the families' pass count what intervals of threshold metrics need."""
         folds, context, finest = self._folds.get(self._finest), families.context, self._finest
         if not self.jackknife and self._alive(finest) >= FEWEST_DRAWN:
-            folds = deal_queries(
-                _prints(context),
-                finest.codes(self.task)[0],
-                self._counted(finest),
-                self.request.seed,
-                self.task.id_names,
-            )
+            folds = self._of_queries(_prints(context))
         if folds is not None:
             self.measured = families.without(folds)
             self._only_means = all(registry.definition(m).is_mean(m) for m in context.metrics)
+
+    def _of_queries(self, prints: Fingerprints) -> FoldAssignment | None:
+        """Folds of the queries alone, whose gallery is of its own."""
+        codes, counted = self._finest.codes(self.task)[0], self._counted(self._finest)
+        return deal_queries(prints, codes, counted, self.request.seed, self.task.id_names)
 
     def _uses(self, columns: list[Column]) -> list[tuple[Column, Unit]]:
         """Each column with every unit by which a metric that it is a part of needs it."""
@@ -108,13 +113,29 @@ class Estimation:
             )
         ]
 
-    def plan(self, view: View, columns: list[Column]) -> Plan | None:
-        """What a pass must count; None where it needs nothing more."""
+    def plan(
+        self, view: View, columns: list[Column], first: tuple[Integers, int] | None = None
+    ) -> Plan | None:
+        """What a pass must count; None where it needs nothing more.
+
+        `first` is where the pass notes the tie groups of first mates by the finest label, and the
+        grade of these; None for a pass that does not tell of them.
+        """
         folds = {unit: some for unit, some in self._folds.items() if some is not None}
         uses = [(column, unit) for column, unit in self._uses(columns) if unit in folds]
         if not uses or self.space is None:
             return None
-        return Plan.of(self.task, self.space, folds, view, uses, by_class=self.by_class)
+        plan = Plan.of(self.task, self.space, folds, view, uses, by_class=self.by_class)
+        if first is not None and self._finest in plan.sets.folds:
+            mine = plan.sets.folds[self._finest]
+            plan.cmc = (self._finest, FirstMateMoves(mine, *first, self._ladder))
+        return plan
+
+    def finish(self, plan: Plan, device: str, threads: int) -> None:
+        """Take what a pass has counted."""
+        self.replicates |= plan.finish(device, threads)
+        if plan.cmc is not None:
+            self._cmc = plan.cmc_moves()
 
     def estimate(self, columns: list[Column]) -> None:
         """Find how far each column's score moves, once all passes are done."""
@@ -158,6 +179,26 @@ class Estimation:
             Replicates.mean([self.replicates[part, unit][way] for part in parts]) for way in (0, 1)
         )
         return intervals.from_replicates(score.value, own, paired, confidence, limits)
+
+    def banded_cmc(self, curve: Curve, first: Integers) -> Curve | None:
+        """The CMC curve with its bands, from the tie groups of all first mates; None without."""
+        moves, finest = self._cmc, self._finest
+        if not self.jackknife and self._alive(finest) >= FEWEST_DRAWN:
+            before, size, relevant = first.astype(np.uint64)
+            folds = self._of_queries(mix(before + mix(size + mix(relevant + np.uint64(1)))))
+            moves = None if folds is None else moved_cmc(folds, ranks_of(first), self._ladder, [])
+        if moves is None:
+            return None
+        at = np.searchsorted(self._ladder, np.minimum(curve["rank"], self._ladder[-1]))
+        return put_band(curve, moves.at(at), self.request.confidence)
+
+    def banded(self, curves: Mapping[str, Curve]) -> dict[str, Curve]:
+        """The curves of threshold metrics, with a confidence band where one can be told."""
+        moves = {} if self.measured is None else self.measured.curve_moves(curves)
+        return {
+            name: put_band(curve, moves[name], self.request.confidence) if name in moves else curve
+            for name, curve in curves.items()
+        }
 
     def _too_few(self, units: int, unit: Unit) -> Interval:
         return intervals.too_few(units, self.unit, self._fewest, unit.named(self.task))

@@ -9,12 +9,14 @@ Samii & Assenova, Cluster-Robust Variance Estimation for Dyadic Data, Political 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from truerank.core.curve import Curve
 from truerank.core.folds import FEWEST_CLASSES, PAIRED_SEED, FoldAssignment
 from truerank.core.metric import Metric
 from truerank.core.registry import definition
@@ -25,9 +27,11 @@ from truerank.families.family import Units
 from truerank.families.thresholds import allowed, at_places
 from truerank.families.trials import FoldedTrials
 from truerank.families.verification.folds import FEWEST_BELOW
+from truerank.families.verification.moved_curves import moved_curves
 from truerank.families.verification.pair_metric import PairMetric, pair_metric
 from truerank.families.verification.points import Points
 from truerank.space.fingerprint import Fingerprints, mix
+from truerank.stats.bands import put_band
 from truerank.stats.folds import deal_queries
 from truerank.stats.intervals import Interval, IntervalRequest, interval_of
 from truerank.wording import count
@@ -111,6 +115,24 @@ class TrialIntervals:
     def _of_points(self, metric: Metric) -> Reals:
         """A metric over thresholds from operating points: of all trials, then without each fold."""
         thresholds = [] if metric.get("tau") is None else [self._units.cut(metric["tau"])]
+        points = self._points(thresholds)
+        return pair_metric(metric).at_points(points, metric)
+
+    def banded(self, curves: Mapping[str, Curve]) -> dict[str, Curve]:
+        """The curves with their confidence bands, unless there are too few people."""
+        found = dict(curves)
+        if self._folds is None:
+            return found
+        points = self._points([])
+        for name, one in moved_curves(points, curves, int((~self._same).sum())).items():
+            own, _, twice = np.split(one.without, 3)
+            away = twice - twice.mean(axis=0)
+            moves = one.moves(own, (away * away).sum(axis=0))
+            found[name] = put_band(curves[name], moves, self._request.confidence)
+        return found
+
+    def _points(self, thresholds: list[float]) -> Points:
+        """Operating points at the places of the distances, or at a given threshold."""
         cuts = Cuts.of(np.concatenate([self._places, thresholds]))
         cell = np.searchsorted(cuts.at, self._distances, side="left")
         true, positives = self._shares(True, cell, len(cuts) + 1)
@@ -118,10 +140,8 @@ class TrialIntervals:
         at = self._units.space.in_unit(cuts.at[[0, *range(len(cuts)), -1]])
         points = Points(at, true, false, positives, negatives)
         if thresholds:
-            points = points.at_cut(cuts.where(thresholds[0]))
-        else:
-            points = points.at_cuts(np.searchsorted(cuts.at, self._places))
-        return pair_metric(metric).at_points(points, metric)
+            return points.at_cut(cuts.where(thresholds[0]))
+        return points.at_cuts(np.searchsorted(cuts.at, self._places))
 
     def _of_right(self, right: Flags) -> Reals:
         """The share judged rightly at thresholds that stay, at the list's share of positives."""

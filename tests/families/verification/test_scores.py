@@ -133,7 +133,7 @@ def test_f1_is_that_of_scikit_learn() -> None:
     assert best.value == pytest.approx(f1.max(), abs=1e-12)
     assert best.threshold == -cut[f1.argmax()]
     assert best.n == len(same)
-    curve = result.curve("f1")
+    curve = result.curve("f1", band=None)
     assert list(curve) == ["threshold", "f1", "precision", "recall"]
     assert curve["f1"].max() == best.value
     assert curve["threshold"][curve["f1"].argmax()] == best.threshold

@@ -7,11 +7,14 @@ same way; their peaks are found again.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property, partial
 
 import numpy as np
 import numpy.typing as npt
 
+from truerank.core.curve import Curve
+from truerank.core.curve_moves import CurveMoves
 from truerank.core.folds import FEWEST_CLASSES, FoldAssignment, why_too_few
 from truerank.core.groups import LocatedGroups
 from truerank.core.jackknife import ChangeSums, Stratum, replicates
@@ -97,6 +100,10 @@ class GomFolds:
         sums = ChangeSums(self._folds.columns)
         sums.add(change, self._folds.query[sample], weight[sample])
         return replicates(self._folds, rows, values[rows], [Stratum(rows, sums)], weight)
+
+    def curve_moves(self, curves: Mapping[str, Curve]) -> dict[str, CurveMoves]:
+        """See Without."""
+        return {}
 
     def _peaks(self, curve: int, counts: npt.NDArray[np.bool_]) -> Reals:
         """How far the highest point of a curve moves."""

@@ -11,9 +11,14 @@ from truerank.core.curve import ENDS, POINTS
 from truerank.families.openset.collect import Identification
 from truerank.families.openset.scores import observed_below
 
-__all__ = ["dir_over_far"]
+__all__ = ["curve_names", "dir_over_far"]
 
 Reals = npt.NDArray[np.float64]
+
+
+def curve_names(seen: Identification) -> dict[int, str]:
+    """The name of the curve of each rank at which DIR is asked for."""
+    return {rank: "dir" if rank == 1 else f"dir@rank={rank}" for rank in seen.hits}
 
 
 def dir_over_far(seen: Identification, rank: int) -> dict[str, npt.NDArray[Any]]:

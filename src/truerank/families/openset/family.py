@@ -7,7 +7,7 @@ from truerank.core.folds import FoldAssignment
 from truerank.core.metric import Metric
 from truerank.core.score import Score
 from truerank.families.openset.collect import Identification
-from truerank.families.openset.curves import dir_over_far
+from truerank.families.openset.curves import curve_names, dir_over_far
 from truerank.families.openset.folds import OpenSetFolds
 from truerank.families.thresholds import measure
 
@@ -26,7 +26,7 @@ class OpenSet(Identification):
         mates = self.context.with_mate
         if mates.all() or not mates.any():
             return {}
-        names = {rank: "dir" if rank == 1 else f"dir@rank={rank}" for rank in self.hits}
+        names = curve_names(self)
         return {name: Curve(name, dir_over_far(self, rank)) for rank, name in names.items()}
 
     def without(self, folds: FoldAssignment) -> OpenSetFolds:

@@ -6,12 +6,15 @@ strangers are left: the nearest of every fold, and how many of it come before th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from truerank.core.curve import Curve
+from truerank.core.curve_moves import CurveMoves
 from truerank.core.folds import FEWEST_CLASSES, FoldAssignment
 from truerank.core.metric import Metric
 from truerank.core.registry import definition
@@ -20,6 +23,8 @@ from truerank.engine.fold_observers import NearestByFold
 from truerank.engine.observers import ResumableObserver
 from truerank.families.family import Moves
 from truerank.families.openset.collect import Identification
+from truerank.families.openset.curves import curve_names
+from truerank.families.openset.moved_curves import moved_dir
 from truerank.families.thresholds import allowed, limit_at
 from truerank.space import Distances
 from truerank.wording import count
@@ -62,7 +67,7 @@ class OpenSetFolds:
         counts = mates if definition(metric).with_mate else ~mates
         used = (counts, ~mates) if by_threshold else (counts,)
         for some in used:
-            classes = len(np.unique(self._folds.query_codes[some]))
+            classes = self._classes(some)
             if classes < FEWEST_CLASSES:
                 which = "with" if some is mates else "without"
                 return (
@@ -75,6 +80,21 @@ class OpenSetFolds:
             values = self._values(metric, column, kept)
             found[column] = context.mean(values, counts & kept)
         return self._folds.replicates(found)
+
+    def curve_moves(self, curves: Mapping[str, Curve]) -> dict[str, CurveMoves]:
+        """See Without."""
+        seen, mates = self._seen, self._seen.context.with_mate
+        if min(self._classes(mates), self._classes(~mates)) < FEWEST_CLASSES:
+            return {}
+        return {
+            name: moved_dir(seen, self._folds, self._gallery, curves[name], rank, FEWEST_BELOW)
+            for rank, name in curve_names(seen).items()
+            if name in curves
+        }
+
+    def _classes(self, some: npt.NDArray[np.bool_]) -> int:
+        """The classes of some of the queries."""
+        return len(np.unique(self._folds.query_codes[some]))
 
     def _values(self, metric: Metric, column: int, kept: npt.NDArray[np.bool_]) -> Reals:
         """The value of every query without a fold, at the threshold found again."""

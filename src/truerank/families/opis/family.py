@@ -8,6 +8,7 @@ from truerank.core.metric import Metric
 from truerank.core.score import Score
 from truerank.families.family import Without
 from truerank.families.opis.collect import CountedClasses
+from truerank.families.opis.curves import utility_curve
 from truerank.families.opis.folds import OpisFolds, Unlabelled
 from truerank.families.opis.scores import Consistency, report
 from truerank.families.thresholds import measure
@@ -24,7 +25,9 @@ class Opis(CountedClasses):
 
     def curves(self) -> dict[str, Curve]:
         """See Family."""
-        return self.pairs.curves()
+        found = (utility_curve(self, metric) for metric in self.metrics)
+        utility = next((one for one in found if one is not None), None)
+        return self.pairs.curves() | ({} if utility is None else {"utility": utility})
 
     def report(self) -> Consistency | None:
         """See Family: where the first OPIS that is defined was taken, and what stands beside it."""

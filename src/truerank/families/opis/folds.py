@@ -8,6 +8,7 @@ borders, between which the spread of utilities is taken to be a straight line.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -17,6 +18,8 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from truerank.core.curve import Curve
+from truerank.core.curve_moves import CurveMoves
 from truerank.core.folds import FoldAssignment
 from truerank.core.metric import Metric
 from truerank.core.score import Score
@@ -25,7 +28,7 @@ from truerank.engine.fold_observers import TallyByFold
 from truerank.engine.observers import ResumableObserver, Tally
 from truerank.families.family import Context, Moves
 from truerank.families.opis.collect import CountedClasses
-from truerank.families.opis.scores import combine
+from truerank.families.opis.scores import class_mean, class_utility, combine, measured
 from truerank.families.opis.utilities import Formula
 from truerank.families.thresholds import at_places
 from truerank.task import TaskRules
@@ -74,6 +77,10 @@ class Unlabelled:
         """See Without."""
         return "judgements name no classes"
 
+    def curve_moves(self, curves: Mapping[str, Curve]) -> dict[str, CurveMoves]:
+        """See Without."""
+        return {}
+
 
 class OpisFolds:
     """What the pass must count for OPIS, and the scores without each fold."""
@@ -118,6 +125,34 @@ class OpisFolds:
         with ThreadPoolExecutor(self._context.threads) as pool:
             without = list(pool.map(lambda column: self._value(metric, column), columns))
         return self._folds.replicates(score.value + (np.array(without) - every))
+
+    def curve_moves(self, curves: Mapping[str, Curve]) -> dict[str, CurveMoves]:
+        """See Without: the mean utility of the classes at each threshold."""
+        family = self._family
+        metric = next((m for m in family.metrics if measured(family, m) is not None), None)
+        if "utility" not in curves or metric is None or metric["negatives"] is not None:
+            return {}
+        every = self._mean_utility(metric, -1, curves["utility"])
+        if every is None or len(self._left(-1).genuine) < FEWEST_COMPARED:
+            return {}
+        own = range(self._folds.own.start, self._folds.own.stop)
+        with ThreadPoolExecutor(self._context.threads) as pool:
+            some = pool.map(lambda c: self._mean_utility(metric, c, curves["utility"]), own)
+            without = np.stack([row for row in some if row is not None])
+        return {"utility": CurveMoves("mean", None, curves["utility"]["mean"] + without - every)}
+
+    def _mean_utility(self, metric: Metric, column: int, curve: Curve) -> Reals | None:
+        """The mean utility without a fold, at the curve's thresholds; of all for column -1."""
+        own = np.unique(np.searchsorted(self._cuts.at, self._places[_range(metric)]))
+        left = self._left(column).at_cuts(own)
+        if not len(left.genuine):
+            return None
+        formula = self._family.formula(metric)
+        rates = (left.true, left.false, left.genuine, left.impostors)
+        at = self._context.space.in_unit(self._cuts.at[own])
+        sign = -1.0 if at[0] > at[-1] else 1.0  # similarities fall along the cuts
+        mean = class_mean(class_utility(*rates, formula))
+        return np.asarray(np.interp(sign * curve["threshold"], sign * at, mean), np.float64)
 
     @cached_property
     def _tables(self) -> tuple[Integers, Integers, Integers, Integers]:
@@ -220,40 +255,29 @@ def _places(context: Context, metric: Metric, tables: int) -> Reals:
 
 def _spread(left: FoldCounts, formula: Formula) -> Reals:
     """Mean squared deviation of the classes' utilities at each cut."""
-    utility = _utility(left.true, left.false, left.genuine, left.impostors, formula)
-    centre = _average(utility)
-    value: Reals = _average(utility * utility) - centre * centre
+    utility = class_utility(left.true, left.false, left.genuine, left.impostors, formula)
+    centre = class_mean(utility)
+    value: Reals = class_mean(utility * utility) - centre * centre
     if formula.pooled:
         alike = replace(formula, precise=float(formula.precise > 0))  # each pair counts once
         true, false = left.matched, left.met
-        pooled = _utility(true[:-1], false[:-1], true[-1:], false[-1:], alike)
+        pooled = class_utility(true[:-1], false[:-1], true[-1:], false[-1:], alike)
         value = value + (centre - pooled) ** 2
     return np.maximum(value, 0.0)
-
-
-def _utility(
-    true: Reals, false: Reals, genuine: Reals, impostors: Reals, formula: Formula
-) -> Reals:
-    other = 1 - false / impostors
-    if formula.precise:
-        weighed = formula.precise * true
-        below = weighed + false
-        other = np.divide(weighed, below, out=np.zeros_like(below), where=below > 0)
-    return combine(true / genuine, other, formula.square)
 
 
 def _gap(
     left: FoldCounts, formula: Formula, share: Fraction, over: tuple[Reals, float, float]
 ) -> Reals:
     """Squared gap between the utilities of the best and the worst share of the classes."""
-    utility = _utility(left.true, left.false, left.genuine, left.impostors, formula)
+    utility = class_utility(left.true, left.false, left.genuine, left.impostors, formula)
     areas = _mean(utility, *over)
     sides = []
     for sign in (1, -1):
         group = _outermost(sign * areas, share)[:, None]
         held = group.sum() / len(group)
-        sensitivity = _average(group * (left.true / left.genuine)) / held
-        false = _average(group * (left.false / left.impostors)) / held
+        sensitivity = class_mean(group * (left.true / left.genuine)) / held
+        false = class_mean(group * (left.false / left.impostors)) / held
         sides.append(combine(sensitivity, 1 - false, formula.square))
     return np.asarray((sides[0] - sides[1]) ** 2, np.float64)
 
@@ -267,12 +291,6 @@ def _outermost(areas: Reals, share: Fraction) -> Reals:
     before = np.concatenate([[0], np.cumsum(count)[:-1]])
     wanted = math.ceil(share * len(areas)) if len(areas) * share < 1 else float(share) * len(areas)
     return np.asarray(np.clip((wanted - before) / count, 0.0, 1.0)[places], np.float64)
-
-
-def _average(values: Reals) -> Reals:
-    """The mean over classes, in integers, so that their order cannot show."""
-    one = 2.0 ** min(50, 62 - len(values).bit_length())
-    return np.asarray(np.rint(values * one).astype(np.int64).sum(axis=0) / one / len(values))
 
 
 def _mean(values: Reals, at: Reals, low: float, high: float) -> Reals:

@@ -22,10 +22,20 @@ from truerank.core.score import Score
 from truerank.families.opis import kernels as utility
 from truerank.families.opis.collect import CountedClasses
 from truerank.families.opis.sampled import to_draw
-from truerank.families.opis.utilities import Events, Utilities
+from truerank.families.opis.utilities import Events, Formula, Utilities
 from truerank.families.thresholds import certain, threshold_at_far, undefined
 
-__all__ = ["SCORES", "ClassUtility", "Consistency", "calibration_range", "combine", "report"]
+__all__ = [
+    "SCORES",
+    "ClassUtility",
+    "Consistency",
+    "calibration_range",
+    "class_mean",
+    "class_utility",
+    "combine",
+    "measured",
+    "report",
+]
 
 Reals = npt.NDArray[np.float64]
 NO_SAMPLE = "not defined: negatives= draws pairs of one set, and there is a gallery of its own"
@@ -125,12 +135,21 @@ def _opis(family: CountedClasses, metric: Metric) -> Score:
     return certain(metric, value, len(seen.table.classes), bracket=bracket)
 
 
-def report(family: CountedClasses, metric: Metric) -> Consistency | None:
-    """What is reported beside an OPIS; None where it is not defined."""
+def measured(
+    family: CountedClasses, metric: Metric
+) -> tuple[tuple[float, float], Utilities] | None:
+    """The distances between which thresholds are compared, and the classes' utilities there."""
     ends = _range(family, metric)
     seen = None if isinstance(ends, str) else family.utilities(metric, *ends)
-    if isinstance(ends, str) or seen is None:
+    return None if isinstance(ends, str) or seen is None else (ends, seen)
+
+
+def report(family: CountedClasses, metric: Metric) -> Consistency | None:
+    """What is reported beside an OPIS; None where it is not defined."""
+    found = measured(family, metric)
+    if found is None:
         return None
+    ends, seen = found
     pool, context = family.pool, family.context
     task = context.task
     names = task.named_levels.finest.values
@@ -278,6 +297,24 @@ def combine(sensitivity: Reals, specificity: Reals, square: float) -> Reals:
     below = square * specificity + sensitivity
     product = (1 + square) * specificity * sensitivity
     return np.divide(product, below, out=np.zeros_like(below), where=below > 0)
+
+
+def class_utility(
+    true: Reals, false: Reals, genuine: Reals, impostors: Reals, formula: Formula
+) -> Reals:
+    """The utility of each class, from what it accepts and all that it has."""
+    other = 1 - false / impostors
+    if formula.precise:
+        weighed = formula.precise * true
+        below = weighed + false
+        other = np.divide(weighed, below, out=np.zeros_like(below), where=below > 0)
+    return combine(true / genuine, other, formula.square)
+
+
+def class_mean(values: Reals) -> Reals:
+    """The mean over classes, in integers, so that their order cannot show."""
+    one = 2.0 ** min(50, 62 - len(values).bit_length())
+    return np.asarray(np.rint(values * one).astype(np.int64).sum(axis=0) / one / len(values))
 
 
 def noise(

@@ -7,11 +7,14 @@ deviation on negatives, as it must. Thresholds are found again without each fold
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
+from truerank.core.curve import Curve
+from truerank.core.curve_moves import CurveMoves
 from truerank.core.folds import FoldAssignment
 from truerank.core.metric import Metric
 from truerank.core.score import Score
@@ -20,6 +23,7 @@ from truerank.engine.distance_block import LARGEST
 from truerank.engine.observers import ResumableObserver, Tally
 from truerank.families.family import Context, Moves
 from truerank.families.thresholds import allowed, at_places
+from truerank.families.verification.moved_curves import moved_curves
 from truerank.families.verification.pair_metric import pair_metric
 from truerank.families.verification.points import Points
 from truerank.families.verification.pooled import PooledPairs
@@ -75,6 +79,13 @@ class VerificationFolds:
             points = self._points.at_cuts(self._curve)
         values = pair_metric(metric).at_points(points, metric)
         return self._folds.replicates(score.value + (values[1:] - values[0]))
+
+    def curve_moves(self, curves: Mapping[str, Curve]) -> dict[str, CurveMoves]:
+        """See Without."""
+        if self._judged.lacking is not None:
+            return {}
+        moved = moved_curves(self._points.at_cuts(self._curve), curves, self._judged.negatives)
+        return {name: one.moves(one.without[self._folds.own]) for name, one in moved.items()}
 
     def _cut(self, metric: Metric) -> float:
         """The threshold that a metric is asked at; pairs that never meet are beyond it."""

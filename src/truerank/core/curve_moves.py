@@ -1,0 +1,45 @@
+"""How a curve moves without each fold of the classes: what its confidence band is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["CurveMoves"]
+
+Reals = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class CurveMoves:
+    """A curve without each fold, at all of its points."""
+
+    column: str
+    """The column that moves, and that the band is to surround."""
+    like: str | None
+    """The name of the metric that the column is at each point: the band is its interval. None for
+    a share that is no metric."""
+    values: Reals
+    """(folds, points): the column without each fold; NaN in a point that has no band."""
+    noise: Reals | None = None
+    """(points,): what sampling adds to the sum of squares over the folds; None for nothing."""
+    together: Reals | None = None
+    """(folds, points): what tells how the points move together, where that is not `values`, in
+    which the noise of single queries may hide it; NaN where a simultaneous band need not hold."""
+    sparse: npt.NDArray[np.bool_] | None = None
+    """Points of a monotone column so near an end of its range that hardly anything makes up the
+    difference, and how it would move is not known: its neighbours limit the whole curve there."""
+    rises: int = 0
+    """1 if the column never falls along the curve, -1 if it never rises, 0 if it may do both."""
+
+    def at(self, points: npt.NDArray[np.integer]) -> CurveMoves:
+        """The moves at some points, by their numbers."""
+        return replace(
+            self,
+            values=self.values[:, points],
+            noise=None if self.noise is None else self.noise[points],
+            together=None if self.together is None else self.together[:, points],
+            sparse=None if self.sparse is None else self.sparse[points],
+        )

@@ -1,0 +1,205 @@
+"""Confidence bands: the interval of a curve at each of its points, or around all of them at once.
+
+The pointwise band is, at each point, what the metric's own interval is there. The simultaneous one
+is the same at a higher confidence, so high that the whole curve lies in it as often as the user
+wants. How high follows from how the folds move the points together: the folds' deviations, weighed
+at random, stand for what other classes would have done (a multiplier bootstrap of the largest
+deviation: Chernozhukov, Chetverikov & Kato, Annals of Statistics 2013).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from hashlib import blake2b
+
+import numpy as np
+import numpy.typing as npt
+
+from truerank.core import registry
+from truerank.core.curve import POINTWISE, SIMULTANEOUS, Curve
+from truerank.core.curve_moves import CurveMoves
+from truerank.core.folds import random_numbers
+from truerank.stats.intervals import ends
+from truerank.stats.student import MOST_FREEDOM, central, quantile
+
+__all__ = ["put_band"]
+
+Reals = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+DRAWS = 2000
+SEED = 0
+"""The draws do not follow the user's seed: they stand for no data."""
+MOST_POINTS = 128
+"""Points whose largest deviation is looked at: neighbours move together."""
+LADDER = (3, 4, 5, 6, 7, 8, 10, 12, 15, 20, 30, 60, 120, 400)
+"""Degrees of freedom at which Student's t is computed, where a simultaneous band needs many."""
+GRID = 2.0**30
+"""Deviations, in units of their root mean square, are multiples of 2^-30: sums do not round."""
+
+
+def put_band(curve: Curve, moves: CurveMoves, confidence: float) -> Curve:
+    """The curve with its pointwise and its simultaneous band as further columns.
+
+    Both are NaN where the score has no interval; where it is at an end of its range, a curve that
+    only rises or falls lies between its neighbours' limits.
+    """
+    span, steep = (0.0, 1.0), False
+    if moves.like is not None:
+        known = registry.entry(moves.like)
+        span, steep = known.range, known.is_steep
+    column = np.asarray(curve[moves.column], np.float64)
+    told = np.isfinite(moves.values).all(axis=0) & np.isfinite(column)
+    if not told.any():
+        return curve
+    spread = _Spread.of(moves, told)
+    freedom = spread.heavy if steep else spread.freedom
+    degrees = sorted(set(freedom.tolist()))
+    students = (
+        {number: quantile(confidence, number) for number in degrees},
+        _students(_together(_moving(moves, told & ~_sparse(moves)), confidence), degrees),
+    )
+    values = column[told]
+    columns = dict(curve)
+    for names, t in zip((POINTWISE, SIMULTANEOUS), students, strict=True):
+        limits = _limits(values, spread.error, freedom, t, span, steep)
+        unknown = np.isin(values, span) | (_sparse(moves)[told] & (names is SIMULTANEOUS))
+        if moves.rises:
+            _fill(limits, unknown, span, moves.rises)
+        for name, limit in zip(names, limits, strict=True):
+            columns[name] = np.full(len(column), np.nan)
+            columns[name][told] = limit
+    return Curve(curve.name, columns)
+
+
+@dataclass(frozen=True)
+class _Spread:
+    """How far points move, as Replicates tells it of one score, for many points at once."""
+
+    away: Reals
+    """(folds, points): from the mean, in an order of the folds that no name can change."""
+    seen: Reals
+    """(points,): sum of their squares."""
+    error: Reals
+    freedom: Integers
+    heavy: Integers
+    """Degrees of freedom, fewer where a few folds move the curve most."""
+
+    @staticmethod
+    def of(moves: CurveMoves, told: Flags) -> _Spread:
+        values = moves.values[:, told] + 0.0
+        rows = sorted(range(len(values)), key=lambda row: blake2b(values[row].tobytes()).digest())
+        values = values[rows]
+        count = len(values)
+        away = values - _sum(values) / count
+        squares = away * away
+        seen = _sum(squares)
+        noise = np.zeros(len(seen)) if moves.noise is None else moves.noise[told]
+        real = np.maximum(seen - noise, seen / 4)
+        whole = np.where(seen > 0, seen, 1.0)
+        shares = squares / whole
+        kurtosis = count * _sum(shares * shares)
+        least = 2 * count / (count - 1)
+        worth = 2 * count / np.maximum(kurtosis - (count - 3) / (count - 1), least)
+        freedom = np.maximum(3, np.floor((count - 1) * (real / whole) ** 2)).astype(np.int64)
+        freedom[seen == 0.0] = count - 1
+        heavy = np.maximum(3, np.minimum(freedom, np.floor(worth).astype(np.int64)))
+        if count < 4:
+            heavy = freedom
+        error = np.sqrt((count - 1) / count * real)
+        return _Spread(away, seen, error, freedom, np.where(seen == 0.0, freedom, heavy))
+
+
+def _sum(values: Reals) -> Reals:
+    """Sums over the rows, one after the other, with what rounding loses added at the end."""
+    total, lost = np.zeros((2, values.shape[1]))
+    for row in values:
+        more = total + row
+        lost += np.where(np.abs(total) >= np.abs(row), (total - more) + row, (row - more) + total)
+        total = more
+    return np.asarray(total + lost, np.float64)
+
+
+def _sparse(moves: CurveMoves) -> Flags:
+    return np.zeros(moves.values.shape[1], bool) if moves.sparse is None else moves.sparse
+
+
+def _moving(moves: CurveMoves, among: Flags) -> Reals:
+    """(folds, points): deviations at some of the points, in units of their root sum of squares."""
+    table = moves.values if moves.together is None else moves.together
+    among = among & np.isfinite(table).all(axis=0)
+    spread = _Spread.of(replace(moves, values=table, noise=None), among)
+    some = np.flatnonzero(spread.seen > 0)
+    picked = np.linspace(0, len(some) - 1, min(len(some), MOST_POINTS)).astype(np.int64)
+    some = some[np.unique(picked)]
+    return np.asarray(spread.away[:, some] / np.sqrt(spread.seen[some]), np.float64)
+
+
+def _together(moving: Reals, confidence: float) -> float:
+    """The pointwise confidence at which all points lie in their intervals at once."""
+    if not moving.shape[1]:
+        return confidence
+    weights, one = _weights(len(moving))
+    largest = np.sort(np.abs(weights @ np.rint(moving * GRID)).max(axis=1)) / (one * GRID)
+    reach = float(largest[math.ceil(confidence * DRAWS) - 1])
+    return max(confidence, central(reach, MOST_FREEDOM))
+
+
+@lru_cache(maxsize=4)
+def _weights(count: int) -> tuple[Reals, float]:
+    """(draws, folds): random whole numbers, nearly normal, and their standard deviation.
+
+    Each is the number of ones among 64 random bits, less 32: no logarithm can round it.
+    """
+    raw = random_numbers(SEED, DRAWS * count)
+    in_byte = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).sum(axis=1)
+    ones = in_byte.astype(np.uint8)[raw.view(np.uint8)].reshape(DRAWS, count, 8)
+    return ones.sum(axis=2, dtype=np.float64) - 32.0, 4.0
+
+
+def _students(confidence: float, freedom: list[int]) -> dict[int, float]:
+    """Student's t for each number of degrees of freedom, ascending.
+
+    Many are found between a few: over 1 / freedom, t is nearly a straight line there.
+    """
+    steps = sorted({*LADDER, freedom[0], freedom[-1]})
+    some = [number for number in steps if freedom[0] <= number <= freedom[-1]][::-1]
+    found = np.interp(
+        [1 / number for number in freedom],
+        [1 / number for number in some],
+        [quantile(confidence, number) for number in some],
+    )
+    return dict(zip(freedom, found.tolist(), strict=True))
+
+
+def _limits(
+    values: Reals,
+    error: Reals,
+    freedom: Integers,
+    t: dict[int, float],
+    limits: tuple[float, float],
+    steep: bool,
+) -> list[Reals]:
+    """Low and high limit at each point; NaN where there is none."""
+    low, high = np.full((2, len(values)), np.nan)
+    points: Iterable[tuple[float, float, int]] = zip(
+        values.tolist(), error.tolist(), freedom.tolist(), strict=True
+    )
+    for at, (value, spread, degrees) in enumerate(points):
+        if value not in limits and spread > 0:
+            low[at], high[at] = ends(value, spread, t[degrees], limits, steep=steep)
+    return [low, high]
+
+
+def _fill(limits: list[Reals], unknown: Flags, ends: tuple[float, float], rises: int) -> None:
+    """Before and behind what is known of a monotone column, it lies between that and the end."""
+    low, high = limits if rises > 0 else [limit[::-1] for limit in limits]
+    held = np.flatnonzero(np.isfinite(low) & ~(unknown if rises > 0 else unknown[::-1]))
+    if not len(held):
+        return
+    first, last = int(held[0]), int(held[-1])
+    low[:first], high[:first] = ends[0], high[first]
+    low[last + 1 :], high[last + 1 :] = low[last], ends[1]

@@ -1,0 +1,60 @@
+"""The curve of utilities, by definition, and its band."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import truerank
+from tests.builders import clusters
+from truerank.settings import limits
+
+
+def utility(matrix: np.ndarray, labels: np.ndarray, label: int, at: float) -> float:
+    """The harmonic mean of specificity and sensitivity of one class."""
+    same = labels == label
+    mates = matrix[np.ix_(same, same)][np.triu_indices(int(same.sum()), 1)]
+    sensitivity = np.mean(mates <= at)
+    specificity = np.mean(matrix[np.ix_(same, ~same)] > at)
+    both = sensitivity + specificity
+    return 2 * sensitivity * specificity / both if both else 0.0
+
+
+@pytest.mark.parametrize("breakpoints", [10**8, 100])
+def test_by_definition(breakpoints: int) -> None:
+    rows, labels = clusters(0, classes=32, size=5)
+    matrix = np.abs(rows[:, None] - rows[None]).sum(axis=2)
+    with limits(breakpoints=breakpoints):
+        result = truerank.evaluate(matrix, labels, distance="precomputed", metrics=["opis"])
+    curve, range_ = result.curve("utility"), result.consistency()
+    threshold = curve["threshold"]
+    assert (threshold[0], threshold[-1]) == (range_.low, range_.high)
+    for k in (1, 30, 70, len(threshold) - 2):
+        every = sorted(utility(matrix, labels, c, threshold[k]) for c in range(32))
+        assert curve["mean"][k] == pytest.approx(np.mean(every))
+        assert curve["median"][k] == pytest.approx(every[16])
+        assert curve["q05"][k] == pytest.approx(every[2])
+        worst = range_.ranked[0].label
+        assert curve[f"class {worst}"][k] == pytest.approx(
+            utility(matrix, labels, worst, threshold[k])
+        )
+
+
+def test_single_classes_are_the_worst_and_the_best() -> None:
+    rows, labels = clusters(1, classes=40, size=4)
+    result = truerank.evaluate(rows, labels, metrics=["opis"])
+    ranked = [f"class {one.label}" for one in result.consistency().ranked]
+    columns = [name for name in result.curve("utility") if name.startswith("class ")]
+    assert columns == [*ranked[:12], *ranked[-12:]]
+
+
+def test_the_band_surrounds_the_mean_as_far_as_classes_differ() -> None:
+    """The mean over classes has about the error of a mean of independent utilities."""
+    rows, labels = clusters(2, classes=60, size=5)
+    result = truerank.evaluate(rows, labels, metrics=["opis"])
+    curve = result.curve("utility")
+    error = (curve["high"] - curve["low"])[50] / 4
+    spread = (curve["q95"] - curve["q05"])[50] / 3.3 / np.sqrt(60)
+    assert 0.7 * spread < error < 2.5 * spread
+    few = truerank.evaluate(rows[:100], labels[:100], metrics=["opis"])
+    assert "low" not in few.curve("utility")

@@ -1,0 +1,78 @@
+"""The band of the CMC curve is, at each rank, the interval of hit@k."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import truerank
+from tests.builders import clusters, uneven_clusters
+from truerank.settings import limits
+
+RANKS = (1, 2, 5, 10, 50)
+METRICS = [f"hit@{rank}" for rank in RANKS]
+
+
+def agree(result: truerank.Result, within: float = 1e-9) -> None:
+    """At each rank that has an interval; where all are found the curve has its neighbours' band."""
+    curve = result.curve("cmc")
+    told = 0
+    for rank in RANKS:
+        interval = result[f"hit@{rank}"].interval
+        ends = (curve["low"][rank - 1], curve["high"][rank - 1])
+        if interval is not None:
+            told += 1
+            assert ends == (pytest.approx(interval, rel=within) if within else interval)
+    assert told >= 3
+
+
+def test_every_query_counted() -> None:
+    rows, labels = uneven_clusters(3)
+    agree(truerank.evaluate(rows, labels, metrics=METRICS), within=0.0)
+
+
+def test_a_sample_counted() -> None:
+    rows, labels = clusters(4, classes=60, size=12, noise=2.0)
+    with limits(counted=40):
+        agree(truerank.evaluate(rows, labels, metrics=METRICS))
+
+
+def test_classes_so_large_that_queries_are_computed_again() -> None:
+    rows, labels = clusters(5, classes=12, size=60, noise=3.0)
+    agree(truerank.evaluate(rows, labels, metrics=METRICS))
+
+
+def test_the_finest_level_of_a_tree() -> None:
+    rows, labels = clusters(6, classes=40, noise=1.6)
+    paths = np.column_stack([labels // 4, labels])
+    agree(truerank.evaluate(rows, paths, metrics=[*METRICS, "h_ap"]))
+
+
+def test_a_gallery_of_its_own() -> None:
+    """Intervals are drawn there, 2,000 times, and agree as far as that can."""
+    rows, labels = clusters(8, classes=60, size=8, noise=1.8)
+    own = np.arange(len(rows)) % 2 == 0
+    result = truerank.evaluate(
+        rows[own], labels[own], gallery=rows[~own], gallery_labels=labels[~own], metrics=METRICS
+    )
+    agree(result, within=0.04)
+
+
+def test_more_ranks_lie_between_those_that_are_known() -> None:
+    rows, labels = clusters(9, classes=60, noise=2.5)
+    result = truerank.evaluate(rows, labels, metrics=["hit@1"])
+    few, many = result.curve("cmc", ranks=100), result.curve("cmc", ranks=300)
+    assert np.array_equal(few["low"], many["low"][:100])
+    assert np.isfinite(many["low"]).all()
+    assert (many["low"] <= many["lower"]).all()
+    assert (many["lower"] <= many["high"]).all()
+    wide = result.curve("cmc", ranks=100, band="simultaneous")
+    assert (wide["low"] <= few["low"]).all()
+    assert (wide["high"] >= few["high"]).all()
+
+
+def test_without_intervals_there_is_no_band() -> None:
+    rows, labels = clusters(9)
+    assert "low" not in truerank.evaluate(rows, labels, confidence=None).curve("cmc")
+    few = truerank.evaluate(rows[:18], labels[:18])  # three classes
+    assert "low" not in few.curve("cmc")
