@@ -1,8 +1,8 @@
-"""Write docs/what-other-tools-report.md: other tools and truerank on the same inputs.
+"""Write docs/what-other-tools-report.md: what the conformance kit says about other tools.
 
-In: the cases of scripts/peers/cases.py. The tools run in environments that this script builds;
-truerank runs in the current interpreter. Out: the page, once truerank's answers equal those that
-the cases derive by hand; a difference ends the script.
+In: the tools as they are installed beside truerank, functions of theirs (scripts/peers/judged.py)
+and a few larger cases (scripts/peers/cases.py). Out: the page, once truerank's answers equal those
+that the cases derive by hand; a difference ends the script.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ import numpy as np
 
 import truerank
 from truerank import Score
-from truerank.core import registry
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "scripts" / "peers"))
 
 from cases import EMBEDDING_CASES, SCORE_CASES, Answer, EmbeddingCase, ScoreCase  # noqa: E402
-from environment import ENVIRONMENTS, TORCH, build, run  # noqa: E402
+from environment import TORCH, interpreter, run  # noqa: E402
+from judged import TOOLS  # noqa: E402
 from page import render  # noqa: E402
 
 # Each answer is the float64 nearest to a short sum: a few roundings are allowed, nothing else.
@@ -55,18 +55,13 @@ def check(name: str, answer: Answer, score: Score) -> None:
         raise SystemExit(f"{name}, {answer.metric}: truerank gives {ours}, by hand it is {right}")
 
 
-def answers_of_truerank() -> dict[tuple[str, str], bool]:
-    """Whether truerank has each (case, metric); where it has, its answer is checked."""
-    known = set(registry.names())
-    computed = {}
+def check_truerank() -> None:
+    """End the script if truerank's answer to a case is not the one derived by hand."""
     for case in (*SCORE_CASES, *EMBEDDING_CASES):
         arrangements = case.relevance if isinstance(case, ScoreCase) else case.labels
         for answer in case.answers:
-            has = answer.metric.partition("@")[0] in known
-            computed[case.name, answer.metric] = has
-            for arrangement in arrangements.values() if has else ():
+            for arrangement in arrangements.values():
                 check(case.name, answer, score_of(case, arrangement, answer.metric))
-    return computed
 
 
 def main() -> None:
@@ -78,23 +73,20 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=ROOT / "docs" / "what-other-tools-report.md")
     options = parser.parse_args()
 
+    check_truerank()
     tools, large = [], []
-    for name, (requirements, scripts) in ENVIRONMENTS.items():
-        python = build(options.env / name, requirements, options.torch)
-        for script in scripts:
-            print(f"running {script} ...", file=sys.stderr)
-            tools.append(run(python, f"run_{script}.py"))
-    computed = answers_of_truerank()
+    for tool in TOOLS:
+        print(f"judging {tool} ...", file=sys.stderr)
+        tools.append(run(interpreter(tool, options.env, options.torch), "judged.py", tool))
     if options.large:
         tool = next(t for t in tools if t["tool"] == "pytorch-metric-learning")
-        python = options.env / "tools" / "bin" / "python"
         large = [
-            (tool["tool"], tool["version"], run(python, "large.py", tool["tool"])),
-            ("truerank", "this one", run(sys.executable, "large.py", "truerank", inherit=True)),
+            (tool["tool"], tool["version"], run(sys.executable, "large.py", tool["tool"])),
+            ("truerank", "this one", run(sys.executable, "large.py", "truerank")),
         ]
     command = "python scripts/what_other_tools_report.py" + (" --large" if options.large else "")
     options.output.parent.mkdir(parents=True, exist_ok=True)
-    options.output.write_text(render(command, tools, computed, large))
+    options.output.write_text(render(command, tools, large))
 
 
 if __name__ == "__main__":

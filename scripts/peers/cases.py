@@ -1,4 +1,4 @@
-"""The cases that "What other tools report" puts to every tool: plain data and its right answer.
+"""Cases of "What other tools report" beside the kit's: larger ones, or known by their numbers.
 
 In: nothing; the standard library alone, so that any tool's environment can import this file.
 Out: SCORE_CASES (one query's scores and who is relevant) and EMBEDDING_CASES (rows and labels,
@@ -99,26 +99,6 @@ FIVE = (0.9, 0.8, 0.7, 0.6, 0.5)
 
 SCORE_CASES = (
     ScoreCase(
-        name="negative-scores",
-        title="cosine similarities below zero",
-        given="scores .6 .2 -.1 -.3, relevance 1 0 1 1",
-        why="The mates hold ranks 1, 3 and 4: AP = (1/1 + 2/3 + 3/4)/3 = 29/36, and all three "
-        "are among the first four. A ranking depends on the order of scores, not on their sign.",
-        answers=(exactly("map", Fraction(29, 36)), exactly("recall@4", Fraction(1))),
-        scores=(0.6, 0.2, -0.1, -0.3),
-        relevance={"": (1, 0, 1, 1)},
-    ),
-    ScoreCase(
-        name="cut-list",
-        title="AP@2 with four mates, one of them found",
-        given="scores .9 .8 .7 .6 .5, relevance 1 0 1 1 1, cut at 2",
-        why="AP@k = (sum of the precisions at the mates among the first k)/R = (1/1)/4; "
-        "dividing by min(R, k) instead would give 1/2.",
-        answers=(exactly("map@2", Fraction(1, 4)),),
-        scores=FIVE,
-        relevance={"": (1, 0, 1, 1, 1)},
-    ),
-    ScoreCase(
         name="one-mate-found",
         title="AP@4, the second of two mates just missed",
         given="scores .9 .8 .7 .6 .5, relevance 1 0 0 0 1, cut at 4",
@@ -159,25 +139,6 @@ SCORE_CASES = (
         scores=(0.25,) * 4,
         relevance={"mate first": (1, 0, 0, 0), "mate last": (0, 0, 0, 1)},
     ),
-    ScoreCase(
-        name="tied-mates",
-        title="two mates tied behind a stranger",
-        given="scores .9 .5 .5, relevance 0 1 1",
-        why="Both orders of the tie give the mates ranks 2 and 3: AP = (1/2 + 2/3)/2 = 7/12, "
-        "without any ambiguity.",
-        answers=(exactly("map", Fraction(7, 12)),),
-        scores=(0.9, 0.5, 0.5),
-        relevance={"": (0, 1, 1)},
-    ),
-    ScoreCase(
-        name="close-scores",
-        title="two scores that differ in the tenth digit",
-        given="scores 1, 1 + 2^-30, 1 in float64, relevance 0 1 0",
-        why="1 + 2^-30 > 1 in float64: the mate is first, AP = 1.",
-        answers=(exactly("map", Fraction(1)),),
-        scores=(1.0, 1.0 + 2.0**-30, 1.0),
-        relevance={"": (0, 1, 0)},
-    ),
 )
 
 ON_A_LINE = ((0.0,), (1.0,), (4.0,), (10.0,))
@@ -193,15 +154,6 @@ EMBEDDING_CASES = (
         labels={"": tuple(range(2**24, 2**24 + 4))},
     ),
     EmbeddingCase(
-        name="reciprocal-rank",
-        title="the mean reciprocal rank alone",
-        given="points 0, 1, 4, 10 on a line, labels 0 0 1 1",
-        why="The mates hold ranks 1, 1, 3 and 1: MRR = (1 + 1 + 1/3 + 1)/4 = 5/6.",
-        answers=(exactly("mrr", Fraction(5, 6)),),
-        embeddings=ON_A_LINE,
-        labels={"": (0, 0, 1, 1)},
-    ),
-    EmbeddingCase(
         name="constant-embeddings",
         title="embeddings that are all zero",
         given="1,000 zero vectors, 10 classes of 100, in three row orders",
@@ -213,15 +165,5 @@ EMBEDDING_CASES = (
         ),
         embeddings=((0.0, 0.0),) * 1000,
         labels=row_orders(10, 100),
-    ),
-    EmbeddingCase(
-        name="duplicate-rows",
-        title="a duplicate of the query under another label",
-        given="points 0, 0, 2, 3 on a line, labels 0 1 0 1",
-        why="Apart from the query itself, the nearest row is of the other label every time (to the "
-        "first two rows it is their duplicate): no query has a mate in first place.",
-        answers=(exactly("precision@1", Fraction(0)),),
-        embeddings=((0.0,), (0.0,), (2.0,), (3.0,)),
-        labels={"": (0, 1, 0, 1)},
     ),
 )

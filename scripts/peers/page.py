@@ -1,10 +1,9 @@
-"""The page itself: what the tools reported and the right answers in, Markdown out."""
+"""The page itself: what the kit says about the tools and the right answers in, Markdown out."""
 
 from __future__ import annotations
 
 import os
 import platform
-import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -13,23 +12,21 @@ from cases import EMBEDDING_CASES, SCORE_CASES, Answer, Case
 
 CASES: dict[str, Case] = {case.name: case for case in (*SCORE_CASES, *EMBEDDING_CASES)}
 
-# Some tools compute in float32.
-AGREEMENT = 1e-6
-
 ANSWER = """# What other tools report
 
 **The answer.** On small cases that can be checked by hand, tools of the field give other numbers
-than the right one for reasons that fit into a sentence each, ties before all:
+than the right one for reasons that fit into a sentence each, ties before all. This is what
+[`truerank conform`](conformance.md) finds out about each by calling it:
 """
 
 INTRODUCTION = """
-The same inputs, put to several tools and to truerank. Everything on this page is printed by
+Everything on this page is printed by
 
     {command}
 
-which installs the tools, in the versions named below, into environments of their own, runs them,
-runs truerank, and writes this page. It was last run in {date} on a {cores}-core {machine}
-{system} machine with Python {python}.
+which puts the kit's cases to the tools as they are installed beside truerank for its tests (one of
+them in an environment of its own), and writes this page. It was last run in {date} on a
+{cores}-core {machine} {system} machine with Python {python}.
 
 These are good tools, made for more than what is asked of them here, and several of the differences
 are conventions that their documentation states. The cases are small on purpose: each shows one
@@ -39,15 +36,29 @@ A ranking metric has one value when the scores settle the order. When scores are
 and the right answer is a range: **lower / expected / upper**, the least value over all orders that
 the scores allow, the mean over these orders, and the greatest. truerank prints all three; its
 headline is the lower one. A query's *mates* are the items relevant to it, the *strangers* all
-others.
+others; brackets hold items whose scores are equal.
+
+## What the kit says, function by function
+
+Each convention that is not truerank's comes with the smallest case that shows it; below it stands
+what the function does as truerank does.
 """
 
-SAME = """## Where the tools and truerank agree
+NOTES = {
+    "pytorch-metric-learning": "The mean reciprocal rank is missing from the list of metrics that "
+    "need neighbours, so it works only beside another that asks for them.",
+    "torchmetrics": "A mate counts as found only if its score is above 0: the documentation asks "
+    "for probabilities, which cosine similarities are not.",
+    "first column dropped": "A protocol, not a tool: sort each row, drop the first column as the "
+    "query itself. These lines are ours, and stand for released evaluation code that does so: "
+    "that of HAPPIER, ROADMAP and Smooth-AP.",
+    "open-metric-learning": "Its documentation says what it divides by.",
+}
 
-To six decimals, since some compute in float32; where scores tie, with the expected value.
-"""
+MORE = """## More cases
 
-BY_HAND = """(by hand): worked out as the cases below are; truerank has no such metric yet.
+Lists that are longer, and numbers that are known from elsewhere, to four decimals. Under "right
+answer" stands what truerank gives.
 """
 
 LARGE = """## The full mAP of 10,000 embeddings
@@ -60,9 +71,7 @@ the square of the number of rows; with `k="max_bin_count"` it needs far less and
 not the full mAP.
 """
 
-CASES_TITLE = """## The cases and their answers
-
-As data: `scripts/peers/cases.py`. truerank's answers to them are checked by
+GIVEN = """The cases, as data in `scripts/peers/cases.py`; truerank's answers to them are checked by
 `tests/conformance/test_ranking_conformance.py`.
 """
 
@@ -71,48 +80,23 @@ def number(value: Any) -> str:
     return str(int(value)) if float(value).is_integer() else f"{float(value):.4f}"
 
 
-def right_answer(answer: Answer, computed: bool) -> str:
+def right_answer(answer: Answer) -> str:
     if answer.lower is None or answer.expected is None or answer.upper is None:
-        shown = "undefined: no query has a mate"
-    elif answer.lower == answer.upper:
-        shown = number(answer.lower)
-    else:
-        shown = f"{number(answer.lower)} / {number(answer.expected)} / {number(answer.upper)}"
-    return shown if computed else f"{shown} (by hand)"
+        return "undefined: no query has a mate"
+    if answer.lower == answer.upper:
+        return number(answer.lower)
+    return f"{number(answer.lower)} / {number(answer.expected)} / {number(answer.upper)}"
 
 
-def reported(values: Mapping[str, float | str | None]) -> str:
-    def one(value: float | str | None) -> str:
-        if value is None:
-            return "nan"
-        return f"`{value}`" if isinstance(value, str) else number(value)
-
-    if len(set(values.values())) == 1:
-        return one(next(iter(values.values())))
-    return "<br>".join(f"{one(value)} ({name})" for name, value in values.items())
-
-
-def agrees(values: Iterable[float | str | None], answer: Answer) -> bool:
-    if answer.expected is None:
-        return all(value is None for value in values)
-    right = float(answer.expected)
-    return all(isinstance(v, (int, float)) and abs(v - right) <= AGREEMENT for v in values)
+def reported(values: Mapping[str, float]) -> str:
+    if len({number(value) for value in values.values()}) == 1:
+        return number(next(iter(values.values())))
+    return "<br>".join(f"{number(value)} ({name})" for name, value in values.items())
 
 
 def table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
     rows = [head, ["---"] * len(head), *lines]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in rows) + "\n"
-
-
-def summary(different: Sequence[Sequence[str]], same: Sequence[Sequence[str]]) -> str:
-    """A row for each tool: how many answers differ, and the reasons, each once."""
-    lines = []
-    for tool, version in dict.fromkeys((row[0], row[1]) for row in (*different, *same)):
-        mine = [row for row in different if row[0] == tool]
-        agreed = sum(row[0] == tool for row in same)
-        reasons = dict.fromkeys(re.split(r"(?<=[^.][.]) ", row[5])[0] for row in mine)
-        lines.append([tool, version, f"{len(mine)} of {len(mine) + agreed}", "<br>".join(reasons)])
-    return table(["tool", "version", "other answers", "because"], lines)
 
 
 def folded(title: str, text: str) -> str:
@@ -130,64 +114,66 @@ def machine() -> dict[str, str]:
     }
 
 
+def summary(tools: Sequence[Mapping[str, Any]]) -> str:
+    """A row for the functions of a tool that do the same otherwise."""
+    lines = []
+    for tool in tools:
+        alike: dict[str, list[str]] = {}
+        for one in tool["verdicts"]:
+            own = [sentence[0].upper() + sentence[1:] + "." for sentence in one["own"]]
+            if one["fails"]:
+                own = ["Fails on every plain case."]
+            elif one["unexplained"]:
+                own.append("Gives more that no known convention explains.")
+            name = f"`{one['function']}` as {one['like']}"
+            alike.setdefault("<br>".join(own) or "none: it conforms", []).append(name)
+        for place, (own_ones, names) in enumerate(alike.items()):
+            who = [tool["tool"], tool["version"]] if place == 0 else ["", ""]
+            lines.append([*who, "<br>".join(names), own_ones])
+    return table(["tool", "version", "function", "conventions of its own"], lines)
+
+
+def verdicts(tool: Mapping[str, Any]) -> str:
+    """The kit's own words about each function of a tool."""
+    shown = "\n\n".join(one["text"] for one in tool["verdicts"])
+    note = NOTES.get(tool["tool"])
+    name = tool["tool"] + ("" if tool["version"] == "none" else f" {tool['version']}")
+    text = (f"{note}\n\n" if note else "") + f"```text\n{shown}\n```\n"
+    return folded(name, text)
+
+
+def more(tools: Sequence[Mapping[str, Any]]) -> str:
+    """The cases of cases.py, and what the tools give for them."""
+    lines = []
+    for tool in tools:
+        for row in tool["large"]:
+            case = CASES[row["case"]]
+            [answer] = [a for a in case.answers if a.metric == row["metric"]]
+            name = f"{case.title}: {answer.metric}"
+            found = f"{reported(row['values'])}<br>`{row['function']}`"
+            lines.append([tool["tool"], name, found, right_answer(answer)])
+    return table(["tool", "case", "it reports", "right answer"], lines)
+
+
 def render(
     command: str,
     tools: Sequence[Mapping[str, Any]],
-    computed: Mapping[tuple[str, str], bool],
     large: Sequence[tuple[str, str, Mapping[str, float]]],
 ) -> str:
-    """`computed`: whether truerank itself gave the answer to (case, metric)."""
-    different, same = [], []
-    for tool in tools:
-        for row in tool["rows"]:
-            case, values = CASES[row["case"]], row["values"]
-            [answer] = [a for a in case.answers if a.metric == row["metric"]]
-            right = right_answer(answer, computed[case.name, answer.metric])
-            known = [tool["tool"], tool["version"], f"{case.title}: {answer.metric}"]
-            found = f"{reported(values)}<br>`{row['function']}`"
-            if agrees(values.values(), answer):
-                same.append([*known, found, right])
-            else:
-                different.append([*known, found, right, row["why"]])
-    columns = [
-        "tool",
-        "version",
-        "case",
-        "it reports",
-        "right answer (truerank: lower / expected / upper)",
-    ]
-    parts = [
-        ANSWER,
-        summary(different, same) + INTRODUCTION.format(command=command, **machine()),
-        "## Where they differ\n",
-        folded(f"All {len(different)} answers that differ", table([*columns, "why"], different)),
-        SAME,
-        folded(f"All {len(same)} answers that agree", table(columns, same)),
-    ]
-    if not all(computed.values()):
-        parts.append(BY_HAND)
-    if large:
-        parts += [
-            LARGE,
-            table(
-                ["tool", "version", "mAP", "seconds", "CPU seconds", "peak memory, GB"],
-                [
-                    [
-                        name,
-                        version,
-                        f"{m['map']:.7f}",
-                        f"{m['seconds']:.1f}",
-                        f"{m['cpu']:.1f}",
-                        f"{m['gigabytes']:.2f}",
-                    ]
-                    for name, version, m in large
-                ],
-            ),
-        ]
-    parts.append(CASES_TITLE)
+    """The whole page."""
+    parts = [ANSWER, summary(tools) + INTRODUCTION.format(command=command, **machine())]
+    parts += map(verdicts, tools)
     cases = [
         f"- **{c.title[0].upper()}{c.title[1:]}.** Given: {c.given}. {c.why}\n"
         for c in CASES.values()
     ]
-    parts.append(folded(f"All {len(cases)} cases", "".join(cases)))
+    parts += [MORE, more(tools), GIVEN, "".join(cases)]
+    if large:
+        rows = [
+            [name, version, f"{m['map']:.7f}", f"{m['seconds']:.1f}", f"{m['cpu']:.1f}",
+             f"{m['gigabytes']:.2f}"]
+            for name, version, m in large
+        ]  # fmt: skip
+        head = ["tool", "version", "mAP", "seconds", "CPU seconds", "peak memory, GB"]
+        parts += [LARGE, table(head, rows)]
     return "\n".join(parts)
