@@ -283,6 +283,10 @@ MORE_METRICS: dict[str, tuple[str, ...]] = {
         *("mvp@tau=0.1", "mrp@tau=0.1", "set_precision@tau=0.2", "set_recall@tau=0.2"),
         *("tau_nz", "tau_max", "mrep_max", "mvp_max", "mrep@fp=frozen,scale=minmax"),
     ),
+    "gom at a rate": (
+        *("mrep@far=0.5", "mrep@far=0.2", "mrep@far=0.5,fp=frozen", "mvp@far=0.5", "mrp@far=0.5"),
+        *("mvp@far=0.2,fp=frozen", "mfr@b=2,far=0.5", "mfr@far=0.2", "mrep@far=1", "mfr@far=0"),
+    ),
     "opis": (
         *("opis@far=0.1:0.5", "opis@far=0.1:0.5,c=0.5", "opis@far=0.1:0.5,eps=0.3"),
         *("opis@far=0.1:0.5,grid=7", "opis@far=0.1:0.5,utility=precision,mean=pooled"),

@@ -22,7 +22,7 @@ from truerank.jit import kernel
 if TYPE_CHECKING:
     from truerank.core.folds import FoldAssignment
 
-__all__ = ["ChangeSums", "Stratum", "replicates"]
+__all__ = ["ChangeSums", "Stratum", "fixed", "replicates"]
 
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
@@ -73,20 +73,35 @@ class Stratum:
     changes: ChangeSums
 
 
+def fixed(values: Reals) -> Integers:
+    """Values in units of 2^-40, so that their sums do not depend on an order."""
+    return np.rint(values * ONE).astype(np.int64)
+
+
 def replicates(
-    folds: FoldAssignment, rows: Integers, values: Reals, strata: list[Stratum], weight: Reals
+    folds: FoldAssignment,
+    rows: Integers,
+    values: Reals | None,
+    strata: list[Stratum],
+    weight: Reals,
+    sums: Integers | None = None,
 ) -> tuple[Replicates, Replicates]:
     """Replicates over the own and over the paired folds, from the queries that count.
 
-    `values` are those of `rows`; `weight` has an entry for every query.
+    `values` are those of `rows`; `weight` has an entry for every query. Where values differ from
+    fold to fold, `sums` has the weighted ones of the queries that stay, added up by `fixed`.
     """
     own, columns = folds.query, folds.columns
-    left = _left(_fixed(weight[rows]), own[rows], columns)
-    base = _left(_fixed(weight[rows] * values), own[rows], columns) / left
+    left = _left(fixed(weight[rows]), own[rows], columns)
+    if values is not None:
+        base = _left(fixed(weight[rows] * values), own[rows], columns) / left
+    else:
+        assert sums is not None
+        base = sums / ONE / left
     moved = np.zeros(columns)
     noise = np.zeros(columns)
     for stratum in strata:
-        share = _left(_fixed(weight[stratum.rows]), own[stratum.rows], columns) / left
+        share = _left(fixed(weight[stratum.rows]), own[stratum.rows], columns) / left
         away = len(stratum.rows) - np.bincount(own[stratum.rows].ravel(), minlength=columns)
         centre, variance = stratum.changes.centre(away)
         moved += share * centre
@@ -99,10 +114,6 @@ def replicates(
         return Replicates(tuple(found.tolist()), spread)
 
     return part(folds.own), part(folds.paired)
-
-
-def _fixed(values: Reals) -> Integers:
-    return np.rint(values * ONE).astype(np.int64)
 
 
 def _left(values: Integers, own: Integers, columns: int) -> Reals:

@@ -148,6 +148,8 @@ class Definition:
     """What becomes of items at one and the same distance."""
     advice: Callable[[Metric], str | None] = _nothing
     """A sentence for users who name the metric, None if there is nothing to say."""
+    side_by_side: Callable[[Metric], str | None] = _nothing
+    """A sentence for where the scores of two models meet, None if there is nothing to say."""
     warning: Callable[[Score], str | None] = _nothing
     """A sentence about a score that looks wrong, None if it does not."""
     family: str = "ranking"

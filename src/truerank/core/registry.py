@@ -43,13 +43,14 @@ __all__ = [
     "parse_among",
     "ranking",
     "register",
+    "said_side_by_side",
     "spelled_out",
     "warnings_about",
 ]
 
 DEFAULT = ("precision@1", "hit@5", "hit@10", "r_precision", "map@r", "map", "mrr", "minp")
 DEFAULT_HIERARCHY = ("h_ap", "asi", "ndcg")
-DEFAULT_OPEN_SET = ("dir@far=0.01", "mrep", "mfr")
+DEFAULT_OPEN_SET = ("dir@far=0.01", "mrep@far=0.01", "mrep", "mfr")
 OPEN_SET_FROM = 20
 """Queries without a mate that make a task an open set; a stray singleton does not."""
 
@@ -72,6 +73,12 @@ def advice_about(texts: Iterable[str] | str) -> list[str]:
     texts = [texts] if isinstance(texts, str) else list(texts)
     said = [note(part for text in texts for part in divided(text))]
     said += [definition(metric).advice(metric) for metric in parse_all(texts)]
+    return list(dict.fromkeys(sentence for sentence in said if sentence is not None))
+
+
+def said_side_by_side(metrics: Iterable[Metric]) -> list[str]:
+    """What to know where two models' scores of these metrics meet, each sentence once."""
+    said = (definition(metric).side_by_side(metric) for metric in metrics)
     return list(dict.fromkeys(sentence for sentence in said if sentence is not None))
 
 

@@ -118,6 +118,10 @@ class DistanceBlock:
         """How many items each query has up to a distance."""
         return np.asarray((self.distances <= limit).sum(axis=1), np.int64)
 
+    def largest(self, limit: float) -> float:
+        """The largest distance up to a limit; -inf if there is none."""
+        return float(self.distances.max(where=self.distances <= limit, initial=-np.inf))
+
     def accepted(self, grid: Distances, low: float, width: float) -> Counters:
         """(rows, cuts): distances up to each cut of a grid from `low` on, equal but for rounding;
         the last accepts everything that is finite."""

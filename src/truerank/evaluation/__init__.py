@@ -97,7 +97,7 @@ def evaluate(
         Such as "map@r" or "hit@1,5,10"; "all" for whatever applies to the data. By default
         precision@1, hit@5, hit@10, r_precision, map@r, map, mrr, minp; with labels of several
         levels also h_ap, asi, ndcg; with 20 or more queries that have no mate also
-        dir@far=0.01, mrep, mfr.
+        dir@far=0.01, mrep@far=0.01, mrep, mfr.
     average : {"query", "class"}
         Mean over queries, or over classes of the mean over each class's queries.
     no_mate : {"report", "zero", "error"}

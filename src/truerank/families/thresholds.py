@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from truerank.space import Distances
 
 __all__ = [
+    "FEWEST_BELOW",
     "NO_IMPOSTORS",
     "allowed",
     "at_places",
@@ -29,9 +30,12 @@ __all__ = [
     "threshold_at_far",
     "undefined",
     "unresolved",
+    "why_too_few_below",
 ]
 
 NO_IMPOSTORS = "not defined: every query has a mate"
+FEWEST_BELOW = 5
+"""A threshold set by fewer queries than this has no interval: it jumps from one to the next."""
 
 
 def far_targets(metric: Metric) -> list[Fraction]:
@@ -82,6 +86,14 @@ def unresolved(target: Fraction, impostors: int) -> str | None:
     return (
         f"not defined: {count(impostors, 'impostor')} cannot resolve a FAR of {float(target):g}; "
         f"the smallest that they can is {float(least):g}"
+    )
+
+
+def why_too_few_below(below: int) -> str:
+    """Why a threshold that so few queries set has no interval."""
+    return (
+        f"{count(below, 'query')} without a mate below its threshold; an interval needs at least "
+        f"{FEWEST_BELOW}"
     )
 
 

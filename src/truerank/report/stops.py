@@ -25,7 +25,7 @@ from truerank.engine.distance_block import DistanceBlock
 from truerank.engine.observers import Observer, PerThread, RankObserver
 from truerank.families.family import Context
 from truerank.families.gom.axis import Axis
-from truerank.families.gom.collect import Profiles
+from truerank.families.gom.profiles import Profiles
 from truerank.ranked import AtHand
 from truerank.report.exact_means import ExactMean
 from truerank.report.places import stops_between

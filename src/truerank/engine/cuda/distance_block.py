@@ -100,6 +100,10 @@ class DeviceDistanceBlock(DistanceBlock):
         """See DistanceBlock."""
         return fetched((self._tensor <= limit).sum(1))
 
+    def largest(self, limit: float) -> float:
+        """See DistanceBlock."""
+        return float(torch.where(self._tensor <= limit, self._tensor, -torch.inf).max())
+
     def accepted(self, grid: Distances, low: float, width: float) -> Counters:
         """See DistanceBlock."""
         scale = underestimated(grid, width) if width > TINY else None

@@ -8,6 +8,7 @@ from truerank.families.family import Context, Family
 from truerank.families.gom.axis import Axis
 from truerank.families.gom.collect import Gom
 from truerank.families.gom.peaks import Peak, peaks
+from truerank.families.gom.rates import Rates
 
 __all__ = ["GomAxes"]
 
@@ -26,12 +27,14 @@ class GomAxes(Family):
         self.seen: dict[str, Gom | str] = {}
         """What was collected on the axis of each scale, or why GOM is not defined on it."""
         self._peaks: dict[str, list[Peak]] = {}
-        for scale in sorted({metric["scale"] for metric in metrics}):
+        on_axes = [metric for metric in metrics if metric.get("far") is None]
+        for scale in sorted({metric["scale"] for metric in on_axes}):
             axis = self._axis(scale)
-            some = [metric for metric in metrics if metric["scale"] == scale]
+            some = [metric for metric in on_axes if metric["scale"] == scale]
             self.seen[scale] = OFF_THE_AXIS if axis is None else self._observe(axis, some)
         collected = [gom for gom in self.seen.values() if isinstance(gom, Gom)]
-        needs_nearest = any(metric.name == "tau_nz" for metric in metrics)
+        self.rates = Rates(context, [m["far"] for m in metrics if m.get("far") is not None])
+        needs_nearest = bool(self.rates.targets) or any(m.name == "tau_nz" for m in metrics)
         self.observers = [*([context.nearest] if needs_nearest else []), *collected]
 
     def _observe(self, axis: Axis, metrics: list[Metric]) -> Gom:

@@ -9,7 +9,7 @@ item of a sorted row, which makes it exact.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from fractions import Fraction
 from functools import partial
 from itertools import pairwise
@@ -19,112 +19,23 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank.checkpoint import fill
-from truerank.core import registry
 from truerank.core.curve import POINTS
-from truerank.core.groups import LocatedGroups, TieGroups
-from truerank.core.metric import Metric
-from truerank.core.scale import Scale
+from truerank.core.groups import LocatedGroups
 from truerank.engine.distance_block import DistanceBlock
 from truerank.engine.observers import Deferred, PerThread, RankObserver, ResumableObserver, total
 from truerank.families.gom import kernels as gom_kernels
 from truerank.families.gom.axis import STEPS, Axis
-from truerank.metrics import ranking_kernels
-from truerank.metrics.harmonics import harmonics
-from truerank.space import Distances, Rows
+from truerank.families.gom.points import Points
+from truerank.families.gom.profiles import Profiles
+from truerank.space import Rows
 
-__all__ = ["Gom", "Profiles"]
+__all__ = ["Gom"]
 
 Integers = npt.NDArray[np.int64]
 Counters = npt.NDArray[np.int32]
 Reals = npt.NDArray[np.float64]
 TOGETHER = 256
 """Queries whose curves one thread adds up, one after the other."""
-
-
-@dataclass(frozen=True)
-class Profiles:
-    """The steps of S for a block of queries; arrays over groups, nearest first."""
-
-    offsets: Integers
-    tau: Reals
-    """Threshold at which each group is accepted."""
-    distance: Distances
-    sums: Reals
-    """(3, groups): lower, expected, upper of S from this group on."""
-    found: Integers
-    """Relevant items up to this group."""
-    nearer: Integers
-    """Irrelevant items before this group."""
-    false: Integers
-    """Irrelevant items up to this group, those in it included."""
-    last: Reals
-    """(3, queries): R over the rank of the last relevant item."""
-
-    @staticmethod
-    def of(groups: LocatedGroups, axis: Axis) -> Profiles:
-        """The steps of queries' tie groups, which have one grade; queries may have none."""
-        relevant = groups.relevant
-        owner = np.repeat(np.arange(len(groups)), np.diff(groups.offsets))
-        running = np.cumsum(relevant)
-        base = np.concatenate([[0], running])[groups.offsets[:-1]]
-        found = running - base[owner]
-        sums = np.zeros((3, len(relevant)))
-        high, low = harmonics(groups.before, groups.size)
-        ranking_kernels.precision_sums(
-            groups.offsets, groups.before, groups.size, relevant, high, low, sums
-        )
-        some = np.flatnonzero(np.diff(groups.offsets))
-        last = np.zeros((3, len(groups)))
-        if len(some):
-            metric = Metric("minp")
-            inverse_penalty = registry.ranking(metric).per_query
-            kept = TieGroups(
-                np.append(groups.offsets[some], groups.offsets[-1]),
-                groups.before,
-                groups.size,
-                groups.graded,
-                groups.candidates[some],
-            )
-            last[:, some] = inverse_penalty(kept, metric, Scale(np.ones(1)))
-        return Profiles(
-            groups.offsets,
-            axis.tau(groups.distance),
-            groups.distance,
-            sums,
-            found,
-            groups.before - (found - relevant),
-            groups.before + groups.size - found,
-            last,
-        )
-
-    def part(self, start: int, stop: int) -> Profiles:
-        """The steps of the queries start to stop."""
-        first, last = self.offsets[start], self.offsets[stop]
-        groups = slice(first, last)
-        return Profiles(
-            self.offsets[start : stop + 1] - first,
-            self.tau[groups],
-            self.distance[groups],
-            np.ascontiguousarray(self.sums[:, groups]),
-            self.found[groups],
-            self.nearer[groups],
-            self.false[groups],
-            np.ascontiguousarray(self.last[:, start:stop]),
-        )
-
-    @staticmethod
-    def joined(parts: list[Profiles]) -> Profiles:
-        """The steps of several blocks, one block after the other."""
-        if not parts:
-            nothing = LocatedGroups.none(np.empty(0, np.int64), 1)
-            return Profiles.of(nothing, Axis(0.0, 1.0))
-        behind = np.cumsum([0, *(part.offsets[-1] for part in parts)])
-        offsets = [part.offsets[:-1] + start for part, start in zip(parts, behind, strict=False)]
-        others = [f.name for f in fields(Profiles) if f.name != "offsets"]
-        return Profiles(
-            np.concatenate([*offsets, behind[-1:]]),
-            *(np.concatenate([getattr(p, name) for p in parts], axis=-1) for name in others),
-        )
 
 
 class Gom(RankObserver, ResumableObserver):
@@ -159,12 +70,8 @@ class Gom(RankObserver, ResumableObserver):
         """Integral of FR for queries without a mate, for each B."""
         self.false_trapezoid = {limit: np.full(queries, np.nan) for limit in self.limits}
         self.taus = sorted(set(taus))
-        self.at = {tau: np.zeros((3, queries), np.int64) for tau in self.taus}
-        """Relevant items, accepted relevant ones and accepted others of queries, for each tau."""
-        self.sums_at = {tau: np.zeros((3, queries)) for tau in self.taus}
-        self.accepted_at = {tau: np.zeros(queries, np.int64) for tau in self.taus}
-        self.last = np.zeros((3, queries))
-        """(3, queries): R over the rank of the last relevant item, as in Profiles."""
+        self.points = Points({tau: axis.cut(tau) for tau in self.taus}, queries)
+        """What queries accept at each tau."""
         self._curves = PerThread(lambda: np.zeros((POINTS + 1, 4, 4), np.int64))
         self.keep_folds(np.zeros((queries, 0), np.int64), 0)
         self._false_curves = PerThread(
@@ -199,8 +106,7 @@ class Gom(RankObserver, ResumableObserver):
         rows = block.rows
         steps = Profiles.of(groups, self.axis)
         accepted = block.accepted(self._grid, self.axis.low, self.axis.width)
-        for tau in self.taus:
-            self.accepted_at[tau][rows] = block.within(self.axis.cut(tau))
+        self.points.count(block)
         without_mate = np.diff(groups.offsets) == 0
         if self.limits and without_mate.any():
             self._without_mate(block, accepted, np.flatnonzero(without_mate))
@@ -240,33 +146,13 @@ class Gom(RankObserver, ResumableObserver):
                 self._curves.mine(), trapezoid, self._folds[rows], self._parts.mine(),
             )  # fmt: skip
             self.trapezoid[:, :, rows] = trapezoid
-        self.last[:, rows] = steps.last
-        for tau in self.taus:
-            self._value_at(rows, steps, tau)
+        self.points.add(rows, steps)
         if self._peaks:
             gom_kernels.bounds(
                 steps.offsets, steps.distance, steps.sums, steps.found, steps.false,
                 accepted, self._grid, self.one, self._bounds.mine(),
             )  # fmt: skip
             self._kept.mine().append((rows, steps))
-
-    def _value_at(self, rows: Rows, steps: Profiles, tau: Fraction) -> None:
-        cut = self.axis.cut(tau)
-        accepted = self.accepted_at[tau][rows]
-        inside = steps.distance <= cut
-        owner = np.repeat(np.arange(len(rows)), np.diff(steps.offsets))
-        count = np.bincount(owner[inside], minlength=len(rows))
-        some = np.flatnonzero(count)
-        at = steps.offsets[some] + count[some] - 1
-        total = np.zeros(len(rows), np.int64)
-        held = np.flatnonzero(np.diff(steps.offsets))
-        total[held] = steps.found[steps.offsets[held + 1] - 1]
-        true = np.zeros(len(rows), np.int64)
-        true[some] = steps.found[at]
-        self.at[tau][:, rows] = [total, true, accepted - true]
-        sums = np.zeros((3, len(rows)))
-        sums[:, some] = steps.sums[:, at]
-        self.sums_at[tau][:, rows] = sums
 
     def _without_mate(self, block: DistanceBlock, accepted: Counters, chosen: Rows) -> None:
         rows = block.rows[chosen]
@@ -309,9 +195,7 @@ class Gom(RankObserver, ResumableObserver):
         tables: dict[str, dict[Any, npt.NDArray[Any]]] = {
             "false_rates": self.false_rates,
             "false_trapezoid": self.false_trapezoid,
-            "at": self.at,
-            "sums_at": self.sums_at,
-            "accepted_at": self.accepted_at,
+            **self.points.tables(),
         }
         named = {
             f"{name}-{number}": array
@@ -321,7 +205,7 @@ class Gom(RankObserver, ResumableObserver):
         return {
             "integral": self.integral,
             "trapezoid": self.trapezoid,
-            "last": self.last,
+            "last": self.points.last,
             **named,
         }
 

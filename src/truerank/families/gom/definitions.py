@@ -13,6 +13,11 @@ _PAPER = (
 )
 _SCORES = "truerank.families.gom.scores"
 _TAU = Parameter("tau", RATE, "one threshold on the axis from 0 to 1; (1 - s)/2 for cosines s")
+_FAR = Parameter(
+    "far",
+    RATE,
+    "the threshold at which so many of the queries without a mate have an item accepted",
+)
 _SCALE = Parameter(
     "scale",
     Choice(("fixed", "minmax")),
@@ -37,38 +42,64 @@ _TRIPLE = "lower, expected and upper over all orders of tied items; acceptance h
 _FROZEN = f"none; with fp=frozen {_TRIPLE}"
 
 
+_RESCALED = Exclusive("far", "scale", "a rate is the same on every scale")
+_ONE_WAY = (
+    Exclusive("tau", "integral"),
+    Exclusive("far", "tau"),
+    Exclusive("far", "integral"),
+    _RESCALED,
+)
+
+
 def _at_given_thresholds(metric: Metric) -> bool:
-    fixed: bool = metric["scale"] == "fixed"
+    fixed: bool = metric["scale"] == "fixed" and metric.get("far") is None
     return fixed
+
+
+def _own_scale(metric: Metric) -> str | None:
+    if metric["far"] is not None:
+        return None
+    return (
+        "mrep and mfr follow the scale that each model gives its distances, which no ranking and "
+        "no threshold at a rate does; compare models by mrep@far=0.01 and mfr@far=0.01."
+    )
 
 
 for _definition in (
     ThresholdDefinition(
         "mrp",
         "mean retrieval precision at a threshold",
-        "mean precision at the relevant items accepted at tau; 0 if none is",
+        "mean precision at the relevant items accepted at tau, or at a FAR; 0 if none is",
         _PAPER,
         score=_SCORES,
-        parameters=(_TAU, _SCALE),
-        one_of=("tau",),
+        parameters=(_FAR, _TAU, _SCALE),
+        one_of=("tau", "far"),
+        exclusive=(_RESCALED,),
         is_mean=_at_given_thresholds,
         ties=_TRIPLE,
         family="gom",
-        examples=("mrp@tau=0.3", "mrp@scale=minmax,tau=0.3"),
+        examples=("mrp@tau=0.3", "mrp@far=0.1", "mrp@scale=minmax,tau=0.3"),
     ),
     ThresholdDefinition(
         "mvp",
         "mean verification precision at a threshold",
-        "relevant items accepted at tau, divided by R plus the others accepted; with fp=frozen "
-        "others behind the last relevant item do not count",
+        "relevant items accepted at tau, or at a FAR, divided by R plus the others accepted; with "
+        "fp=frozen others behind the last relevant item do not count",
         _PAPER,
         score=_SCORES,
-        parameters=(_TAU, _FP, _SCALE),
-        one_of=("tau",),
+        parameters=(_FAR, _TAU, _FP, _SCALE),
+        one_of=("tau", "far"),
+        exclusive=(_RESCALED,),
         is_mean=_at_given_thresholds,
         ties=_FROZEN,
         family="gom",
-        examples=("mvp@tau=0.3", "mvp@fp=frozen,tau=0.6", "mvp@scale=minmax,tau=0.3"),
+        examples=(
+            "mvp@tau=0.3",
+            "mvp@far=0.1",
+            "mvp@far=0.25,fp=frozen",
+            "mvp@fp=frozen,tau=0.6",
+            "mvp@scale=minmax,tau=0.3",
+        ),
     ),
     ThresholdDefinition(
         "set_precision",
@@ -97,18 +128,21 @@ for _definition in (
     ThresholdDefinition(
         "mrep",
         "mean re-identification precision",
-        "sqrt(RP VP), integrated over tau from 0 to 1 or, with tau=, at one threshold; expected is "
-        "sqrt(VP E[RP]) where items tie",
+        "sqrt(RP VP), integrated over tau from 0 to 1 or, with tau= or far=, at one threshold; "
+        "expected is sqrt(VP E[RP]) where items tie",
         _PAPER,
         score=_SCORES,
-        parameters=(_TAU, _FP, _INTEGRAL, _SCALE),
-        exclusive=(Exclusive("tau", "integral"),),
+        parameters=(_FAR, _TAU, _FP, _INTEGRAL, _SCALE),
+        exclusive=_ONE_WAY,
         is_mean=_at_given_thresholds,
         ties=_TRIPLE,
+        side_by_side=_own_scale,
         family="gom",
         examples=(
             "mrep",
             "mrep@tau=0.3",
+            "mrep@far=0.1",
+            "mrep@far=0.25,fp=frozen",
             "mrep@integral=exact",
             "mrep@fp=frozen",
             "mrep@fp=frozen,integral=trapezoid,scale=minmax",
@@ -118,20 +152,22 @@ for _definition in (
         "mfr",
         "mean false rate",
         "items accepted by a query without a mate, divided by B and at most 1; integrated over tau "
-        "or at one",
+        "or at one threshold",
         _PAPER,
         score=_SCORES,
-        parameters=(_TAU, _B, _INTEGRAL, _SCALE),
-        exclusive=(Exclusive("tau", "integral"),),
+        parameters=(_FAR, _TAU, _B, _INTEGRAL, _SCALE),
+        exclusive=_ONE_WAY,
         higher_is_better=False,
         is_mean=_at_given_thresholds,
         is_steep=False,
         with_mate=False,
+        side_by_side=_own_scale,
         family="gom",
         examples=(
             "mfr",
             "mfr@b=5",
             "mfr@b=5,tau=0.6",
+            "mfr@b=5,far=0.25",
             "mfr@b=20,integral=trapezoid",
             "mfr@b=20,integral=exact",
             "mfr@b=20,scale=minmax",

@@ -17,19 +17,23 @@ from truerank.core.curve import Curve
 from truerank.core.curve_moves import CurveMoves
 from truerank.core.folds import FEWEST_CLASSES, FoldAssignment, why_too_few
 from truerank.core.groups import LocatedGroups
-from truerank.core.jackknife import ChangeSums, Stratum, replicates
 from truerank.core.metric import Metric
-from truerank.core.registry import definition
 from truerank.core.score import Score
-from truerank.engine import kernels
 from truerank.engine.distance_block import DistanceBlock
 from truerank.engine.observers import Deferred, RankObserver, ResumableObserver
 from truerank.families.family import Moves
 from truerank.families.gom import scores
 from truerank.families.gom.axes import GomAxes
 from truerank.families.gom.collect import Gom
-from truerank.settings import current_limits
-from truerank.space import Distances
+from truerank.families.gom.fewer import (
+    LeftBlock,
+    end_of,
+    groups_without,
+    means_without,
+    members_of,
+    sample_of,
+)
+from truerank.families.gom.rate_folds import RateFolds
 
 __all__ = ["GomFolds"]
 
@@ -53,6 +57,7 @@ class GomFolds:
         self._family, self._folds = family, folds
         if isinstance(family.seen.get("fixed"), Gom):
             self._gom.keep_folds(folds.query, folds.columns)
+        self._rates = RateFolds(family.context, family.rates, family.metrics, folds)
 
     @property
     def _gom(self) -> Gom:
@@ -60,8 +65,8 @@ class GomFolds:
 
     @property
     def observers(self) -> list[ResumableObserver]:
-        """No observers of the first pass: the sample is observed afterwards."""
-        return []
+        """Those of rates; what else is needed, a sample shows afterwards."""
+        return self._rates.observers
 
     @cached_property
     def _again(self) -> _Again:
@@ -74,6 +79,8 @@ class GomFolds:
         """The score without each fold, or why that cannot be told."""
         if metric.name in REASONS:
             return REASONS[metric.name]
+        if metric.get("far") is not None:
+            return self._rates.moves(metric)
         if metric["scale"] == "minmax":
             return REASONS["minmax"]
         counts = self._family.context.with_mate
@@ -84,22 +91,18 @@ class GomFolds:
             return why_too_few(classes, "class", FEWEST_CLASSES)
         if metric.name in PEAKS:
             return self._folds.replicates(score.value + self._peaks(PEAKS[metric.name], counts))
-        end = 0 if definition(metric).higher_is_better else 2
-        rows = np.flatnonzero(counts)
-        sample = self._again.sample[counts[self._again.sample]]
-        mine = np.searchsorted(self._again.sample, sample)
+        mine, end = counts[self._again.sample], end_of(metric)
         before, *without = (
             scores.table(gom, metric)[end][mine] for gom in (self._again.all, *self._again.without)
         )
-        change = np.column_stack(without) - before[:, None]
-        values = scores.table(self._gom, metric)[end]
-        weight = np.ones(len(counts))
-        if self._family.context.by_class:
-            codes = self._family.context.task.query_codes
-            weight[rows] = 1.0 / np.bincount(codes[rows])[codes[rows]]
-        sums = ChangeSums(self._folds.columns)
-        sums.add(change, self._folds.query[sample], weight[sample])
-        return replicates(self._folds, rows, values[rows], [Stratum(rows, sums)], weight)
+        return means_without(
+            metric,
+            self._family.context,
+            self._folds,
+            scores.table(self._gom, metric),
+            self._again.sample,
+            np.column_stack(without) - before[:, None],
+        )
 
     def curve_moves(self, curves: Mapping[str, Curve]) -> dict[str, CurveMoves]:
         """See Without."""
@@ -117,46 +120,15 @@ class GomFolds:
         return np.asarray(moves / self._gom.one, np.float64)
 
 
-class _Left(DistanceBlock):
-    """Some queries of a block without some of its items, whose counts on a grid are known."""
-
-    def __init__(
-        self,
-        whole: DistanceBlock,
-        queries: Integers,
-        items: Integers,
-        counts: npt.NDArray[np.int32],
-        rows: Integers,
-    ) -> None:
-        super().__init__(rows, whole.distances, whole.compiled)
-        self._queries, self._gone, self._counts = queries, items, counts
-
-    @cached_property
-    def distances(self) -> Distances:
-        """See DistanceBlock; made only if asked for."""
-        left = self._distances[self._queries]
-        left[:, self._gone] = np.inf
-        return left
-
-    def accepted(self, grid: Distances, low: float, width: float) -> npt.NDArray[np.int32]:
-        """See DistanceBlock."""
-        return self._counts
-
-
 class _Again(RankObserver):
     """Observes a sample of queries once more, without each fold."""
 
     def __init__(self, gom: Gom, family: GomAxes, folds: FoldAssignment) -> None:
-        mates = family.context.with_mate
-        count = current_limits().observed_again
-        some = [folds.sample(np.flatnonzero(kind), count) for kind in (mates, ~mates)]
-        self.sample = np.sort(np.concatenate(some))
-        self._folds, self._place = folds, np.full(len(mates), -1)
+        self.sample = sample_of(family.context, folds)
+        self._folds, self._place = folds, np.full(family.context.task.queries, -1)
         self._place[self.sample] = np.arange(len(self.sample))
         columns = folds.columns
-        self._items = [
-            np.flatnonzero((folds.items == column).any(axis=1)) for column in range(columns)
-        ]
+        self._items = members_of(folds)
         curved = any(
             m.name in PEAKS or m.get("integral") in ("exact", "trapezoid") for m in family.metrics
         )
@@ -179,11 +151,11 @@ class _Again(RankObserver):
             gone = here.distances[np.ix_(kept, items)]
             lost = DistanceBlock(rows[kept], gone, block.compiled)
             left = counts[kept] - lost.accepted(axis.grid(), axis.low, axis.width)
-            fewer = _without(groups.some(kept), gone)
+            fewer = groups_without(groups.some(kept), gone)
             place = self._place[rows[kept]]
-            self.without[column].observe_at_once(_Left(here, kept, items, left, place), fewer)
+            self.without[column].observe_at_once(LeftBlock(here, kept, items, left, place), fewer)
 
-        whole = _Left(here, every, every[:0], counts, self._place[rows])
+        whole = LeftBlock(here, every, every[:0], counts, self._place[rows])
         self.all.observe_at_once(whole, groups)
         return [partial(observe, column) for column in range(len(self.without))]
 
@@ -195,21 +167,3 @@ class _Again(RankObserver):
         before = self.all.totals()[curve] - self.all.totals_by_fold()[:, curve]
         after = np.stack([gom.totals()[curve] for gom in self.without])
         return np.asarray((after - before) / np.maximum(left, 1)[:, None], np.float64)
-
-
-def _without(groups: LocatedGroups, gone: Distances) -> LocatedGroups:
-    """Tie groups without irrelevant items at these distances, a row for each query."""
-    between: Integers = np.zeros(len(groups.size), np.int64)
-    equal = np.zeros_like(between)
-    kernels.count_tile(gone, groups.offsets, groups.distance, between, equal)
-    nearer: Integers = np.cumsum(between + equal)
-    start = np.concatenate([[0], nearer])[groups.offsets[:-1]]
-    nearer -= np.repeat(start, np.diff(groups.offsets))
-    return LocatedGroups(
-        groups.offsets,
-        groups.before - (nearer - equal),
-        groups.size - equal,
-        groups.graded,
-        groups.candidates - (gone < np.inf).sum(axis=1),
-        groups.distance,
-    )

@@ -16,7 +16,8 @@ from truerank.engine.distance_block import DistanceBlock
 from truerank.engine.observers import PairObserver, PerThread
 from truerank.families.gom import kernels as gom_kernels
 from truerank.families.gom.axis import STEPS
-from truerank.families.gom.collect import Gom, Profiles
+from truerank.families.gom.collect import Gom
+from truerank.families.gom.profiles import Profiles
 from truerank.space import Distances
 
 __all__ = ["Peak", "peaks"]

@@ -15,6 +15,7 @@ from truerank.core.registry import definition
 from truerank.core.score import PerQuery, Score
 from truerank.families.gom.axes import GomAxes
 from truerank.families.gom.collect import Gom
+from truerank.families.gom.points import table_at
 from truerank.families.thresholds import NO_IMPOSTORS, certain, undefined
 
 __all__ = ["SCORES", "table"]
@@ -64,43 +65,21 @@ def _averaged(
 
 def table(gom: Gom, metric: Metric) -> Reals:
     """(3, queries): lower, expected and upper of a metric that is a mean over queries."""
+    if metric["tau"] is not None:
+        return table_at(gom.points, metric, metric["tau"])
     if metric.name == "mfr":
         limit = metric["b"]
-        if metric["tau"] is not None:
-            values = np.minimum(gom.accepted_at[metric["tau"]] / limit, 1.0)
-        elif metric["integral"] == "trapezoid":
+        if metric["integral"] == "trapezoid":
             values = gom.false_trapezoid[limit]
         else:
             values = gom.false_rates[limit]
         return np.broadcast_to(values, (3, len(values)))
-    if metric["tau"] is not None:
-        return _at(gom, metric)
     if metric["integral"] == "trapezoid":
         trapezoid: Reals = gom.trapezoid[_frozen(metric)]
         return trapezoid
     least, most = gom.integral[int(_is_exact(gom, metric)), _frozen(metric)]
     middle: Reals = least if _is_exact(gom, metric) else (least + most) / 2
     return middle
-
-
-def _at(gom: Gom, metric: Metric) -> Reals:
-    """RP, VP, ReP and set precision and recall at one threshold."""
-    tau = metric["tau"]
-    mates, true, false = gom.at[tau]
-    held = np.maximum(mates, 1)
-    precision = gom.sums_at[tau] / np.maximum(true, 1)
-    share = np.broadcast_to(true / (held + false), precision.shape)
-    if metric.get("fp") == "frozen":
-        share = np.where(true == mates, gom.last, share)
-    shape = precision.shape
-    tables: dict[str, Reals] = {
-        "mrp": precision,
-        "mvp": share,
-        "mrep": np.sqrt(precision * share),
-        "set_precision": np.broadcast_to(true / np.maximum(true + false, 1), shape),
-        "set_recall": np.broadcast_to(true / held, shape),
-    }
-    return tables[metric.name]
 
 
 def _frozen(metric: Metric) -> int:
@@ -112,6 +91,8 @@ def _is_exact(gom: Gom, metric: Metric) -> bool:
 
 
 def _point(family: GomAxes, metric: Metric) -> Score:
+    if metric.get("far") is not None:
+        return _at_far(family, metric)
     gom = _seen(family, metric)
     if isinstance(gom, str):
         return undefined(metric, gom)
@@ -120,7 +101,21 @@ def _point(family: GomAxes, metric: Metric) -> Score:
     return _averaged(family, metric, table(gom, metric), threshold=threshold)
 
 
+def _at_far(family: GomAxes, metric: Metric) -> Score:
+    """At the threshold that a rate of queries without a mate sets."""
+    if not family.context.with_mate.any():
+        return undefined(metric, NO_TARGETS)
+    target = metric["far"]
+    reason = family.rates.why_not(target)
+    if reason is not None:
+        return undefined(metric, reason)
+    values = table_at(family.rates.points, metric, target)
+    return _averaged(family, metric, values, threshold=family.rates.threshold(target))
+
+
 def _mrep(family: GomAxes, metric: Metric) -> Score:
+    if metric["far"] is not None:
+        return _at_far(family, metric)
     gom = _seen(family, metric)
     given = metric["tau"] is not None or metric["integral"] == "trapezoid"
     if isinstance(gom, str) or given or _is_exact(gom, metric):

@@ -19,13 +19,13 @@ from truerank.core.folds import FEWEST_CLASSES, FoldAssignment
 from truerank.core.metric import Metric
 from truerank.core.registry import definition
 from truerank.core.score import Score
-from truerank.engine.fold_observers import NearestByFold
 from truerank.engine.observers import ResumableObserver
 from truerank.families.family import Moves
+from truerank.families.nearest_without import NearestWithout
 from truerank.families.openset.collect import Identification
 from truerank.families.openset.curves import curve_names
 from truerank.families.openset.moved_curves import moved_dir
-from truerank.families.thresholds import allowed, limit_at
+from truerank.families.thresholds import FEWEST_BELOW, allowed, limit_at, why_too_few_below
 from truerank.space import Distances
 from truerank.wording import count
 
@@ -35,8 +35,6 @@ Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
 MOST_NUMBERS = 1 << 22
 """Most queries x folds that are held for each thread, where there are more than a few folds."""
-FEWEST_BELOW = 5
-"""A threshold set by fewer queries than this has no interval: it jumps from one to the next."""
 
 
 class OpenSetFolds:
@@ -60,10 +58,7 @@ class OpenSetFolds:
         if by_threshold:
             below = allowed(metric["far"], int((~mates).sum()))
             if below < FEWEST_BELOW:
-                return (
-                    f"{count(below, 'query')} without a mate below its threshold; an interval "
-                    f"needs at least {FEWEST_BELOW}"
-                )
+                return why_too_few_below(below)
         counts = mates if definition(metric).with_mate else ~mates
         used = (counts, ~mates) if by_threshold else (counts,)
         for some in used:
@@ -142,37 +137,20 @@ class _Leaving:
             ours.query[ours.distance == first[ours.query]], minlength=len(first)
         )
         first[~np.isfinite(first)] = -np.inf
-        self._split = NearestByFold(first, folds.items, folds.columns)
-        self.observers: list[ResumableObserver] = [self._split]
+        self._without = NearestWithout(seen.context, folds, first)
+        self.observers: list[ResumableObserver] = self._without.observers
 
     def nearest(self, column: int) -> Distances:
         """See _Staying."""
-        first, second, which = self._two_nearest[column >= self._folds.own.stop]
-        return np.asarray(np.where(which == column, second, first), np.float64)
+        return self._without.nearest(column)
 
     def hits(self, rank: int, column: int) -> npt.NDArray[Any]:
         """See _Staying."""
-        found: npt.NDArray[Any] = self._before - self._within[:, column] < rank
+        found: npt.NDArray[Any] = self._before - self._without.within[:, column] < rank
         return found
-
-    @cached_property
-    def _two_nearest(self) -> list[tuple[Distances, Distances, Integers]]:
-        """In each way: the nearest item, that of another fold, and the column of the nearest."""
-        found = []
-        for way in (self._folds.own, self._folds.paired):
-            table = self._split.least[:, way]
-            which = np.argmin(table, axis=1)
-            least = table[np.arange(len(table)), which]
-            table[np.arange(len(table)), which] = np.inf
-            found.append((least, table.min(axis=1), which + way.start))
-        return found
-
-    @cached_property
-    def _within(self) -> Integers:
-        return self._split.within
 
     @cached_property
     def _before(self) -> Integers:
         """Irrelevant items of each query that are no farther than its first mate."""
-        met = self._within[:, self._folds.own].sum(axis=1)
+        met = self._without.within[:, self._folds.own].sum(axis=1)
         return np.asarray(met - self._tied, np.int64)
