@@ -72,7 +72,7 @@ def test_by_a_file_of_ids(tmp_path: Path) -> None:
         path.write_text(json.dumps(broken))
         with pytest.raises(InputError, match=sentence):
             make_splits(data(ids=names), str(path), 2)
-    with pytest.raises(InputError, match="must be classes, images or a JSON file"):
+    with pytest.raises(InputError, match="must be classes, stratified, images or a JSON file"):
         make_splits(data(), "halves", 2)
 
 
@@ -105,3 +105,21 @@ def test_damaged_images_are_named_before_anything_is_trained(tmp_path: Path) -> 
     part = extract(broken, np.array([5, 0]))
     assert isinstance(part.images, ImageFiles)
     assert part.images.path(0) == str(tmp_path / "5.png")
+
+
+def test_stratified_classes_are_dealt_below_each_coarsest_label() -> None:
+    fine = np.repeat(np.arange(12), 2)
+    coarse = np.where(fine < 8, "fruit", "milk")
+    labels = np.stack([coarse, fine.astype(str)], axis=1)
+    tree = Dataset("shop", np.zeros((24, 2, 2), np.uint8), labels, ("kind", "item"))
+    splits = make_splits(tree, "stratified", 2)
+    for rows in (splits.search, splits.test):
+        kinds, counts = np.unique(labels[rows, 0], return_counts=True)
+        assert dict(zip(kinds.tolist(), counts.tolist(), strict=True)) == {"fruit": 8, "milk": 4}
+    assert not set(fine[splits.search]) & set(fine[splits.test])
+    parts = [set(fine[splits.search][fold].tolist()) for fold in splits.folds]
+    assert not parts[0] & parts[1]
+    for fold in splits.folds:
+        assert set(labels[splits.search][fold, 0]) == {"fruit", "milk"}
+    with pytest.raises(InputError, match="needs labels of several levels"):
+        make_splits(data(), "stratified", 2)

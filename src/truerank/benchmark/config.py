@@ -24,6 +24,7 @@ from truerank.training.config import (
     ModelConfig,
     ModelOptimiserConfig,
     PartConfig,
+    SamplerConfig,
     ScheduleConfig,
     Section,
     TrainingConfig,
@@ -35,6 +36,7 @@ __all__ = [
     "RESERVED",
     "BenchmarkConfig",
     "MethodConfig",
+    "ObjectiveConfig",
     "SharedConfig",
     "SpaceConfig",
     "read",
@@ -47,7 +49,7 @@ RESERVED = ("untrained", "untrained+pca")
 
 
 class DataSection(Section):
-    """The data set, and how it is halved: by classes, by images, or by a file of ids."""
+    """The data set, and how it is halved: classes, stratified, images, or a file of ids."""
 
     name: str
     root: str | None = None
@@ -100,6 +102,7 @@ class SharedConfig(Section):
     model: SharedModel = SharedModel()
     augmentation: AugmentationConfig = AugmentationConfig()
     batch: int = Field(default=32, ge=8, multiple_of=4)
+    sampler: SamplerConfig | None = None
     optimiser: ModelOptimiserConfig = ModelOptimiserConfig()
     loss_optimiser: LossOptimiserConfig = LossOptimiserConfig()
     schedule: ScheduleConfig = ScheduleConfig()
@@ -130,6 +133,25 @@ class SpaceConfig(Section):
         return self
 
 
+class ObjectiveConfig(Section):
+    """A search for the smallest `minimise` among trials that keep up with another method.
+
+    They must reach the validation score of the best trial of the method `of`, less `less`.
+    """
+
+    minimise: str
+    of: str
+    less: float = Field(default=0.0, ge=0)
+
+    @field_validator("minimise")
+    @classmethod
+    def _known(cls, metric: str) -> str:
+        (found,) = registry.parse_all([metric])
+        if registry.entry(found.name).higher_is_better:
+            raise ValueError(f"minimise must be a metric that is better when lower; {found} is not")
+        return str(found)
+
+
 class MethodConfig(Section):
     """A method: a registered loss, a loss of your own, or finished embeddings of the test half."""
 
@@ -141,6 +163,7 @@ class MethodConfig(Section):
     miner_parameters: dict[str, Any] = Field(default_factory=dict)
     every_level: bool = False
     search: dict[str, SpaceConfig] = Field(default_factory=dict)
+    objective: ObjectiveConfig | None = None
     file: str | None = None
     object: str | None = None
     kind: Literal["embedding", "classification", "regulariser"] | None = None
@@ -207,6 +230,17 @@ class BenchmarkConfig(Section):
         for name in names:
             if names.count(name) > 1:
                 raise ValueError(f"two methods are called {name}")
+        return self
+
+    @model_validator(mode="after")
+    def _objectives(self) -> BenchmarkConfig:
+        plain = [m.name for m in self.methods if m.objective is None and m.embeddings is None]
+        for method in self.methods:
+            if method.objective is not None and method.objective.of not in plain:
+                raise ValueError(
+                    f"the method {method.name} is searched beside {method.objective.of!r}, which "
+                    "is no trained method without an objective of its own"
+                )
         return self
 
     @classmethod

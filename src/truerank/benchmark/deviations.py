@@ -23,6 +23,13 @@ def deviations(config: BenchmarkConfig) -> list[str]:
     found = []
     if config.data.split == "images":
         found.append("the test images are of the classes that were trained on")
+    if config.data.split == "stratified":
+        found.append("classes are dealt into halves below each coarsest label (paper: in order)")
+    if shared.sampler is not None:
+        found.append(
+            f"one sampler for all: {shared.sampler.classes} classes x {shared.sampler.samples} "
+            "(paper: 32 x 1 for classification losses, 8 x 4 for others)"
+        )
     for name, value in PRESETS["paper"].items():
         here = getattr(protocol, name)
         if here != value and name != "reruns":

@@ -140,8 +140,15 @@ def _history(figure_class: Any, methods: Sequence[Method], plan: Plan, metric: s
         axes.set_title(shown_name(method), fontsize=9)
         axes.xaxis.get_major_locator().set_params(integer=True)
         axes.set_xlabel("trial", fontsize=8)
-        axes.set_ylabel(f"validation {metric} [%]", fontsize=7)
+        axes.set_ylabel(_searched(method, metric), fontsize=7)
     return figure
+
+
+def _searched(method: Method, metric: str) -> str:
+    """What a search raises, as an axis has it."""
+    if method.objective is None:
+        return f"validation {metric} [%]"
+    return f"- 100 x validation {method.objective.minimise}"
 
 
 def _curves(figure_class: Any, methods: Sequence[Method], plan: Plan, metric: str) -> Any:
@@ -185,6 +192,6 @@ def _sensitivity(figure_class: Any, method: Method, plan: Plan, metric: str) -> 
                 axes.set_xscale("log")
             axes.set_xlim(space.low, space.high)
         axes.set_xlabel(name, fontsize=8)
-        axes.set_ylabel(f"validation {metric} [%]", fontsize=7)
+        axes.set_ylabel(_searched(method, metric), fontsize=7)
     figure.suptitle(shown_name(method), fontsize=9)
     return figure

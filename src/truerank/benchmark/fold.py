@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,8 @@ class FoldOutcome:
     """SHA-256 of the model's weights, where they were kept."""
     training: str | None = None
     """SHA-256 of the training's configuration, where its model was kept."""
+    measures: dict[str, float] = field(default_factory=dict)
+    """Further metrics of the best epoch's model on the fold, where a search asks for them."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -61,6 +63,7 @@ class TrainFold:
     scratch: Path
     """Where an unfinished training is kept."""
     folder: Path | None = None
+    measures: tuple[str, ...] = ()
 
     @property
     def digest(self) -> str:
@@ -101,6 +104,7 @@ class TrainFold:
             checkpoint = checkpoint_hash(trainer.best_model().state_dict())
         metric = trainer.config.training.metric
         best = trainer.best_value
+        measured = self._measure(trainer, half) if state == "finished" else {}
         outcome = FoldOutcome(
             best if state == "finished" and best is not None else 0.0,
             trainer.epoch,
@@ -110,6 +114,7 @@ class TrainFold:
             [[one["epoch"], one["loss"], one.get(metric)] for one in trainer.history],
             checkpoint,
             None if self.folder is None else self.digest,
+            measured,
         )
         if self.folder is not None:
             to_json(outcome.to_dict(), self.folder / "fold.json")
@@ -117,6 +122,19 @@ class TrainFold:
             if self.scratch != self.folder or name != "best.pt":
                 (self.scratch / name).unlink(missing_ok=True)
         return outcome
+
+    def _measure(self, trainer: Any, half: Half) -> dict[str, float]:
+        """The metrics that are asked for, of the best epoch's model on the fold."""
+        from truerank.training.validation import validation_score
+
+        if not self.measures:
+            return {}
+        kept_back = half.data.subset(half.folds[self.fold])
+        embeddings = trainer.embed(trainer.best_model(), kept_back)
+        return {
+            metric: validation_score(embeddings, kept_back, metric, trainer.device)
+            for metric in self.measures
+        }
 
     def _trainer(self, half: Half) -> Any:
         from truerank.training import devices, randomness

@@ -10,13 +10,19 @@ import importlib.util
 import inspect
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 from truerank import losses
-from truerank.benchmark.config import BenchmarkConfig, MethodConfig, SpaceConfig
+from truerank.benchmark import parts
+from truerank.benchmark.config import (
+    BenchmarkConfig,
+    MethodConfig,
+    ObjectiveConfig,
+    SpaceConfig,
+)
 from truerank.benchmark.deviations import trunk_rate
 from truerank.errors import InputError
 from truerank.losses.registry import SearchChoice, SearchRange
@@ -66,6 +72,8 @@ class Method:
     title: str = ""
     citation: str = ""
     embeddings: str | None = None
+    objective: ObjectiveConfig | None = None
+    """What is searched for in place of the highest validation score."""
 
     @property
     def is_trained(self) -> bool:
@@ -84,15 +92,16 @@ def _method(config: BenchmarkConfig, given: MethodConfig) -> Method:
     if given.file is not None:
         return _own_method(config, given)
     entry = losses.entry(given.loss or given.name)
-    unknown = set(given.search) - set(entry.defaults)
+    known = {**entry.defaults, **parts.defaults_of(given.plus)}
+    unknown = set(given.search) - set(known)
     if unknown:
         raise InputError(
             f"the method {given.name!r} searches {sorted(unknown)[0]!r}, which is no parameter of "
-            f"{entry.name}; it has {', '.join(entry.defaults)}."
+            f"{entry.name}; it has {', '.join(known)}."
         )
     space = {name: found for name, found in entry.search.items() if name not in given.parameters}
     space |= {name: _space(found) for name, found in given.search.items()}
-    defaults = {name: entry.defaults[name] for name in space}
+    defaults = {name: known[name] for name in space}
     for name, found in given.search.items():
         if found.default is not None:
             defaults[name] = found.default
@@ -106,7 +115,7 @@ def _method(config: BenchmarkConfig, given: MethodConfig) -> Method:
     return _with_rates(
         config, entry.own_lr if entry.has_parameters else None,
         Method(given.name, entry.kind, loss, dict(given.parameters), space, defaults,
-               entry.title, entry.citation),
+               entry.title, entry.citation, objective=given.objective),
     )  # fmt: skip
 
 
@@ -123,7 +132,7 @@ def _own_method(config: BenchmarkConfig, given: MethodConfig) -> Method:
     }
     method = Method(
         given.name, given.kind, OwnLoss(given.file, given.object), dict(given.parameters),
-        space, defaults, given.name,
+        space, defaults, given.name, objective=given.objective,
     )  # fmt: skip
     return _with_rates(config, OWN_RATE if given.kind == "classification" else None, method)
 
@@ -145,10 +154,7 @@ def _with_rates(config: BenchmarkConfig, own: SearchRange | None, method: Method
     inside = {
         name: _inside(space[name], value, method.name, name) for name, value in defaults.items()
     }
-    return Method(
-        method.name, method.kind, method.loss, method.fixed, space, inside, method.title,
-        method.citation,
-    )  # fmt: skip
+    return replace(method, space=space, defaults=inside)
 
 
 def _space(given: SpaceConfig) -> Space:
@@ -208,11 +214,14 @@ def training_config(
     """The configuration of one training: the shared sections, the loss, and the searched rates."""
     shared = config.to_dict()["shared"]
     classes, samples = batch_of_kind(method.kind, shared["batch"])
+    sampler = shared["sampler"] or {"classes": classes, "samples": samples}
     model = {key: value for key, value in shared["model"].items() if key not in ("base", "copies")}
     own = {k: v for k, v in parameters.items() if k not in (RATE, LOSS_RATE)}
     loss: dict[str, Any] = {"name": "contrastive"}  # a loss of the user's takes its place
     if not isinstance(method.loss, OwnLoss):
-        loss = {**method.loss, "parameters": {**method.fixed, **own}}
+        plain, searched = parts.divided(own)
+        plus = parts.filled(method.loss["plus"], searched)
+        loss = {**method.loss, "plus": plus, "parameters": {**method.fixed, **plain}}
     rates = {RATE: "optimiser", LOSS_RATE: "loss_optimiser"}
     for name, section in rates.items():
         if name in parameters:
@@ -222,7 +231,7 @@ def training_config(
         "data": {"name": config.data.name, "fold": None},
         "model": model,
         "augmentation": shared["augmentation"],
-        "sampler": {"classes": classes, "samples": samples},
+        "sampler": sampler,
         "loss": loss,
         "optimiser": shared["optimiser"],
         "loss_optimiser": shared["loss_optimiser"],

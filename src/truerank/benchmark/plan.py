@@ -7,6 +7,7 @@ that are behind come first. Nothing here runs anything.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
 from truerank.benchmark.baselines import FitBaselines
@@ -80,6 +81,9 @@ class Plan:
             return ("baselines",), self._baselines()
         behind = sorted(self.methods, key=lambda one: len(self.studies.finished(one.name)))
         for method in behind:
+            beside = method.objective
+            if beside is not None and not self.studies.is_done(beside.of):
+                continue  # what it must keep up with is not known yet
             trial = self.studies.current(method.name)
             for fold in range(self.folds if trial is not None else 0):
                 assert trial is not None
@@ -87,7 +91,9 @@ class Plan:
                 if fold not in trial.folds and key not in running:
                     scratch = self.layout.trial(method.name, trial.number, fold)
                     seed = seed_of(self.config.protocol.seed, "fold", fold)
-                    return key, self._task(method, trial.parameters, seed, fold, scratch, None)
+                    task = self._task(method, trial.parameters, seed, fold, scratch, None)
+                    measures = () if beside is None else (beside.minimise,)
+                    return key, replace(task, measures=measures)
         for method in self.methods:
             if not self.studies.is_done(method.name):
                 continue
@@ -154,7 +160,7 @@ class Plan:
 
     def untrained(self) -> list[dict[str, Any]]:
         """The configurations whose trunks, before training, give the untrained rows."""
-        method = Method("untrained", "embedding", {"name": "contrastive"})
+        method = Method("untrained", "embedding", {"name": "contrastive", "plus": []})
         return [
             training_config(
                 self.config, method, {}, seed_of(self.config.protocol.seed, "fold", fold)

@@ -56,19 +56,25 @@ def make_splits(data: Dataset, split: str, folds: int) -> Splits:
     data : Dataset
     split : str
         "classes": the data set's own training and test classes, or the first and the second half
-        of its classes. "images": the first half of each class's images is searched on, the other
-        tested. Anything else is a JSON file with the ids of "search" and "test".
+        of its classes. "stratified": the classes below each coarsest label are dealt out in turn,
+        to the halves and to the folds. "images": the first half of each class's images is searched
+        on, the other tested. Anything else is a JSON file with the ids of "search" and "test".
     folds : int
     """
     names = _names(data)
     if split == "classes":
         search, test = _by_classes(data)
+    elif split == "stratified":
+        search, test = _dealt(data.labels, 2)
     elif split == "images":
         search, test = _by_images(data)
     else:
         search, test = _by_file(Path(split), names)
     labels = data.fine_labels[search]
-    parts = class_folds(labels, folds)
+    if split == "stratified":
+        parts = _dealt(data.labels[search], folds)
+    else:
+        parts = class_folds(labels, folds)
     for number, rows in enumerate(parts):
         kept = np.unique(labels[rows], return_counts=True)[1]
         if kept.max(initial=0) < 2:
@@ -109,6 +115,19 @@ def _by_classes(data: Dataset) -> tuple[Rows, Rows]:
     return first, second
 
 
+def _dealt(labels: npt.NDArray[Any], parts: int) -> list[Rows]:
+    """The rows of each part: the classes below every coarsest label, in order, dealt in turn."""
+    if labels.ndim == 1:
+        raise InputError("data.split: stratified needs labels of several levels; these have one.")
+    paths, codes = np.unique(labels.astype(str), axis=0, return_inverse=True)
+    if len(paths) < parts:
+        raise InputError(f"{len(paths)} classes cannot be dealt into {parts} parts.")
+    # Paths are sorted, so that those below one label follow one another: dealing on from label to
+    # label leaves sizes that differ by at most one class, below each label and in all.
+    part = np.arange(len(paths)) % parts
+    return [np.flatnonzero(part[codes.ravel()] == number) for number in range(parts)]
+
+
 def _by_images(data: Dataset) -> tuple[Rows, Rows]:
     search, test = [], []
     _, codes = np.unique(data.fine_labels, return_inverse=True)
@@ -123,8 +142,8 @@ def _by_images(data: Dataset) -> tuple[Rows, Rows]:
 def _by_file(path: Path, names: list[str]) -> tuple[Rows, Rows]:
     if not path.is_file():
         raise InputError(
-            f"data.split must be classes, images or a JSON file with the ids of search and test. "
-            f"Got {str(path)!r} instead."
+            "data.split must be classes, stratified, images or a JSON file with the ids of search "
+            f"and test. Got {str(path)!r} instead."
         )
     given = read_json(path)
     if not isinstance(given, dict) or not {"search", "test"} <= set(given):

@@ -21,7 +21,10 @@ from truerank.errors import InputError
 from truerank.extras import install
 from truerank.losses.registry import SearchChoice
 
-__all__ = ["Studies", "Trial"]
+__all__ = ["BEHIND", "Studies", "Trial"]
+
+BEHIND, DIVERGED = -1.0, -3.0
+"""Scores of trials that miss what an objective demands, and of those that end in NaN."""
 
 
 @dataclass
@@ -34,7 +37,8 @@ class Trial:
     """Of the trial in the database."""
     folds: dict[int, FoldOutcome] = field(default_factory=dict)
     score: float | None = None
-    """The mean over the folds; 0 if one of them diverged; None while some are missing."""
+    """The mean over the folds, 0 if one of them diverged, or what the method's objective makes of
+    it; None while some are missing."""
 
     @property
     def state(self) -> str:
@@ -77,7 +81,10 @@ class Studies:
         except Exception as error:  # whatever sqlalchemy says of a full disk or a damaged file
             reason = " ".join(str(getattr(error, "orig", None) or error).split())[:200].rstrip(".")
             raise InputError(f"cannot open the searches in {path}: {reason}.") from error
-        self.found: dict[str, list[Trial]] = {name: self._read(name) for name in self._methods}
+        self.found: dict[str, list[Trial]] = {}
+        for method in sorted(methods, key=lambda one: one.objective is not None):
+            self.found[method.name] = self._read(method.name)  # objectives look at other searches
+        self.found = {name: self.found[name] for name in self._methods}
 
     def close(self) -> None:
         """Let go of the database."""
@@ -113,11 +120,39 @@ class Studies:
             trial.identity, f"fold-{fold}", outcome.to_dict()
         ))  # fmt: skip
         if len(trial.folds) == self.folds:
-            trial.score = _score(trial, self.folds)
+            trial.score = self._score(name, trial)
             complete = self._optuna.trial.TrialState.COMPLETE
             self._write(lambda: self._storage.set_trial_state_values(
                 trial.identity, complete, [trial.score]
             ))  # fmt: skip
+
+    def _score(self, name: str, trial: Trial) -> float:
+        """What the search tries to raise.
+
+        With an objective that is the metric to minimise, negative, where the validation score keeps
+        up with that of the other method; trials that do not come behind all that do.
+        """
+        outcomes = [trial.folds[fold] for fold in range(self.folds)]
+        diverged = any(outcome.state == "diverged" for outcome in outcomes)
+        objective = self._methods[name].objective
+        if objective is None:
+            if diverged:
+                return 0.0
+            return math.fsum(outcome.score for outcome in outcomes) / self.folds
+        if diverged:
+            return DIVERGED
+        short = self.floor(name) - math.fsum(outcome.score for outcome in outcomes) / self.folds
+        if short > 0:
+            return BEHIND - short
+        return -math.fsum(one.measures[objective.minimise] for one in outcomes) / self.folds
+
+    def floor(self, name: str) -> float:
+        """The validation score that trials of a method with an objective must reach."""
+        objective = self._methods[name].objective
+        assert objective is not None
+        reached = self.best(objective.of).score
+        assert reached is not None
+        return reached - objective.less
 
     def _write(self, act: Any) -> None:
         try:
@@ -146,7 +181,7 @@ class Studies:
                 if f"fold-{fold}" in kept.user_attrs:
                     trial.folds[fold] = FoldOutcome(**kept.user_attrs[f"fold-{fold}"])
             if len(trial.folds) == self.folds:  # killed between the last fold and the score
-                trial.score = _score(trial, self.folds)
+                trial.score = self._score(name, trial)
                 if not kept.state.is_finished():
                     complete = self._optuna.trial.TrialState.COMPLETE
                     self._storage.set_trial_state_values(kept._trial_id, complete, [trial.score])
@@ -215,13 +250,6 @@ class Studies:
                         }
                     )
         return rows
-
-
-def _score(trial: Trial, folds: int) -> float:
-    outcomes = [trial.folds[fold] for fold in range(folds)]
-    if any(outcome.state == "diverged" for outcome in outcomes):
-        return 0.0
-    return math.fsum(outcome.score for outcome in outcomes) / folds
 
 
 def _as_given(method: Method, parameters: Mapping[str, Any]) -> dict[str, Any]:

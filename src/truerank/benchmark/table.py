@@ -21,6 +21,7 @@ from truerank.benchmark.openings import Openings
 from truerank.benchmark.papers import shown_name, year_of
 from truerank.benchmark.plan import Plan
 from truerank.benchmark.statistics import PARTS, numbers, spread, trend
+from truerank.benchmark.study import BEHIND
 from truerank.files import to_json, write_text
 
 __all__ = ["Table", "make_table"]
@@ -112,7 +113,8 @@ def make_table(
 
 def plan_split(config: BenchmarkConfig) -> str:
     """How the data were halved; of a file not even its name."""
-    return config.data.split if config.data.split in ("classes", "images") else "file"
+    known = ("classes", "stratified", "images")
+    return config.data.split if config.data.split in known else "file"
 
 
 def _baseline_row(name: str, found: dict[str, Any]) -> dict[str, Any]:
@@ -150,6 +152,14 @@ def _row(method: Method, found: dict[str, Any], plan: Plan) -> dict[str, Any]:
         for outcome in plan.outcomes(method.name, rerun)
     ]
     notes = []
+    if method.objective is not None:
+        goal = method.objective
+        notes.append(
+            f"searched for the smallest {goal.minimise} that keeps up with {goal.of} less "
+            f"{100 * goal.less:g} points"
+        )
+        if best.score is not None and best.score <= BEHIND:
+            notes.append("no trial kept up")
     for name, border in borders.items():
         notes.append(f"{name} at the {border} end of its range")
     diverged = sum(trial.state == "diverged" for trial in trials)
