@@ -10,7 +10,7 @@ from truerank.cli.options import PATH, examples
 
 __all__ = ["reproduce"]
 
-PAPERS = ("ties",)
+PAPERS = ("ties", "gom")
 EXAMPLES = examples(
     "reproduce ties --quick --data phocnet=phocnet.npz",
     "reproduce ties --data phocnet=phocnet.npz -o runs/ties --pages docs/results/reproduce",

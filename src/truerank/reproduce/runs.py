@@ -18,6 +18,7 @@ __all__ = ["PAPERS", "run"]
 
 PAPERS = {
     "ties": "Nicolaou et al. 2018: ties and the order of rows",
+    "gom": "Wang et al. 2020: retrieval and verification in one metric",
 }
 """The papers by name, in the order of the summary."""
 

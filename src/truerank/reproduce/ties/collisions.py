@@ -56,4 +56,4 @@ def collision_map(ranked: Reals, epsilon: float | None = None, places: int = 0) 
     """(N, N - 1): whether the item at each rank collides with the one before or behind it."""
     close = _close(ranked, epsilon, places)
     nothing = np.zeros((len(ranked), 1), bool)
-    return np.hstack([close, nothing]) | np.hstack([nothing, close])
+    return np.asarray(np.hstack([close, nothing]) | np.hstack([nothing, close]), bool)
