@@ -236,3 +236,37 @@ def _gap(case: Case, metric: str, k: int) -> float | None:
     if not found:
         return None
     return float(sum((high - low for low, _, high in found), Fraction(0)) / len(found))
+
+
+def test_random_completions_of_longer_lists() -> None:
+    """Random orders behind the lists stay within the bounds, and are expected on average."""
+    random = np.random.default_rng(11)
+    items, queries, places, draws = 300, 40, 25, 500
+    labels, others = random.integers(0, 12, queries), random.integers(0, 12, items)
+    lists = np.stack([random.permutation(items)[:places] for _ in range(queries)])
+    result = truerank.evaluate_lists(
+        lists, labels, gallery_labels=others, metrics=["map", "mrr", "minp"], confidence=None
+    )
+    values = np.empty((3, queries, draws))
+    for query in range(queries):
+        rest = np.setdiff1d(np.arange(items), lists[query])
+        for draw in range(draws):
+            order = np.concatenate([lists[query], random.permutation(rest)])
+            ranks = np.flatnonzero(others[order] == labels[query]) + 1
+            precision = np.arange(1, len(ranks) + 1) / ranks
+            values[:, query, draw] = precision.mean(), 1 / ranks[0], len(ranks) / ranks[-1]
+    for metric, drawn in zip(("map", "mrr", "minp"), values, strict=True):
+        rows = result[metric].per_query
+        assert rows is not None
+        assert (drawn >= rows.lower[:, None] - 1e-12).all()
+        assert (drawn <= rows.upper[:, None] + 1e-12).all()
+        error = drawn.std(axis=1) / math.sqrt(draws)
+        assert (np.abs(drawn.mean(axis=1) - rows.expected) <= 5 * error + 1e-12).all()
+
+
+def test_a_page_of_lists(tmp_path: Path) -> None:
+    result = truerank.evaluate_lists([[0, 3], [2, 1]], ["a", "b"], gallery_labels=list("aabb"))
+    result.to_html(tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert "truerank.evaluate_lists(" in page
+    assert "not returned: last in the score" in page

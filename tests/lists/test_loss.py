@@ -15,10 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import truerank
+from tests.engine.cuda.devices import pretend
 from tests.oracles import hierarchy, ranking
 from tests.oracles import lists as oracle
 from tests.refusals import refused
 from tests.rounding import ulps
+from truerank.engine import cuda
 
 FLAT = ["map", "map@r", "mrr", "minp", "hit@2", "precision@3", "bpref", "r_precision"]
 GRADED = ["map", "ndcg", "asi", "hit@1"]
@@ -277,6 +279,29 @@ def test_codes_and_their_own_distance() -> None:
     assert loss.stored_recall.value == 1.0
     assert loss.full_recall.value < 1.0
     assert "stored ones by hamming" in str(loss)
+
+
+@pytest.mark.parametrize("device", ["reference", "cuda", "pretended"])
+def test_the_same_bits_on_every_device(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if device == "cuda" and cuda.unavailable() is not None:
+        pytest.skip("no CUDA device")
+    rows, labels = _blobs(6)
+    tree = np.column_stack([labels // 8, labels])
+    stored = np.round(rows)  # with ties at the cut
+    lists = np.argsort(((rows[:, None] - stored) ** 2).sum(axis=2), axis=1)[:, :7]
+    options: dict[str, Any] = {
+        "embeddings": rows,
+        "stored": stored,
+        "distance": "euclidean",
+        "metrics": ["map", "mrr", "h_ap", "ndcg"],
+    }
+    usual = truerank.index_loss(lists, tree, device="cpu", **options)
+    if device == "pretended":
+        pretend(monkeypatch)
+        device = "cuda"
+    found = truerank.index_loss(lists, tree, device=device, **options)
+    assert found.to_dict()["losses"] == usual.to_dict()["losses"]
+    assert found.to_dict()["neighbour_recall"] == usual.to_dict()["neighbour_recall"]
 
 
 def test_levels_classes_and_no_mates() -> None:

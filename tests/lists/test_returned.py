@@ -88,6 +88,14 @@ def test_repeated_and_unknown_items_are_wrong_in_their_places() -> None:
     assert result.provenance["lists"]["unknown"] == 1
 
 
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.uint32, np.uint64, np.int8])
+def test_unknown_rows_of_small_and_unsigned_integers(kind: Any) -> None:
+    lists = np.array([[0, 99, 3], [2, 98, 1]], kind)
+    assert values(lists) == values(lists.astype(np.int64))
+    result = truerank.evaluate_lists(lists, LABELS, **SIDES)
+    assert result.provenance["lists"]["unknown"] == 2
+
+
 def test_junk_and_the_query_itself_move_what_follows_up() -> None:
     """In leave-one-out, by row and by id; cameras; labels; a mask."""
     alone = truerank.evaluate_lists([[0, 1], [1, 2, 0], [0, 2]], ["a", "a", "b"], metrics="mrr")

@@ -95,7 +95,9 @@ class Names:
             whole = (cell if _is_row(cell, self.items) else NOBODY for cell in cells.tolist())
             cells = np.fromiter(whole, np.int64, len(cells))
         inside = ~empty & (cells >= 0) & (cells < self.items)
-        return np.where(inside, cells, NOBODY).astype(np.int64), empty
+        rows = np.full(len(cells), NOBODY, np.int64)
+        rows[inside] = cells[inside]
+        return rows, empty
 
     def _by_integer(self, cells: Array) -> tuple[Integers, Flags]:
         assert self.ids is not None

@@ -24,7 +24,9 @@ __all__ = ["Places"]
 Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 _CHUNK = 1024
-"""Queries whose relevant and excluded pairs are held at a time."""
+"""Queries whose excluded pairs are held at a time."""
+_WORK = 1 << 22
+"""Relevant pairs and places of a block, about."""
 
 
 @dataclass(frozen=True)
@@ -111,10 +113,12 @@ class Places:
         The further a cut, the fewer orders are left: where all that is listed is new, no bound
         moves outward.
         """
-        query = np.repeat(np.arange(len(self)), self.lengths)
-        beyond = np.unique(self.run[self.column >= k])
-        kept = ~np.isin(self.run, beyond)
-        lengths = np.bincount(query[kept], minlength=len(self))
+        start = _starts(self.run)
+        size = np.diff(np.append(start, len(self.run)))
+        last = self.column[start + size - 1]
+        kept = np.repeat(last < k, size)
+        within = np.concatenate([[0], np.cumsum(kept)])
+        lengths = np.diff(within[self.offsets])
         return replace(
             self,
             offsets=np.concatenate([[0], np.cumsum(lengths)]),
@@ -135,9 +139,14 @@ class Places:
     def blocks(self, view: View) -> Iterator[Block]:
         """Tie groups of every query that has a relevant item in a view."""
         rows = np.flatnonzero(view.mates > 0)
-        for start in range(0, len(rows), _CHUNK):
-            some = rows[start : start + _CHUNK]
-            yield Block(some, self._groups(view, some), SplitGroups.none())
+        if not len(rows):
+            return
+        # few large blocks: queries whose groups are alike share the sums over a whole gallery
+        work = np.cumsum(view.mates[rows] + self.lengths[rows] + 1)
+        cuts = np.searchsorted(work, np.arange(_WORK, int(work[-1]), _WORK))
+        for some in np.split(rows, np.unique(cuts)):
+            if len(some):
+                yield Block(some, self._groups(view, some), SplitGroups.none())
 
     def _groups(self, view: View, rows: Integers) -> TieGroups:
         block = view.block(rows)
@@ -148,9 +157,9 @@ class Places:
         place = at - self.offsets[rows][query]
         grade = _grades(PairList(query, self.item[at]), block.relevant, block.grade, items)
 
-        _, first, group, size = np.unique(
-            self.run[at], return_index=True, return_inverse=True, return_counts=True
-        )
+        first = _starts(self.run[at])
+        size = np.diff(np.append(first, len(at)))
+        group = np.repeat(np.arange(len(first)), size)
         graded = np.zeros((len(first), grades), np.int64)
         right = np.flatnonzero(grade)
         np.add.at(graded, (group[right], grade[right] - 1), 1)
@@ -178,6 +187,13 @@ class Places:
         query = np.repeat(np.arange(len(rows)), lengths)
         start = self.offsets[rows] - (np.cumsum(lengths) - lengths)
         return query, np.arange(len(query)) + start[query]
+
+
+def _starts(run: Integers) -> Integers:
+    """Where runs begin; places of one run follow each other."""
+    fresh = np.ones(len(run), bool)
+    fresh[1:] = run[1:] != run[:-1]
+    return np.flatnonzero(fresh)
 
 
 def _grades(listed: PairList, relevant: PairList, grade: Integers, items: int) -> Integers:

@@ -229,8 +229,10 @@ def _again(result: Result) -> str:
         return ""
     sides = ["query"] if facts["leave_one_out"] else ["query", "gallery"]
     given = ["labels"] if "label" in result.attributes else ["relevance=relevance"]
+    of_lists = "lists" in facts
     if len(sides) > 1:
-        given += ["gallery=gallery", "gallery_labels=gallery_labels"][: 1 + (given == ["labels"])]
+        more = [] if of_lists else ["gallery=gallery"]
+        given += [*more, *(["gallery_labels=gallery_labels"] if given == ["labels"] else [])]
     for rule, name in SHARED.items():
         if rule in facts["excluded"]:
             given += [f"{side}_{name}={side}_{name}" for side in sides]
@@ -242,7 +244,8 @@ def _again(result: Result) -> str:
         break_long_words=False,
         break_on_hyphens=False,
     )
-    options = [f'distance="{facts["distance"]["distance"]}"', f"metrics=[\n{listed},\n    ]"]
+    options = [] if of_lists else [f'distance="{facts["distance"]["distance"]}"']
+    options.append(f"metrics=[\n{listed},\n    ]")
     for name, usual in (("average", "query"), ("no_mate", "report")):
         value = facts["no_mate_option" if name == "no_mate" else name]
         options += [] if value == usual else [f'{name}="{value}"']
@@ -251,6 +254,7 @@ def _again(result: Result) -> str:
         options.append("confidence=None")
     else:
         options += [f"confidence={intervals['confidence']}, seed={intervals['seed']}"]
-    lines = ",\n    ".join(["embeddings", *given, *options])
+    lines = ",\n    ".join(["neighbours" if of_lists else "embeddings", *given, *options])
     head = f"import truerank  # {facts['version']}\n\n"
-    return f"{head}result = truerank.evaluate(\n    {lines},\n)\n"
+    function = "evaluate_lists" if of_lists else "evaluate"
+    return f"{head}result = truerank.{function}(\n    {lines},\n)\n"
