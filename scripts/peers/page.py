@@ -49,6 +49,10 @@ NOTES = {
     "need neighbours, so it works only beside another that asks for them.",
     "torchmetrics": "A mate counts as found only if its score is above 0: the documentation asks "
     "for probabilities, which cosine similarities are not.",
+    "ranx": "It refuses a run and qrels of different queries, and says what to do: with "
+    "`make_comparable=True` it counts them as truerank does.",
+    "pytrec_eval-terrier": "The mean is that over the queries which it returns, as trec_eval takes "
+    "it unless told `-c`.",
     "first column dropped": "A protocol, not a tool: sort each row, drop the first column as the "
     "query itself. These lines are ours, and stand for released evaluation code that does so: "
     "that of HAPPIER, ROADMAP and Smooth-AP.",

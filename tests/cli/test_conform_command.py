@@ -44,6 +44,13 @@ def test_status_1_where_it_does_not() -> None:
     assert run("conform", "metrics_here.py:hit", "--like", "hit@3", "--call", "lists").status == 1
 
 
+@pytest.mark.parametrize("columns", [60, 80])
+def test_lines_fit_the_screen(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    done = run("conform", "metrics_here.py:hit_or_zero", *LISTS)
+    assert max(map(len, done.out.splitlines())) <= columns
+
+
 def test_json_on_stdout_and_in_a_file(tmp_path: Path) -> None:
     done = run("conform", "metrics_here.py:hit_or_zero", *LISTS, "--format", "json",
                "-o", tmp_path / "verdict.json")  # fmt: skip

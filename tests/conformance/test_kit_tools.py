@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+import numpy as np
 import pytest
 
 import truerank
@@ -26,7 +27,8 @@ def assert_found(wanted: Conventions, function: Any, like: str, call: str, **opt
 
 OURS = {"ties": ("lower", "expected"), "divisor": ("r",), "no-mates": ("left out",),
         "nothing": ("undefined",), "self": ("row",), "labels": ("exact",), "sign": ("ranked",),
-        "resolution": ("exact",), "gain": ("exponential",), "beyond": ("taken",)}  # fmt: skip
+        "resolution": ("exact",), "gain": ("exponential",), "beyond": ("taken",),
+        "absent": ("zero",), "unjudged": ("left out",)}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -127,6 +129,7 @@ def evaluator(measure: str) -> Callable[..., float]:
 )
 def test_pytrec_eval(measure: str, like: str, wanted: Conventions) -> None:
     known = {"ties": "id-reversed", "resolution": "float32", "no-mates": "zero"}
+    known["absent"] = "left out"  # trec_eval, too, unless told -c
     assert_found(known | wanted, evaluator(measure), like, "qrels")
 
 
@@ -149,7 +152,18 @@ def test_ranx(measure: str, like: str, wanted: Conventions) -> None:
     def mean(qrels: Any, run: Any) -> float:
         return float(ranx.evaluate(ranx.Qrels(qrels), ranx.Run(run), measure))
 
-    assert_found({"ties": "any", "no-mates": "zero"} | wanted, mean, like, "qrels")
+    known = {"ties": "any", "no-mates": "zero", "absent": "raises", "unjudged": "raises"}
+    assert_found(known | wanted, mean, like, "qrels")
+
+
+@pytest.mark.slow  # ranx compiles for most of a minute
+def test_ranx_made_comparable_sorts_another_way() -> None:
+    ranx = pytest.importorskip("ranx")
+
+    def mean(qrels: Any, run: Any) -> float:
+        return float(ranx.evaluate(ranx.Qrels(qrels), ranx.Run(run), "map", make_comparable=True))
+
+    assert_found({"ties": "input", "no-mates": "zero"}, mean, "map", "qrels")
 
 
 @cache
@@ -167,6 +181,32 @@ def own(metric: str, end: str, call: str) -> conformance.Conformance:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", truerank.TruerankWarning)
         return conformance.check(of_rows if call == "embeddings" else of_scores, metric, call)
+
+
+def of_lists(metric: str) -> Callable[..., float]:
+    """truerank's answer to lists, of a gallery so large that missing mates come far behind."""
+
+    def judged(lists: list[list[str]], relevant: list[list[str]]) -> float:
+        names = sorted({one for some in (*lists, *relevant) for one in some})
+        ids = [*names, *(f"other {n}" for n in range(1000))]
+        mates = np.array([[one in some for one in ids] for some in relevant])
+        found = truerank.evaluate_lists(
+            [[ids.index(one) for one in some] for some in lists],
+            relevance=mates,
+            metrics=[metric],
+            confidence=None,
+        )
+        return float(found[metric].value)
+
+    return judged
+
+
+@pytest.mark.parametrize("metric", ["precision@2", "hit@3", "recall@2", "map@3"])
+def test_truerank_conforms_on_lists(metric: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", truerank.TruerankWarning)
+        found = conformance.check(of_lists(metric), metric, "lists")
+    assert found.conforms, str(found)
 
 
 FAST: dict[str, Any] = {"confidence": None, "device": "reference", "threads": 1}

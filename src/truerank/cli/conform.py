@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from truerank.cli.kinds import MetricName
 from truerank.cli.options import examples, format_option, output_option
 from truerank.errors import InputError
 
@@ -24,7 +25,13 @@ EXAMPLES = examples(
 
 @click.command(epilog=EXAMPLES, short_help="Say which conventions a metric function follows.")
 @click.argument("function")
-@click.option("--like", default="map@r", show_default=True, help="What it is meant to compute.")
+@click.option(
+    "--like",
+    type=MetricName(),
+    default="map@r",
+    show_default=True,
+    help="What it is meant to compute.",
+)
 @click.option(
     "--call",
     type=click.Choice(("embeddings", "scores", "lists", "qrels")),

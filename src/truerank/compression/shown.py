@@ -114,9 +114,9 @@ class Sweep:
     def notes(self) -> list[str]:
         """How to read it, and the verdict."""
         found = self.smallest
-        points = f"{100 * self.margin:g}"
+        points = f"{100 * self.margin:g} " + ("point" if self.margin == 0.01 else "points")
         if found is self.original:
-            verdict = f"No smaller copy is shown to be within {points} points of the original."
+            verdict = f"No smaller copy is shown to be within {points} of the original."
         else:
             share = self.original.copy.bytes / found.copy.bytes
             verdict = (
@@ -127,7 +127,7 @@ class Sweep:
             verdict,
             *tables.explained(self.metrics),
             f"Scores in percent. Not worse: the {100 * self.confidence:g} % interval of the paired "
-            f"difference (copy minus original, by {self.method}) ends less than {points} points "
+            f"difference (copy minus original, by {self.method}) ends less than {points} "
             "below the original; each interval is by itself.",
         ]
         reasons = {row.reason for one in self.copies for row in one.differences.values()}

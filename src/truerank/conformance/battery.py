@@ -32,6 +32,8 @@ TOPICS: dict[str, tuple[str, ...]] = {
     "no-mates": ("no-mates", "nothing"),
     "resolution": ("resolution",),
     "sign": ("sign",),
+    "absent": ("absent",),
+    "unjudged": ("unjudged",),
     "repeats": ("repeats",),
     "junk": ("junk",),
     "mixed": (),
@@ -206,10 +208,22 @@ def _of_lists(metric: Metric, call: str) -> list[Case]:
             _case("one mate is not listed", "plain", call, _query("1 0" + fill, [1])),
             _case("two mates are not listed", "plain", call, _query("0 1 1" + fill, [1, 1])),
         ]
+        found = _query("1 0 0" + fill)
+        nothing = Query((), (Entry("m1", 0.0, 1),))
+        cases += [
+            _case("nothing is returned for one of two", "absent", call, found, nothing),
+            _case("nothing is returned for the first", "absent", call, nothing, found),
+        ]
+        if call == "lists":
+            cases.append(_case("nothing is returned", "absent", call, nothing))
     if call == "lists":
-        if not isinstance(metric.cut, int):
-            cases.append(_case("nothing is returned", "plain", call, _query("", [1])))
         cases += _repeated(metric, call)
+    if call == "qrels":
+        judged, other = _query(lead + "1 0"), replace(_query(lead + "0 0"), judged=False)
+        cases += [
+            _case("one of two queries is not judged", "unjudged", call, judged, other),
+            _case("the first of two is not judged", "unjudged", call, other, judged),
+        ]
     if call == "qrels" and metric.name != "ndcg":
         cases += [
             _case(f"junk {pattern}", "junk", call, _query(lead + pattern))

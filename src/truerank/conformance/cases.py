@@ -40,6 +40,8 @@ class Query:
     label: float | None = None
     own: int | None = None
     """Where the query itself stands among the entries, if it does."""
+    judged: bool = True
+    """Whether there are judgements of it at all."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,7 @@ class Case:
         run = {
             f"q{number}": {entry.name: entry.score for entry in query.entries}
             for number, query in enumerate(self.queries, start=1)
+            if query.entries
         }
         judged = {
             f"q{number}": {
@@ -87,6 +90,7 @@ class Case:
                 if entry.grade != 0 or not any(_judged(query))
             }
             for number, query in enumerate(self.queries, start=1)
+            if query.judged
         }
         return judged, run
 
@@ -111,13 +115,11 @@ class Case:
                 lines.append(f"{start}returned {found}, relevant {relevant}")
             else:
                 judged, run = self.arguments()
-                shown = ", ".join(
-                    f"{name} {score:.12g}" for name, score in run[f"q{number}"].items()
+                shown, grades = (
+                    ", ".join(f"{name} {value:.12g}" for name, value in part.items())
+                    for part in (run.get(f"q{number}", {}), judged.get(f"q{number}", {}))
                 )
-                grades = ", ".join(
-                    f"{name} {grade}" for name, grade in judged[f"q{number}"].items()
-                )
-                lines.append(f"{start}run {shown or 'empty'}; qrels {grades or 'empty'}")
+                lines.append(f"{start}run {shown or 'without it'}; qrels {grades or 'without it'}")
         return lines
 
     def smaller(self) -> Iterator[Case]:

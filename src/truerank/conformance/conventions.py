@@ -262,6 +262,28 @@ QUESTIONS = (
         lambda metric, call: call in _SCORED,
     ),
     Question(
+        "absent",
+        "queries without a list",
+        (
+            Convention("zero", "counts a query for which nothing was returned as zero"),
+            Convention("left out", "leaves a query out for which nothing was returned"),
+            Convention("raises", "fails where nothing was returned for a query"),
+        ),
+        _always("zero"),
+        lambda metric, call: call in ("lists", "qrels"),
+    ),
+    Question(
+        "unjudged",
+        "queries without judgements",
+        (
+            Convention("left out", "leaves a query out of which there are no judgements"),
+            Convention("zero", "counts a query without judgements as zero"),
+            Convention("raises", "fails on a query without judgements"),
+        ),
+        _always("left out"),
+        lambda metric, call: call == "qrels",
+    ),
+    Question(
         "repeats",
         "repeated items",
         (

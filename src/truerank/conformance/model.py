@@ -83,13 +83,16 @@ def agrees(metric: Metric, chosen: Chosen, case: Case, given: float | str) -> bo
 
 def answer(metric: Metric, chosen: Chosen, case: Case) -> Value:
     """The value that a function with these conventions gives."""
-    shortest = min(len(query.entries) - (query.own is not None) for query in case.queries)
-    if shortest == 1 and chosen["single"] == "raises":
-        return RAISED
-    if isinstance(metric.cut, int) and shortest < metric.cut and chosen["beyond"] == "raises":
+    if _refused(metric, chosen, case):
         return RAISED
     of_class: dict[Any, list[Number]] = {}
     for query in case.queries:
+        if not query.entries and chosen["absent"] == "left out":
+            continue
+        if not query.judged:
+            if chosen["unjudged"] == "zero":
+                of_class.setdefault(0, []).append(Fraction(0))
+            continue
         found = of_query(metric, chosen, query)
         if found is None:
             if chosen["no-mates"] == "left out":
@@ -103,6 +106,19 @@ def answer(metric: Metric, chosen: Chosen, case: Case) -> Value:
         given: dict[str, Number] = {"undefined": math.nan, "zero": Fraction(0), "one": Fraction(1)}
         return given[chosen["nothing"]]
     return _mean([_mean(values) for values in of_class.values()])
+
+
+def _refused(metric: Metric, chosen: Chosen, case: Case) -> bool:
+    """Whether a function with these conventions raises."""
+    sizes = [len(query.entries) - (query.own is not None) for query in case.queries]
+    listed = [size for size in sizes if size]
+    cut = metric.cut if isinstance(metric.cut, int) else 0
+    return (
+        (1 in sizes and chosen["single"] == "raises")
+        or (any(size < cut for size in listed) and chosen["beyond"] == "raises")
+        or (0 in sizes and chosen["absent"] == "raises")
+        or (not all(query.judged for query in case.queries) and chosen["unjudged"] == "raises")
+    )
 
 
 def _mean(values: Sequence[Number]) -> Number:
