@@ -136,7 +136,14 @@ def untouched_fingerprints(distance: str, setting: str) -> dict[str, dict[str, A
 TREES = (
     *("rows permuted", "queries reversed", "labels permuted", "float16 as float32", "one thread"),
     *("tiles of 7 x 13", "float32 filter", "each pair computed once", "rows sorted", "two threads"),
-    *("five threads", "resumed early", "resumed late", "resumed, each pair once"),
+    *(
+        "spread over a cluster",
+        "spread, rows sorted",
+        "five threads",
+        "resumed early",
+        "resumed late",
+        "resumed, each pair once",
+    ),
     *("reference engine", "CUDA", "CUDA in tiles of 8 x 24", "CUDA, tensors there"),
     "CUDA, resumed",
 )

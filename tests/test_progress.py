@@ -47,6 +47,7 @@ def test_time_left_at_the_pace_so_far() -> None:
     clock.now = 110.0
     assert estimate.left(200, 1000) == 40.0
     assert estimate.text(200, 1000) == "20%, about 40 s left"
+    assert estimate.text(200, 1000, "pairs") == "20%, 20 pairs/s, about 40 s left"
     clock.now = 150.0
     assert estimate.text(1000, 1000) == "100%, about 0 s left"
 

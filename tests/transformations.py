@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import truerank
+from tests.in_process_cluster import in_process
 from truerank.core import registry
 
 METRICS = list(registry.examples())
@@ -49,6 +50,10 @@ class Data:
     """Which query of the untouched data stands in each row; None when none has moved."""
     stopped_at: float | None = None
     """The share of all pairs after which it is interrupted, to go on from its checkpoint."""
+    spread: bool = False
+    """Whether tasks of a cluster do it, which this process runs in no order."""
+    shared: bool = False
+    """Whether these tasks share large values."""
 
     def map_embeddings(self, change: Callable[[Any], Any]) -> Data:
         gallery = self.gallery
@@ -87,7 +92,10 @@ class Data:
         arguments["distance"] = self.distance
         tiles = nullcontext() if self.tiles is None else truerank.engine.settings(**self.tiles)
         rows, labels = self.queries.embeddings, self.queries.labels
-        with warnings.catch_warnings(), tiles:
+        cluster = in_process(shared=self.shared) if self.spread else nullcontext()
+        if self.spread:
+            arguments["cluster"] = "auto"
+        with warnings.catch_warnings(), tiles, cluster:
             warnings.simplefilter("ignore", truerank.TruerankWarning)
             if self.stopped_at is None:
                 return truerank.evaluate(rows, labels, **arguments)
@@ -250,6 +258,16 @@ def resumed(share: float, **limits: Any) -> Callable[[Data], Data]:
     return lambda data: replace(data, stopped_at=share, tiles={"query_rows": 40, **limits})
 
 
+def spread(**limits: Any) -> Callable[[Data], Data]:
+    tiles = {"query_rows": 100, "gallery_rows": 50, "task_pairs": 100 * 100, **limits}
+    return lambda data: replace(data, spread=True, tiles=tiles)
+
+
+def shared(data: Data) -> Data:
+    """Workers of one machine share all that was put there, and cannot write to it."""
+    return replace(spread()(data), shared=True)
+
+
 def every_other(x: np.ndarray) -> np.ndarray:
     """The same values, as a view of every other row and every third column of a larger array."""
     larger = np.full((2 * x.shape[0], 3 * x.shape[1]), 77, dtype=x.dtype)
@@ -341,6 +359,11 @@ TRANSFORMATIONS: dict[str, tuple[tuple[str, ...], Callable[[Data], Data]]] = {
     "two threads": (ALL_DISTANCES, options(threads=2)),
     "five threads": (("cosine",), options(threads=5)),
     "resumed early": (("cosine", "precomputed"), resumed(0.2)),
+    "spread over a cluster": (("cosine", "cityblock", "hamming", "precomputed"), spread()),
+    "spread, rows sorted": (("cosine",), spread(sort_share=0.0)),
+    "spread, float32 filter": (("cosine",), spread(method="filter")),
+    "spread, large values shared": (("euclidean",), shared),
+    "spread, resumed": (("cosine",), lambda data: replace(resumed(0.4)(data), spread=True)),
     "resumed late": (("cosine",), resumed(0.9)),
     "resumed, each pair once": (("cosine",), resumed(0.5, method="symmetric", side=40)),
     "reference engine": (ALL_DISTANCES, options(device="reference")),

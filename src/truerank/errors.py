@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from numbers import Integral
 
 __all__ = [
+    "ClusterError",
     "ExactnessError",
     "InputError",
     "TruerankWarning",
@@ -34,6 +35,10 @@ class UnknownMetricError(InputError, KeyError):
 
 class ExactnessError(RuntimeError):
     """This machine's arithmetic did not give the exact result that truerank relies on."""
+
+
+class ClusterError(RuntimeError):
+    """A cluster could not do what it was asked for, however often it was tried."""
 
 
 class TruerankWarning(UserWarning):

@@ -59,11 +59,16 @@ class Estimate:
         elapsed = self._clock() - self._began
         return elapsed * (total - done) / here if here and elapsed else None
 
-    def text(self, done: int, total: int) -> str:
-        """'37%, about 12 min left'."""
+    def text(self, done: int, total: int, unit: str | None = None) -> str:
+        """'37%, about 12 min left'; with a unit '37%, 2.1e+09 pairs/s, about 12 min left'."""
         left = self.left(done, total)
         share = f"{100 * done // total}%" if total else "100%"
-        return share if left is None else f"{share}, about {in_words(left)} left"
+        if left is None:
+            return share
+        if unit is not None and self._at_first is not None:
+            pace = (done - self._at_first) / (self._clock() - self._began)
+            share = f"{share}, {pace:.2g} {unit}/s"
+        return f"{share}, about {in_words(left)} left"
 
 
 def in_words(seconds: float) -> str:
@@ -80,37 +85,44 @@ def in_words(seconds: float) -> str:
 
 
 @contextlib.contextmanager
-def shown(progress: Report | bool | None, description: str) -> Iterator[Report | None]:
+def shown(
+    progress: Report | bool | None, description: str, unit: str | None = None
+) -> Iterator[Report | None]:
     """What a user passes as progress, as a function or None: True is a bar of our own."""
     check_progress(progress)
     if progress is True:
-        with progress_bar(description) as report:
+        with progress_bar(description, unit) as report:
             yield report
     else:
         yield progress or None
 
 
 @contextlib.contextmanager
-def progress_bar(description: str) -> Iterator[Report]:
-    """A bar with the time left, on stderr or in the notebook; elsewhere a line a minute."""
+def progress_bar(description: str, unit: str | None = None) -> Iterator[Report]:
+    """A bar with the time left, on stderr or in the notebook; elsewhere a line a minute.
+
+    With a unit, it also says how many of them are done in a second.
+    """
     display = _notebook_display()
     if display is not None:
-        with _cell(description, display) as report:
+        with _cell(description, display, unit=unit) as report:
             yield report
     elif sys.stderr.isatty():
-        with _bar(description) as report:
+        with _bar(description, unit) as report:
             yield report
     else:
-        yield _log(description)
+        yield _log(description, unit=unit)
 
 
-def _log(description: str, clock: Callable[[], float] = time.monotonic) -> Report:
+def _log(
+    description: str, clock: Callable[[], float] = time.monotonic, unit: str | None = None
+) -> Report:
     estimate = Estimate(clock)
     told = clock()
 
     def report(done: int, total: int) -> None:
         nonlocal told
-        text = estimate.text(done, total)
+        text = estimate.text(done, total, unit)
         if clock() - told >= LOG_SECONDS:
             told = clock()
             sys.stderr.write(f"truerank: {description}: {text}\n")
@@ -120,7 +132,7 @@ def _log(description: str, clock: Callable[[], float] = time.monotonic) -> Repor
 
 
 @contextlib.contextmanager
-def _bar(description: str) -> Iterator[Report]:
+def _bar(description: str, unit: str | None = None) -> Iterator[Report]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
 
@@ -134,7 +146,8 @@ def _bar(description: str) -> Iterator[Report]:
         task = bar.add_task(description, total=None, left="")
 
         def report(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total, left=estimate.text(done, total))
+            left = estimate.text(done, total, unit)
+            bar.update(task, completed=done, total=total, left=left)
 
         yield report
 
@@ -167,7 +180,10 @@ class _Cell:
 
 @contextlib.contextmanager
 def _cell(
-    description: str, display: Any, clock: Callable[[], float] = time.monotonic
+    description: str,
+    display: Any,
+    clock: Callable[[], float] = time.monotonic,
+    unit: str | None = None,
 ) -> Iterator[Report]:
     """A bar below the cell that is running, gone when it is done."""
     estimate = Estimate(clock)
@@ -176,7 +192,7 @@ def _cell(
 
     def report(done: int, total: int) -> None:
         nonlocal drawn
-        text = estimate.text(done, total)
+        text = estimate.text(done, total, unit)
         if clock() - drawn >= DRAW_SECONDS:
             drawn = clock()
             handle.update(_Cell(description, done / total if total else 1.0, text))

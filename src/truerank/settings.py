@@ -67,6 +67,8 @@ class Settings:
     neighbour_rows: int = 512
     neighbour_items: int = 4096
     """Items of the tiles in which nearest neighbours are looked for; `neighbour_rows` queries."""
+    task_pairs: int = 1 << 28
+    """Pairs of a task of a cluster: some seconds of a core."""
     chapter_pairs: int = 1 << 33
     """Pairs of the first chapter of a pass that is kept while it is observed: it tells how long the
     others may be."""

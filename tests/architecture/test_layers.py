@@ -25,6 +25,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "extras",
         "progress",
         "storage",
+        "cluster",
         "settings",
         "version",
         "digest",

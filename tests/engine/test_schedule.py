@@ -79,7 +79,8 @@ def test_every_strategy_that_is_planned_is_known() -> None:
     counting = {"count observed tiles", "count observed both ways", "count observed rows"}
     observing = {"observe tiles", "observe both ways", "observe rows"}
     devices = {"cuda count", "cuda rank", "cuda count observed", "cuda observe"}
-    assert set(STRATEGIES) == planned_here | counting | observing | devices
+    clusters = {"spread tiles", "spread rows"}
+    assert set(STRATEGIES) == planned_here | counting | observing | devices | clusters
 
 
 # --- on the CPU -----------------------------------------------------------------------------------

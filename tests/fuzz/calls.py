@@ -70,7 +70,7 @@ def _hit(lists: Any, relevant: Any) -> float | None:
     return sum(bool(set(a) & set(b)) for a, b in pairs) / len(pairs) if pairs else None
 
 
-EVALUATE = ("confidence", "seed", "progress", "average", "checkpoint")
+EVALUATE = ("confidence", "seed", "progress", "average", "checkpoint", "cluster")
 SIDES = ("query_ids", "query_groups", "junk", "junk_labels", "no_mate", "unlabelled")
 
 CALLS = {

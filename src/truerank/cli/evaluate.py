@@ -31,6 +31,7 @@ EXAMPLES = examples(
     "evaluate query.npy --labels query.csv --gallery gallery.npy --gallery-labels gallery.csv",
     "evaluate embeddings.npz --by label --worst 20",
     "evaluate embeddings.npy --labels labels.csv --report page.html --images photos",
+    "evaluate embeddings.npy --labels labels.csv --cluster auto",
     "evaluate embeddings.npz --relevance judgements.qrels --format latex -o table.tex",
 )
 IMAGES = (
@@ -86,6 +87,11 @@ WORST = 20
 )
 @device_option
 @threads_option
+@click.option(
+    "--cluster",
+    help="Have a Ray cluster make the passes: auto for the one that runs here, or an address such "
+    "as head:6379.",
+)
 @confidence_option
 @click.option("--no-intervals", is_flag=True, help="Compute no intervals.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the intervals.")
@@ -154,7 +160,7 @@ def evaluate(
         outputs.checkpointed(
             checkpoint, resume, output, (per_query, report, full, *inputs)
         ) as kept,
-        progress_bar("ranking") as progress,
+        progress_bar("ranking", "pairs" if options["cluster"] else None) as progress,
     ):
         result, names = evaluate_files(
             progress=progress, checkpoint=kept, first_found=per_query is not None, **options

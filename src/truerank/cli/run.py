@@ -20,7 +20,7 @@ import click
 from click.shell_completion import shell_complete
 
 from truerank.cli.commands import commands
-from truerank.errors import ExactnessError, InputError, TruerankWarning, shortened
+from truerank.errors import ClusterError, ExactnessError, InputError, TruerankWarning, shortened
 from truerank.version import __version__
 
 __all__ = ["main"]
@@ -71,7 +71,7 @@ def _run(arguments: list[str] | None) -> int:
         if error.errno in (errno.ENAMETOOLONG, errno.ELOOP):  # no name of a file
             return _complain(f"{shortened(error.filename)}: {error.strerror}.", 2)
         return _complain(f"cannot write the result: {error.strerror or error}.", 1)
-    except ExactnessError as error:
+    except (ClusterError, ExactnessError) as error:
         return _complain(str(error), 1)
     except MemoryError:
         return _complain("out of memory; evaluate fewer rows, or fewer threads at once.", 1)

@@ -34,6 +34,7 @@ from truerank.engine.counts import Counts
 from truerank.engine.observers import Observer, Observers, PairObserver
 from truerank.engine.request import PassRequest, Queries
 from truerank.engine.schedule import DEVICES, each_pair_once, resolve_device, schedule
+from truerank.engine.spreading import spread
 from truerank.engine.strategies import STRATEGIES
 from truerank.engine.threads import available_cores
 from truerank.relevance import View
@@ -52,6 +53,7 @@ __all__ = [
     "available_cores",
     "keeps_observed",
     "resolve_device",
+    "run",
     "settings",
     "sweep",
     "tie_groups",
@@ -95,7 +97,7 @@ def tie_groups(
     request = PassRequest(
         view,
         space,
-        resolve_device(device),
+        _device(device, space),
         threads or available_cores(),
         observers=Observers(observers, grade=grade) if observers else None,
         seen=seen,
@@ -105,14 +107,14 @@ def tie_groups(
         split_view=split_view,
         keep=keep,
     )
-    return _run(request, checkpoint, progress)
+    return run(request, checkpoint, progress)
 
 
 def keeps_observed(
     view: View, space: Space, observers: Sequence[Observer], *, device: str, split: bool
 ) -> bool:
     """Whether a checkpoint holds what these observers have seen of a pass that is under way."""
-    if resolve_device(device) != "cpu":
+    if space.cluster is not None or resolve_device(device) != "cpu":
         return False
     together, limits = Observers(observers), current_settings()
     return each_pair_once(view, space, together, limits, split=split) is not None
@@ -130,16 +132,21 @@ def sweep(
     request = PassRequest(
         view,
         space,
-        resolve_device(device),
+        _device(device, space),
         threads or available_cores(),
         groups=False,
         observers=Observers(observers),
     )
-    for _ in _run(request):
+    for _ in run(request):
         pass
 
 
-def _run(
+def _device(device: str, space: Space) -> str:
+    """The device that is there; a cluster has said already which one its workers have."""
+    return resolve_device(device) if space.cluster is None else device
+
+
+def run(
     request: PassRequest, checkpoint: Checkpoint | None = None, progress: Progress | None = None
 ) -> Generator[Block, None, None]:
     """Yield the blocks of a pass; a caller that may stop early must close it."""
@@ -149,7 +156,10 @@ def _run(
     tick = _ticking(left, request.space.gallery, progress)
     with PassContext(request, limits, checkpoint or Checkpoint(), tick) as context:
         while len(left):
-            plan = schedule(request, left, limits, context.facts(), spent)
+            if request.space.cluster is not None:
+                plan = spread(request, left, limits)
+            else:
+                plan = schedule(request, left, limits, context.facts(), spent)
             left = plan.left
             for item in plan.items:
                 undone = yield from STRATEGIES[item.strategy].run(item, context)

@@ -13,6 +13,7 @@ from functools import cached_property
 from types import TracebackType
 
 from truerank.checkpoint import Checkpoint
+from truerank.cluster import Cluster
 from truerank.engine import cuda
 from truerank.engine.facts import DeviceFacts
 from truerank.engine.observers import Observers
@@ -69,10 +70,21 @@ class PassContext:
         """Report progress: these queries have met the whole gallery."""
         self.tick(len(rows) * self.request.space.gallery)
 
+    @property
+    def cluster(self) -> Cluster:
+        """The cluster on which the pass is made; an error where it is made here."""
+        if self.request.space.cluster is None:
+            raise ValueError("this pass has no cluster")
+        return self.request.space.cluster
+
+    @property
+    def kept(self) -> Checkpoint:
+        """The checkpoint that keeps the counts of blocks, if there are no observers."""
+        return self._checkpoint if self.request.observers is None else Checkpoint()
+
     def tile_pool(self) -> TilePool:
         """Threads that count tiles; the checkpoint keeps their counts if there are no observers."""
-        kept = self._checkpoint if self.request.observers is None else Checkpoint()
-        return TilePool(self.pool, self.request.threads, self.tick, kept)
+        return TilePool(self.pool, self.request.threads, self.tick, self.kept)
 
     def observed_tile_pool(self) -> TilePool:
         """Threads that count tiles and keep what observers have seen, where that can be kept."""

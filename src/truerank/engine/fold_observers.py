@@ -14,8 +14,9 @@ import numpy.typing as npt
 from truerank.checkpoint import fill
 from truerank.engine.cuts import Cuts
 from truerank.engine.distance_block import Columns, DistanceBlock
-from truerank.engine.observers import PairObserver, PerThread, ResumableObserver, Tables
-from truerank.space import Distances
+from truerank.engine.observers import PairObserver, Part, ResumableObserver
+from truerank.engine.threads import PerThread, Tables
+from truerank.space import Distances, Rows
 
 __all__ = ["NearestByFold", "TallyByFold"]
 
@@ -58,6 +59,14 @@ class TallyByFold(PairObserver, ResumableObserver):
         """See ResumableObserver."""
         self._counts.put(state["counts"])
 
+    def part(self, rows: Rows) -> Part:
+        """See Observer."""
+        return self._counts.part(None if self._turned else self._owner[rows])
+
+    def add(self, rows: Rows, part: Part) -> None:
+        """See Observer."""
+        self._counts.add(part)
+
     @property
     def counts(self) -> Integers:
         """(owners, columns, cuts): distances up to each cut and above the one before."""
@@ -85,6 +94,16 @@ class NearestByFold(PairObserver, ResumableObserver):
         for name, array in self.state().items():
             fill(array, state[name])
         self._found.put((state["least"].copy(), state["within"].astype(np.int32)))
+
+    def part(self, rows: Rows) -> Part:
+        """See Observer."""
+        return {"least": self.least[rows], "within": self.within[rows]}
+
+    def add(self, rows: Rows, part: Part) -> None:
+        """See Observer."""
+        least, within = self._found.mine()
+        least[rows] = np.minimum(least[rows], part["least"])
+        within[rows] += part["within"].astype(np.int32)
 
     @property
     def least(self) -> Distances:

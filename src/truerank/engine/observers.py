@@ -7,11 +7,8 @@ What it adds up are integers, so neither tiles nor threads can be seen in it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from threading import Lock, get_ident
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +17,8 @@ from truerank.checkpoint import fill
 from truerank.core.groups import LocatedGroups
 from truerank.engine.cuts import Cuts
 from truerank.engine.distance_block import DistanceBlock, DistanceRange, ExcludedPairs
-from truerank.engine.threads import Workspace
-from truerank.space import Distances
+from truerank.engine.threads import PerThread, Tables, Workspace
+from truerank.space import Distances, Rows
 
 __all__ = [
     "Collector",
@@ -31,18 +28,18 @@ __all__ = [
     "Observer",
     "Observers",
     "PairObserver",
-    "PerThread",
+    "Part",
     "RankObserver",
     "ResumableObserver",
-    "Tables",
     "Tally",
     "restore",
     "states",
-    "total",
 ]
 
 Array = npt.NDArray[Any]
 Integers = npt.NDArray[np.int64]
+Part = dict[str, Any]
+"""What an observer in another process has seen: arrays by name, small ones where rows are few."""
 Deferred = Callable[[], None]
 """Work that needs the distances no more, and may be done later."""
 SORTED = 1 << 22
@@ -56,6 +53,14 @@ class Observer:
     """Whether it must see the whole gallery at once."""
     whole_matrix = False
     """Whether it must see pairs that never meet as well."""
+
+    def part(self, rows: Rows) -> Part:
+        """What was seen, all of it of these queries, to be added to an observer that is alike."""
+        raise NotImplementedError(f"{type(self).__name__} is seen by one process only")
+
+    def add(self, rows: Rows, part: Part) -> None:
+        """Add what another observer has seen of these queries, and nobody else has."""
+        raise NotImplementedError(f"{type(self).__name__} is seen by one process only")
 
 
 class PairObserver(Observer, ABC):
@@ -126,7 +131,7 @@ class Observers:
         self._resumable = [
             observer for observer in observers if isinstance(observer, ResumableObserver)
         ]
-        self._grade = grade
+        self._grade, self._all = grade, list(observers)
         self.whole_rows = any(observer.whole_rows for observer in observers)
         """Whether an observer must see the whole gallery at once."""
         self.resumable = len(self._resumable) == len(observers)
@@ -164,6 +169,15 @@ class Observers:
         for deferred in self.observe_rows(block, excluded, groups):
             deferred()
 
+    def parts(self, rows: Rows) -> list[Part]:
+        """What each observer has seen, all of it of these queries."""
+        return [observer.part(rows) for observer in self._all]
+
+    def add(self, rows: Rows, parts: list[Part]) -> None:
+        """Add what the observers of another process have seen of these queries."""
+        for observer, part in zip(self._all, parts, strict=True):
+            observer.add(rows, part)
+
     def state(self) -> dict[str, Array]:
         """What all observers have seen, between two blocks."""
         return states(self._resumable)
@@ -171,78 +185,6 @@ class Observers:
     def restore(self, state: dict[str, Array]) -> None:
         """Let all observers go on from a state."""
         restore(self._resumable, state)
-
-
-Kept = TypeVar("Kept")
-
-
-class PerThread(Generic[Kept]):
-    """One accumulator for each thread that asks for it."""
-
-    def __init__(self, make: Callable[[], Kept]) -> None:
-        self._make, self._lock = make, Lock()
-        self._held: dict[int, Kept] = {}
-
-    def mine(self) -> Kept:
-        """This thread's own accumulator."""
-        with self._lock:
-            if get_ident() not in self._held:
-                self._held[get_ident()] = self._make()
-            return self._held[get_ident()]
-
-    def all(self) -> list[Kept]:
-        """The accumulators of all threads; a fresh one if no thread has asked yet."""
-        return list(self._held.values()) or [self._make()]
-
-    def put(self, kept: Kept) -> None:
-        """Replace the accumulators of all threads by this one."""
-        self._held = {0: kept}
-
-
-class Tables:
-    """Tables of counts that are added up in the end, as many as were written to at a time."""
-
-    def __init__(self, make: Callable[[], npt.NDArray[np.integer]]) -> None:
-        self._make = make
-        self.all: list[npt.NDArray[np.integer]] = []
-        self._free: deque[npt.NDArray[np.integer]] = deque()
-
-    @contextmanager
-    def borrow(self) -> Iterator[npt.NDArray[np.integer]]:
-        """A table that no other thread has until it is given back."""
-        try:
-            table = self._free.pop()
-        except IndexError:
-            table = self._make()
-            self.all.append(table)
-        try:
-            yield table
-        finally:
-            self._free.append(table)
-
-    def total(self, rows: slice = slice(None)) -> Integers:
-        """The sum of all tables, in 64 bits; of some rows, if asked for."""
-        return _sum([table[rows] for table in self.all or [self._make()]])
-
-    def put(self, total: Integers) -> None:
-        """Replace all tables by one that holds this total."""
-        table = self._make()
-        fill(np.empty(table.shape, np.int64), total)
-        table[...] = total
-        self.all, self._free = [table], deque([table])
-
-
-def total(arrays: PerThread[Any]) -> Integers:
-    """The sum over all threads, in 64 bits."""
-    return _sum(arrays.all())
-
-
-def _sum(arrays: Sequence[npt.NDArray[np.integer]]) -> Integers:
-    first, *others = arrays
-    found: Integers = first.astype(np.int64)
-    for part in others:
-        found += part
-    return found
 
 
 class Tally(PairObserver, ResumableObserver):
@@ -281,6 +223,14 @@ class Tally(PairObserver, ResumableObserver):
     def restore(self, state: dict[str, Array]) -> None:
         """See ResumableObserver."""
         self._counts.put(state["counts"])
+
+    def part(self, rows: Rows) -> Part:
+        """See Observer."""
+        return self._counts.part(None if self._item_owner is not None else self._owner[rows])
+
+    def add(self, rows: Rows, part: Part) -> None:
+        """See Observer."""
+        self._counts.add(part)
 
     @property
     def counts(self) -> Integers:
@@ -325,6 +275,15 @@ class NearestDistance(PairObserver, ResumableObserver):
         fill(self.distance, state["distance"])
         self._least.put(state["distance"].copy())
 
+    def part(self, rows: Rows) -> Part:
+        """See Observer."""
+        return {"distance": self.distance[rows]}
+
+    def add(self, rows: Rows, part: Part) -> None:
+        """See Observer."""
+        mine = self._least.mine()
+        mine[rows] = np.minimum(mine[rows], part["distance"])
+
     @property
     def distance(self) -> Distances:
         """The distance of each query's nearest candidate."""
@@ -343,6 +302,15 @@ class Extent(PairObserver):
         """See PairObserver."""
         ends = self._ends.mine()
         low, high = block.ends()
+        ends[:] = min(ends[0], low), max(ends[1], high)
+
+    def part(self, rows: Rows) -> Part:
+        """See Observer."""
+        return {"ends": self.ends}
+
+    def add(self, rows: Rows, part: Part) -> None:
+        """See Observer."""
+        ends, (low, high) = self._ends.mine(), part["ends"]
         ends[:] = min(ends[0], low), max(ends[1], high)
 
     @property
@@ -376,6 +344,15 @@ class Collector(PairObserver, ResumableObserver):
         for kept in state.values():
             fill(np.empty(len(kept)), kept)
         self._parts.put([[state[str(number)]] for number in range(len(self.ranges))])
+
+    def part(self, rows: Rows) -> Part:
+        """See Observer."""
+        return self.state()
+
+    def add(self, rows: Rows, part: Part) -> None:
+        """See Observer."""
+        for number, distances in enumerate(self._parts.mine()):
+            distances.append(part[str(number)])
 
     def _together(self, number: int) -> Distances:
         parts = [part for thread in self._parts.all() for part in thread[number]]

@@ -79,7 +79,8 @@ class Queries:
         """All queries that a request asks for."""
         view, seen, only = request.view, request.seen, request.only
         if not request.groups:
-            return Queries.with_mates(np.arange(view.queries))
+            rows = np.arange(view.queries)
+            return Queries.with_mates(rows if seen is None else rows[~seen])
         wanted = view.mates > 0
         if only is not None:
             wanted[:] = False

@@ -26,6 +26,7 @@ from truerank.settings import Settings
 from truerank.space import Rows, Space
 
 __all__ = [
+    "COUNTING",
     "DEVICES",
     "Schedule",
     "WorkItem",
@@ -65,6 +66,8 @@ class WorkItem:
     """The strips, where observers see each tile from both sides."""
     observed: int = 0
     """Rows that are observed at a time, where that is up to a device's memory."""
+    worker: str = ""
+    """The strategy by which each worker of a cluster adds tiles."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,7 +252,7 @@ def _observed(request: PassRequest, left: Queries, limits: Settings, *, compiled
     """A schedule in which observers see all pairs, and there are no tie groups."""
     space, observers = request.space, request.observers
     whole = observers is not None and observers.whole_rows
-    if compiled and observers is not None:
+    if compiled and observers is not None and len(left) == request.view.queries:
         both = observes_each_pair_once(request.view, space, observers, limits)
         if both is not None:
             return _last(WorkItem("observe both ways", (left.rows,), both_ways=both))

@@ -1,6 +1,7 @@
-"""Threads: how many there may be, what each keeps, and how they share the tiles of a pass.
+"""Threads: how many there may be, what each keeps and adds up, and how they share a pass's tiles.
 
-Threads can stop between two tiles, and lose nothing.
+Threads can stop between two tiles, and lose nothing. What they add up is sent empty to another
+process; what is found there is sent back and added.
 """
 
 from __future__ import annotations
@@ -12,22 +13,26 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from threading import Lock, get_ident
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from truerank.checkpoint import Checkpoint
+from truerank.checkpoint import Checkpoint, fill
 
 __all__ = [
     "NextTile",
+    "PerThread",
     "Resumable",
+    "Tables",
     "Tile",
     "TilePool",
     "Workspace",
     "available_cores",
     "run_in_threads",
     "single_threaded_blas",
+    "total",
 ]
 
 Tile = tuple[int, int]
@@ -35,6 +40,10 @@ NextTile = Callable[[], Tile | None]
 """The next tile, or None when there is none left for this thread."""
 Outcome = TypeVar("Outcome")
 Part = TypeVar("Part")
+Kept = TypeVar("Kept")
+Integers = npt.NDArray[np.int64]
+SPARSE = 4
+"""A table of which at most one in so many entries is filled travels as places and values."""
 
 
 def available_cores() -> int:
@@ -65,6 +74,102 @@ class Workspace:
         if name not in self._held or len(self._held[name]) < size:
             self._held[name] = np.empty(size, dtype)
         return self._held[name][:size].reshape(shape)
+
+
+class PerThread(Generic[Kept]):
+    """One accumulator for each thread that asks for it."""
+
+    def __init__(self, make: Callable[[], Kept]) -> None:
+        self._make, self._lock = make, Lock()
+        self._held: dict[int, Kept] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return PerThread, (self._make,)
+
+    def mine(self) -> Kept:
+        """This thread's own accumulator."""
+        with self._lock:
+            if get_ident() not in self._held:
+                self._held[get_ident()] = self._make()
+            return self._held[get_ident()]
+
+    def all(self) -> list[Kept]:
+        """The accumulators of all threads; a fresh one if no thread has asked yet."""
+        return list(self._held.values()) or [self._make()]
+
+    def put(self, kept: Kept) -> None:
+        """Replace the accumulators of all threads by this one."""
+        self._held = {0: kept}
+
+
+class Tables:
+    """Tables of counts that are added up in the end, as many as were written to at a time."""
+
+    def __init__(self, make: Callable[[], npt.NDArray[np.integer]]) -> None:
+        self._make = make
+        self.all: list[npt.NDArray[np.integer]] = []
+        self._free: deque[npt.NDArray[np.integer]] = deque()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Tables, (self._make,)
+
+    @contextmanager
+    def borrow(self) -> Iterator[npt.NDArray[np.integer]]:
+        """A table that no other thread has until it is given back."""
+        try:
+            table = self._free.pop()
+        except IndexError:
+            table = self._make()
+            self.all.append(table)
+        try:
+            yield table
+        finally:
+            self._free.append(table)
+
+    def total(self, rows: slice = slice(None)) -> Integers:
+        """The sum of all tables, in 64 bits; of some rows, if asked for."""
+        return _sum([table[rows] for table in self.all or [self._make()]])
+
+    def put(self, total: Integers) -> None:
+        """Replace all tables by one that holds this total."""
+        table = self._make()
+        fill(np.empty(table.shape, np.int64), total)
+        table[...] = total
+        self.all, self._free = [table], deque([table])
+
+    def part(self, rows: Integers | None) -> dict[str, Any]:
+        """The total in few numbers; where it is known, only these of its rows are not empty."""
+        table = self.total()
+        if rows is not None:
+            rows = np.unique(rows[rows >= 0])
+            table = table[rows]
+        if SPARSE * np.count_nonzero(table) > table.size:
+            return {"rows": rows, "table": table}
+        place = np.flatnonzero(table)
+        return {"rows": rows, "place": place, "values": table.ravel()[place]}
+
+    def add(self, part: dict[str, Any]) -> None:
+        """Add what `part` of another one returned."""
+        with self.borrow() as table:
+            rows = np.arange(len(table)) if part["rows"] is None else part["rows"]
+            if "table" in part:
+                table[rows] += part["table"].astype(table.dtype)
+            else:
+                first, *others = np.unravel_index(part["place"], (len(rows), *table.shape[1:]))
+                table[(rows[first], *others)] += part["values"].astype(table.dtype)
+
+
+def total(arrays: PerThread[Any]) -> Integers:
+    """The sum over all threads, in 64 bits."""
+    return _sum(arrays.all())
+
+
+def _sum(arrays: Sequence[npt.NDArray[np.integer]]) -> Integers:
+    first, *others = arrays
+    found: Integers = first.astype(np.int64)
+    for part in others:
+        found += part
+    return found
 
 
 def run_in_threads(

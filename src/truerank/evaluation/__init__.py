@@ -13,9 +13,10 @@ import numpy.typing as npt
 
 from truerank import clustering, engine
 from truerank.checkpoint import Checkpoint
+from truerank.cluster import Cluster, connect
 from truerank.core import registry
 from truerank.core.metric import Metric
-from truerank.errors import InputError, warn
+from truerank.errors import InputError, check_choice, warn
 from truerank.evaluation.checks import (
     check_options,
     check_queries_in_gallery,
@@ -65,6 +66,7 @@ def evaluate(
     units: str = "metric",
     progress: Callable[[int, int], None] | bool | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
+    cluster: str | None = None,
 ) -> Result:
     """Score embeddings by exact, tie-proof ranking metrics.
 
@@ -125,6 +127,9 @@ def evaluate(
     checkpoint : path, optional
         A file that holds the counts so far, written every minute and on an interrupt and removed
         at the end. If it exists, the same evaluation goes on from there; another one's is refused.
+    cluster : str, optional
+        The Ray cluster that makes the passes: "auto" for the one that runs here, or an address such
+        as "head:6379". The bits are the same; a checkpoint goes on with a cluster of any size.
 
     Returns
     -------
@@ -169,6 +174,7 @@ def evaluate(
         units=units,
         progress=progress,
         checkpoint=checkpoint,
+        cluster=cluster,
         held=held,
     )
 
@@ -188,6 +194,7 @@ def evaluate_task(
     units: str = "metric",
     progress: Callable[[int, int], None] | bool | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
+    cluster: str | Cluster | None = None,
     first_found: bool = False,
     held: HeldRows | None = None,
     copied: bool = False,
@@ -198,13 +205,36 @@ def evaluate_task(
     look at the rows again. `copied` says that rows were made coarser, so that equal ones in queries
     and gallery are no mistake.
     """
+    if cluster is not None and not isinstance(cluster, Cluster):
+        check_choice("device", device, engine.DEVICES)
+        with connect(cluster, gpu={"auto": None, "cuda": True}.get(device, False)) as connected:
+            return evaluate_task(
+                task,
+                rows,
+                items,
+                distance=distance,
+                metrics=metrics,
+                average=average,
+                device="cuda" if connected.gpu else "cpu" if device == "auto" else device,
+                threads=threads,
+                confidence=confidence,
+                seed=seed,
+                units=units,
+                progress=progress,
+                checkpoint=checkpoint,
+                cluster=connected,
+                first_found=first_found,
+                held=held,
+                copied=copied,
+            )
     started = time.perf_counter()
     given = catalogue.find(distance).given
     check_options(task, average, threads, progress)
     request = IntervalRequest.of(confidence, seed, units)
     refusals = refused(task, _all()) if _is_all(metrics) else {}
     chosen = [metric for metric in _choose(task, metrics) if metric not in refusals]
-    device = engine.resolve_device(device, task.queries * task.items)
+    if cluster is None:
+        device = engine.resolve_device(device, task.queries * task.items)
     check_task(task, rows, items, given=given)
     space = build(distance, rows, items, task.columns, threads=threads)
     if not (task.leave_one_out or items is None or task.excludes_pairs or copied):
@@ -212,10 +242,11 @@ def evaluate_task(
     probe(space)
     warn_if_too_coarse(space, task.view)
     clustered = [m for m in chosen if registry.definition(m).family == "clustering"]
+    space.cluster = cluster
     kept = Checkpoint()
     if checkpoint is not None:
         kept = Checkpoint(checkpoint, _identity(task, space, chosen, request))
-    with shown(progress, "ranking") as report:
+    with shown(progress, "ranking", None if cluster is None else "pairs") as report:
         scores, findings = score(
             task,
             space,
@@ -228,6 +259,8 @@ def evaluate_task(
             request=request,
         )
     kept.remove()
+    first = find_first(task, space, device=device, threads=threads) if first_found else None
+    space.cluster = None  # what is looked at later is looked at here
     if clustered:
         workers = threads or engine.available_cores()
         found = clustering.score(task, space, clustered, int(seed), workers, request)
@@ -250,7 +283,6 @@ def evaluate_task(
         seconds=time.perf_counter() - started,
     )
     by_name = metrics is not None and not _is_all(metrics)
-    first = find_first(task, space, device=device, threads=threads) if first_found else None
     result = put_together(
         task,
         scores,

@@ -10,10 +10,10 @@ import numpy.typing as npt
 
 from truerank import engine
 from truerank.engine.distance_block import DistanceBlock
-from truerank.engine.observers import PairObserver
+from truerank.engine.observers import PairObserver, Part
 from truerank.labels import MISSING, Encoded
 from truerank.relevance import View
-from truerank.space import Space
+from truerank.space import Rows, Space
 from truerank.task import TaskRules
 
 __all__ = ["NearestItem", "find_first"]
@@ -74,3 +74,14 @@ class NearestItem(PairObserver):
         at = np.where(others[lines, other] == least, other, at)
         self.item[block.rows] = np.where(np.isfinite(least), at, -1)
         self.distance[block.rows] = least
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return NearestItem, (self.view,)
+
+    def part(self, rows: Rows) -> Part:
+        """See Observer."""
+        return {"item": self.item[rows], "distance": self.distance[rows]}
+
+    def add(self, rows: Rows, part: Part) -> None:
+        """See Observer."""
+        self.item[rows], self.distance[rows] = part["item"], part["distance"]

@@ -101,7 +101,7 @@ class Task(TaskRules):
             truerank.evaluate does. Whoever gets it has the hidden labels.
         **options
             gallery, distance, metrics, average, device, threads, confidence, seed, units, progress,
-            checkpoint as in evaluate.
+            checkpoint, cluster as in evaluate.
 
         Examples
         --------

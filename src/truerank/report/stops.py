@@ -22,7 +22,8 @@ from truerank.core.metric import Metric
 from truerank.core.scale import Scale
 from truerank.engine.cuts import Cuts
 from truerank.engine.distance_block import DistanceBlock
-from truerank.engine.observers import Observer, PerThread, RankObserver
+from truerank.engine.observers import Observer, RankObserver
+from truerank.engine.threads import PerThread
 from truerank.families.family import Context
 from truerank.families.gom.axis import Axis
 from truerank.families.gom.profiles import Profiles

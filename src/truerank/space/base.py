@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from truerank.cluster import Cluster
 from truerank.space.digests import Digests
 from truerank.space.fingerprint import Fingerprints
 from truerank.space.single import SinglePrecision
@@ -60,10 +61,17 @@ class Space(ABC):
     gallery_digests: Digests
     """Digests of the gallery's rounded rows; both are empty for given matrices."""
 
+    cluster: Cluster | None = None
+    """The cluster on which passes over this space are made; None for this machine."""
     unit_rounds = False
     """Whether `in_unit` rounds up or down, so that `raw` of a distance may fall short of it."""
     unit_scale: float | None = None
     """Factor from a distance to the threshold axis [0, 1] of GOM; None if only min-max does."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The space as another process gets it: it has no cluster, and makes what can be made."""
+        made = ("cluster", "single", "_widened")
+        return {name: value for name, value in vars(self).items() if name not in made}
 
     @property
     def symmetric(self) -> bool:

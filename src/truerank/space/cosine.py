@@ -17,12 +17,12 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 from functools import cached_property
-from threading import Lock
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from truerank.cluster import LocalLock
 from truerank.jit import compiled
 from truerank.space import kernels
 from truerank.space.base import Distances, Facts, Rows, Space
@@ -51,7 +51,7 @@ class ShortPairs:
         """Whether every row is short or has no direction."""
         self.dtype: npt.DTypeLike = np.float32
         """In which products are made; the probe asks for float64 where float32 is not exact."""
-        self._lock = Lock()
+        self._lock = LocalLock()
         self._kept: npt.NDArray[Any] | None = None
         self._keeps = 2 * right.integers.nbytes <= KEPT_BYTES and fits(2 * right.integers.nbytes)
 

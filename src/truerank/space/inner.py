@@ -17,12 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from threading import Lock
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from truerank.cluster import LocalLock
 from truerank.space.base import Distances, Facts, Rows, Space
 from truerank.space.fingerprint import Fingerprints, row_prints, told_apart
 from truerank.space.grid import LARGEST_EXPONENT, SCALED_BITS
@@ -76,11 +76,11 @@ class SquaredDistance(_InnerProductSpace):
     """D = |X - Y|^2, an integer, as one matrix product; for rows of bits the hamming distance."""
 
     integral = True
+    _widened: Distances | None = None
 
     def __init__(self, queries: GridRows, gallery: GridRows, facts: Facts) -> None:
         super().__init__(queries, gallery, facts)
-        self._lock = Lock()
-        self._widened: Distances | None = None
+        self._lock = LocalLock()
         self._widened_rows = 0
         size = self.gallery * (self.dimension + 2)
         self._keeps = size <= KEPT_NUMBERS and fits(8 * size)

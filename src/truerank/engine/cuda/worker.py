@@ -28,7 +28,8 @@ from truerank.engine.cuda.rows import DeviceSpace, InnerProducts, free_bytes, pl
 from truerank.engine.cuda.splitting import Splitting
 from truerank.engine.cuda.transfer import DeviceCache, DeviceQueries, fetched, sent
 from truerank.engine.distance_block import ExcludedPairs
-from truerank.engine.observers import Deferred, Observers, PerThread
+from truerank.engine.observers import Deferred, Observers
+from truerank.engine.threads import PerThread
 from truerank.errors import ExactnessError
 from truerank.relevance import View
 from truerank.settings import Settings

@@ -14,13 +14,15 @@ from truerank.engine.strategies.filtered import Filtered
 from truerank.engine.strategies.observe_both_ways import CountObservedBothWays, ObserveBothWays
 from truerank.engine.strategies.observe_rows import CountObservedRows, ObserveRows
 from truerank.engine.strategies.observe_tiles import CountObservedTiles, ObserveTiles
-from truerank.engine.strategies.protocol import Strategy
+from truerank.engine.strategies.protocol import Strategy, Tiled
 from truerank.engine.strategies.reference import Reference
 from truerank.engine.strategies.sort_rows import SortRows
 from truerank.engine.strategies.split_rows import SplitRows
+from truerank.engine.strategies.spread_rows import SpreadRows
+from truerank.engine.strategies.spread_tiles import SpreadTiles
 from truerank.engine.strategies.symmetric import Symmetric
 
-__all__ = ["STRATEGIES"]
+__all__ = ["STRATEGIES", "TILED"]
 
 STRATEGIES: dict[str, Strategy] = {
     "reference": Reference(),
@@ -39,4 +41,13 @@ STRATEGIES: dict[str, Strategy] = {
     "cuda rank": CudaRank(),
     "cuda count observed": CudaCountObserved(),
     "cuda observe": CudaObserve(),
+    "spread tiles": SpreadTiles(),
+    "spread rows": SpreadRows(),
 }
+
+TILED: dict[str, Tiled] = {
+    "count": Count(),
+    "filter": Filtered(),
+    "count observed tiles": CountObservedTiles(),
+}
+"""Those by which workers of a cluster add tiles."""

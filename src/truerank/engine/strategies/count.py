@@ -8,7 +8,7 @@ from truerank.core.groups import Block
 from truerank.engine.context import PassContext
 from truerank.engine.counts import Counts
 from truerank.engine.schedule import WorkItem
-from truerank.engine.strategies.tiles import Begin, count_blocks
+from truerank.engine.strategies.tiles import Begin, Prepare, count_blocks
 from truerank.engine.threads import Tile
 from truerank.pairs import PairList
 from truerank.space import Rows
@@ -21,6 +21,10 @@ class Count:
 
     def run(self, item: WorkItem, context: PassContext) -> Generator[Block, None, None]:
         """See Strategy."""
+        yield from count_blocks(item, context, self.prepare(item, context))
+
+    def prepare(self, item: WorkItem, context: PassContext) -> Prepare:
+        """See Tiled."""
         space = context.space(item)
 
         def prepare(rows: Rows, frame: Counts, excluded: PairList) -> Begin:
@@ -31,4 +35,4 @@ class Count:
 
             return lambda: add
 
-        yield from count_blocks(item, context, prepare)
+        return prepare

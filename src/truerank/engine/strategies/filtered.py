@@ -10,7 +10,7 @@ from truerank.engine.context import PassContext
 from truerank.engine.counts import Counts
 from truerank.engine.filter import Filter, Thresholds
 from truerank.engine.schedule import WorkItem
-from truerank.engine.strategies.tiles import Add, Begin, count_blocks
+from truerank.engine.strategies.tiles import Add, Begin, Prepare, count_blocks
 from truerank.engine.threads import Tile
 from truerank.pairs import PairList
 from truerank.space import Rows
@@ -26,13 +26,17 @@ class Filtered:
 
     def run(self, item: WorkItem, context: PassContext) -> Generator[Block, None, None]:
         """See Strategy."""
+        yield from count_blocks(item, context, self.prepare(item, context))
+
+    def prepare(self, item: WorkItem, context: PassContext) -> Prepare:
+        """See Tiled."""
         way = Filter.of(context.space(item), item.folds)
-        width = context.tiles[0][1]
+        width = max(stop - start for start, stop in context.tiles)
 
         def prepare(rows: Rows, frame: Counts, excluded: PairList) -> Begin:
             return _filtered(way, rows, frame, width)
 
-        yield from count_blocks(item, context, prepare)
+        return prepare
 
 
 def _filtered(way: Filter, rows: Rows, frame: Counts, width: int) -> Begin:

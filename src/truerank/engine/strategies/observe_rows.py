@@ -12,10 +12,10 @@ from truerank.core.groups import Block
 from truerank.engine.context import PassContext
 from truerank.engine.counts import Counts
 from truerank.engine.distance_block import DistanceBlock, ExcludedPairs
-from truerank.engine.observers import Observers, PerThread
+from truerank.engine.observers import Observers
 from truerank.engine.schedule import WorkItem
 from truerank.engine.strategies.rows_ahead import check_pairs, rows_ahead, whole_rows
-from truerank.engine.threads import Tile, Workspace, run_in_threads
+from truerank.engine.threads import PerThread, Tile, Workspace, run_in_threads
 from truerank.relevance import View
 from truerank.space import Rows, Space
 

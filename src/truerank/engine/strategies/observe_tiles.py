@@ -12,7 +12,7 @@ from truerank.engine.context import PassContext
 from truerank.engine.counts import Counts
 from truerank.engine.distance_block import DistanceBlock, ExcludedPairs
 from truerank.engine.schedule import WorkItem
-from truerank.engine.strategies.tiles import Begin, count_blocks
+from truerank.engine.strategies.tiles import Begin, Prepare, count_blocks
 from truerank.engine.threads import Tile, Workspace, run_in_threads
 from truerank.pairs import PairList
 from truerank.space import Rows
@@ -25,6 +25,10 @@ class CountObservedTiles:
 
     def run(self, item: WorkItem, context: PassContext) -> Generator[Block, None, None]:
         """See Strategy."""
+        yield from count_blocks(item, context, self.prepare(item, context))
+
+    def prepare(self, item: WorkItem, context: PassContext) -> Prepare:
+        """See Tiled."""
         space, observers = context.space(item), context.observers
 
         def prepare(rows: Rows, frame: Counts, excluded: PairList) -> Begin:
@@ -37,7 +41,7 @@ class CountObservedTiles:
 
             return lambda: add
 
-        yield from count_blocks(item, context, prepare)
+        return prepare
 
 
 class ObserveTiles:

@@ -8,9 +8,10 @@ from typing import Protocol
 from truerank.core.groups import Block
 from truerank.engine.context import PassContext
 from truerank.engine.schedule import WorkItem
+from truerank.engine.strategies.tiles import Prepare
 from truerank.space import Rows
 
-__all__ = ["Strategy"]
+__all__ = ["Strategy", "Tiled"]
 
 
 class Strategy(Protocol):
@@ -21,3 +22,10 @@ class Strategy(Protocol):
 
         Queries without a relevant item are seen by the observers, and not yielded.
         """
+
+
+class Tiled(Protocol):
+    """A strategy that counts tiles, each alone: a worker of a cluster may have some of them."""
+
+    def prepare(self, item: WorkItem, context: PassContext) -> Prepare:
+        """How tiles are added to the counts of a block."""

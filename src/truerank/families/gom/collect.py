@@ -22,7 +22,8 @@ from truerank.checkpoint import fill
 from truerank.core.curve import POINTS
 from truerank.core.groups import LocatedGroups
 from truerank.engine.distance_block import DistanceBlock
-from truerank.engine.observers import Deferred, PerThread, RankObserver, ResumableObserver, total
+from truerank.engine.observers import Deferred, Part, RankObserver, ResumableObserver
+from truerank.engine.threads import PerThread, total
 from truerank.families.gom import kernels as gom_kernels
 from truerank.families.gom.axis import STEPS, Axis
 from truerank.families.gom.points import Points
@@ -61,15 +62,8 @@ class Gom(RankObserver, ResumableObserver):
         self.is_exact, self.is_bracketed, self._peaks = exact, bracketed, peaks
         self._curved = curved
         self._roots = gom_kernels.inverse_roots(gallery + 2)
-        self.integral = np.zeros((2, 2, 2, 3, queries))
-        """Integral of ReP: [bracketed or exact, all or frozen, low or high, tie bound, query]."""
-        self.trapezoid = np.zeros((2, 3, queries))
-        """Integral of ReP over 101 points: [all or frozen, tie bound, query]."""
-        self.limits = sorted(set(limits))
-        self.false_rates = {limit: np.full(queries, np.nan) for limit in self.limits}
-        """Integral of FR for queries without a mate, for each B."""
-        self.false_trapezoid = {limit: np.full(queries, np.nan) for limit in self.limits}
-        self.taus = sorted(set(taus))
+        self.limits, self.taus = sorted(set(limits)), sorted(set(taus))
+        self._begin(queries)
         self.points = Points({tau: axis.cut(tau) for tau in self.taus}, queries)
         """What queries accept at each tau."""
         self._curves = PerThread(lambda: np.zeros((POINTS + 1, 4, 4), np.int64))
@@ -79,6 +73,25 @@ class Gom(RankObserver, ResumableObserver):
         )
         self._bounds = PerThread(lambda: np.zeros((2, 2, STEPS + 1), np.int64))
         self._kept = PerThread[list[tuple[Rows, Profiles]]](list)
+
+    def _begin(self, queries: int) -> None:
+        """Make the arrays that are filled query by query."""
+        self.integral = np.zeros((2, 2, 2, 3, queries))
+        """Integral of ReP: [bracketed or exact, all or frozen, low or high, tie bound, query]."""
+        self.trapezoid = np.zeros((2, 3, queries))
+        """Integral of ReP over 101 points: [all or frozen, tie bound, query]."""
+        self.false_rates = {limit: np.full(queries, np.nan) for limit in self.limits}
+        """Integral of FR for queries without a mate, for each B."""
+        self.false_trapezoid = {limit: np.full(queries, np.nan) for limit in self.limits}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what is filled query by query: another process begins anew."""
+        filled = ("integral", "trapezoid", "false_rates", "false_trapezoid")
+        return {name: value for name, value in vars(self).items() if name not in filled}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._begin(len(self._folds))
 
     def keep_folds(self, folds: Integers, columns: int) -> None:
         """Add the curves up by fold as well; `folds` are the columns that each query belongs to."""
@@ -189,6 +202,20 @@ class Gom(RankObserver, ResumableObserver):
         if self._peaks:
             steps = Profiles(*(state[f"kept-{f.name}"] for f in fields(Profiles)))
             self._kept.put([(state["kept"], steps)])
+
+    def part(self, rows: Rows) -> Part:
+        """See Observer."""
+        part: Part = {name: array[..., rows] for name, array in self._by_query().items()}
+        part |= {name: total(sums) for name, sums in self._sums().items()}
+        return part | {"kept": self.kept}
+
+    def add(self, rows: Rows, part: Part) -> None:
+        """See Observer."""
+        for name, array in self._by_query().items():
+            array[..., rows] = part[name]
+        for name, sums in self._sums().items():
+            sums.mine()[...] += part[name]
+        self._kept.mine().extend(part["kept"])
 
     def _by_query(self) -> dict[str, npt.NDArray[Any]]:
         """The arrays that are filled query by query, by name."""

@@ -20,7 +20,7 @@ from truerank.core.groups import LocatedGroups
 from truerank.core.metric import Metric
 from truerank.core.score import Score
 from truerank.engine.distance_block import DistanceBlock
-from truerank.engine.observers import Deferred, RankObserver, ResumableObserver
+from truerank.engine.observers import Deferred, Part, RankObserver, ResumableObserver
 from truerank.families.family import Moves
 from truerank.families.gom import scores
 from truerank.families.gom.axes import GomAxes
@@ -34,6 +34,7 @@ from truerank.families.gom.fewer import (
     sample_of,
 )
 from truerank.families.gom.rate_folds import RateFolds
+from truerank.space import Rows
 
 __all__ = ["GomFolds"]
 
@@ -158,6 +159,18 @@ class _Again(RankObserver):
         whole = LeftBlock(here, every, every[:0], counts, self._place[rows])
         self.all.observe_at_once(whole, groups)
         return [partial(observe, column) for column in range(len(self.without))]
+
+    def part(self, rows: Rows) -> Part:
+        """See Observer."""
+        place = self._place[rows]
+        return {"all": self.all.part(place), "without": [gom.part(place) for gom in self.without]}
+
+    def add(self, rows: Rows, part: Part) -> None:
+        """See Observer."""
+        place = self._place[rows]
+        self.all.add(place, part["all"])
+        for gom, one in zip(self.without, part["without"], strict=True):
+            gom.add(place, one)
 
     def moved(self, curve: int, counts: npt.NDArray[np.bool_]) -> Reals:
         """(columns, points): by how much the mean curve moves because a fold is not met."""

@@ -13,12 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank.engine.distance_block import DistanceBlock
-from truerank.engine.observers import PairObserver, PerThread
+from truerank.engine.observers import PairObserver, Part
+from truerank.engine.threads import PerThread
 from truerank.families.gom import kernels as gom_kernels
 from truerank.families.gom.axis import STEPS
 from truerank.families.gom.collect import Gom
 from truerank.families.gom.profiles import Profiles
-from truerank.space import Distances
+from truerank.space import Distances, Rows
 
 __all__ = ["Peak", "peaks"]
 
@@ -107,10 +108,19 @@ class _Steps(PairObserver):
             )  # fmt: skip
             part.append((at[:count], change[:, :count]))
 
+    def part(self, rows: Rows) -> Part:
+        """See Observer."""
+        return {str(number): self.steps(number) for number in range(len(self.ranges))}
+
+    def add(self, rows: Rows, part: Part) -> None:
+        """See Observer."""
+        for number, steps in enumerate(self._parts.mine()):
+            steps.append(part[str(number)])
+
     def steps(self, number: int) -> tuple[Distances, Integers]:
         """Distances and changes of the four sums at each, of one range, in no order."""
         parts = [part for thread in self._parts.all() for part in thread[number]]
         return (
-            np.concatenate([at for at, _ in parts]),
-            np.concatenate([change for _, change in parts], axis=1),
+            np.concatenate([*(at for at, _ in parts), np.empty(0)]),
+            np.concatenate([*(change for _, change in parts), np.empty((4, 0), np.int64)], axis=1),
         )

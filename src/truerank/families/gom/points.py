@@ -13,7 +13,8 @@ import numpy.typing as npt
 from truerank.core.groups import LocatedGroups
 from truerank.core.metric import Metric
 from truerank.engine.distance_block import DistanceBlock
-from truerank.engine.observers import Deferred, PerThread, RankObserver
+from truerank.engine.observers import Deferred, Part, RankObserver
+from truerank.engine.threads import PerThread
 from truerank.families.gom.axis import Axis
 from truerank.families.gom.profiles import Profiles
 from truerank.space import Rows
@@ -38,6 +39,24 @@ class Points:
         self.accepted_at = {place: np.zeros(queries, np.int64) for place in self.cuts}
         self.last = np.zeros((3, queries))
         """(3, queries): R over the rank of the last relevant item, as in Profiles."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process begins anew."""
+        return Points, (self.cuts, self.last.shape[1])
+
+    def part(self, rows: Rows) -> Part:
+        """What these queries accept, to be taken over by points of the same thresholds."""
+        found: Part = {"last": self.last[:, rows]}
+        for name, table in self.tables().items():
+            found[name] = {place: array[..., rows] for place, array in table.items()}
+        return found
+
+    def take(self, rows: Rows, part: Part) -> None:
+        """Take over what these queries accept."""
+        self.last[:, rows] = part["last"]
+        for name, table in self.tables().items():
+            for place, array in table.items():
+                array[..., rows] = part[name][place]
 
     def count(self, block: DistanceBlock) -> None:
         """Count what each query of a block accepts."""
@@ -82,6 +101,18 @@ class PointsObserver(RankObserver):
         for place, cut in self.points.cuts.items():
             largest[place] = max(largest[place], block.largest(cut))
         return [partial(self.points.add, block.rows, Profiles.of(groups, NO_AXIS))]
+
+    def part(self, rows: Rows) -> Part:
+        """See Observer."""
+        largest = {place: self.largest(place) for place in self.points.cuts}
+        return {"points": self.points.part(rows), "largest": largest}
+
+    def add(self, rows: Rows, part: Part) -> None:
+        """See Observer."""
+        self.points.take(rows, part["points"])
+        mine = self._largest.mine()
+        for place, largest in part["largest"].items():
+            mine[place] = max(mine[place], largest)
 
     def largest(self, place: Fraction) -> float:
         """The largest accepted distance of any pair; -inf if none is accepted."""

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from fractions import Fraction
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +22,8 @@ from truerank.core.metric import Metric
 from truerank.core.registry import definition
 from truerank.engine.cuts import Cuts
 from truerank.engine.distance_block import DistanceBlock
-from truerank.engine.observers import Deferred, PerThread, RankObserver, ResumableObserver
+from truerank.engine.observers import Deferred, Part, RankObserver, ResumableObserver
+from truerank.engine.threads import PerThread
 from truerank.families.family import Context, Moves
 from truerank.families.gom.fewer import (
     counted,
@@ -37,7 +39,7 @@ from truerank.families.gom.profiles import Profiles
 from truerank.families.gom.rates import Rates, largest_below
 from truerank.families.nearest_without import NearestWithout
 from truerank.families.thresholds import FEWEST_BELOW, allowed, why_too_few_below
-from truerank.space import Distances
+from truerank.space import Distances, Rows
 from truerank.wording import count
 
 __all__ = ["RateFolds"]
@@ -162,6 +164,15 @@ class _Moved(RankObserver):
                     stays = (self._folds.query[rows] != column).all(axis=1)
                     sums[metric][column] += int(values[stays].sum())
 
+    def part(self, rows: Rows) -> Part:
+        """See Observer."""
+        return {"sums": {metric: self.sums(metric) for metric in self._metrics}}
+
+    def add(self, rows: Rows, part: Part) -> None:
+        """See Observer."""
+        for metric, sums in self._sums.mine().items():
+            sums += part["sums"][metric]
+
     def sums(self, metric: Metric) -> Integers:
         """Weighted values of the queries that stay without each fold, in units of 2^-40."""
         parts = [found[metric] for found in self._sums.all()]
@@ -205,6 +216,21 @@ class _Again(RankObserver):
         place = self._place[rows]
         points.count(DistanceBlock(place, distances, compiled=False))
         points.add(place, steps)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what a worker does not need: the task and its rows."""
+        return {name: value for name, value in vars(self).items() if name != "_context"}
+
+    def part(self, rows: Rows) -> Part:
+        """See Observer."""
+        place = self._place[rows]
+        return {"points": [points.part(place) for points in (*self._with, *self._without)]}
+
+    def add(self, rows: Rows, part: Part) -> None:
+        """See Observer."""
+        place = self._place[rows]
+        for points, one in zip((*self._with, *self._without), part["points"], strict=True):
+            points.take(place, one)
 
     def changes(self, metric: Metric) -> npt.NDArray[np.float64]:
         """(queries that count, columns): what the loss of each fold from the gallery does."""

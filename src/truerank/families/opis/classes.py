@@ -16,10 +16,11 @@ import numpy.typing as npt
 
 from truerank.engine.cuts import Cuts
 from truerank.engine.distance_block import DistanceBlock
-from truerank.engine.observers import PairObserver, PerThread, Tally
+from truerank.engine.observers import PairObserver, Part, Tally
+from truerank.engine.threads import PerThread
 from truerank.families.family import Positives
 from truerank.jit import kernel
-from truerank.space import Distances
+from truerank.space import Distances, Rows
 from truerank.task import TaskRules
 
 __all__ = ["ClassEvents", "ClassTable", "ClassTally", "PoolCounts", "cells"]
@@ -156,6 +157,16 @@ class ClassEvents(PairObserver):
         if not self._task.leave_one_out:
             labelled = other[differ] >= 0
             mine.append((other[differ][labelled], distance[labelled], True))
+
+    def part(self, rows: Rows) -> Part:
+        """See Observer."""
+        return dict(zip(("code", "distance", "again"), self.events(), strict=True))
+
+    def add(self, rows: Rows, part: Part) -> None:
+        """See Observer."""
+        for again in (False, True):
+            some = part["again"] == again
+            self._parts.mine().append((part["code"][some], part["distance"][some], again))
 
     def events(self) -> tuple[Integers, Distances, Flags]:
         """Classes, distances, and what is there again, in no particular order."""

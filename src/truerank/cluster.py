@@ -1,0 +1,268 @@
+"""A cluster of machines: values put there once, tasks that run there, answers as they arrive.
+
+Ray keeps the values, finds a worker for each task and runs it again where a worker or a machine has
+died. A task is the name of a function, so that workers import what they run; what it is given and
+what it returns arrive as copies of its own, but large values, which all workers of a machine share.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+import re
+import socket
+import time
+from collections import OrderedDict
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from threading import Lock
+from typing import Any
+
+from truerank.errors import ClusterError, ExactnessError, InputError, shortened
+from truerank.extras import install
+
+__all__ = ["Call", "Cluster", "Held", "LocalLock", "connect"]
+
+SHARED_BYTES = 1 << 24
+"""Values from this size on are shared by the workers of a machine, and cannot be written to."""
+RETRIES = 8
+"""How often a task is run again whose worker has died."""
+KEPT = 6
+"""Values that a worker keeps for its next task."""
+PATIENCE_SECONDS = 10.0
+"""How long a cluster may take to answer at all."""
+START = "start one with: ray start --head"
+ADDRESS = re.compile(r"(ray://)?(?P<host>[^/:\s]+):(?P<port>\d{1,5})")
+LOOK_SECONDS = 1.0
+"""So often it is looked whether machines have come or gone."""
+
+
+class LocalLock:
+    """A lock for the threads of this process; a copy in another process has one of its own."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *unused: object) -> None:
+        self._lock.release()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return LocalLock, ()
+
+
+@dataclass(frozen=True)
+class Held:
+    """A value that the cluster holds; a fresh one arrives as a new copy in each task."""
+
+    reference: Any
+    fresh: bool = False
+
+
+@dataclass(frozen=True)
+class Call:
+    """One task: who asked for it, "module:function", and what the function is given: the values
+    that are held, in a list, and then, one by one, the others."""
+
+    key: Any
+    target: str
+    held: tuple[Held | None, ...] = ()
+    given: tuple[Any, ...] = ()
+    after: tuple[Any, ...] = ()
+    """Answers of other tasks, by their references."""
+
+
+@contextmanager
+def connect(address: object, *, gpu: bool | None = False) -> Iterator[Cluster]:
+    """A cluster for as long as the block runs: "auto" is the one that Ray finds, or an address.
+
+    `gpu` says whether tasks need a GPU; None if they get one wherever the cluster has some.
+    """
+    address = _checked(address)
+    try:
+        import ray
+    except ImportError:
+        raise InputError(f"cluster= needs Ray: {install('cluster')}.") from None
+    ours = not ray.is_initialized()
+    if ours:
+        _check_answers(os.environ.get("RAY_ADDRESS", "auto") if address == "auto" else address)
+        try:
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+        except (ConnectionError, ValueError, RuntimeError, AssertionError, OSError) as error:
+            text = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+            found = "none runs here" if address == "auto" else text
+            raise InputError(f"no Ray cluster was found ({found}); {START}.") from None
+    cluster = None
+    try:
+        cluster = Cluster(ray, gpu)
+        yield cluster
+    finally:
+        if cluster is not None:
+            cluster.forget()
+        if ours:
+            ray.shutdown()
+
+
+def _checked(address: object) -> str:
+    """An address, or "auto"."""
+    if isinstance(address, str) and (address == "auto" or ADDRESS.fullmatch(address)):
+        return address
+    raise InputError(
+        "The 'cluster' parameter must be 'auto' or the address of a Ray cluster, such as "
+        f"'head:6379'. Got {shortened(address)} instead."
+    )
+
+
+def _check_answers(address: str) -> None:
+    """Refuse an address at which nobody listens: Ray itself would wait for minutes."""
+    found = ADDRESS.fullmatch(address)
+    if found is None:
+        return
+    try:
+        socket.create_connection((found["host"], int(found["port"])), PATIENCE_SECONDS).close()
+    except (OSError, OverflowError) as error:
+        raise InputError(f"no Ray cluster answers at {address} ({error}); {START}.") from None
+
+
+class Cluster:
+    """A cluster that this process is connected to; one thread uses it."""
+
+    def __init__(self, ray: Any, gpu: bool | None) -> None:
+        self._ray = ray
+        resources = ray.cluster_resources()
+        self.gpu = resources.get("GPU", 0) > 0 if gpu is None else gpu
+        """Whether each task has a GPU of its own."""
+        if self.gpu and not resources.get("GPU", 0):
+            raise InputError("the cluster has no GPU; use device='cpu' or add a machine with one.")
+        wants = {"num_cpus": 0 if self.gpu else 1, "num_gpus": 1 if self.gpu else 0}
+        self._call = ray.remote(_call).options(
+            **wants, max_retries=RETRIES, scheduling_strategy="SPREAD"
+        )
+        self._put: dict[int, tuple[Any, Held]] = {}
+        self._slots, self._looked = 1, float("-inf")
+
+    def put(self, value: Any, *, fresh: bool = False) -> Held:
+        """Put a value there, once as long as it is not fresh."""
+        if fresh:
+            return Held(self._ray.put(_packed(value)), fresh=True)
+        if id(value) not in self._put:
+            stored = value if _size(value) >= SHARED_BYTES else _packed(value)
+            self._put[id(value)] = (value, Held(self._ray.put(stored)))
+        return self._put[id(value)][1]
+
+    def forget(self) -> None:
+        """No longer hold what was put."""
+        self._put.clear()
+
+    @property
+    def slots(self) -> int:
+        """Tasks that can run at a time, as far as it is known."""
+        if time.monotonic() - self._looked >= LOOK_SECONDS:
+            kind = "GPU" if self.gpu else "CPU"
+            self._slots = max(1, int(self._ray.cluster_resources().get(kind, 1)))
+            self._looked = time.monotonic()
+        return self._slots
+
+    def start(self, call: Call) -> Any:
+        """Have a task run; the reference of its answer."""
+        held = [None if one is None else (one.reference, one.fresh) for one in call.held]
+        return self._call.remote(call.target, held, _packed(call.given), *call.after)
+
+    def answer(self, reference: Any) -> Any:
+        """What a task returned, or the error in which it ended."""
+        errors = self._ray.exceptions
+        try:
+            return pickle.loads(self._ray.get(reference))
+        except errors.RayTaskError as error:
+            cause = error.cause
+            if isinstance(cause, (InputError, ExactnessError, MemoryError)):
+                raise cause from None
+            raise
+        except errors.RayError as error:
+            raise ClusterError(
+                f"a task was run {RETRIES + 1} times and its worker died each time "
+                f"({type(error).__name__}); look at the memory of the cluster's machines."
+            ) from None
+
+    def gather(self, calls: Iterable[Call]) -> Generator[tuple[Any, Any], None, None]:
+        """Yield (key, answer) of every task as it ends; calls are taken as workers become free.
+
+        After an error no task is begun, and those that run are waited for. A caller that may stop
+        early must close it: what still runs is cancelled.
+        """
+        ahead: Iterator[Call] | None = iter(calls)
+        pending: dict[Any, Any] = {}
+        failed: Exception | None = None
+        try:
+            while True:
+                while ahead is not None and len(pending) < 2 * self.slots:
+                    call = next(ahead, None)
+                    if call is None:
+                        ahead = None
+                    else:
+                        pending[self.start(call)] = call.key
+                if not pending:
+                    break
+                ready, _ = self._ray.wait(list(pending), num_returns=1, timeout=LOOK_SECONDS)
+                for reference in ready:
+                    key = pending.pop(reference)
+                    try:
+                        answer = self.answer(reference)
+                    except Exception as error:
+                        failed, ahead = failed or error, None
+                        continue
+                    yield key, answer
+            if failed is not None:
+                raise failed
+        finally:
+            for reference in pending:
+                self._ray.cancel(reference)
+
+
+_kept: OrderedDict[Any, Any] = OrderedDict()
+"""The values that this worker has used last."""
+
+
+def _call(target: str, held: list[Any], given: bytes, *after: bytes) -> bytes:
+    """Run a task in a worker."""
+    module, name = target.split(":")
+    function = getattr(import_module(module), name)
+    values = [None if one is None else _fetch(*one) for one in held]
+    return _packed(function(values, *pickle.loads(given), *map(pickle.loads, after)))
+
+
+def _fetch(reference: Any, fresh: bool) -> Any:
+    import ray
+
+    if fresh:
+        return pickle.loads(ray.get(reference))
+    if reference not in _kept:
+        found = ray.get(reference)
+        _kept[reference] = pickle.loads(found) if isinstance(found, bytes) else found
+        while len(_kept) > KEPT:
+            _kept.popitem(last=False)
+    _kept.move_to_end(reference)
+    return _kept[reference]
+
+
+def _packed(value: Any) -> bytes:
+    """A value in bytes that hold all of it: what is made of them may be written to."""
+    from ray import cloudpickle
+
+    packed: bytes = cloudpickle.dumps(value, protocol=5)  # type: ignore[no-untyped-call]
+    return packed
+
+
+def _size(value: Any) -> int:
+    """The bytes of a value's arrays, which are not copied to know it."""
+    from ray import cloudpickle
+
+    arrays: list[pickle.PickleBuffer] = []
+    keep = arrays.append
+    cloudpickle.dumps(value, protocol=5, buffer_callback=keep)  # type: ignore[no-untyped-call]
+    return sum(array.raw().nbytes for array in arrays)

@@ -1,0 +1,117 @@
+"""Connecting to a cluster, its tasks and their errors; tests/whole has a cluster of processes."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+import truerank
+from tests.in_process_cluster import InProcess, in_process
+from tests.refusals import assert_refused, refused
+from truerank.cluster import SHARED_BYTES, Call, Cluster, LocalLock
+from truerank.errors import ClusterError, InputError
+
+pytest.importorskip("ray")
+ROWS, LABELS = np.eye(4), ["a", "a", "b", "b"]
+
+
+@pytest.mark.parametrize(
+    "address",
+    [3, "", "local", "nonsense", "127.0.0.1:1", "ray://127.0.0.1:1", "127.0.0.1:99999", True],
+)
+def test_where_no_cluster_is(address: Any) -> None:
+    assert_refused(lambda: truerank.evaluate(ROWS, LABELS, cluster=address), ["luster"])
+
+
+def test_a_gpu_that_the_cluster_has_not() -> None:
+    with pytest.raises(InputError, match="the cluster has no GPU"):
+        Cluster(InProcess(1), gpu=True)
+
+
+def test_without_ray_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    assert_refused(lambda: truerank.evaluate(ROWS, LABELS, cluster="auto"), ["pip install ray"])
+
+
+# -- tasks, which find these functions by their names ------------------------------------------
+
+
+def double(held: list[Any], *given: Any) -> Any:
+    return [*held, *(2 * one for one in given)]
+
+
+def refuse(held: list[Any], name: str) -> None:
+    raise InputError(f"{name} cannot be read.")
+
+
+def fill(held: list[Any]) -> float:
+    held[0][0] = 7.0
+    return float(held[0].sum())
+
+
+def tasks(*calls: Call) -> dict[Any, Any]:
+    with in_process() as ray:
+        return dict(Cluster(ray, gpu=False).gather(calls))
+
+
+def call(key: Any, function: Any, *given: Any, **more: Any) -> Call:
+    return Call(key, f"{__name__}:{function.__name__}", given=given, **more)
+
+
+def test_answers_come_with_the_keys_of_their_calls() -> None:
+    assert tasks(*(call(n, double, n) for n in range(20))) == {n: [2 * n] for n in range(20)}
+
+
+def test_values_are_put_once_and_arrive_as_asked_for() -> None:
+    with in_process() as ray:
+        cluster = Cluster(ray, gpu=False)
+        small, large = np.zeros(4), np.zeros(SHARED_BYTES // 8 + 1)
+        assert cluster.put(small) is cluster.put(small)
+        fresh = cluster.put(small, fresh=True)
+        for _ in range(2):  # each task has a copy of its own
+            assert dict(cluster.gather([call(0, fill, held=(fresh,))])) == {0: 7.0}
+        with pytest.raises(ray.exceptions.RayTaskError) as caught:
+            dict(cluster.gather([call(0, fill, held=(cluster.put(large),))]))
+        assert "read-only" in str(caught.value.cause)
+
+
+def test_an_answer_may_be_what_another_task_is_given() -> None:
+    with in_process() as ray:
+        cluster = Cluster(ray, gpu=False)
+        first = cluster.start(call(None, double, 5))
+        again = [call(0, double, 1, after=(first,))]
+        assert dict(cluster.gather(again)) == {0: [2, [10, 10]]}
+
+
+def test_after_an_error_nothing_is_begun_and_what_runs_is_heard() -> None:
+    begun = []
+
+    def calls() -> Any:
+        for number in range(100):
+            begun.append(number)
+            yield call(number, refuse, "shard 3") if number == 3 else call(number, double, 1)
+
+    heard = []
+    with in_process(workers=2) as ray, refused("shard 3 cannot be read"):
+        heard.extend(key for key, _ in Cluster(ray, gpu=False).gather(calls()))
+    assert len(begun) < 100
+    assert sorted([*heard, 3]) == begun
+
+
+def test_a_worker_that_dies_each_time_is_told_in_one_sentence() -> None:
+    with in_process() as ray:
+        cluster = Cluster(ray, gpu=False)
+        reference = cluster.start(call(None, double))
+        reference.error = ray.exceptions.WorkerCrashedError()
+        with pytest.raises(ClusterError, match="its worker died each time"):
+            cluster.answer(reference)
+
+
+def test_a_lock_stays_in_its_process() -> None:
+    lock = LocalLock()
+    with lock, pickle.loads(pickle.dumps(lock)):
+        pass

@@ -1,0 +1,124 @@
+"""One cluster of separate processes on this machine, from its first worker to a killed node.
+
+Every metric, interval and curve is compared, bit by bit, with the run of a single process. It is
+one test because it is one cluster: starting it takes longer than most of what is asked of it.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import truerank
+from tests.test_checkpoint import Stop, bits
+from tests.test_invariance import fingerprints, moved, untouched_fingerprints
+from tests.transformations import untouched
+from truerank.settings import settings
+
+ray = pytest.importorskip("ray")
+
+TILES = {"query_rows": 40, "gallery_rows": 30, "task_pairs": 40 * 60}
+RNG = np.random.default_rng(3)
+ROWS = RNG.integers(-3, 4, size=(300, 6)).astype(np.float32)
+LABELS = np.arange(300) % 60
+
+
+class Nodes:
+    """A cluster that grows, shrinks and is damaged."""
+
+    def __init__(self) -> None:
+        from ray.cluster_utils import Cluster
+
+        self._small = {"num_cpus": 1, "object_store_memory": 200 << 20}
+        self._cluster = Cluster(
+            initialize_head=True, head_node_args={**self._small, "include_dashboard": False}
+        )
+        self._others: list[Any] = []
+        self.address = self._cluster.address
+
+    def add(self) -> None:
+        self._others.append(self._cluster.add_node(**self._small))
+        self._cluster.wait_for_nodes()
+
+    def kill(self, *, gently: bool = False) -> None:
+        self._cluster.remove_node(self._others.pop(), allow_graceful=gently)
+
+    def end(self) -> None:
+        ray.shutdown()
+        self._cluster.shutdown()
+
+
+@pytest.fixture
+def nodes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Nodes]:
+    root = str(Path(__file__).parents[2])
+    paths = [str(Path(truerank.__file__).parents[1]), root, os.environ.get("PYTHONPATH", "")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    monkeypatch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = Nodes()
+        try:
+            ray.init(address=found.address, log_to_driver=False, logging_level="ERROR")
+            yield found
+        finally:
+            found.end()
+
+
+def spread(distance: str, setting: str, **tiles: Any) -> dict[str, list[str]]:
+    """The fields of every metric and curve that a cluster gives otherwise than one process."""
+    data = replace(untouched(distance, setting), options={"cluster": "auto"}, tiles=TILES | tiles)
+    return moved(untouched_fingerprints(distance, setting), fingerprints(data), distance, "cluster")
+
+
+def ranked(**options: Any) -> truerank.Result:
+    return truerank.evaluate(ROWS, LABELS, metrics=["map@r", "mrr", "ndcg"], **options)
+
+
+def after(calls: int, act: Callable[[], None]) -> Callable[[int, int], None]:
+    """A progress that acts once, when it is told for the so manyth time."""
+    heard = []
+
+    def progress(done: int, total: int) -> None:
+        heard.append(done)
+        if len(heard) == calls:
+            act()
+
+    return progress
+
+
+def stop() -> None:
+    raise Stop
+
+
+def test_a_cluster_gives_the_bits_of_one_process(nodes: Nodes, tmp_path: Path) -> None:
+    alone = bits(ranked())
+    kept = tmp_path / "counts"
+    with settings(**TILES, checkpoint_worth=0.0):
+        # One worker; the driver is stopped in the middle of a block, and of the pass.
+        assert spread("cosine", "leave one out") == {}
+        assert bits(ranked(cluster="auto")) == alone
+        with pytest.raises(Stop):
+            ranked(cluster="auto", checkpoint=kept, progress=after(7, stop))
+        # Two workers go on from there.
+        nodes.add()
+        assert bits(ranked(cluster="auto", checkpoint=kept)) == alone
+        assert not kept.exists()
+        assert spread("euclidean", "query and gallery") == {}
+        # Three; one leaves, one comes.
+        nodes.add()
+        assert spread("cosine", "tree", sort_share=0.02) == {}
+        with settings(method="filter"):
+            assert bits(ranked(cluster=nodes.address)) == alone
+        nodes.kill(gently=True)
+        nodes.add()
+        # One is killed while it is at work.
+        killed = ranked(cluster="auto", progress=after(5, nodes.kill))
+        assert bits(killed) == alone
