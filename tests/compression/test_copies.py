@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import truerank
+from truerank.compression import copies
 from truerank.compression.copies import Copy, chosen_copies, make_copy
 
 ROWS = np.random.default_rng(0).standard_normal((50, 6)).astype(np.float32)
@@ -48,6 +49,16 @@ def test_int8_by_hand() -> None:
             assert found[row, column] == pytest.approx(step * scale, rel=1e-6)
     cut = np.abs(found).max(axis=0) < np.abs(ROWS).max(axis=0)
     assert cut.any(), "what lies beyond the quantile is cut off"
+
+
+def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = {d: make_copy(Copy(6, d, 6), ROWS, ROWS[:9], "cosine") for d in ("int8", "float16")}
+    monkeypatch.setattr(copies, "ROWS", 7)
+    monkeypatch.setattr(copies, "COLUMNS", 4)
+    for dtype, (rows, items, _) in usual.items():
+        found = make_copy(Copy(6, dtype, 6), ROWS, ROWS[:9], "cosine")
+        assert (found[0] == rows).all()
+        assert (found[1] == items).all()
 
 
 def test_the_scales_come_from_the_gallery() -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import truerank
+from tests.engine.cuda.devices import needs_gpu
 from truerank.comparison import Difference
 from truerank.compression import Copy, Kept, Sweep
 
@@ -137,6 +138,13 @@ def test_codes_that_queries_and_gallery_share_are_no_mistake() -> None:
         **FAST,
     )
     assert found.copies[0].scores["map@r"] == 0, "all tied"
+
+
+@needs_gpu
+def test_a_gpu_finds_the_same() -> None:
+    options: dict[str, Any] = {"dims": [8], "margin": 0.02, "metrics": ["map@r", "hit@1"]}
+    on_cpu = truerank.sweep(ROWS, LABELS, device="cpu", **options)
+    assert truerank.sweep(ROWS, LABELS, device="cuda", **options).to_json() == on_cpu.to_json()
 
 
 def test_every_form_says_the_same(found: Sweep) -> None:

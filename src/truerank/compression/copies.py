@@ -6,7 +6,7 @@ both sides alike, with the distance that goes with them and the bytes that one v
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ Array = npt.NDArray[Any]
 QUANTILE = 0.999
 """Of the absolute values of a dimension; it becomes 127, and what lies beyond is cut."""
 LEVELS = 127
+ROWS, COLUMNS = 65_536, 32
 DTYPES = ("float16", "int8", "binary")
 """What components may become."""
 
@@ -104,19 +105,26 @@ def make_copy(
     elif copy.dtype == "binary":
         made, distance = [side > 0 for side in cut], "hamming"
     else:
-        real = [_unit(side) if distance == "cosine" else side.astype(np.float64) for side in cut]
+        real = [_unit(side) for side in cut] if distance == "cosine" else cut
         made = _in_int8(real) if copy.dtype == "int8" else [_in_float16(side) for side in real]
     return made[0], None if items is None else made[1], distance
 
 
+def _blocks(count: int, size: int) -> Iterator[slice]:
+    """Parts of rows or columns: what is worked on in float64 stays small."""
+    return (slice(start, start + size) for start in range(0, count, size))
+
+
 def _unit(side: Array) -> Array:
-    """Rows of length 1 in float64; zero rows stay what they are."""
-    real = side.astype(np.float64)
-    largest = np.abs(real).max(axis=1, keepdims=True)
-    real /= np.where(largest > 0, largest, 1.0)  # so that no square overflows or vanishes
-    length = np.sqrt((real * real).sum(axis=1, keepdims=True))
-    real /= np.where(length > 0, length, 1.0)
-    return real
+    """Rows of length 1 in float32; zero rows stay what they are."""
+    found = np.empty(side.shape, np.float32)
+    for block in _blocks(len(side), ROWS):
+        real = side[block].astype(np.float64)
+        largest = np.abs(real).max(axis=1, keepdims=True)
+        real /= np.where(largest > 0, largest, 1.0)  # so that no square overflows or vanishes
+        length = np.sqrt((real * real).sum(axis=1, keepdims=True))
+        found[block] = real / np.where(length > 0, length, 1.0)
+    return found
 
 
 def _in_float16(side: Array) -> Array:
@@ -130,11 +138,21 @@ def _in_float16(side: Array) -> Array:
     return found
 
 
-def _in_int8(sides: list[Array]) -> list[Array]:
+def _in_int8(sides: Sequence[Array]) -> list[Array]:
     """Each dimension by one scale, from the side that is searched; as numbers again."""
-    scale = np.quantile(np.abs(sides[-1]), QUANTILE, axis=0) / LEVELS
+    searched = sides[-1]
+    scale = np.concatenate(
+        [
+            np.quantile(np.abs(searched[:, block].astype(np.float64)), QUANTILE, axis=0)
+            for block in _blocks(searched.shape[1], COLUMNS)
+        ]
+    )
+    scale /= LEVELS
     steps = np.where(scale > 0, scale, 1.0)
-    return [
-        (np.clip(np.rint(side / steps), -LEVELS, LEVELS) * scale).astype(np.float32)
-        for side in sides
-    ]
+    made = []
+    for side in sides:
+        found = np.empty(side.shape, np.float64 if side.dtype == np.float64 else np.float32)
+        for block in _blocks(len(side), ROWS):
+            found[block] = np.clip(np.rint(side[block] / steps), -LEVELS, LEVELS) * scale
+        made.append(found)
+    return made

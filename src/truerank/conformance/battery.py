@@ -316,8 +316,8 @@ def _of_embeddings(metric: Metric) -> list[Case]:
     cases += [
         drawn("labels 2^24 and 2^24 + 1", "labels", large, telling),
         drawn("labels 0.25 and 0.75", "labels", [0.25 + label / 2 for label in few], telling),
-        drawn("one row has no mate", "no-mates", [*few, 2], telling),
-        drawn("two rows have no mate", "no-mates", [3, *few, 2], telling),
+        drawn("one row has no mate", "no-mates", [*few, 99], telling),
+        drawn("two rows have no mate", "no-mates", [98, *few, 99], telling),
         drawn("no row has a mate", "no-mates", range(max(3, k + 1)), _any),
         drawn(
             "different labels from 2^24 on",
