@@ -108,6 +108,9 @@ def fingerprints(data: Data) -> dict[str, dict[str, Any]]:
     """Of every metric and of every curve."""
     result = data.evaluate()
     found = {metric: fingerprint(result[metric], data.query_order) for metric in METRICS}
+    for size in result.gallery_sizes:
+        for metric, score in result.at_gallery(size).items():
+            found[f"{metric} at {size}"] = fingerprint(score, data.query_order)
     for name in CURVES:
         if name in ("mrp", "mvp", "mrep", "mfr") and result["mrep"].reason is not None:
             continue  # these distances do not lie on the axis
@@ -193,6 +196,16 @@ def test_not_one_bit_changes_of_a_few_rows(transformation: str, setting: str) ->
     assert 0 < score.n < len(score.per_query.lower)
     actual = fingerprints(TRANSFORMATIONS[transformation][1](data))
     assert moved(fingerprints(data), actual, "cosine", transformation) == {}
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_there_are_smaller_galleries_to_move(setting: str) -> None:
+    result = untouched("cosine", setting).evaluate()
+    for size in result.gallery_sizes:
+        score = result.at_gallery(size)["map"]
+        assert score.lower < score.expected < score.upper
+        assert score.interval is not None
+        assert result["map"].value < score.value
 
 
 def test_trees_go_through_what_exists() -> None:

@@ -19,6 +19,7 @@ from tests.in_process_cluster import in_process
 from truerank.core import registry
 
 METRICS = list(registry.examples())
+GALLERY_SIZES = (5, 23)
 VECTOR_DISTANCES = ("cosine", "euclidean", "dot", "cityblock")
 MATRIX_DISTANCES = ("precomputed", "similarity")
 ALL_DISTANCES = (*VECTOR_DISTANCES, "hamming", *MATRIX_DISTANCES)
@@ -88,7 +89,8 @@ class Data:
             }
             if self.gallery.embeddings is not None:
                 arguments["gallery"] = self.gallery.embeddings
-        arguments |= {"device": "cpu", "metrics": METRICS} | self.options
+        arguments |= {"device": "cpu", "metrics": METRICS, "gallery_sizes": GALLERY_SIZES}
+        arguments |= self.options
         arguments["distance"] = self.distance
         tiles = nullcontext() if self.tiles is None else truerank.engine.settings(**self.tiles)
         rows, labels = self.queries.embeddings, self.queries.labels

@@ -18,12 +18,14 @@ from truerank.core.curve import FIRST_RANKS
 from truerank.core.score import Score, part_score
 from truerank.drawn_curves import DrawnCurves
 from truerank.errors import InputError, UnknownMetricError, shortened
+from truerank.galleries import Galleries, read_sizes, save_sizes
 from truerank.severity import Severity
 
 if TYPE_CHECKING:
     from truerank.core.curve import Curve
     from truerank.curves import FirstMates
     from truerank.families.opis.scores import Consistency
+    from truerank.growth.at_size import AtSize
     from truerank.ranked import HeldRows, Neighbours
 
 __all__ = ["Result"]
@@ -34,7 +36,7 @@ _TWINS = {"hit@1": "precision@1", "precision@1": "hit@1"}
 Integers = npt.NDArray[np.int64]
 
 
-class Result(Mapping[str, Score]):
+class Result(Galleries, Mapping[str, Score]):
     """Scores by metric string, with how they came about.
 
     Any spelling of a metric finds it: `result["cmc@5"]` is `result["hit@5"]`.
@@ -57,6 +59,7 @@ class Result(Mapping[str, Score]):
         saved_curves: Mapping[str, Any] | None = None,
         details: Mapping[str, Any] | None = None,
         held: HeldRows | None = None,
+        at_sizes: Iterable[AtSize] = (),
     ) -> None:
         self._scores = dict(scores)
         self.skipped = dict(skipped or {})
@@ -74,6 +77,7 @@ class Result(Mapping[str, Score]):
         """What a page shows beyond scores and curves, once one was made (see to_html)."""
         self.held = held
         """Where the rows are that this was computed from; None if nobody knows."""
+        self._at_sizes = {one.size: one for one in at_sizes}
 
     def __getitem__(self, metric: str) -> Score:
         if metric in self._scores:
@@ -189,8 +193,9 @@ class Result(Mapping[str, Score]):
         "cmc" (rank, and hit@rank with its tie bounds) comes with every result evaluated here, and
         goes by the finest label; "roc", "det" and "pr" with a verification metric, "f1" (with
         precision and recall) with best_f1, "dir" (over far) with dir, each with the threshold in
-        the distance's own unit; "mrp", "mvp", "mrep" and "mfr" (over tau) with a metric of GOM. A
-        result read back from JSON has them all, at fewer points: as many as it takes to draw them.
+        the distance's own unit; "mrp", "mvp", "mrep" and "mfr" (over tau) with a metric of GOM;
+        "growth" (over size) with gallery_sizes. Read back from JSON, a result has them all, at as
+        many points as it takes to draw them.
 
         `low` and `high` are the confidence band, at each point ("pointwise") or around the whole
         curve ("simultaneous"), where intervals were computed; NaN in points without an interval.
@@ -270,6 +275,8 @@ class Result(Mapping[str, Score]):
             data["attributes"] = attributes
         if curves and (drawn := self._curves.plain()):
             data["curves"] = deepcopy(drawn)
+        if self._at_sizes:
+            data["gallery_sizes"] = save_sizes(self._at_sizes)
         if per_query and self.level_units:
             data["level_units"] = {name: u.tolist() for name, u in self.level_units.items()}
         if per_query and self.details is not None:
@@ -298,6 +305,8 @@ class Result(Mapping[str, Score]):
             name = "level_units"
             levels = data.get("level_units", {})
             of_level = {level: np.array(codes, np.int64) for level, codes in levels.items()}
+            name = "gallery_sizes"
+            at_sizes = read_sizes(data.get("gallery_sizes"))
             name = "curves"
             return Result(
                 scores,
@@ -308,6 +317,7 @@ class Result(Mapping[str, Score]):
                 saved_curves=data.get("curves"),
                 level_units=of_level,
                 details=data.get("details"),
+                at_sizes=at_sizes,
             )
         except (
             AttributeError,

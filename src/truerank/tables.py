@@ -142,6 +142,11 @@ def summary(result: Scored) -> list[str]:
         )
         if "lists" in facts:
             lines += _lists(facts["lists"])
+        if "gallery_size" in facts:
+            lines.append(
+                f"On average over galleries of {facts['gallery_size']:,} of the "
+                f"{count(facts['gallery'], 'item')}; each query's mates stay."
+            )
         if facts["excluded"] not in ([], ["each row itself"]):
             lines.append(f"Never ranked: {', '.join(facts['excluded'])}.")
         dropped = facts["no_mate"]

@@ -43,7 +43,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ),
     ("space",),
     ("engine",),
-    ("metrics", "families", "kmeans"),
+    ("metrics", "growth", "families", "kmeans"),
     ("stats",),
     (
         "severity",
@@ -52,6 +52,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "saved_curves",
         "drawn_curves",
         "tables",
+        "galleries",
+        "extrapolation",
         "ranked",
         "result",
         "parts",

@@ -77,7 +77,7 @@ CALLS = {
     "evaluate": Call(
         truerank.evaluate,
         {"embeddings": EMBEDDINGS, "labels": LABELS, "distance": "euclidean", **FAST},
-        (*SIDES, "relevance", *EVALUATE),
+        (*SIDES, "relevance", "gallery_sizes", *EVALUATE),
     ),
     "evaluate, gallery": Call(
         truerank.evaluate,

@@ -30,6 +30,7 @@ EXAMPLES = examples(
     "evaluate embeddings.npy --labels labels.csv -m map@r,hit@10 -o result.json",
     "evaluate query.npy --labels query.csv --gallery gallery.npy --gallery-labels gallery.csv",
     "evaluate embeddings.npz --by label --worst 20",
+    "evaluate embeddings.npz --gallery-sizes 100,1000 --extrapolate 1000000",
     "evaluate embeddings.npy --labels labels.csv --report page.html --images photos",
     "evaluate embeddings.npy --labels labels.csv --cluster auto",
     "evaluate embeddings.npz --relevance judgements.qrels --format latex -o table.tex",
@@ -101,6 +102,16 @@ WORST = 20
     show_default=True,
     help="Of the intervals: metric, or finest where a metric's classes are too few.",
 )
+@click.option(
+    "--gallery-sizes",
+    metavar="N,N,...",
+    help="Show the scores in smaller galleries as well: exact means over all of these sizes.",
+)
+@click.option(
+    "--extrapolate",
+    metavar="N,N,...",
+    help="Show as well what a fit expects of larger galleries, and how far it errs.",
+)
 @click.option("--adjusted", is_flag=True, help="Show (score - chance)/(best - chance) as well.")
 @click.option("--by", help="Show parts as well, the worst first: by label, group or a level.")
 @click.option(
@@ -128,6 +139,7 @@ def evaluate(
     adjusted: bool,
     by: str | None,
     worst: int | None,
+    extrapolate: str | None,
     checkpoint: Path | None,
     resume: bool,
     **options: Any,
@@ -139,6 +151,7 @@ def evaluate(
     """
     from truerank.cli import outputs, printing
     from truerank.cli.evaluate_files import evaluate_files
+    from truerank.cli.inputs import whole_numbers
     from truerank.cli.report import prepare_report, write_report
     from truerank.organise import public_result
     from truerank.parts import Parts
@@ -152,6 +165,8 @@ def evaluate(
     targets = {"-o": output, "--per-query": per_query, "--report": report, "--full": full}
     outputs.check_targets(targets, inputs)
     pictures = prepare_report(report, images, options)
+    beyond = whole_numbers("--extrapolate", extrapolate)
+    options["gallery_sizes"] = whole_numbers("--gallery-sizes", options["gallery_sizes"])
     if worst is not None and by is None:
         raise InputError("--worst says how many parts to show; say by what with --by.")
     if no_intervals:
@@ -163,8 +178,13 @@ def evaluate(
         progress_bar("ranking", "pairs" if options["cluster"] else None) as progress,
     ):
         result, names = evaluate_files(
-            progress=progress, checkpoint=kept, first_found=per_query is not None, **options
+            progress=progress,
+            checkpoint=kept,
+            first_found=per_query is not None,
+            fitted=bool(beyond),
+            **options,
         )
+    foretold = [str(result.extrapolate(size)) for size in beyond]
     parts = None if by is None else Parts.of_result(result, by, worst or WORST)
     if per_query is not None:
         outputs.write_per_query(result, names, per_query)
@@ -174,3 +194,5 @@ def evaluate(
     if report is not None:
         write_report(shown, report, options["embeddings"], pictures)
     printing.deliver(shown, form, output, adjusted, parts)
+    for text in foretold if form == "table" else ():
+        click.echo(f"\n{text}")

@@ -18,6 +18,7 @@ from truerank.cli.inputs import (
 from truerank.errors import InputError
 from truerank.evaluation import evaluate_task
 from truerank.evaluation.prepared import prepare
+from truerank.extrapolation import sizes_for
 from truerank.files import Bundle, read, read_labels, require_embeddings
 from truerank.files.judgements import read_qrels
 from truerank.organise import Task
@@ -53,9 +54,17 @@ class FileTask(NamedTuple):
 
 
 def evaluate_files(
-    *, task_file: Path | None, metrics: str | None, **options: Any
+    *,
+    task_file: Path | None,
+    metrics: str | None,
+    gallery_sizes: list[int],
+    fitted: bool = False,
+    **options: Any,
 ) -> tuple[Result, list[Any] | None]:
-    """The full result, and the ids of the queries where the files name them."""
+    """The full result, and the ids of the queries where the files name them.
+
+    `fitted` adds the gallery sizes that an extrapolation needs.
+    """
     chosen = chosen_metrics(metrics)
     if task_file is None:
         given = {name: options.pop(name) for name in OF_A_TASK}
@@ -63,8 +72,13 @@ def evaluate_files(
         held = HeldRows(
             *read[:3], distance=options["distance"], threads=options["threads"], keep=True
         )
-        found = evaluate_task(*read[:3], metrics=chosen, held=held, **options)
+        sizes = [*gallery_sizes, *(sizes_for(read.task.items) if fitted else ())]
+        found = evaluate_task(*read[:3], metrics=chosen, held=held, gallery_sizes=sizes, **options)
         return found, read.ids
+    if gallery_sizes or fitted:
+        raise InputError(
+            "--gallery-sizes and --extrapolate go with labels; a task's scores are of its gallery."
+        )
     for name in HELD_BY_A_TASK:
         if options.pop(name):
             option = f"--{name.replace('_', '-')}"

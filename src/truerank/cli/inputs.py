@@ -23,6 +23,7 @@ __all__ = [
     "read_scores",
     "read_side",
     "split_metrics",
+    "whole_numbers",
 ]
 
 
@@ -103,3 +104,15 @@ def split_metrics(text: str) -> list[str]:
     """'map@r hit@10' and 'map@10,divisor=min,mrr': one string for each name."""
     joined = re.sub(r"\s*,\s*", ",", text.strip(" ,"))
     return [one for part in joined.split() for one in registry.divided(part)]
+
+
+def whole_numbers(option: str, text: str | None) -> list[int]:
+    """The numbers of an option such as '100,1000'; none if it was left out."""
+    found = []
+    for part in re.split(r"[,\s]+", text.strip(" ,")) if text is not None else ():
+        if not re.fullmatch(r"[0-9]{1,15}", part) or int(part) < 1:
+            raise InputError(
+                f"{option} takes whole numbers, divided by commas, such as 100,1000. Got {text!r}."
+            )
+        found.append(int(part))
+    return found

@@ -31,7 +31,8 @@ def deliver(
 ) -> None:
     """Write a result to a file, if one is asked for, and print it; `adjusted` adds a column.
 
-    Parts stand below the table; in other formats they are printed in its place.
+    Parts stand below the table; in other formats they are printed in its place. Scores at gallery
+    sizes stand below it, too; of the other formats JSON alone has them.
     """
     forms: dict[str, Callable[[], str]] = {
         "table": lambda: result.to_text(adjusted, rule=ruled()),
@@ -46,6 +47,9 @@ def deliver(
         forms |= parts.forms()
         whole = forms["table"]
         forms["table"] = lambda: f"{whole()}\n\n{parts.to_text(rule=ruled())}"
+    if result.gallery_sizes:
+        above = forms["table"]
+        forms["table"] = lambda: f"{above()}\n\n{result.growth_text(rule=ruled())}"
     print_form(form, forms)
 
 

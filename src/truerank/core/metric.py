@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank.core.groups import TieGroups
+from truerank.core.law import Law
 from truerank.core.left_out import LeftOut
 from truerank.core.parameters import Parameter
 from truerank.core.scale import Scale
@@ -169,6 +170,8 @@ class RankingDefinition(Definition):
     """The headline value without each fold of the gallery; None: from the groups left."""
     ranked: Callable[[RankedSums, Metric, Scale], npt.NDArray[np.float64]] | None = None
     """The value of queries without ties, from sums that a GPU took; None: from their groups."""
+    law: Callable[[Metric], Law] | None = None
+    """How it is made of its mates' ranks; None: it cannot be told for smaller galleries."""
     effort: Callable[[npt.NDArray[np.int64], npt.NDArray[np.int64]], float] | None = None
     """Steps that chance takes, where that can be very many."""
     is_mean: Callable[[Metric], bool] = _always

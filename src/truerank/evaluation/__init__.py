@@ -27,6 +27,8 @@ from truerank.evaluation.first_found import find_first
 from truerank.evaluation.prepared import prepare
 from truerank.evaluation.resolution import warn_if_too_coarse
 from truerank.evaluation.results import provenance, put_together
+from truerank.galleries import check_sizes
+from truerank.growth.values import why_no_law
 from truerank.progress import shown
 from truerank.ranked import HeldRows
 from truerank.result import Result
@@ -64,6 +66,7 @@ def evaluate(
     confidence: float | None = 0.95,
     seed: int = 0,
     units: str = "metric",
+    gallery_sizes: Iterable[int] = (),
     progress: Callable[[int, int], None] | bool | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     cluster: str | None = None,
@@ -121,6 +124,9 @@ def evaluate(
         What an interval in leave-one-out leaves out as a whole: classes of the coarsest level that
         a metric's relevance uses; or, where these are fewer than 10 (30 with a gallery of its own),
         classes by the finest label, which do not show how coarse classes vary.
+    gallery_sizes : ints, optional
+        Sizes, up to that of the gallery, at which `result.at_gallery` tells the scores as well: on
+        average over all galleries that keep a query's mates and as large a share of its others.
     progress : callable or bool, optional
         Called as progress(pairs done, pairs in all) from time to time; True for a bar on the
         terminal or in the notebook.
@@ -172,6 +178,7 @@ def evaluate(
         confidence=confidence,
         seed=seed,
         units=units,
+        gallery_sizes=gallery_sizes,
         progress=progress,
         checkpoint=checkpoint,
         cluster=cluster,
@@ -192,6 +199,7 @@ def evaluate_task(
     confidence: float | None = 0.95,
     seed: int = 0,
     units: str = "metric",
+    gallery_sizes: Iterable[int] = (),
     progress: Callable[[int, int], None] | bool | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     cluster: str | Cluster | None = None,
@@ -220,6 +228,7 @@ def evaluate_task(
                 confidence=confidence,
                 seed=seed,
                 units=units,
+                gallery_sizes=gallery_sizes,
                 progress=progress,
                 checkpoint=checkpoint,
                 cluster=connected,
@@ -231,6 +240,7 @@ def evaluate_task(
     given = catalogue.find(distance).given
     check_options(task, average, threads, progress)
     request = IntervalRequest.of(confidence, seed, units)
+    sizes = check_sizes(gallery_sizes, task.items)
     refusals = refused(task, _all()) if _is_all(metrics) else {}
     chosen = [metric for metric in _choose(task, metrics) if metric not in refusals]
     if cluster is None:
@@ -245,7 +255,7 @@ def evaluate_task(
     space.cluster = cluster
     kept = Checkpoint()
     if checkpoint is not None:
-        kept = Checkpoint(checkpoint, _identity(task, space, chosen, request))
+        kept = Checkpoint(checkpoint, _identity(task, space, chosen, request, sizes))
     with shown(progress, "ranking", None if cluster is None else "pairs") as report:
         scores, findings = score(
             task,
@@ -257,6 +267,7 @@ def evaluate_task(
             progress=report,
             checkpoint=kept,
             request=request,
+            sizes=sizes,
         )
     kept.remove()
     first = find_first(task, space, device=device, threads=threads) if first_found else None
@@ -265,6 +276,8 @@ def evaluate_task(
         workers = threads or engine.available_cores()
         found = clustering.score(task, space, clustered, int(seed), workers, request)
         scores = {str(metric): (scores | found)[str(metric)] for metric in chosen}
+        reasons = {str(metric): why_no_law(metric) for metric in clustered}
+        findings.at_sizes = {n: one.but(reasons) for n, one in findings.at_sizes.items()}
         if not _is_all(metrics):
             clustering.warn(found)
     warned = registry.warnings_about(scores.values())
@@ -297,7 +310,11 @@ def evaluate_task(
 
 
 def _identity(
-    task: TaskRules, space: Space, metrics: list[Metric], request: IntervalRequest | None
+    task: TaskRules,
+    space: Space,
+    metrics: list[Metric],
+    request: IntervalRequest | None,
+    sizes: tuple[int, ...],
 ) -> dict[str, str]:
     """What counts depend on. Unlike the digests of a result, these see the order of rows."""
     labels, rows = blake2b(task.digest.encode(), digest_size=16), blake2b(digest_size=16)
@@ -306,14 +323,19 @@ def _identity(
     rows.update(space.facts.input_digest.encode())
     for digests in (space.query_digests, space.gallery_digests):
         rows.update(digests.astype("<u8").tobytes())
-    return {
+    found = {
         "version of truerank": __version__,
         "distance": space.facts.distance,
         "set of embeddings": rows.hexdigest(),
         "task": labels.hexdigest(),
         "choice of metrics": " ".join(map(str, metrics)),
         "seed of the intervals": "none" if request is None else str(request.seed),
-    } | ({"choice of units": "finest"} if request is not None and request.finest else {})
+    }
+    if request is not None and request.finest:
+        found["choice of units"] = "finest"
+    if sizes:
+        found["choice of gallery sizes"] = " ".join(map(str, sizes))
+    return found
 
 
 def _is_all(metrics: object) -> bool:

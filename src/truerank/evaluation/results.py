@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from truerank.attributes import Attribute
 from truerank.core.score import Score, split_undefined
+from truerank.galleries import growth_curve
 from truerank.ranked import HeldRows
 from truerank.result import Result
 from truerank.scoring import Findings
@@ -67,6 +68,9 @@ def put_together(
     skipped: dict[str, str] = {}
     if skip_undefined:
         scores, skipped = split_undefined(scores)
+    sizes = list(findings.at_sizes.values())
+    if skip_undefined:
+        sizes = [one.without_undefined() for one in sizes]
     return Result(
         scores,
         skipped=skipped,
@@ -75,11 +79,12 @@ def put_together(
         severity=findings.severity,
         units=_units(task),
         level_units=findings.level_units,
-        curves=findings.curves,
+        curves=findings.curves | ({"growth": growth_curve(sizes)} if sizes else {}),
         first_mates=findings.first_mates,
         consistency=findings.reports.get("consistency"),
         found=found,
         held=held,
+        at_sizes=sizes,
     )
 
 

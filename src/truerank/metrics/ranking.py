@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank.core.groups import TieGroups
+from truerank.core.law import Law
 from truerank.core.left_out import LeftOut
 from truerank.core.metric import Metric, RankingDefinition, register
 from truerank.core.parameters import LEVEL, Choice, Parameter
@@ -246,6 +247,7 @@ def _average_precision_ranked(ranked: RankedSums, metric: Metric, scale: Scale) 
     return settled(high, low, divisor.astype(np.float64), np.zeros(len(ranked)))
 
 
+_DIVISORS = {"r": "r", "min": "smaller"}
 _REALITY = "Musgrave, Belongie & Lim, A Metric Learning Reality Check, ECCV 2020"
 _MANNING = "Manning, Raghavan & Schuetze, Introduction to Information Retrieval, 2008, chapter 8"
 
@@ -257,6 +259,7 @@ for _definition in (
         _MANNING,
         per_query=_precision,
         reduced=_precision_without,
+        law=lambda metric: Law("found", divisor="cut"),
         ranked=_precision_ranked,
         cut="number",
         parameters=(LEVEL,),
@@ -269,6 +272,7 @@ for _definition in (
         _REALITY,
         per_query=_r_precision,
         reduced=_r_precision_without,
+        law=lambda metric: Law("found", up_to_r=True),
         parameters=(LEVEL,),
         ranked=_r_precision_ranked,
         examples=("r_precision",),
@@ -281,6 +285,7 @@ for _definition in (
         f"{_MANNING}; MAP@R: {_REALITY}",
         per_query=_average_precision,
         reduced=_average_precision_without,
+        law=lambda metric: Law("precision", divisor=_DIVISORS[metric["divisor"]]),
         ranked=_average_precision_ranked,
         cut="optional",
         parameters=(
@@ -311,6 +316,7 @@ for _definition in (
         "algorithms, Perception 2001",
         per_query=_hit,
         reduced=_hit_without,
+        law=lambda metric: Law("found", "first", "one"),
         ranked=_hit_ranked,
         cut="number",
         parameters=(LEVEL,),
@@ -323,6 +329,7 @@ for _definition in (
         _MANNING,
         per_query=_recall,
         reduced=_recall_without,
+        law=lambda metric: Law("found"),
         ranked=_recall_ranked,
         advice=_recall_at_1,
         cut="number",
@@ -336,6 +343,7 @@ for _definition in (
         "Voorhees, The TREC-8 Question Answering Track Report, 1999",
         per_query=_reciprocal_rank,
         reduced=_reciprocal_rank_without,
+        law=lambda metric: Law("precision", "first", "one"),
         parameters=(LEVEL,),
         ranked=_reciprocal_rank_ranked,
         examples=("mrr",),
@@ -347,6 +355,7 @@ for _definition in (
         "Ye et al., Deep Learning for Person Re-identification: A Survey and Outlook, TPAMI 2022",
         per_query=_inverse_negative_penalty,
         reduced=_inverse_negative_penalty_without,
+        law=lambda metric: Law("precision", "last", "one"),
         parameters=(LEVEL,),
         ranked=_inverse_negative_penalty_ranked,
         examples=("minp",),
@@ -359,6 +368,7 @@ for _definition in (
         "Buckley & Voorhees, Retrieval Evaluation with Incomplete Information, SIGIR 2004; as in "
         "trec_eval",
         per_query=_binary_preference,
+        law=lambda metric: Law("before", divisor="preference", up_to_r=True),
         parameters=(LEVEL,),
         examples=("bpref",),
     ),

@@ -22,7 +22,9 @@ from truerank.curves import FirstMates
 from truerank.errors import InputError
 from truerank.families.collection import Collection
 from truerank.families.family import Context
+from truerank.growth.at_size import AtSize
 from truerank.relevance import View
+from truerank.scoring.grown import scores_at, widen
 from truerank.scoring.plan import Pass, plan_passes, try_out
 from truerank.scoring.run import PassResources, Workers, complete, fill, restore
 from truerank.scoring.score import combine, score_column
@@ -52,6 +54,8 @@ class Findings:
     """Units of intervals that are not classes by the finest label, by the name of their level."""
     curves: dict[str, Curve] = field(default_factory=dict)
     first_mates: FirstMates | None = None
+    at_sizes: dict[int, AtSize] = field(default_factory=dict)
+    """Scores at the gallery sizes that were asked for."""
     reports: dict[str, Any] = field(default_factory=dict)
     """Reports of families of metrics, by the family's name."""
 
@@ -67,11 +71,17 @@ def score(
     progress: Callable[[int, int], None] | None,
     checkpoint: Checkpoint,
     request: IntervalRequest | None = None,
+    sizes: tuple[int, ...] = (),
 ) -> tuple[dict[str, Score], Findings]:
-    """Every metric's score by its string, and what else was found."""
+    """Every metric's score by its string, and what else was found.
+
+    `sizes` are gallery sizes at which scores are wanted, too.
+    """
     measured = [m for m in metrics if isinstance(registry.definition(m), ThresholdDefinition)]
     passes = _planned(task, [m for m in metrics if m not in measured]) if metrics else []
     try_out(passes)
+    if sizes:
+        widen(passes, sizes, task.items)
     families = None
     if measured:
         context = Context(task, space, measured, average=average, device=device, threads=threads)
@@ -96,13 +106,16 @@ def score(
                 plan = None
                 if estimation is not None:
                     first = (current.first, current.finest) if number == 0 else None
-                    plan = estimation.plan(current.view, current.columns, first)
+                    plan = estimation.plan(current.view, current.columns, first, current.grown)
                 observing = families if number == 0 else None
                 complete(current, observing, plan, resources, behind=sum(work[: number + 1]))
                 _find(task, current, findings)
                 if estimation is not None and plan is not None:
                     estimation.finish(plan, device, threads)
-        return _scores(task, metrics, passes, average, threads, families, estimation, findings)
+        scores = _scores(task, metrics, passes, average, threads, families, estimation, findings)
+        if sizes:
+            findings.at_sizes = scores_at(task, metrics, passes, average, estimation, scores, sizes)
+        return scores, findings
     except BaseException:
         checkpoint.abandon()
         raise
@@ -156,7 +169,8 @@ def score_groups(
     if request is not None:
         parts = {metric: level_parts(task, metric) for metric in metrics}
         estimation = Estimation(task, None, request, average, parts)
-    return _scores(task, metrics, passes, average, threads, None, estimation, findings)
+    scores = _scores(task, metrics, passes, average, threads, None, estimation, findings)
+    return scores, findings
 
 
 def refused(task: TaskRules, metrics: list[Metric]) -> dict[Metric, str]:
@@ -183,7 +197,7 @@ def _scores(
     families: Collection | None,
     estimation: Estimation | None,
     findings: Findings,
-) -> tuple[dict[str, Score], Findings]:
+) -> dict[str, Score]:
     """Scores from the filled passes; metrics over thresholds may make another pass."""
     if passes:
         findings.first_mates = FirstMates(*passes[0].first[:, passes[0].first[-1] > 0])
@@ -216,7 +230,7 @@ def _scores(
             if whole.reason is None:
                 interval = estimation.interval(whole, metric)
                 scores[str(metric)] = interval.put_on(whole)
-    return scores, findings
+    return scores
 
 
 def _find(task: TaskRules, current: Pass, findings: Findings) -> None:

@@ -17,6 +17,7 @@ from truerank.core.column import Column
 from truerank.core.groups import TieGroups
 from truerank.core.metric import Metric
 from truerank.core.scale import Scale
+from truerank.growth.columns import GrownColumns
 from truerank.relevance import GradeView, TreeView, View
 from truerank.task import TaskRules
 from truerank.task.levels import level_of
@@ -34,6 +35,8 @@ class Pass:
     view: View
     scale: Scale
     columns: list[Column] = field(default_factory=list)
+    grown: GrownColumns | None = None
+    """Columns at gallery sizes, if any were asked for."""
 
     def __post_init__(self) -> None:
         queries = self.view.queries
@@ -73,7 +76,7 @@ class Pass:
         for number, column in enumerate(self.columns):
             for name in ("values", "totals", "candidates"):
                 state[f"{name}-{number}"] = getattr(column, name)
-        return state
+        return state if self.grown is None else state | {"grown": self.grown.values}
 
 
 def plan_passes(task: TaskRules, metrics: list[Metric]) -> list[Pass]:

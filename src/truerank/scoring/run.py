@@ -177,6 +177,8 @@ def fill(
             column.values[:, rows] = some.values(column.metric, column.scale, definition)
             column.totals[rows] = some.totals
             column.candidates[rows] = some.candidates
+        if current.grown is not None:
+            current.grown.fill(block, parts)
         if plan is not None and plan.splits:
             plan.collect(block, split)
         current.ties[block] = groups.mixed

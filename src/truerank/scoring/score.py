@@ -41,7 +41,11 @@ def score_column(column: Column, task: TaskRules, average: str) -> Score:
     def averaged(values: Reals) -> float:
         return _averaged(values, counts, task, average)
 
-    lower, expected, upper = (averaged(values) for values in every)
+    lower = averaged(every[0])
+    expected, upper = (
+        lower if np.array_equal(values, every[0], equal_nan=True) else averaged(values)
+        for values in every[1:]
+    )
     defined = bool(counts.any())
     return Score(
         str(column.metric),

@@ -25,10 +25,13 @@ from truerank.core.jackknife import ChangeSums, Stratum, replicates
 from truerank.core.left_out import LeftOut
 from truerank.core.metric import Metric
 from truerank.core.replicates import Replicates
+from truerank.growth.columns import GrownColumns
 from truerank.relevance import TreeView, View
 from truerank.settings import current_limits
 from truerank.space import Space
 from truerank.stats.first_ranks import FirstMateMoves
+from truerank.stats.fold_sets import FoldSets
+from truerank.stats.grown import GrownMoves
 from truerank.stats.units import Unit
 from truerank.task import TaskRules
 
@@ -61,41 +64,6 @@ def headline(metric: Metric, values: Reals) -> Reals:
     return chosen
 
 
-@dataclass(frozen=True)
-class FoldSets:
-    """The folds of several units side by side, as columns of one table."""
-
-    folds: dict[Unit, FoldAssignment]
-
-    @property
-    def columns(self) -> int:
-        """The columns of all units together."""
-        return sum(folds.columns for folds in self.folds.values())
-
-    def of(self, unit: Unit) -> slice:
-        """The columns of one unit."""
-        start = 0
-        for other, folds in self.folds.items():
-            if other == unit:
-                return slice(start, start + folds.columns)
-            start += folds.columns
-        raise KeyError(unit)
-
-    def gallery(self, queries: Flags) -> GalleryFolds:
-        """The folds by which the engine is to count, for these queries."""
-        ways = [folds.items + self.of(unit).start for unit, folds in self.folds.items()]
-        item = np.ascontiguousarray(np.hstack(ways).astype(np.int16))
-        return GalleryFolds(item, self.columns, queries)
-
-    def some(self, units: set[Unit]) -> FoldSets:
-        """The folds of some of the units."""
-        return FoldSets({unit: folds for unit, folds in self.folds.items() if unit in units})
-
-    def sample(self, rows: Integers, count: int) -> Integers:
-        """A sample of these queries; what units there are does not matter."""
-        return next(iter(self.folds.values())).sample(rows, count)
-
-
 @dataclass
 class Plan:
     """What one pass counts by fold: its view, and which of its columns and queries."""
@@ -114,6 +82,8 @@ class Plan:
     """Queries with few mates in `split_view`."""
     cmc: tuple[Unit, FirstMateMoves] | None = None
     """Where the pass tells of the CMC curve: the unit that it moves by, and how it does."""
+    grown: GrownColumns | None = None
+    """Columns at gallery sizes, if any were asked for."""
 
     def __post_init__(self) -> None:
         self.known = np.zeros(len(self.few), bool)
@@ -123,6 +93,7 @@ class Plan:
             for column, unit in self.uses
             if registry.ranking(column.metric).reduced is not None and column.grade >= self.lowest
         }
+        self.moves = GrownMoves.of(self.task, self.grown, self.uses)
 
     @staticmethod
     def of(
@@ -131,6 +102,7 @@ class Plan:
         folds: dict[Unit, FoldAssignment],
         view: View,
         uses: list[Use],
+        grown: GrownColumns | None = None,
         *,
         by_class: bool,
     ) -> Plan:
@@ -144,7 +116,7 @@ class Plan:
                 split_view = task.tree_view(lowest)
         few = (split_view.mates > 0) & (split_view.mates <= most)
         sets = FoldSets(folds).some({unit for _, unit in uses})
-        return Plan(task, space, by_class, sets, view, uses, lowest, split_view, few)
+        return Plan(task, space, by_class, sets, view, uses, lowest, split_view, few, grown=grown)
 
     @property
     def splits(self) -> bool:
@@ -189,7 +161,27 @@ class Plan:
         if self.cmc is not None and self.counts_first:
             unit, first = self.cmc
             first.count(rows, self._left_out(split, (first.grade, unit), made))
+        if self.moves is not None:
+            among = np.flatnonzero(self._moved[rows])
+            for unit in self._split_sets.folds if among.size else ():
+                some = split.some(among).only(self._split_sets.of(unit))
+                of_unit = {metric: self.few for metric, its in self._sums if its == unit}
+                self._move((True, unit), of_unit, rows[among], some)
         self.known[rows] = True
+
+    @cached_property
+    def _moved(self) -> Flags:
+        """Queries counted by fold whose moves at gallery sizes are looked at, too."""
+        assert self.moves is not None
+        folds = next(iter(self.sets.folds.values()))
+        return self.moves.sample(self.counted, self.split_view.mates, folds)
+
+    def _move(
+        self, where: tuple[bool, Unit], who: dict[Metric, Flags], rows: Integers, split: SplitGroups
+    ) -> None:
+        if self.moves is not None:
+            folds = self.sets.folds[where[1]]
+            self.moves.add(where, who, rows, split, folds, self._weights)
 
     def _chunks(self, split: SplitGroups) -> Iterator[SplitGroups]:
         """The queries that were counted by fold, so few at a time that tables stay small."""
@@ -286,8 +278,11 @@ class Plan:
             values = headline(column.metric, column.values)
             rows = np.arange(len(values)) if none_counts else np.flatnonzero(~np.isnan(values))
             zeroed = np.where(np.isnan(values), 0.0, values)[rows]
-            weights = self._weights(column.grade)
-            return replicates(self.sets.folds[unit], rows, zeroed, mine, weights)
+            weights, folds = self._weights(column.grade), self.sets.folds[unit]
+            if self.moves is not None:
+                whose = {stratum.changes in self._sums.values(): stratum.rows for stratum in mine}
+                self.moves.replicate(column.metric, unit, folds, rows, whose, weights)
+            return replicates(folds, rows, zeroed, mine, weights)
 
         with ThreadPoolExecutor(threads) as pool:
             every = pool.map(replicate, self.uses)
@@ -329,9 +324,7 @@ class Plan:
             count = min(max(int(WORK / steps), FEWEST_SAMPLED), MOST_SAMPLED)
             sample = folds.sample(rows, count)
             moving = self.cmc[1] if self.cmc is not None and self.cmc[0] == unit else None
-            changes = self._compute(
-                [use[0] for use in mine], folds, sample, device, threads, moving
-            )
+            changes = self._compute(mine, rest, folds, sample, device, threads, moving)
             for use in mine:
                 metric = use[0].metric
                 among = np.isin(sample, rest[metric])
@@ -341,7 +334,8 @@ class Plan:
 
     def _compute(
         self,
-        columns: list[Column],
+        uses: list[Use],
+        rest: dict[Metric, Integers],
         folds: FoldAssignment,
         sample: Integers,
         device: str,
@@ -349,6 +343,8 @@ class Plan:
         moving: FirstMateMoves | None,
     ) -> dict[Metric, Reals]:
         """How each sampled query's value moves without each fold; NaN if no mate is left."""
+        columns = [column for column, _ in uses]
+        who = {c.metric: np.isin(np.arange(self.task.queries), rest[c.metric]) for c in columns}
         wanted = np.zeros(self.task.queries, bool)
         wanted[sample] = True
         place = np.cumsum(wanted) - 1
@@ -386,6 +382,7 @@ class Plan:
                 some = partial(leave, block=block)
                 for _ in pool.map(some, range(folds.columns)):
                     pass
+                self._move((False, uses[0][1]), who, block.rows[block.split.queries], block.split)
         if moving is not None and ranks is not None:
             others = ~(self.few[sample] & self.counts_first)
             moving.sample(sample[others], ranks[others])

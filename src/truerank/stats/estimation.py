@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from truerank.core.replicates import Replicates
 from truerank.core.score import Score
 from truerank.families.collection import Collection, CollectionWithout
 from truerank.families.family import Context
+from truerank.growth.columns import GrownColumns
 from truerank.relevance import View
 from truerank.space import Space
 from truerank.space.fingerprint import Fingerprints, mix
@@ -38,6 +40,8 @@ from truerank.stats.units import Unit, finest_unit, unit_of
 from truerank.task import TaskRules
 
 __all__ = ["Estimation"]
+
+MATES_LEAVE = "classes by the finest label take some of a query's mates, not all or none"
 
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
@@ -72,6 +76,7 @@ class Estimation:
         self._errors: dict[tuple[Metric, Unit], tuple[float, int]] = {}
         self._ladder = rank_ladder(task.items)
         self._cmc: CurveMoves | None = None
+        self._grown: dict[tuple[int, Metric, Unit], tuple[Replicates, Replicates]] = {}
 
     def _chosen(self, unit: Unit) -> Unit:
         """The unit itself, or the finest one if that was asked for where there are too few."""
@@ -114,7 +119,11 @@ class Estimation:
         ]
 
     def plan(
-        self, view: View, columns: list[Column], first: tuple[Integers, int] | None = None
+        self,
+        view: View,
+        columns: list[Column],
+        first: tuple[Integers, int] | None = None,
+        grown: GrownColumns | None = None,
     ) -> Plan | None:
         """What a pass must count; None where it needs nothing more.
 
@@ -125,7 +134,7 @@ class Estimation:
         uses = [(column, unit) for column, unit in self._uses(columns) if unit in folds]
         if not uses or self.space is None:
             return None
-        plan = Plan.of(self.task, self.space, folds, view, uses, by_class=self.by_class)
+        plan = Plan.of(self.task, self.space, folds, view, uses, grown, by_class=self.by_class)
         if first is not None and self._finest in plan.sets.folds:
             mine = plan.sets.folds[self._finest]
             plan.cmc = (self._finest, FirstMateMoves(mine, *first, self._ladder))
@@ -136,6 +145,20 @@ class Estimation:
         self.replicates |= plan.finish(device, threads)
         if plan.cmc is not None:
             self._cmc = plan.cmc_moves()
+        if plan.moves is not None:
+            self._grown |= plan.moves.found
+
+    def at_size(self, place: int, columns: list[Column]) -> Estimation:
+        """The intervals at one of the gallery sizes, whose columns these are."""
+        other = copy(self)
+        other.replicates = {
+            (metric, unit): found
+            for (at, metric, unit), found in self._grown.items()
+            if at == place
+        }
+        other._errors = {}
+        other.estimate(columns)
+        return other
 
     def estimate(self, columns: list[Column]) -> None:
         """Find how far each column's score moves, once all passes are done."""
@@ -175,6 +198,8 @@ class Estimation:
         if self._folds[unit] is None:
             held = ~np.isnan(score.per_query.lower) if score.per_query is not None else ()
             return self._too_few(len(np.unique(unit.codes(self.task)[0][held])), unit)
+        if any((part, unit) not in self.replicates for part in parts):
+            return Interval(reason=MATES_LEAVE)
         own, paired = (
             Replicates.mean([self.replicates[part, unit][way] for part in parts]) for way in (0, 1)
         )

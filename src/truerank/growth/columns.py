@@ -1,0 +1,57 @@
+"""Columns at gallery sizes: every query's values of some metrics, as they come in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from truerank.core.column import Column
+from truerank.core.groups import TieGroups
+from truerank.growth.values import Growth, drawn_of, law_of
+
+__all__ = ["GrownColumns"]
+
+Integers = npt.NDArray[np.int64]
+Reals = npt.NDArray[np.float64]
+
+
+class GrownColumns:
+    """The columns of a pass that have a law, at each size."""
+
+    def __init__(self, growth: Growth, columns: list[Column], queries: int) -> None:
+        self.growth = growth
+        self.columns = [column for column in columns if law_of(column.metric) is not None]
+        self.places = {column.metric: at for at, column in enumerate(self.columns)}
+        """The place of each metric's column."""
+        shape = (len(growth.sizes), len(self.columns), 3, queries)
+        self.values = np.full(shape, np.nan)
+
+    def fill(self, rows: Integers, parts: Mapping[int, tuple[Integers, Any]]) -> None:
+        """Fill in some queries; `parts` are those with a mate of each grade, and their groups."""
+        for grade in {column.grade for column in self.columns}:
+            chosen, some = parts[grade]
+            if not len(some):
+                continue
+            places = [at for at, column in enumerate(self.columns) if column.grade == grade]
+            groups = some if isinstance(some, TieGroups) else some.tie_groups()
+            metrics = [self.columns[at].metric for at in places]
+            found = self.growth.values(groups, metrics)
+            for at, values in zip(places, np.moveaxis(found, 1, 0), strict=True):
+                self.values[:, at][:, :, rows[chosen]] = values
+
+    def at(self, size: int) -> list[Column]:
+        """The filled columns at one of the sizes, with as many candidates as it leaves."""
+        place = self.growth.sizes.index(size)
+        found = []
+        for column, values in zip(self.columns, self.values[place], strict=True):
+            mates = column.totals.sum(axis=1)
+            others, number = np.unique(column.candidates - mates, return_inverse=True)
+            drawn = [drawn_of(int(some), size, self.growth.gallery) for some in others]
+            left = mates + np.array(drawn, np.int64)[number.ravel()]
+            found.append(
+                Column(column.metric, column.grade, column.scale, values, column.totals, left)
+            )
+        return found

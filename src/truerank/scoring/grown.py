@@ -1,0 +1,73 @@
+"""Scores at gallery sizes: the same metrics, on average over galleries of fewer items."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from truerank.core.metric import Metric, RankingDefinition
+from truerank.core.registry import definition
+from truerank.core.score import Score
+from truerank.growth.at_size import AtSize
+from truerank.growth.columns import GrownColumns
+from truerank.growth.values import Growth, law_of, why_no_law
+from truerank.scoring.plan import Pass
+from truerank.scoring.score import combine, score_column
+from truerank.stats.estimation import Estimation
+from truerank.task import TaskRules
+from truerank.task.levels import level_parts
+
+__all__ = ["scores_at", "widen"]
+
+COUNTED = 1 << 16
+"""Queries with more mates than this find no others with as many."""
+
+
+def widen(passes: list[Pass], sizes: tuple[int, ...], gallery: int) -> None:
+    """Let passes fill columns at each size; the whole gallery has the columns themselves."""
+    smaller = tuple(size for size in sizes if size < gallery)
+    for current in passes if smaller else ():
+        mates = current.view.mates
+        growth = Growth(smaller, gallery, np.bincount(mates[mates <= COUNTED]))
+        current.grown = GrownColumns(growth, current.columns, current.view.queries)
+
+
+def scores_at(
+    task: TaskRules,
+    metrics: list[Metric],
+    passes: list[Pass],
+    average: str,
+    estimation: Estimation | None,
+    scores: dict[str, Score],
+    sizes: tuple[int, ...],
+) -> dict[int, AtSize]:
+    """The scores at each size that was asked for; those of the whole gallery as they are."""
+    told = [metric for metric in metrics if _has_law(task, metric)]
+    reasons = {str(metric): why_no_law(metric) for metric in metrics if metric not in told}
+    found = {}
+    smaller = [size for size in sizes if size < task.items]
+    for size in sizes:
+        if size == task.items:
+            whole = {str(metric): scores[str(metric)] for metric in told}
+            found[size] = AtSize(size, whole, reasons)
+            continue
+        columns = [
+            column
+            for current in passes
+            if current.grown is not None
+            for column in current.grown.at(size)
+        ]
+        by_metric = {column.metric: score_column(column, task, average) for column in columns}
+        combined = {metric: combine(task, metric, by_metric) for metric in told}
+        if estimation is not None:
+            here = estimation.at_size(smaller.index(size), columns)
+            for metric, score in combined.items():
+                if score.reason is None:
+                    combined[metric] = here.interval(score, metric).put_on(score)
+        found[size] = AtSize(size, {str(m): score for m, score in combined.items()}, reasons)
+    return found
+
+
+def _has_law(task: TaskRules, metric: Metric) -> bool:
+    if not isinstance(definition(metric), RankingDefinition):
+        return False
+    return all(law_of(part) is not None for part in level_parts(task, metric))

@@ -1,0 +1,141 @@
+"""Replicates of scores at gallery sizes: how they move without each fold of the classes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from truerank.core.column import Column
+from truerank.core.folds import FEWEST_FOLDS, FoldAssignment
+from truerank.core.groups import SplitGroups
+from truerank.core.jackknife import ChangeSums, Stratum, replicates
+from truerank.core.metric import Metric
+from truerank.core.replicates import Replicates
+from truerank.growth.columns import GrownColumns
+from truerank.growth.moves import moves
+from truerank.stats.units import Unit
+from truerank.task import TaskRules
+from truerank.task.levels import level_of
+
+__all__ = ["GrownMoves"]
+
+Integers = npt.NDArray[np.int64]
+Reals = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+
+
+WORK = 1e6
+FEWEST, MOST = 64, 256
+"""How many queries' moves are computed follows from their groups x folds, within limits: what
+leaves with the queries of a fold is most of the error, and known of all of them."""
+
+
+class GrownMoves:
+    """How queries move at each size, added up while a pass goes on and afterwards.
+
+    Queries are counted in the pass (True) or computed again for a sample (False); the two kinds are
+    kept apart. Metrics whose mates may leave without the query do not take part.
+    """
+
+    def __init__(self, grown: GrownColumns, uses: list[tuple[Column, Unit]]) -> None:
+        self._grown = grown
+        self._uses = {(column.metric, unit): column for column, unit in uses}
+        self._sums: dict[tuple[bool, int, Metric, Unit], ChangeSums] = {}
+        self.found: dict[tuple[int, Metric, Unit], tuple[Replicates, Replicates]] = {}
+        """The replicates at each size, once they are made."""
+
+    @staticmethod
+    def of(
+        task: TaskRules, grown: GrownColumns | None, uses: list[tuple[Column, Unit]]
+    ) -> GrownMoves | None:
+        """The moves of columns at gallery sizes, None if there are none."""
+        if grown is None:
+            return None
+        mine = [
+            (column, unit)
+            for column, unit in uses
+            if column.metric in grown.places and _whole(task, column.metric, unit)
+        ]
+        return GrownMoves(grown, mine) if mine else None
+
+    def sample(self, counted: Flags, mates: Integers, folds: FoldAssignment) -> Flags:
+        """Those of the queries counted in the pass that are enough for the moves at sizes."""
+        rows = np.flatnonzero(counted)
+        chosen = np.zeros(len(counted), bool)
+        if len(rows):
+            steps = float(mates[rows].mean()) * _larger(folds).columns
+            count = min(max(int(WORK / steps), FEWEST), MOST)
+            chosen[folds.sample(rows, count)] = True
+        return chosen
+
+    def add(
+        self,
+        where: tuple[bool, Unit],
+        who: Mapping[Metric, Flags],
+        rows: Integers,
+        split: SplitGroups,
+        folds: FoldAssignment,
+        weights: Callable[[int], Reals],
+    ) -> None:
+        """Add some queries, split by the folds of a unit; of each metric only those of `who`."""
+        counted, unit = where
+        columns = [self._uses[m, unit] for m in who if (m, unit) in self._uses]
+        few = _larger(folds)
+        larger = _columns(folds, few)
+        for grade in {column.grade for column in columns}:
+            some = [column for column in columns if column.grade == grade]
+            metrics = [column.metric for column in some]
+            alive = [~np.isnan(c.values[0, rows]) & who[c.metric][rows] for c in some]
+            weight = weights(grade)
+            found = moves(self._grown.growth, split, grade, metrics, larger)
+            for place, at, queries, change in found:
+                held = alive[at][queries]
+                mine = rows[queries[held]]
+                key = (counted, place, metrics[at], unit)
+                sums = self._sums.setdefault(key, ChangeSums(few.columns))
+                sums.add(change[held], few.query[mine], weight[mine])
+
+    def replicate(
+        self,
+        metric: Metric,
+        unit: Unit,
+        folds: FoldAssignment,
+        rows: Integers,
+        strata: Mapping[bool, Integers],
+        weight: Reals,
+    ) -> None:
+        """Make a metric's replicates at each size, of the queries that count."""
+        if (metric, unit) not in self._uses:
+            return
+        at, few = self._grown.places[metric], _larger(folds)
+        for place, values in enumerate(self._grown.values[:, at, 0]):
+            mine = []
+            for counted, of in strata.items():
+                key = (counted, place, metric, unit)
+                if key in self._sums:
+                    mine.append(Stratum(of, self._sums[key]))
+            zeroed = np.where(np.isnan(values), 0.0, values)[rows]
+            self.found[place, metric, unit] = replicates(few, rows, zeroed, mine, weight)
+
+
+def _larger(folds: FoldAssignment) -> FoldAssignment:
+    """Folds of several units each, where every unit is a fold and there are many of them."""
+    return folds.coarser(FEWEST_FOLDS) if folds.singly else folds
+
+
+def _columns(folds: FoldAssignment, larger: FoldAssignment) -> Integers:
+    """(columns, ways): the larger folds that hold each of the folds."""
+    if larger.columns == folds.columns:
+        return np.arange(folds.columns)[:, None]
+    found = np.zeros((folds.columns, larger.of_unit.shape[1]), np.int64)
+    units = folds.orders[-1]
+    found[folds.of_unit[units, 0]] = larger.of_unit[units]
+    return found
+
+
+def _whole(task: TaskRules, metric: Metric, unit: Unit) -> bool:
+    """Whether a query's mates leave only together with it."""
+    level = level_of(task, metric)
+    return unit.level == level or (unit.level < level and task.named_levels.is_tree)

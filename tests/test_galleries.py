@@ -1,0 +1,126 @@
+"""What a result says of galleries of other sizes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import truerank
+from tests import quiet, results
+from truerank import InputError, Result
+from truerank.galleries import check_sizes
+
+LABELS = np.repeat(np.arange(15), 4)
+_RNG = np.random.default_rng(4)
+ROWS = (_RNG.normal(size=(15, 5))[LABELS] * 2 + _RNG.normal(size=(60, 5))).round()
+
+
+def evaluated(**options: Any) -> Result:
+    return quiet.evaluate(ROWS, LABELS, **({"gallery_sizes": (10, 30, 60)} | options))
+
+
+def test_the_whole_gallery_has_the_scores_themselves() -> None:
+    result = evaluated()
+    whole = result.at_gallery(60)
+    assert list(whole) == list(result)
+    assert all(whole[name] is result[name] for name in result)
+
+
+def test_scores_fall_as_the_gallery_grows() -> None:
+    result = evaluated()
+    for name in result:
+        values = [result.at_gallery(size)[name].value for size in result.gallery_sizes]
+        assert values == sorted(values, reverse=True)
+
+
+def test_read_back_from_json(tmp_path: Any) -> None:
+    import jsonschema
+
+    result = evaluated(metrics=["map", "hit@5", "ndcg", "auc"])
+    jsonschema.validate(result.to_dict(), results.SCHEMA)
+    result.to_json(tmp_path / "result.json")
+    again = Result.from_json(tmp_path / "result.json")
+    assert again.to_json() == result.to_json()
+    assert again.gallery_sizes == (10, 30, 60)
+    for size in again.gallery_sizes:
+        one, other = again.at_gallery(size), result.at_gallery(size)
+        assert one.skipped == other.skipped != {}
+        for name, score in one.items():
+            assert (score.value, score.interval, score.replicates) == (
+                other[name].value,
+                other[name].interval,
+                other[name].replicates,
+            )
+    assert again.curve("growth")["map"].tolist() == result.curve("growth")["map"].tolist()
+
+
+def test_a_result_at_a_size_is_a_result() -> None:
+    import jsonschema
+
+    part = evaluated().at_gallery(10)
+    jsonschema.validate(part.to_dict(), results.SCHEMA)
+    assert "galleries of 10 of the 60 items" in str(part)
+    assert part["cmc@5"] is part["hit@5"]
+    assert len(part.by("label")) == 15
+
+
+def test_metrics_without_a_law_say_why() -> None:
+    result = evaluated(metrics=["map", "ndcg", "auc", "nmi"])
+    skipped = result.at_gallery(10).skipped
+    assert list(skipped) == ["ndcg", "auc", "nmi"]
+    assert "grades" in skipped["ndcg"]
+    assert "pairs" in skipped["auc"]
+    assert "clusters" in skipped["nmi"]
+
+
+def test_the_curve_has_scores_ties_and_intervals() -> None:
+    curve = evaluated(metrics=["map", "hit@1"]).curve("growth")
+    assert list(curve) == [
+        *("size", "map", "map expected", "map upper", "map low", "map high", "hit@1"),
+        *("hit@1 expected", "hit@1 upper", "hit@1 low", "hit@1 high"),
+    ]
+    assert curve["size"].tolist() == [10, 30, 60]
+    assert (curve["map low"] < curve["map"]).all()
+
+
+def test_levels_and_their_mean() -> None:
+    levels = np.column_stack([LABELS // 3, LABELS])
+    names = ["map", "map@level=1", "map@level=mean"]
+    result = truerank.evaluate(ROWS, levels, metrics=names, gallery_sizes=[20], units="finest")
+    at = result.at_gallery(20)
+    assert at["map@level=mean"].value == (at["map"].value + at["map@level=1"].value) / 2
+    assert at["map"].interval is not None
+    assert "mates" in (at["map@level=1"].interval_reason or "")
+
+
+def test_a_gallery_of_its_own_has_intervals() -> None:
+    rng = np.random.default_rng(0)
+    queries = rng.normal(size=(40, 5))
+    result = truerank.evaluate(
+        queries, np.arange(40), gallery=ROWS, gallery_labels=np.arange(60) % 40, gallery_sizes=[20]
+    )
+    score = result.at_gallery(20)["map"]
+    assert score.interval is not None
+    assert score.interval[0] < score.value < score.interval[1]
+
+
+def test_sizes_that_nobody_evaluated() -> None:
+    with pytest.raises(InputError, match=r"no scores at a gallery of 11 items; there are 10, 30"):
+        evaluated().at_gallery(11)
+    with pytest.raises(InputError, match="there are none"):
+        evaluated(gallery_sizes=()).at_gallery(10)
+
+
+@pytest.mark.parametrize("wrong", [0, -3, 2.5, True, "9", None, [3]])
+def test_what_is_no_size(wrong: Any) -> None:
+    with pytest.raises(InputError, match="gallery_sizes"):
+        check_sizes([5, wrong], 60)
+    with pytest.raises(InputError, match="gallery_sizes"):
+        check_sizes("10,20", 60)
+
+
+def test_larger_sizes_are_refused() -> None:
+    with pytest.raises(InputError, match="60 items cannot tell of one of 61"):
+        evaluated(gallery_sizes=[61])
