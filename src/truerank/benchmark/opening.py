@@ -34,13 +34,13 @@ def looks(
 ) -> list[Look]:
     """The looks that are left, in the order of the table; or those that have been taken."""
     config = plan.config
-    metrics, base = config.metrics, base_of(config)
+    metrics, base, units = config.metrics, base_of(config), config.protocol.units
     found: list[Look] = []
     trunks = read_projections(layout.projections)[1]
     for name in RESERVED:
         projections = layout.projections if name.endswith("pca") else None
         task: Any = ScoreBaselines(
-            plan.untrained(), projections, metrics, layout.rerun(name, "0"), base
+            plan.untrained(), projections, metrics, layout.rerun(name, "0"), base, units
         )
         found.append((Opening(name, "0", (trunks,), test), task))
     for method in plan.methods:
@@ -54,6 +54,7 @@ def looks(
                 layout.rerun(method.name, rerun),
                 config.shared.training.device,
                 base,
+                units,
             )
             found.append((Opening(method.name, rerun, hashes, test), task))
     for method in finished:
@@ -61,7 +62,7 @@ def looks(
         if not Path(method.embeddings).is_file():
             raise InputError(f"the embeddings {method.embeddings} of {method.name} are no file.")
         digest = sha256(Path(method.embeddings).read_bytes()).hexdigest()
-        task = ScoreFinished(method.embeddings, metrics, layout.rerun(method.name, "0"))
+        task = ScoreFinished(method.embeddings, metrics, layout.rerun(method.name, "0"), units)
         found.append((Opening(method.name, "0", (digest,), test), task))
     return [look for look in found if _is_scored(layout, look[0], metrics) == scored]
 

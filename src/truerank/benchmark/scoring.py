@@ -50,6 +50,8 @@ class ScoreModels:
     device: str
     base: Mapping[str, Any] | None = None
     """For heads on frozen features: what computes the test half's features."""
+    units: str = "metric"
+    """What intervals leave out, as `evaluate` has it."""
 
     def run(self, half: Half) -> dict[str, Any]:
         """Values by fold or "concat" and metric, and the seconds that it took."""
@@ -65,9 +67,11 @@ class ScoreModels:
             if checkpoint_hash(model.state_dict()) != wanted:
                 raise InputError(f"{path} is not the model that was opened the test half for.")
             rows.append(_embed(model.to(device), data, config, device))
-            scores[str(fold)] = score(rows[-1], data, self.metrics, self.folder, str(fold))
+            scores[str(fold)] = score(
+                rows[-1], data, self.metrics, self.folder, str(fold), self.units
+            )
         together = np.hstack(rows)
-        scores[CONCAT] = score(together, data, self.metrics, self.folder, CONCAT)
+        scores[CONCAT] = score(together, data, self.metrics, self.folder, CONCAT, self.units)
         return {"scores": scores, "seconds": round(time.monotonic() - started, 3)}
 
 
@@ -80,6 +84,7 @@ class ScoreBaselines:
     metrics: Sequence[str]
     folder: Path
     base: Mapping[str, Any] | None = None
+    units: str = "metric"
 
     def run(self, half: Half) -> dict[str, Any]:
         """See ScoreModels."""
@@ -97,10 +102,10 @@ class ScoreBaselines:
             together = project(fitted[-1], np.hstack(rows))
             rows = [project(fitted[fold], one) for fold, one in enumerate(rows)]
         scores = {
-            str(fold): score(one, data, self.metrics, self.folder, str(fold))
+            str(fold): score(one, data, self.metrics, self.folder, str(fold), self.units)
             for fold, one in enumerate(rows)
         }
-        scores[CONCAT] = score(together, data, self.metrics, self.folder, CONCAT)
+        scores[CONCAT] = score(together, data, self.metrics, self.folder, CONCAT, self.units)
         return {"scores": scores, "seconds": round(time.monotonic() - started, 3)}
 
 
@@ -111,6 +116,7 @@ class ScoreFinished:
     path: str
     metrics: Sequence[str]
     folder: Path
+    units: str = "metric"
 
     def run(self, half: Half) -> dict[str, Any]:
         """See ScoreModels."""
@@ -121,7 +127,8 @@ class ScoreFinished:
                 f"{self.path} must have a row for each of the {len(half.data)} images of the test "
                 f"half, in the order of splits.json. Got shape {embeddings.shape} instead."
             )
-        scores = {CONCAT: score(embeddings, half.data, self.metrics, self.folder, CONCAT)}
+        found = score(embeddings, half.data, self.metrics, self.folder, CONCAT, self.units)
+        scores = {CONCAT: found}
         return {"scores": scores, "seconds": round(time.monotonic() - started, 3)}
 
 
@@ -131,14 +138,19 @@ def result_path(folder: Path, part: str) -> Path:
 
 
 def score(
-    embeddings: Array, data: Dataset, metrics: Sequence[str], folder: Path, part: str
+    embeddings: Array,
+    data: Dataset,
+    metrics: Sequence[str],
+    folder: Path,
+    part: str,
+    units: str = "metric",
 ) -> dict[str, float]:
     """The values of the metrics; the whole result is kept in the folder."""
     arguments: dict[str, Any] = data.task_arguments()
     if "gallery_labels" in arguments:
         arguments["gallery"] = embeddings[data.splits["gallery"]]
         embeddings = embeddings[data.splits["query"]]
-    result: Result = evaluate(embeddings, **arguments, metrics=list(metrics))
+    result: Result = evaluate(embeddings, **arguments, metrics=list(metrics), units=units)
     path = result_path(folder, part)
     path.parent.mkdir(parents=True, exist_ok=True)
     result.to_json(path, per_query=False)

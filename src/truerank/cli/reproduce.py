@@ -10,15 +10,19 @@ from truerank.cli.options import PATH, examples
 
 __all__ = ["reproduce"]
 
-PAPERS = ("ties", "gom")
+PAPERS = ("ties", "gom", "happier", "tcm", "reality-check")
+SUMMARY = "summary"
 EXAMPLES = examples(
     "reproduce ties --quick --data phocnet=phocnet.npz",
-    "reproduce ties --data phocnet=phocnet.npz -o runs/ties --pages docs/results/reproduce",
+    "reproduce ties --data phocnet=phocnet.npz -o runs/ties --pages pages",
+    "reproduce gom -o runs/gom --jobs 8 --until 3600 --resume",
+    "reproduce reality-check --data benchmark=runs/losses -o runs/check --pages pages",
+    "reproduce summary --pages pages",
 )
 
 
 @click.command(epilog=EXAMPLES, short_help="Re-run the papers behind the metrics.")
-@click.argument("paper", type=click.Choice(PAPERS))
+@click.argument("paper", type=click.Choice((*PAPERS, SUMMARY)))
 @click.option(
     "-o",
     "--output",
@@ -44,7 +48,8 @@ EXAMPLES = examples(
     "--data",
     multiple=True,
     metavar="NAME=FILE",
-    help="A file by name: phocnet or grocery, or another file of quickdraw or emoji.",
+    help="A file by name: phocnet, grocery, another file of quickdraw or emoji; or benchmark, the "
+    "folder of a finished one.",
 )
 @click.option("--pages", type=PATH, help="Write the page, its JSON and its figures there as well.")
 def reproduce(
@@ -61,9 +66,16 @@ def reproduce(
 
     The folder keeps what is needed to go on (--resume), the page (Markdown and JSON) and its
     figures. Data sets come from `truerank data get`; what has no package is given as a file.
+    `summary` puts the pages in --pages together.
     """
     from truerank import reproduce as papers
     from truerank.cli.printing import ruled
+
+    if paper == SUMMARY:
+        if pages is None:
+            raise click.UsageError("the summary is made of pages: --pages FOLDER.")
+        click.echo(f"truerank: {papers.summarise(pages)} is written.", err=True)
+        return
 
     folder = output if output is not None else Path("reproduce") / paper
     try:

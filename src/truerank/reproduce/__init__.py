@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from truerank.reproduce.claims import Claim, Evidence
     from truerank.reproduce.page import Page, read_page
     from truerank.reproduce.runs import PAPERS, run
+    from truerank.reproduce.summary import summarise
 
-__all__ = ["PAPERS", "Claim", "Evidence", "Page", "read_page", "run"]
+__all__ = ["PAPERS", "Claim", "Evidence", "Page", "read_page", "run", "summarise"]
 
 _HOME = {
     "PAPERS": "runs",
@@ -25,6 +26,7 @@ _HOME = {
     "Page": "page",
     "read_page": "page",
     "run": "runs",
+    "summarise": "summary",
 }
 _EXTRA = ("PIL", "matplotlib", "optuna", "pydantic", "pytorch_metric_learning", "torch", "yaml")
 

@@ -19,6 +19,9 @@ __all__ = ["PAPERS", "run"]
 PAPERS = {
     "ties": "Nicolaou et al. 2018: ties and the order of rows",
     "gom": "Wang et al. 2020: retrieval and verification in one metric",
+    "happier": "Ramzi et al. 2022: training for a tree of labels",
+    "tcm": "Zhang et al. 2024: one threshold for all classes",
+    "reality-check": "Musgrave et al. 2020: losses compared alike",
 }
 """The papers by name, in the order of the summary."""
 
@@ -51,7 +54,7 @@ def run(
     until : float, optional
         Seconds after which to stop, with everything kept.
     data : mapping, optional
-        Files by name, as the page of the command says: phocnet, grocery, quickdraw, emoji.
+        Files by name: phocnet, grocery, quickdraw, emoji; benchmark, the folder of a finished one.
     quiet : bool
         Whether nothing is told about the progress.
 

@@ -58,10 +58,10 @@ def run(request: Request) -> Page:
 
 
 NOTES = (
-    "The paper's remedy subtracts an epsilon from distances that are not relevant (Eq. 5 and 6). "
-    "It must be smaller than every difference between two distances, and still change a float: no "
-    "such number exists for most data. Bounds that are computed from the groups of tied items need "
-    "none.",
+    "The paper's remedy shifts distances that are not relevant by an epsilon (Eq. 5 and 6), which "
+    "must be smaller than every difference between two distances and still change a float. Where "
+    "two distances differ in their last place there is no such number. Bounds that are computed "
+    "from the groups of tied items need none.",
     "The paper says that the mean over all orders of tied items is costly to compute. It has a "
     "closed form (McSherry and Najork, ECIR 2008): `expected` beside every score.",
     "Values in the paper's Figure 1 are truncated and not rounded: .6667 is printed as 66.66 %, "

@@ -1,0 +1,63 @@
+"""The study of HAPPIER: the emoji tree decides, ablations explain, the grocery store is shown."""
+
+from __future__ import annotations
+
+from truerank.reproduce.happier import configuration, verdicts
+from truerank.reproduce.happier.figures import draw
+from truerank.reproduce.page import Page
+from truerank.reproduce.request import Request
+from truerank.reproduce.tables import score_sheet
+from truerank.reproduce.trained import run_benchmark
+
+__all__ = ["run"]
+
+CITATION = (
+    "Ramzi, Audebert, Thome, Rambour, Bitot: Hierarchical Average Precision Training for Pertinent "
+    "Image Retrieval. ECCV 2022."
+)
+INTRODUCTION = (
+    "Where labels form a tree, a near miss should cost less than a bad one. The paper defines "
+    "hierarchical average precision (H-AP), trains for it, and claims to beat losses of the fine "
+    "labels, their sums over levels and CSL, at little cost in the finest level."
+)
+RUNS = (
+    "One hierarchical sampler and one budget for all rows; each loss has its paper's parameters, "
+    "and its learning rates are searched with as many trials for all, by validation H-AP.",
+    "TL_SH is the triplet loss with semihard triplets; its sum over levels has none, because a "
+    "miner goes by one level.",
+    "The emoji have 9 categories, too few to leave out for an interval of H-AP: intervals leave "
+    "out emoji, the finest level, and say nothing about other categories. The grocery store has 3 "
+    "coarse classes: no usable interval there either; it is shown and decides nothing.",
+)
+NOTES = (
+    "Eq. 4's relevance is not monotone where a finer level is much larger than a coarser one: with "
+    "10 fine and 2 coarse relevant items, coarse-first scores 1.0 and fine-first .826.",
+    "Figure 3's ranks (5/3 and 4/3) hold only with rel = l/L, not with Eq. 4. Figure 1 cannot be "
+    "recomputed: its lists are not given.",
+    "The released code counts the query in its own finest level, matches levels by float equality "
+    "(H-AP = 2.0 where two levels' relevances coincide) and ranks in half precision.",
+)
+
+
+def run(request: Request) -> Page:
+    """Train, judge and put the page together."""
+    finished = [
+        run_benchmark(request, name, config, data)
+        for name, (config, data) in configuration.benchmarks(request).items()
+    ]
+    runs = [*(one.described() for one in finished), *RUNS]
+    if not any(one.name == "grocery" for one in finished):
+        runs.append("The grocery store was not run: no file was given (--data grocery=FILE).")
+    return Page(
+        "happier",
+        "HAPPIER: training for the tree",
+        CITATION,
+        INTRODUCTION,
+        runs,
+        verdicts.judge(finished[0]),
+        [score_sheet(one, one.config.metrics) for one in finished],
+        draw(finished),
+        NOTES,
+        request.quick,
+        {one.name: one.table for one in finished},
+    )

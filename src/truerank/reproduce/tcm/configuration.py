@@ -1,0 +1,98 @@
+"""The rows of the study on thresholds: four losses, each alone, with TCM and with a control.
+
+What is added is searched for the smallest OPIS of the validation folds among trials whose MAP@R is
+at least that of the loss alone, less half a point.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from truerank.datasets.base import Dataset
+from truerank.reproduce.request import Request
+from truerank.reproduce.sets import grocery, quickdraw
+from truerank.reproduce.trained import at_defaults, few_of_each_class
+
+__all__ = ["BASES", "CONTROL", "LESS", "TCM", "benchmarks"]
+
+BASES = {
+    "ProxyNCA": "proxy_nca",
+    "ArcFace": "arcface",
+    "Smooth-AP": "smooth_ap",
+    "Recall@k": "recall_at_k",
+}
+TCM, CONTROL = "+tcm", "+contrastive"
+LESS = 0.005
+METRICS = ("opis", "opis@eps=0.1", "hit@1", "map@r")
+WEIGHT = {"low": 0.1, "high": 10.0, "log": True}
+
+
+def _rows(bases: dict[str, str]) -> list[dict[str, Any]]:
+    found = []
+    for name, loss in bases.items():
+        base: dict[str, Any] = {"loss": loss, "parameters": at_defaults(loss)}
+        objective = {"minimise": "opis", "of": name, "less": LESS}
+        found.append({"name": name, **base})
+        found.append(
+            {
+                "name": name + TCM, **base, "plus": [{"name": "tcm"}], "objective": objective,
+                "search": {
+                    "tcm.positive_margin": {"low": 0.6, "high": 1.0},
+                    "tcm.negative_margin": {"low": 0.0, "high": 0.7},
+                    "tcm.weight": WEIGHT,
+                },
+            }
+        )  # fmt: skip
+        found.append(
+            {
+                "name": name + CONTROL, **base, "plus": [{"name": "contrastive"}],
+                "objective": objective,
+                "search": {
+                    "contrastive.positive_margin": {"low": 0.0, "high": 0.8},
+                    "contrastive.negative_margin": {"low": 0.5, "high": 1.4},
+                    "contrastive.weight": WEIGHT,
+                },
+            }
+        )  # fmt: skip
+    return found
+
+
+def benchmarks(request: Request) -> dict[str, tuple[dict[str, Any], Dataset]]:
+    """A configuration and a data set for each part of the study; the first one decides."""
+    quick = request.quick
+    drawings = few_of_each_class(quickdraw(request), 10 if quick else 50)
+    if quick:
+        kept = [row for split in ("train", "test") for row in drawings.splits[split][:400].tolist()]
+        drawings = drawings.subset(kept)
+        few = {name: BASES[name] for name in ("ArcFace", "Smooth-AP")}
+        return {"disjoint": (_config("quickdraw", few, True, 28, "classes"), drawings)}
+    found = {
+        "disjoint": (_config("quickdraw", BASES, False, 28, "classes"), drawings),
+        "shared": (_config("quickdraw", BASES, False, 28, "images"), drawings),
+    }
+    shop = grocery(request)
+    if shop is not None:
+        found["grocery"] = (_config("grocery", BASES, False, 56, "stratified"), shop)
+    return found
+
+
+def _config(name: str, bases: dict[str, str], quick: bool, size: int, split: str) -> dict[str, Any]:
+    return {
+        "data": {"name": name, "split": split},
+        "protocol": {
+            "preset": "smoke" if quick else "standard", "folds": 2, "trials": 2 if quick else 5,
+            "startup": 1 if quick else 3, "reruns": 2 if quick else 5, "metric": "map@r",
+            "metrics": list(METRICS),
+        },
+        "shared": {
+            "model": {"trunk": "convnet", "dimensions": 128},
+            "augmentation": {"resize": size, "crop": size, "scale": [0.4, 1.0], "flip": 0},
+            "sampler": {"classes": 8 if quick else 24, "samples": 4},
+            "optimiser": {"name": "adam", "lr": 1e-3},
+            "training": {
+                "epochs": 1 if quick else 8, "iterations": 20 if quick else 200, "patience": 3,
+                "precision": "float32", "deterministic": False,
+            },
+        },
+        "methods": _rows(bases),
+    }  # fmt: skip

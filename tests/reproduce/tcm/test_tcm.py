@@ -1,0 +1,101 @@
+"""The study of TCM: its rows can be trained, its rules can come out either way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import truerank
+from tests.benchmark.small import write_drawings
+from tests.reproduce.pretend import Pretended, pretend
+from truerank.benchmark.config import BenchmarkConfig
+from truerank.benchmark.methods import methods_of, training_config
+from truerank.reproduce.claims import IN_DIRECTION, NOT_REPRODUCED, REPRODUCED, UNDECIDED
+from truerank.reproduce.request import Request
+from truerank.reproduce.tcm import configuration, verdicts
+from truerank.reproduce.tcm.figures import draw
+from truerank.training.config import Config
+from truerank.training.objective import build, path_codes
+
+AWAY = np.array([-2.0, -1.0, 0.0, 1.0, 2.0])
+
+
+def test_every_row_can_be_trained_and_has_as_many_trials(tmp_path: Path) -> None:
+    drawings = write_drawings(tmp_path / "drawings.npz")
+    with pytest.warns(UserWarning, match="not complete"):
+        parts = configuration.benchmarks(Request(tmp_path, files={"quickdraw": drawings}))
+    assert list(parts) == ["disjoint", "shared"]
+    for given, data in parts.values():
+        config = BenchmarkConfig.of(given)
+        assert len(config.methods) == 12
+        for method in methods_of(config):
+            bare = method.name in configuration.BASES
+            assert (method.objective is None) == bare
+            own = {name for name in method.space if name not in ("lr", "loss_lr")}
+            assert len(own) == (0 if bare else 3)
+            training = Config.of(training_config(config, method, dict(method.defaults), 1))
+            build(training.loss, path_codes(data.labels.reshape(-1, 1)), 8)
+
+
+def rows(change: float, hit: float, control: float, spread: float = 1e-5) -> Pretended:
+    """Four bases; what TCM changes in OPIS and hit@1, and what the control does in OPIS."""
+    scores = {}
+    for number, base in enumerate(configuration.BASES):
+        for end, opis, accuracy in (
+            ("", 0.02, 0.5),
+            (configuration.TCM, 0.02 + change, 0.5 + hit),
+            (configuration.CONTROL, 0.02 + control, 0.5),
+        ):
+            away = spread * np.roll(AWAY, number + len(end))
+            scores[base + end] = {
+                "opis": (opis + away).tolist(),
+                "hit@1": (accuracy + away).tolist(),
+                "map@r": (0.3 + away).tolist(),
+            }
+    facts = {"consistency": {"noise": 0.004}}
+    whole = truerank.evaluate(
+        np.random.default_rng(0).normal(size=(80, 6)), np.repeat(np.arange(16), 5),
+        metrics=["opis@far=0.05:0.5"], confidence=None,
+    )  # fmt: skip
+    made = pretend("disjoint", scores, whole=whole, noise=0.0, facts=facts)
+    whole.provenance["consistency"]["noise"] = 0.004
+    return made
+
+
+def test_what_the_paper_claims_is_reproduced() -> None:
+    claims = verdicts.judge([rows(-0.005, 0.001, -0.001)])
+    assert [claim.verdict for claim in claims] == [REPRODUCED] * 3
+
+
+def test_a_rise_a_cost_and_a_better_control_are_not() -> None:
+    claims = verdicts.judge([rows(0.005, -0.03, -0.001)])
+    assert [claim.verdict for claim in claims] == [NOT_REPRODUCED] * 3
+
+
+def test_noise_leaves_the_direction() -> None:
+    claims = verdicts.judge([rows(-0.001, 0.0, -0.0005, spread=0.02)])
+    assert [claim.verdict for claim in claims] == [IN_DIRECTION] * 3
+
+
+def test_three_of_four_must_hold() -> None:
+    yes, no, open_ = REPRODUCED, NOT_REPRODUCED, UNDECIDED
+    assert verdicts.most_of([yes, yes, yes, no], [-1, -1, -1, 1]) == REPRODUCED
+    assert verdicts.most_of([yes, yes, no, no], [-1, -1, 1, 1]) == NOT_REPRODUCED
+    assert verdicts.most_of([yes, open_, open_, no], [-1, -1, -1, 1]) == IN_DIRECTION
+    assert verdicts.most_of([yes, open_, open_, no], [-1, 1, -1, 1]) == UNDECIDED
+
+
+def test_the_noise_floor_is_taken_off_each_run() -> None:
+    one = rows(-0.005, 0.0, 0.0)
+    raw, net = one.runs["ArcFace"], verdicts.above_noise(one, "ArcFace")
+    for before, after in zip(raw, net, strict=True):
+        assert after["opis"].value == pytest.approx(before["opis"].value - 0.004)
+        kept, moved = before["opis"].replicates, after["opis"].replicates
+        assert moved.standard_error() == pytest.approx(kept.standard_error())
+
+
+def test_figures() -> None:
+    names = [drawing.name for drawing in draw([rows(-0.005, 0.0, 0.0)])]
+    assert names == ["pareto", "utility", "learning-disjoint"]
