@@ -44,7 +44,7 @@ REFERENCE: dict[str, tuple[str, str, tuple[str, ...]]] = {
         "What single queries find, which model is better, which threshold to take, what could lie.",
         (
             *("neighbours", "Neighbours", "compare", "Comparison", "choose_threshold"),
-            *("audit", "Audit", "sweep", "Sweep"),
+            *("audit", "Audit", "sweep", "Sweep", "truth", "Truth"),
         ),
     ),
     "competitions.md": (

@@ -90,6 +90,7 @@ def in_process(workers: int = 3, *, shared: bool = False) -> Iterator[InProcess]
     least = 0 if shared else SHARED_BYTES
     with (
         patch("truerank.evaluation.connect", connect),
+        patch("truerank.exact_neighbours.connect", connect),
         patch("truerank.cluster.SHARED_BYTES", least),
         patch("ray.get", ray.get),
     ):

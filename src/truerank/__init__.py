@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from truerank.core.score import Score
     from truerank.errors import ExactnessError, InputError, TruerankWarning
     from truerank.evaluation import evaluate
+    from truerank.exact_neighbours import Truth, truth
     from truerank.lists import IndexLoss, evaluate_lists, index_loss
     from truerank.neighbourhood import neighbours
     from truerank.organise import Board, PublicTask, Task, leaderboard
@@ -50,6 +51,7 @@ __all__ = [
     "Task",
     "Taxonomy",
     "TruerankWarning",
+    "Truth",
     "__version__",
     "audit",
     "benchmark",
@@ -71,6 +73,7 @@ __all__ = [
     "reproduce",
     "sweep",
     "training",
+    "truth",
     "verify",
 ]
 
@@ -94,6 +97,8 @@ _HOME = {
     "__version__": "truerank.version",
     "choose_threshold": "truerank.threshold",
     "evaluate": "truerank.evaluation",
+    "Truth": "truerank.exact_neighbours",
+    "truth": "truerank.exact_neighbours",
     "IndexLoss": "truerank.lists",
     "evaluate_lists": "truerank.lists",
     "index_loss": "truerank.lists",

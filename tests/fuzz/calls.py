@@ -177,6 +177,11 @@ CALLS = {
         {"embeddings": EMBEDDINGS, "labels": LABELS, "queries": [0, 3], "k": 2, "threads": 1},
         ("worst", "metric", "distance", "gallery", "gallery_labels", "progress"),
     ),
+    "truth": Call(
+        truerank.truth,
+        {"queries": EMBEDDINGS, "gallery": OTHER, "k": 3, "threads": 1},
+        ("distance", "progress", "cluster"),
+    ),
     "Result.neighbours": Call(_result().neighbours, {"queries": [0], "k": 3}),
     "audit": Call(
         truerank.audit,

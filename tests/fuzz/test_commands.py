@@ -53,6 +53,7 @@ GOOD: dict[tuple[str, ...], list[str]] = {
     ("threshold",): ["x.npz", "--far", "0.5"],
     ("report",): ["a.json", "b.json", "-o", "page.html"],
     ("neighbours",): ["x.npz", "--query", "id-1", "--threads", "1"],
+    ("truth",): ["x.npz", "x.npz", "-k", "3", "-o", "truth.ibin", "--threads", "1"],
     ("audit",): ["x.npz", "--threads", "1"],
     ("task", "make"): ["y.csv", "-o", "made.task", "--public", "public.json"],
     ("task", "check"): ["x.npz", "--task", "t.task"],

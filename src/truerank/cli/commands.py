@@ -21,6 +21,7 @@ from truerank.cli.sweep import sweep
 from truerank.cli.task import task
 from truerank.cli.threshold import threshold
 from truerank.cli.train import embed, train
+from truerank.cli.truth import truth
 from truerank.cli.verify import verify
 from truerank.version import __version__
 
@@ -62,6 +63,7 @@ for command in (
     sweep,
     audit,
     neighbours,
+    truth,
     report,
     task,
     leaderboard,
