@@ -23,6 +23,7 @@ from truerank.families.openset.family import OpenSet
 from truerank.families.opis.family import Opis
 from truerank.families.pool import Pairs
 from truerank.families.verification.family import Verification
+from truerank.growth.values import Growth
 
 __all__ = ["Collection", "CollectionWithout"]
 
@@ -56,6 +57,15 @@ class Collection:
     def score(self, metric: Metric) -> Score:
         """A metric's score, once the first pass is over."""
         return self._families[registry.definition(metric).family].score(metric)
+
+    def widen(self, growth: Growth) -> None:
+        """Let all families collect what scores at gallery sizes need."""
+        for family in self._families.values():
+            family.widen(growth)
+
+    def score_at(self, metric: Metric, place: int) -> Score | None:
+        """A metric's score at one of the gallery sizes, None if it has none there."""
+        return self._families[registry.definition(metric).family].score_at(metric, place)
 
     def curves(self) -> dict[str, Curve]:
         """Every curve that can be drawn from what was collected, by name."""

@@ -28,6 +28,7 @@ from truerank.core.replicates import Replicates
 from truerank.core.score import Score
 from truerank.engine.cuts import largest_float
 from truerank.engine.observers import NearestDistance, PairObserver, RankObserver, ResumableObserver
+from truerank.growth.values import Growth
 from truerank.relevance import View
 from truerank.settings import current_limits
 from truerank.space import Distances, Rows, Space
@@ -260,6 +261,13 @@ class Family(ABC):
     @abstractmethod
     def score(self, metric: Metric) -> Score:
         """A metric's score, once the first pass is over; another pass may be made for it."""
+
+    def widen(self, growth: Growth) -> None:  # noqa: B027 (most have no law)
+        """Collect what scores at gallery sizes need as well; to be asked for before the pass."""
+
+    def score_at(self, metric: Metric, place: int) -> Score | None:
+        """A metric's score at one of the gallery sizes, None if it has none there."""
+        return None
 
     def curves(self) -> dict[str, Curve]:
         """Every curve that can be drawn from what was collected, by name."""

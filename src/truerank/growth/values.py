@@ -64,7 +64,7 @@ def why_no_law(metric: Metric) -> str:
     if known.family == "clustering":
         return "clusters of a smaller gallery would be others"
     if known.family == "openset":
-        return "it is not defined for the whole gallery"
+        return "any item may be the accepted one, and which are drawn beside mates is not followed"
     return "it counts pairs, of which a smaller gallery has as large a share, or it is an integral"
 
 

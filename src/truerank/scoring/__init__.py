@@ -86,6 +86,8 @@ def score(
     if measured:
         context = Context(task, space, measured, average=average, device=device, threads=threads)
         families = Collection(context)
+        if passes[0].grown is not None:
+            families.widen(passes[0].grown.growth)
     findings = Findings()
     estimation = None
     if request is not None:
@@ -114,7 +116,9 @@ def score(
                     estimation.finish(plan, device, threads)
         scores = _scores(task, metrics, passes, average, threads, families, estimation, findings)
         if sizes:
-            findings.at_sizes = scores_at(task, metrics, passes, average, estimation, scores, sizes)
+            findings.at_sizes = scores_at(
+                task, metrics, passes, average, families, estimation, scores, sizes
+            )
         return scores, findings
     except BaseException:
         checkpoint.abandon()

@@ -7,6 +7,7 @@ import numpy as np
 from truerank.core.metric import Metric, RankingDefinition
 from truerank.core.registry import definition
 from truerank.core.score import Score
+from truerank.families.collection import Collection
 from truerank.growth.at_size import AtSize
 from truerank.growth.columns import GrownColumns
 from truerank.growth.values import Growth, law_of, why_no_law
@@ -18,6 +19,8 @@ from truerank.task.levels import level_parts
 
 __all__ = ["scores_at", "widen"]
 
+OF_STRANGERS = ("dir", "far", "ftr")
+"""Open-set metrics that have a law."""
 COUNTED = 1 << 16
 """Queries with more mates than this find no others with as many."""
 
@@ -36,12 +39,14 @@ def scores_at(
     metrics: list[Metric],
     passes: list[Pass],
     average: str,
+    families: Collection | None,
     estimation: Estimation | None,
     scores: dict[str, Score],
     sizes: tuple[int, ...],
 ) -> dict[int, AtSize]:
     """The scores at each size that was asked for; those of the whole gallery as they are."""
     told = [metric for metric in metrics if _has_law(task, metric)]
+    ranked = [metric for metric in told if isinstance(definition(metric), RankingDefinition)]
     reasons = {str(metric): why_no_law(metric) for metric in metrics if metric not in told}
     found = {}
     smaller = [size for size in sizes if size < task.items]
@@ -57,17 +62,24 @@ def scores_at(
             for column in current.grown.at(size)
         ]
         by_metric = {column.metric: score_column(column, task, average) for column in columns}
-        combined = {metric: combine(task, metric, by_metric) for metric in told}
+        place = smaller.index(size)
+        combined = {metric: combine(task, metric, by_metric) for metric in ranked}
+        for metric in told:
+            if metric not in combined and families is not None:
+                at_size = families.score_at(metric, place)
+                combined[metric] = scores[str(metric)] if at_size is None else at_size
         if estimation is not None:
-            here = estimation.at_size(smaller.index(size), columns)
+            here = estimation.at_size(place, columns)
             for metric, score in combined.items():
                 if score.reason is None:
-                    combined[metric] = here.interval(score, metric).put_on(score)
+                    combined[metric] = here.interval_at_size(score, metric).put_on(score)
+        combined = {metric: combined[metric] for metric in told}
         found[size] = AtSize(size, {str(m): score for m, score in combined.items()}, reasons)
     return found
 
 
 def _has_law(task: TaskRules, metric: Metric) -> bool:
-    if not isinstance(definition(metric), RankingDefinition):
-        return False
+    known = definition(metric)
+    if not isinstance(known, RankingDefinition):
+        return known.family == "openset" and metric.name in OF_STRANGERS
     return all(law_of(part) is not None for part in level_parts(task, metric))

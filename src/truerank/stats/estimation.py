@@ -41,6 +41,7 @@ from truerank.task import TaskRules
 
 __all__ = ["Estimation"]
 
+ONLY_WHOLE = "where the data set a threshold, or are their own gallery, only the whole gallery's"
 MATES_LEAVE = "classes by the finest label take some of a query's mates, not all or none"
 
 Integers = npt.NDArray[np.int64]
@@ -159,6 +160,13 @@ class Estimation:
         other._errors = {}
         other.estimate(columns)
         return other
+
+    def interval_at_size(self, score: Score, metric: Metric) -> Interval:
+        """The interval of a score at the gallery size whose intervals these are."""
+        known = registry.definition(metric)
+        if isinstance(known, RankingDefinition) or (known.is_mean(metric) and not self.jackknife):
+            return self.interval(score, metric)
+        return Interval(reason=ONLY_WHOLE)
 
     def estimate(self, columns: list[Column]) -> None:
         """Find how far each column's score moves, once all passes are done."""

@@ -23,7 +23,7 @@ from truerank.families.thresholds import (
     unresolved,
 )
 
-__all__ = ["SCORES", "observed_below"]
+__all__ = ["NO_TARGETS", "SCORES", "observed_below", "share"]
 
 Flags = npt.NDArray[np.bool_]
 NO_TARGETS = "not defined: no query has a mate in the gallery"
@@ -57,7 +57,7 @@ def _acceptance(seen: Identification, metric: Metric) -> tuple[float, float | No
     return largest, seen.context.units.in_unit(largest)
 
 
-def _share(
+def share(
     seen: Identification,
     metric: Metric,
     table: npt.NDArray[np.float64],
@@ -115,7 +115,7 @@ def _dir(seen: Identification, metric: Metric) -> Score:
     limit, threshold = found
     hits = seen.hits[metric["rank"]]
     values = hits * (seen.first <= limit)
-    return _share(seen, metric, values, targets, threshold, _chance(seen, metric))
+    return share(seen, metric, values, targets, threshold, _chance(seen, metric))
 
 
 def _ttr(seen: Identification, metric: Metric) -> Score:
@@ -127,7 +127,7 @@ def _ttr(seen: Identification, metric: Metric) -> Score:
         return undefined(metric, found)
     limit, threshold = found
     accepted = np.broadcast_to((seen.nearest <= limit) * 1.0, (3, len(targets)))
-    return _share(seen, metric, accepted, targets, threshold, _chance(seen, metric))
+    return share(seen, metric, accepted, targets, threshold, _chance(seen, metric))
 
 
 def _far(seen: Identification, metric: Metric) -> Score:
@@ -137,7 +137,7 @@ def _far(seen: Identification, metric: Metric) -> Score:
     tau = metric["tau"]
     accepted = (seen.nearest <= seen.context.units.cut(tau)) * 1.0
     table = np.broadcast_to(accepted, (3, len(impostors)))
-    return _share(seen, metric, table, impostors, float(tau))
+    return share(seen, metric, table, impostors, float(tau))
 
 
 SCORES = {"dir": _dir, "far": _far, "ttr": _ttr, "ftr": _far}
