@@ -43,7 +43,7 @@ REFERENCE: dict[str, tuple[str, str, tuple[str, ...]]] = {
         "Looking at scores and data",
         "What single queries find, which model is better, which threshold to take, what could lie.",
         (
-            *("neighbours", "Neighbours", "compare", "Comparison", "choose_threshold"),
+            *("plot", "neighbours", "Neighbours", "compare", "Comparison", "choose_threshold"),
             *("audit", "Audit", "sweep", "Sweep", "truth", "Truth"),
         ),
     ),

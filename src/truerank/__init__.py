@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from truerank.lists import IndexLoss, evaluate_lists, index_loss
     from truerank.neighbourhood import neighbours
     from truerank.organise import Board, PublicTask, Task, leaderboard
+    from truerank.plots import plot
     from truerank.ranked import Neighbours
     from truerank.result import Result
     from truerank.taxonomy import Taxonomy
@@ -69,6 +70,7 @@ __all__ = [
     "losses",
     "metrics",
     "neighbours",
+    "plot",
     "report",
     "reproduce",
     "sweep",
@@ -104,6 +106,7 @@ _HOME = {
     "index_loss": "truerank.lists",
     "Neighbours": "truerank.ranked",
     "neighbours": "truerank.neighbourhood",
+    "plot": "truerank.plots",
     "verify": "truerank.verification",
 }
 

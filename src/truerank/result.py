@@ -17,7 +17,7 @@ from truerank.core import registry
 from truerank.core.curve import FIRST_RANKS
 from truerank.core.score import Score, part_score
 from truerank.drawn_curves import DrawnCurves
-from truerank.errors import InputError, UnknownMetricError, shortened
+from truerank.errors import InputError, UnknownMetricError
 from truerank.galleries import Galleries, read_sizes, save_sizes
 from truerank.severity import Severity
 
@@ -207,17 +207,18 @@ class Result(Galleries, Mapping[str, Score]):
         >>> r.curve("cmc", ranks=2)["lower"].tolist()
         [0.75, 0.75]
         """
-        try:
-            return self._curves.get(name, ranks, band)
-        except (KeyError, TypeError):
-            if self.public:
-                raise InputError(
-                    "a public result has no curves, which count single queries."
-                ) from None
-            known = ", ".join(self.curves)
-            hint = f"there are {known}" if known else "it was saved without curves"
-            what = f"this result has no curve {shortened(name)}"
-            raise InputError(f"{what}; {hint}; evaluate with a metric of its family.") from None
+        if self.public:
+            raise InputError("a public result has no curves, which count single queries.")
+        return self._curves.get(name, ranks, band)
+
+    def plot(
+        self, curve: str, ax: Any = None, *, band: str | None = "pointwise", marks: bool = True
+    ) -> Any:
+        """Draw a curve with matplotlib; `ax_` and `figure_` of what is returned are its own.
+
+        See truerank.plot, which draws several models into one figure.
+        """
+        return import_module("truerank.plots").plot(self, curve, ax=ax, band=band, marks=marks)
 
     def neighbours(self, queries: Any, k: int = 10) -> Neighbours:
         """The k nearest items of some queries (row numbers, or ids as text), and all mates' ranks.

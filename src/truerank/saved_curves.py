@@ -1,9 +1,10 @@
 """Curves as a result's JSON keeps them: some of their points, so that no eye sees a difference.
 
 Of a curve of many points those are left out that lie, on an axis as long as their range, within a
-two-thousandth of the straight lines between the others, whether the abscissa (of a DET curve, also
-the ordinate) is linear or logarithmic; the worst of more than 1,000 are kept. Columns go by name,
-so that a later version may add some; a version that is not known is not drawn.
+two-thousandth of the straight lines between the others (the edges of a band, within a thousandth),
+whether the abscissa (of a DET curve, also the ordinate) is linear or logarithmic; the worst of more
+than 1,000 are kept. Columns go by name, so that a later version may add some; a version that is not
+known is not drawn.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from truerank.core.curve import Curve
+from truerank.core.curve import POINTWISE, SIMULTANEOUS, Curve
 
 __all__ = ["VERSION", "read_curves", "save_curves", "thinned"]
 
@@ -90,10 +91,13 @@ def thinned(curve: Curve, most: int = MOST_POINTS) -> Integers:
     if count <= most:
         return np.arange(count)
     scales = [first, _logs(first)] if first.min() >= 0 else [first]
-    axes = [(x, column) for column in others for x in scales]
-    if curve.name in BOTH_LOGARITHMIC:
-        axes += [(_logs(first), _logs(column)) for column in others]
-    planes = [(_on_axis(x), _on_axis(y)) for x, y in axes]
+    planes = []
+    for name, column in zip(list(curve)[1:], others, strict=True):
+        share = 0.5 if name in (*POINTWISE, *SIMULTANEOUS) else 1.0
+        axes = [(x, column) for x in scales]
+        if curve.name in BOTH_LOGARITHMIC:
+            axes.append((_logs(first), _logs(column)))
+        planes += [(_on_axis(x), share * _on_axis(y)) for x, y in axes]
     return _simplified(planes, count, most)
 
 

@@ -70,6 +70,13 @@ def _hit(lists: Any, relevant: Any) -> float | None:
     return sum(bool(set(a) & set(b)) for a, b in pairs) / len(pairs) if pairs else None
 
 
+def _plot(results: Any, curve: Any, ax: Any = None, **options: Any) -> Any:
+    """Into axes of a figure that nobody shows, unless others are passed."""
+    from matplotlib.figure import Figure
+
+    return truerank.plot(results, curve, ax=Figure().subplots() if ax is None else ax, **options)
+
+
 EVALUATE = ("confidence", "seed", "progress", "average", "checkpoint", "cluster")
 SIDES = ("query_ids", "query_groups", "junk", "junk_labels", "no_mate", "unlabelled")
 
@@ -182,6 +189,12 @@ CALLS = {
         {"queries": EMBEDDINGS, "gallery": OTHER, "k": 3, "threads": 1},
         ("distance", "progress", "cluster"),
     ),
+    "plot": Call(
+        _plot,
+        {"results": [_result()], "curve": "cmc", "names": ["a"], "band": "pointwise"},
+        ("ax", "marks"),
+    ),
+    "Result.curve": Call(_result().curve, {"name": "cmc", "ranks": 3, "band": None}),
     "Result.neighbours": Call(_result().neighbours, {"queries": [0], "k": 3}),
     "audit": Call(
         truerank.audit,
@@ -202,7 +215,6 @@ CALLS = {
     "Taxonomy": Call(_agree, {"labels": LABELS, "parents": dict.fromkeys(LABELS, "top")}),
     "Taxonomy.read": Call(truerank.Taxonomy.read, {"path": "nowhere.csv"}),
     "Result.by": Call(_parts, {"attribute": LABELS}, ("metrics", "values")),
-    "Result.curve": Call(_result().curve, {"name": "cmc", "ranks": 3}),
     "Result.from_dict": Call(truerank.Result.from_dict, {"data": _result().to_dict()}),
     "Result.from_json": Call(truerank.Result.from_json, {"path": "nowhere.json"}),
     "Result.to_json": Call(_result().to_json, {"path": "result.json"}),

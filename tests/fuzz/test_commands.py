@@ -51,6 +51,7 @@ GOOD: dict[tuple[str, ...], list[str]] = {
     ("lists",): ["lists.npy", "--labels", "y.csv", "--threads", "1"],
     ("compare",): ["a.json", "b.json"],
     ("threshold",): ["x.npz", "--far", "0.5"],
+    ("plot",): ["drawn.json", "--curve", "cmc", "-o", "page.svg"],
     ("report",): ["a.json", "b.json", "-o", "page.html"],
     ("neighbours",): ["x.npz", "--query", "id-1", "--threads", "1"],
     ("truth",): ["x.npz", "x.npz", "-k", "3", "-o", "truth.ibin", "--threads", "1"],
@@ -75,7 +76,7 @@ REFUSED = [("train",), ("embed",), ("benchmark",), ("reproduce",), ("data", "get
 SECONDS = [("demo",)]
 """Commands that take seconds and read no file."""
 SUCCEEDING = [words for words in COMMANDS if words not in REFUSED + SECONDS]
-FEW = {("demo",): 2, ("data", "list"): 50, ("metrics",): 1000, ("conform",): 500}
+FEW = {("demo",): 2, ("data", "list"): 50, ("metrics",): 1000, ("conform",): 500, ("plot",): 1000}
 """Commands that read no file, and have few words to go wrong (or many cases of their own)."""
 
 
@@ -117,6 +118,7 @@ def _write_good(folder: Path) -> None:
         scores = truerank.evaluate(rows, labels, metrics=["map@r", "auc"])
         scores.to_json(folder / result, curves=False)
         np.savez(folder / f"{name}.npz", embeddings=rows, ids=ids)
+    scores.to_json(folder / "drawn.json", per_query=False)
 
 
 def _write_bad(folder: Path) -> None:

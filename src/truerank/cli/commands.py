@@ -15,6 +15,7 @@ from truerank.cli.leaderboard import leaderboard
 from truerank.cli.lists import lists
 from truerank.cli.metrics import metrics
 from truerank.cli.neighbours import neighbours
+from truerank.cli.plot import plot
 from truerank.cli.report import report
 from truerank.cli.reproduce import reproduce
 from truerank.cli.sweep import sweep
@@ -65,6 +66,7 @@ for command in (
     neighbours,
     truth,
     report,
+    plot,
     task,
     leaderboard,
     train,

@@ -45,7 +45,7 @@ def put_band(curve: Curve, moves: CurveMoves, confidence: float) -> Curve:
     """The curve with its pointwise and its simultaneous band as further columns.
 
     Both are NaN where the score has no interval; where it is at an end of its range, a curve that
-    only rises or falls lies between its neighbours' limits.
+    only rises or falls lies between its neighbours' limits. Its simultaneous band does so, too.
     """
     span, steep = (0.0, 1.0), False
     if moves.like is not None:
@@ -69,6 +69,8 @@ def put_band(curve: Curve, moves: CurveMoves, confidence: float) -> Curve:
         unknown = np.isin(values, span) | (_sparse(moves)[told] & (names is SIMULTANEOUS))
         if moves.rises:
             _fill(limits, unknown, span, moves.rises)
+            if names is SIMULTANEOUS:
+                _tighten(limits, moves.rises)
         for name, limit in zip(names, limits, strict=True):
             columns[name] = np.full(len(column), np.nan)
             columns[name][told] = limit
@@ -203,3 +205,10 @@ def _fill(limits: list[Reals], unknown: Flags, ends: tuple[float, float], rises:
     first, last = int(held[0]), int(held[-1])
     low[:first], high[:first] = ends[0], high[first]
     low[last + 1 :], high[last + 1 :] = low[last], ends[1]
+
+
+def _tighten(limits: list[Reals], rises: int) -> None:
+    """A monotone curve that lies in a band everywhere also lies in the narrower monotone one."""
+    low, high = limits if rises > 0 else [limit[::-1] for limit in limits]
+    low[:] = np.fmax.accumulate(low)
+    high[:] = np.fmin.accumulate(high[::-1])[::-1]
