@@ -1,6 +1,6 @@
 """Assemble a folder with all that a benchmark needs where nothing can be installed but torch.
 
-    python scripts/benchmark/carry.py carry
+    python scripts/benchmark/carry.py carry [--data quickdraw emoji]
 
 Needs pip, xz and the data (truerank data get quickdraw); makes carry/cache, carry/site.tar.xz
 and carry/numba.tar.xz (packages for Python 3.12 on Linux, x86-64): about 58 MB, most of it LLVM,
@@ -13,7 +13,8 @@ which takes some minutes to press. There, in a checkout:
 and, to go on elsewhere while it still searches, these files of build/quickdraw: config.yaml,
 splits.json, study.sqlite, environment.json. Those of the benchmark that docs/results/benchmark.md
 will show lie in docs/results/benchmark/quickdraw/search.tar.xz: unpack them into build/quickdraw
-first. Under NVIDIA's multi-process service (nvidia-cuda-mps-control -d) the trainings share the GPU
+first. A paper is re-run in the same way (`truerank reproduce gom -o build/gom --resume ...`).
+Under NVIDIA's multi-process service (nvidia-cuda-mps-control -d) the trainings share the GPU
 instead of taking turns.
 """
 
@@ -26,6 +27,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from truerank.datasets.emoji_families import emoji_families_file
 from truerank.datasets.quickdraw import quickdraw_file
 
 WITH_DEPENDENCIES = (
@@ -34,16 +36,20 @@ WITH_DEPENDENCIES = (
 )  # fmt: skip
 ALONE = ("optuna>=5.0", "pytorch-metric-learning==2.9.0")
 COMPILER = ("numba>=0.68", "llvmlite")
+FILES = {"quickdraw": quickdraw_file, "emoji": emoji_families_file}
+"""Data sets in the cache."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--python", default="3.12", help="version of the other machine")
+    parser.add_argument("--data", nargs="+", choices=list(FILES), default=["quickdraw"])
     options = parser.parse_args()
     shutil.rmtree(options.folder, ignore_errors=True)
     (options.folder / "cache").mkdir(parents=True)
-    shutil.copy(quickdraw_file(), options.folder / "cache")
+    for name in options.data:
+        shutil.copy(FILES[name](), options.folder / "cache")
     with tempfile.TemporaryDirectory() as name:
         site, compiler = Path(name) / "site", Path(name) / "numba"
         install(site, options.python, *WITH_DEPENDENCIES)

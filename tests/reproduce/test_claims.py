@@ -11,6 +11,7 @@ from truerank.reproduce.claims import (
     UNDECIDED,
     Claim,
     Evidence,
+    budget,
     combined,
     decide_above,
     decide_below,
@@ -58,3 +59,11 @@ def test_claims_survive_json() -> None:
     assert Claim.from_dict(claim.to_dict()) == claim
     with pytest.raises(ValueError, match="no verdict"):
         Claim("a", "says", "if", "proved")
+
+
+def test_the_budget_that_would_tell() -> None:
+    half_as_far = Evidence("gain", 0.1, (-0.1, 0.3))
+    assert budget([half_as_far], 5).startswith("About 20 seeds instead of 5")
+    assert budget([Evidence("gain", 0.1, (0.05, 0.15))], 5).startswith("About 5 seeds")
+    assert budget([Evidence("gain", 0.0, (-0.1, 0.1))], 5).startswith("No number of seeds")
+    assert budget([Evidence("loss", 0.25, (-0.25, 0.75))], 4, 0.5).startswith("About 16 seeds")

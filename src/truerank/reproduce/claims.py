@@ -6,6 +6,7 @@ turns it into one of four verdicts.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,6 +19,7 @@ __all__ = [
     "VERDICTS",
     "Claim",
     "Evidence",
+    "budget",
     "combined",
     "decide_above",
     "decide_below",
@@ -29,6 +31,7 @@ NOT_REPRODUCED = "not reproduced"
 UNDECIDED = "undecided"
 VERDICTS = (REPRODUCED, IN_DIRECTION, NOT_REPRODUCED, UNDECIDED)
 """From the best to the one that says least."""
+MOST_SEEDS = 1000
 
 
 @dataclass(frozen=True)
@@ -145,6 +148,29 @@ def decide_below(evidence: Evidence, bound: float = 0.0) -> str:
     if high < bound:
         return REPRODUCED
     return NOT_REPRODUCED if low >= bound else UNDECIDED
+
+
+def budget(evidence: Sequence[Evidence], seeds: int, bound: float = 0.0) -> str:
+    """How many seeds would tell, from how wide intervals are and how far values lie off a bound.
+
+    A half-width falls with the root of the number of seeds at best: what is due to the test
+    classes stays.
+    """
+    needed = seeds
+    for one in evidence:
+        if one.value is None or one.interval is None:
+            continue
+        low, high = one.interval
+        if low <= bound < high:
+            away = abs(one.value - bound)
+            half = (high - low) / 2
+            needed = max(needed, math.ceil(seeds * (half / away) ** 2) if away else MOST_SEEDS)
+    if needed >= MOST_SEEDS:
+        return "No number of seeds that anybody would train: the values lie at the bound."
+    return (
+        f"About {needed} seeds instead of {seeds}, if the spread over runs is what is wide; what "
+        "is due to the test classes only more classes narrow."
+    )
 
 
 def combined(verdicts: Sequence[str]) -> str:

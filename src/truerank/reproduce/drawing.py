@@ -25,7 +25,10 @@ def new_figure(width: float, height: float) -> Any:
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise InputError("figures need matplotlib: pip install matplotlib.") from error
+        raise InputError(
+            "figures need matplotlib: pip install matplotlib; what is done is kept, and --resume "
+            "goes on, here or elsewhere."
+        ) from error
     return Figure(figsize=(width, height), layout="constrained")
 
 

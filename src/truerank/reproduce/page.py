@@ -14,7 +14,7 @@ from typing import Any
 from truerank import typesetting
 from truerank.errors import InputError
 from truerank.files import read_json, to_json, write_text
-from truerank.reproduce.claims import Claim
+from truerank.reproduce.claims import UNDECIDED, Claim
 from truerank.reproduce.drawing import KINDS, save_figure
 from truerank.typesetting import Table, escape_markdown, pipes
 
@@ -164,7 +164,7 @@ def _section(claim: Claim) -> list[str]:
         parts.append(pipes(table).rstrip("\n"))
     if claim.explanation:
         parts.append(claim.explanation)
-    if claim.tell:
+    if claim.tell and claim.verdict == UNDECIDED:
         parts.append(f"*What would tell:* {claim.tell}")
     return parts
 

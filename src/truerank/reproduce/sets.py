@@ -28,15 +28,15 @@ def quickdraw(request: Request) -> Dataset:
     return datasets.read("quickdraw", request.file("quickdraw"))
 
 
-def grocery(request: Request) -> Dataset | None:
-    """The Grocery Store data set from an .npz of JPEGs, None if no file is given.
+def grocery(request: Request) -> Dataset:
+    """The Grocery Store data set from an .npz of JPEGs.
 
     Arrays: `jpeg` (bytes one after the other) and `offsets` (image i is jpeg[offsets[i] :
     offsets[i + 1]]), `levels` (images, 3), coarse to fine.
     """
     path = request.file("grocery")
     if path is None:
-        return None
+        raise InputError("the photographs of the grocery store are needed: --data grocery=FILE.")
     try:
         import PIL.Image
     except ImportError as error:

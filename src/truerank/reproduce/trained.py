@@ -25,10 +25,12 @@ from truerank.reproduce.claims import Evidence
 from truerank.reproduce.ledger import TimeOver
 from truerank.reproduce.request import Request
 from truerank.result import Result
+from truerank.training.yaml_files import read_yaml
 
 __all__ = [
     "PART",
     "Finished",
+    "Make",
     "at_defaults",
     "few_of_each_class",
     "gain",
@@ -36,6 +38,8 @@ __all__ = [
     "shifted",
 ]
 
+Make = Callable[[], tuple[Mapping[str, Any], Dataset]]
+"""What gives a configuration and its data, once they are needed."""
 PART = "separated"
 """Scores are those of single models, as the papers have them: the mean over the folds' models."""
 
@@ -56,18 +60,25 @@ def few_of_each_class(data: Dataset, count: int) -> Dataset:
     return data.subset(np.flatnonzero(place < count))
 
 
-def run_benchmark(
-    request: Request, name: str, config: Mapping[str, Any], data: Dataset
-) -> Finished:
-    """Run a benchmark in a folder of the request's, or go on with it."""
+def run_benchmark(request: Request, name: str, make: Make) -> Finished:
+    """Run a benchmark in a folder of the request's, or go on with it.
+
+    One that has ended is taken as it is: neither its data nor its models need be there.
+    """
+    layout = Layout(request.folder / name)
+    if layout.table("json").is_file():
+        kept = BenchmarkConfig.of(read_yaml(layout.config), str(layout.config))
+        return Finished(name, kept, layout, read_json(layout.table("json")))
+    request.clock.check()
+    config, data = make()
     chosen = BenchmarkConfig.of(config)
     table = benchmark.run(
-        chosen, request.folder / name, data=data, resume=True, jobs=request.jobs,
+        chosen, layout.folder, data=data, resume=True, jobs=request.jobs,
         until=request.clock.left, display=benchmark.Display(quiet=request.quiet),
     )  # fmt: skip
     if table is None:
         raise TimeOver
-    return Finished(name, chosen, Layout(request.folder / name), table.content)
+    return Finished(name, chosen, layout, table.content)
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,6 +14,7 @@ from truerank.benchmark.methods import methods_of, training_config
 from truerank.datasets.base import Dataset
 from truerank.reproduce.claims import NOT_REPRODUCED, REPRODUCED, UNDECIDED
 from truerank.reproduce.happier import configuration, verdicts
+from truerank.reproduce.happier.centres import project
 from truerank.reproduce.happier.figures import draw
 from truerank.reproduce.request import Request
 from truerank.training.config import Config
@@ -38,7 +39,7 @@ def parts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[dict[str,
     folder = tmp_path_factory.mktemp("happier")
     request = Request(folder, files={"emoji": tree(folder / "emoji.npz")})
     with pytest.warns(UserWarning, match="not complete"):
-        return configuration.benchmarks(request)
+        return {name: make() for name, make in configuration.benchmarks(request).items()}
 
 
 def test_every_row_is_a_loss_that_can_be_built(
@@ -109,5 +110,11 @@ def test_figures() -> None:
     )  # fmt: skip
     one = rows((0.5, 0.4), (0.45, 0.42), 1)
     one.__dict__["whole"] = whole
-    names = [drawing.name for drawing in draw([one])]
-    assert names == ["severity", "trade-off", "learning-emoji"]
+    rows_of_two = np.array([[1.0, 0.0, 0.1], [0.9, 0.1, 0.0], [0.0, 2.0, 0.0], [0.1, 1.0, 0.5]])
+    labels = np.array([["a", "x"], ["a", "x"], ["b", "y"], ["b", "z"]])
+    found = project(rows_of_two, labels)
+    assert found["coarse"] == ["a", "b", "b"]
+    x, y, z = np.array(found["points"])
+    assert np.linalg.norm(y - z) < np.linalg.norm(x - y)
+    names = [drawing.name for drawing in draw([one], {"HAPPIER": found})]
+    assert names == ["severity", "trade-off", "centres", "learning-emoji"]

@@ -14,7 +14,7 @@ import numpy as np
 from truerank.datasets.base import Dataset
 from truerank.reproduce.request import Request
 from truerank.reproduce.sets import emoji, quickdraw
-from truerank.reproduce.trained import at_defaults, few_of_each_class
+from truerank.reproduce.trained import Make, at_defaults, few_of_each_class
 
 __all__ = ["LOSSES", "RATES", "SHARES", "benchmarks", "limits_of", "metrics_of", "with_strangers"]
 
@@ -58,41 +58,46 @@ def metrics_of(gallery: int, rates: tuple[str, ...]) -> list[str]:
     return found
 
 
-def benchmarks(request: Request) -> dict[str, tuple[dict[str, Any], Dataset]]:
-    """A configuration and a data set for each open set."""
-    quick = request.quick
-    sets = {"emoji": emoji(request), "quickdraw": few_of_each_class(quickdraw(request), 50)}
-    if quick:
-        sets = {"emoji": _small(sets["emoji"])}
-    found = {}
-    for name, data in sets.items():
-        open_set = with_strangers(data)
-        gallery = len(open_set.splits["test"])
-        rates = ("0.1",) if quick else RATES
-        names = LOSSES[:3] if quick else LOSSES
-        size = {"emoji": 40, "quickdraw": 28}[name]
-        config = {
-            "data": {"name": name},
-            "protocol": {
-                "preset": "smoke" if quick else "standard", "folds": 2,
-                "trials": 1 if quick else 4, "startup": 1 if quick else 2,
-                "reruns": 2 if quick else 5, "metric": "map@r",
-                "metrics": metrics_of(gallery, rates),
+def benchmarks(request: Request) -> dict[str, Make]:
+    """What makes the configuration and the data of each open set."""
+    if request.quick:
+        return {"emoji": lambda: _open_set("emoji", _small(emoji(request)), True)}
+    return {
+        "emoji": lambda: _open_set("emoji", emoji(request), False),
+        "quickdraw": lambda: _open_set(
+            "quickdraw", few_of_each_class(quickdraw(request), 50), False
+        ),
+    }
+
+
+def _open_set(name: str, data: Dataset, quick: bool) -> tuple[dict[str, Any], Dataset]:
+    """A configuration, and the data with strangers."""
+    open_set = with_strangers(data)
+    gallery = len(open_set.splits["test"])
+    rates = ("0.1",) if quick else RATES
+    names = LOSSES[:3] if quick else LOSSES
+    size = {"emoji": 40, "quickdraw": 28}[name]
+    config = {
+        "data": {"name": name},
+        "protocol": {
+            "preset": "smoke" if quick else "standard", "folds": 2,
+            "trials": 1 if quick else 4, "startup": 1 if quick else 2,
+            "reruns": 2 if quick else 5, "metric": "map@r",
+            "metrics": metrics_of(gallery, rates),
+        },
+        "shared": {
+            "model": {"trunk": "convnet", "dimensions": 64},
+            "augmentation": {"resize": size + 4, "crop": size, "scale": [0.4, 1.0], "flip": 0},
+            "sampler": {"classes": 16, "samples": 4},
+            "optimiser": {"name": "adam", "lr": 1e-3},
+            "training": {
+                "epochs": 1 if quick else 8, "iterations": 20 if quick else 200,
+                "patience": 3, "precision": "float32", "deterministic": False,
             },
-            "shared": {
-                "model": {"trunk": "convnet", "dimensions": 64},
-                "augmentation": {"resize": size + 4, "crop": size, "scale": [0.4, 1.0], "flip": 0},
-                "sampler": {"classes": 16, "samples": 4},
-                "optimiser": {"name": "adam", "lr": 1e-3},
-                "training": {
-                    "epochs": 1 if quick else 8, "iterations": 20 if quick else 200,
-                    "patience": 3, "precision": "float32", "deterministic": False,
-                },
-            },
-            "methods": [{"name": loss, "parameters": at_defaults(loss)} for loss in names],
-        }  # fmt: skip
-        found[name] = (config, open_set)
-    return found
+        },
+        "methods": [{"name": loss, "parameters": at_defaults(loss)} for loss in names],
+    }  # fmt: skip
+    return config, open_set
 
 
 def _small(data: Dataset) -> Dataset:

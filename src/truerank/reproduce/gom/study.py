@@ -41,8 +41,8 @@ LISTS = {
 def run(request: Request) -> Page:
     """Train, judge and put the page together."""
     finished = [
-        run_benchmark(request, name, config, data)
-        for name, (config, data) in configuration.benchmarks(request).items()
+        run_benchmark(request, name, make)
+        for name, make in configuration.benchmarks(request).items()
     ]
     rates = ("0.1",) if request.quick else configuration.RATES
     return Page(

@@ -9,7 +9,7 @@ import numpy as np
 from truerank.datasets.base import Dataset
 from truerank.reproduce.request import Request
 from truerank.reproduce.sets import emoji, grocery
-from truerank.reproduce.trained import at_defaults
+from truerank.reproduce.trained import Make, at_defaults
 
 __all__ = ["ALPHAS", "FINE", "LAMBDAS", "OPTIMISATION", "SUMMED", "TREE", "benchmarks"]
 
@@ -64,23 +64,25 @@ def _ablations() -> dict[str, dict[str, Any]]:
     return found
 
 
-def benchmarks(request: Request) -> dict[str, tuple[dict[str, Any], Dataset]]:
-    """A configuration and a data set for each part of the study; the first one decides."""
-    quick = request.quick
-    faces = emoji(request)
+def benchmarks(request: Request) -> dict[str, Make]:
+    """What makes the configuration and the data of each part; the first one decides."""
     rows, ablations = _rows(), _ablations()
-    if quick:
-        faces = _small(faces)
-        rows = {name: rows[name] for name in ("Smooth-AP", "sum TL", "CSL", "HAPPIER", "HAPPIER_F")}
-        ablations = {}
-    found = {"emoji": (_config("emoji", rows, quick, 40, reruns=5), faces)}
-    if ablations:
-        found["ablations"] = (_config("emoji", ablations, quick, 40, reruns=3, trials=2), faces)
-    shop = None if quick else grocery(request)
-    if shop is not None:
-        config = _config("grocery", rows, quick, 56, reruns=5, trials=2)
+    if request.quick:
+        some = {n: rows[n] for n in ("Smooth-AP", "sum TL", "CSL", "HAPPIER", "HAPPIER_F")}
+        return {
+            "emoji": lambda: (_config("emoji", some, True, 40, reruns=2), _small(emoji(request)))
+        }
+    found: dict[str, Make] = {
+        "emoji": lambda: (_config("emoji", rows, False, 40, reruns=5), emoji(request)),
+        "ablations": lambda: (
+            _config("emoji", ablations, False, 40, reruns=3, trials=2),
+            emoji(request),
+        ),
+    }
+    if request.file("grocery") is not None or (request.folder / "grocery").is_dir():
+        config = _config("grocery", rows, False, 56, reruns=5, trials=2)
         config["data"]["split"] = "stratified"
-        found["grocery"] = (config, shop)
+        found["grocery"] = lambda: (config, grocery(request))
     return found
 
 

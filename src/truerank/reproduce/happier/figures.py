@@ -17,8 +17,8 @@ from truerank.reproduce.trained import Finished
 __all__ = ["draw"]
 
 
-def draw(finished: Sequence[Finished]) -> list[Drawing]:
-    """All figures of the page; the first benchmark decides."""
+def draw(finished: Sequence[Finished], maps: Mapping[str, Any]) -> list[Drawing]:
+    """All figures of the page; the first benchmark decides, `maps` are centres by method."""
     main = finished[0]
     found = [
         Drawing(
@@ -33,6 +33,15 @@ def draw(finished: Sequence[Finished]) -> list[Drawing]:
             _trade_off(main),
         ),
     ]
+    if maps:
+        found.append(
+            Drawing(
+                "centres",
+                "The centre of each fine class of the test half, coloured by its coarsest label, "
+                "in the two widest directions; after the paper's Figure 5.",
+                _centres(maps),
+            )
+        )
     for one in finished:
         if "alpha 5" in one.methods:
             found.append(
@@ -56,14 +65,14 @@ def _severity(one: Finished) -> Any:
             shares = one.facts(method, partial(_share, level))
             width = 100 * float(np.mean(shares))
             colour = ("#7f1d1d", "#dc2626", "#fca5a5", "#fee2e2")[min(shade, 3)]
-            words = "nothing" if level == "none" else f"level {level}"
+            words = "nothing" if level == "none" else str(level)
             place.barh(number, width, left=left, color=colour, height=0.7,
                        label=f"shares {words}" if number == 0 else None)  # fmt: skip
             left += width
     place.set_yticks(range(len(one.methods)), one.methods, fontsize=8)
     place.invert_yaxis()
     place.set_xlabel("queries whose nearest item is wrong [%]", fontsize=8)
-    place.legend(fontsize=7)
+    place.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, 1.22), ncols=3)
     return figure
 
 
@@ -71,6 +80,20 @@ def _share(level: str, facts: Mapping[str, Any]) -> float:
     """Of all queries, those whose error shares just this level."""
     severity = facts["severity"]
     return float(severity["by_level"].get(level, 0) / severity["queries"])
+
+
+def _centres(maps: Mapping[str, Any]) -> Any:
+    figure, axes = panels(1, len(maps), width=4, height=3.8)
+    for place, (method, found) in zip(axes[0], maps.items(), strict=True):
+        points, coarse = np.array(found["points"]), np.array(found["coarse"])
+        for label, colour in zip(np.unique(coarse).tolist(), COLOURS, strict=False):
+            mine = points[coarse == label]
+            place.plot(mine[:, 0], mine[:, 1], ".", color=colour, markersize=4, label=label)
+        place.set_title(method, fontsize=9)
+        place.set_xticks([])
+        place.set_yticks([])
+    axes[0][-1].legend(fontsize=6)
+    return figure
 
 
 def _trade_off(one: Finished) -> Any:

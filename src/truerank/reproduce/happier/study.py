@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 from truerank.reproduce.happier import configuration, verdicts
+from truerank.reproduce.happier.centres import centre_map, has_model
 from truerank.reproduce.happier.figures import draw
+from truerank.reproduce.ledger import Ledger
 from truerank.reproduce.page import Page
 from truerank.reproduce.request import Request
 from truerank.reproduce.tables import score_sheet
-from truerank.reproduce.trained import run_benchmark
+from truerank.reproduce.trained import Finished, Make, run_benchmark
 
 __all__ = ["run"]
 
@@ -41,10 +46,9 @@ NOTES = (
 
 def run(request: Request) -> Page:
     """Train, judge and put the page together."""
-    finished = [
-        run_benchmark(request, name, config, data)
-        for name, (config, data) in configuration.benchmarks(request).items()
-    ]
+    makers = configuration.benchmarks(request)
+    finished = [run_benchmark(request, name, make) for name, make in makers.items()]
+    maps = _maps(request, finished[0], makers["emoji"])
     runs = [*(one.described() for one in finished), *RUNS]
     if not any(one.name == "grocery" for one in finished):
         runs.append("The grocery store was not run: no file was given (--data grocery=FILE).")
@@ -56,8 +60,20 @@ def run(request: Request) -> Page:
         runs,
         verdicts.judge(finished[0]),
         [score_sheet(one, one.config.metrics) for one in finished],
-        draw(finished),
+        draw(finished, maps),
         NOTES,
         request.quick,
         {one.name: one.table for one in finished},
     )
+
+
+def _maps(request: Request, one: Finished, make: Make) -> dict[str, Any]:
+    """Class centres of HAPPIER and of its best rival, kept once they are known."""
+    ledger = Ledger(request.folder / "happier-ledger.json", {"quick": request.quick}, request.clock)
+    shown = (verdicts.rivals(one)["the best fine-only"], "HAPPIER")
+    missing = [name for name in shown if f"centres/{name}" not in ledger.entries]
+    if missing and all(has_model(one, name) for name in missing):
+        data = make()[1]
+        for name in missing:
+            ledger.get(f"centres/{name}", partial(centre_map, one, name, data))
+    return {n: ledger.entries[f"centres/{n}"] for n in shown if f"centres/{n}" in ledger.entries}

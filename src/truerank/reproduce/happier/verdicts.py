@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from truerank.reproduce.claims import Claim, combined, decide_above, decide_below
+from truerank.reproduce.claims import Claim, budget, combined, decide_above, decide_below
 from truerank.reproduce.happier.configuration import FINE, SUMMED
 from truerank.reproduce.trained import Finished, gain
 
@@ -42,7 +42,7 @@ def _gains(one: Finished) -> Claim:
         "summed row and CSL has its lower end above 0. The best are chosen on validation folds.",
         combined([decide_above(item) for item in evidence]),
         evidence,
-        tell="More seeds narrow the part of the intervals that is due to runs.",
+        tell=budget(evidence, len(one.seeds)),
     )
 
 
@@ -59,7 +59,7 @@ def _loss(one: Finished) -> Claim:
         f"below {100 * MOST_LOST:g} points.",
         decide_below(loss, MOST_LOST),
         [loss],
-        tell="More seeds narrow the part of the interval that is due to runs.",
+        tell=budget([loss], len(one.seeds), MOST_LOST),
     )
 
 
@@ -80,5 +80,5 @@ def _fine(one: Finished) -> Claim:
         "end above 0, not reproduced if its upper end is not, else undecided.",
         decide_above(less),
         [less, lost],
-        tell="More seeds narrow the part of the interval that is due to runs.",
+        tell=budget([less], len(one.seeds)),
     )

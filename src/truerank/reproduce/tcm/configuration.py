@@ -11,7 +11,7 @@ from typing import Any
 from truerank.datasets.base import Dataset
 from truerank.reproduce.request import Request
 from truerank.reproduce.sets import grocery, quickdraw
-from truerank.reproduce.trained import at_defaults, few_of_each_class
+from truerank.reproduce.trained import Make, at_defaults, few_of_each_class
 
 __all__ = ["BASES", "CONTROL", "LESS", "TCM", "benchmarks"]
 
@@ -57,23 +57,36 @@ def _rows(bases: dict[str, str]) -> list[dict[str, Any]]:
     return found
 
 
-def benchmarks(request: Request) -> dict[str, tuple[dict[str, Any], Dataset]]:
-    """A configuration and a data set for each part of the study; the first one decides."""
-    quick = request.quick
-    drawings = few_of_each_class(quickdraw(request), 10 if quick else 50)
-    if quick:
-        kept = [row for split in ("train", "test") for row in drawings.splits[split][:400].tolist()]
-        drawings = drawings.subset(kept)
+def benchmarks(request: Request) -> dict[str, Make]:
+    """What makes the configuration and the data of each part; the first one decides."""
+    if request.quick:
         few = {name: BASES[name] for name in ("ArcFace", "Smooth-AP")}
-        return {"disjoint": (_config("quickdraw", few, True, 28, "classes"), drawings)}
-    found = {
-        "disjoint": (_config("quickdraw", BASES, False, 28, "classes"), drawings),
-        "shared": (_config("quickdraw", BASES, False, 28, "images"), drawings),
+        return {
+            "disjoint": lambda: (
+                _config("quickdraw", few, True, 28, "classes"),
+                _small(quickdraw(request)),
+            )
+        }
+
+    def drawings(split: str) -> tuple[dict[str, Any], Dataset]:
+        config = _config("quickdraw", BASES, False, 28, split)
+        return config, few_of_each_class(quickdraw(request), 50)
+
+    found: dict[str, Make] = {
+        "disjoint": lambda: drawings("classes"),
+        "shared": lambda: drawings("images"),
     }
-    shop = grocery(request)
-    if shop is not None:
-        found["grocery"] = (_config("grocery", BASES, False, 56, "stratified"), shop)
+    if request.file("grocery") is not None or (request.folder / "grocery").is_dir():
+        shop = _config("grocery", BASES, False, 56, "stratified")
+        found["grocery"] = lambda: (shop, grocery(request))
     return found
+
+
+def _small(data: Dataset) -> Dataset:
+    """A few images of some classes, for training and for the test."""
+    few = few_of_each_class(data, 10)
+    rows = [row for split in ("train", "test") for row in few.splits[split][:400].tolist()]
+    return few.subset(rows)
 
 
 def _config(name: str, bases: dict[str, str], quick: bool, size: int, split: str) -> dict[str, Any]:

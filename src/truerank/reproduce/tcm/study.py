@@ -43,8 +43,8 @@ NOTES = (
 def run(request: Request) -> Page:
     """Train, judge and put the page together."""
     finished = [
-        run_benchmark(request, name, config, data)
-        for name, (config, data) in configuration.benchmarks(request).items()
+        run_benchmark(request, name, make)
+        for name, make in configuration.benchmarks(request).items()
     ]
     runs = [*(one.described() for one in finished), *RUNS]
     if not any(one.name == "grocery" for one in finished):

@@ -11,6 +11,7 @@ from truerank.reproduce.claims import (
     UNDECIDED,
     Claim,
     Evidence,
+    budget,
     decide_above,
     decide_below,
 )
@@ -97,7 +98,7 @@ def _falls(key: str, one: Finished) -> Claim:
         "one; in direction if the means fall.",
         most_of(verdicts, values),
         evidence,
-        tell="More seeds; with few images of a class the noise floor is most of OPIS.",
+        tell=budget(evidence, len(one.seeds)),
     )
 
 
@@ -129,7 +130,7 @@ def _accuracy(key: str, one: Finished) -> Claim:
         "-1 point) for all bases but at most one.",
         most_of(verdicts, values),
         evidence,
-        tell="More seeds narrow the part of the intervals that is due to runs.",
+        tell=budget(evidence, len(one.seeds), INFERIOR),
     )
 
 
@@ -151,5 +152,5 @@ def _control(key: str, one: Finished) -> Claim:
         "the same way, for all bases but at most one.",
         most_of(verdicts, [item.value for item in evidence]),
         evidence,
-        tell="More seeds narrow the part of the intervals that is due to runs.",
+        tell=budget(evidence, len(one.seeds)),
     )
