@@ -149,3 +149,12 @@ def test_options_of_the_loss_and_of_the_scores(
     done = run("lists", lists, "--labels", data / "labels.csv", *options)
     assert done.status == 2
     assert sentence in done.err
+
+
+def test_neighbour_recall_needs_no_labels(lists: Path, data: Path) -> None:
+    done = run("lists", lists, "--embeddings", data / "embeddings.npy", "--distance", "dot")
+    assert done.status == 0, done.err
+    assert done.out == f"{truerank.index_loss(ORDER, embeddings=EMBEDDINGS, distance='dot')}\n"
+    done = run("lists", lists, "--embeddings", data / "embeddings.npy", "-m", "map")
+    assert done.status == 2
+    assert "metrics need --labels FILE" in done.err

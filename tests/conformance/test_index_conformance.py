@@ -20,11 +20,9 @@ def neighbour_recall(listed: Sequence[int], distances: Sequence[float], k: int) 
     """Of one query at 0 and items at these points on a line."""
     loss = truerank.index_loss(
         [list(listed)],
-        relevance=np.ones((1, len(distances)), int),
         embeddings=[[0.0]],
         gallery=np.array(distances)[:, None],
         distance="euclidean",
-        metrics="hit@1",
         confidence=None,
         k=k,
     )

@@ -13,7 +13,7 @@ from typing import Any
 import jsonschema
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import truerank
@@ -199,6 +199,20 @@ def test_every_completion_of_a_list(case: Case) -> None:
 
 @pytest.mark.thorough
 @settings(max_examples=EXAMPLES)
+@example(
+    Case(
+        [[0, 0, 0, 0, 1], [0]],  # item 1 is junk, and ties with what is before it
+        {
+            "labels": ["a", "a"],
+            "gallery_labels": ["b", "a", "a"],
+            "query_groups": [1, 0],
+            "gallery_groups": [0, 1, 0],
+            "scores": [[0.0] * 5, [0.0]],
+        },
+        FLAT,
+    ),
+    3,
+)
 @given(cases(), st.integers(0, 10))
 def test_the_smallest_k_is_where_the_bounds_meet(case: Case, tenths: int) -> None:
     """Against lists that are cut, one k after another, by the oracle's own hand."""

@@ -304,6 +304,26 @@ def test_the_same_bits_on_every_device(device: str, monkeypatch: pytest.MonkeyPa
     assert found.to_dict()["neighbour_recall"] == usual.to_dict()["neighbour_recall"]
 
 
+def test_without_labels_there_is_neighbour_recall() -> None:
+    rows, labels = _blobs(8)
+    lists = np.argsort(-(rows @ rows.T), axis=1)[:, :10]
+    lists[::2, 3:] = -1
+    options: dict[str, Any] = {"embeddings": rows, "stored": np.round(rows), "distance": "dot"}
+    bare = truerank.index_loss(lists, **options)
+    full = truerank.index_loss(lists, labels, **options)
+    assert len(bare) == 0
+    assert bare.full_recall.k == full.full_recall.k == 9
+    assert bare.full_recall.value == full.full_recall.value < 1.0
+    assert bare.stored_recall.value == full.stored_recall.value
+    assert bare.full_recall.interval is not None  # over queries, where there are no classes
+    assert str(bare).startswith("In percent; without labels there are no metrics to lose.")
+    assert json.loads(bare.to_json())["losses"] == {}
+    other = truerank.index_loss(lists, gallery=rows, **options)
+    assert other.full_recall.k == 10  # no row is itself: nothing says so
+    with refused("labels are missing: pass labels or relevance= to have metrics"):
+        truerank.index_loss(lists, metrics="map", **options)
+
+
 def test_levels_classes_and_no_mates() -> None:
     rows, labels = _blobs(4)
     tree = np.column_stack([labels // 4, labels])

@@ -11,7 +11,7 @@ from truerank.errors import InputError
 from truerank.files import Bundle, read_embeddings, read_labels
 from truerank.lists import IndexLoss
 from truerank.lists.evaluated import evaluate_prepared
-from truerank.lists.loss import loss_of
+from truerank.lists.loss import NO_METRICS, loss_of, nothing_relevant
 from truerank.lists.prepared import Prepared, prepare
 from truerank.result import Result
 
@@ -23,7 +23,8 @@ def read_files(options: dict[str, Any]) -> tuple[Prepared, Any]:
     judged = options["relevance"] is not None
     if judged and (options["labels"] is not None or options["gallery_labels"] is not None):
         raise InputError("--relevance says who is relevant; leave the labels out.")
-    if not judged and options["labels"] is None:
+    nobody = not judged and options["labels"] is None
+    if nobody and (options["embeddings"] is None or options["gallery_labels"] is not None):
         raise InputError("pass --labels FILE, or --relevance FILE in place of labels.")
     names = level_names(options["levels"])
     queries, items = (_side(options[name], names) for name in ("labels", "gallery_labels"))
@@ -31,8 +32,15 @@ def read_files(options: dict[str, Any]) -> tuple[Prepared, Any]:
         if options[name] is not None:
             side.ids = read_ids(options[name])
     expand(options["taxonomy"], queries, items)
-    if not judged and options["gallery_labels"] is None and items.ids is not None:
+    alone = not judged and options["gallery_labels"] is None and options["gallery"] is None
+    if alone and items.ids is not None:
         raise InputError("--gallery-ids came without --gallery-labels.")
+    metrics: Any = chosen_metrics(options["metrics"])
+    relevance = _judgements(options["relevance"])
+    if nobody:
+        if metrics is not None:
+            raise InputError("metrics need --labels FILE, or --relevance FILE in place of labels.")
+        metrics, relevance = NO_METRICS, nothing_relevant(*_vectors(options)[:2])
     scores = read_matrix(options["scores"]) if options["scores"] is not None else None
     prepared = prepare(
         options["neighbours"],
@@ -43,14 +51,15 @@ def read_files(options: dict[str, Any]) -> tuple[Prepared, Any]:
         query_groups=queries.groups,
         gallery_groups=items.groups,
         scores=False if options["ignore_scores"] else scores,
-        relevance=_judgements(options["relevance"]),
+        relevance=relevance,
         no_mate=options["no_mate"],
         junk_labels=as_labels(options["junk_label"], queries.labels),
         unlabelled=options["unlabelled"],
         named_by=options["named_by"],
         gallery_size=options["gallery_size"],
+        leave_one_out=alone if nobody else None,
     )
-    return prepared, chosen_metrics(options["metrics"])
+    return prepared, metrics
 
 
 def _side(path: Path | None, levels: list[str] | None) -> Bundle:
@@ -60,6 +69,12 @@ def _side(path: Path | None, levels: list[str] | None) -> Bundle:
 def _judgements(path: Path | None) -> Any:
     """A matrix of numbers, or the path of judgements that go by id."""
     return read_matrix(path) if path is not None and path.suffix.lower() == ".npy" else path
+
+
+def _vectors(options: dict[str, Any]) -> list[Any]:
+    """The queries, the gallery, and both as the index stores them, as far as they are given."""
+    names = ("embeddings", "gallery", "stored", "stored_queries")
+    return [None if options[name] is None else read_embeddings(options[name]) for name in names]
 
 
 def scored(prepared: Prepared, metrics: Any, options: dict[str, Any]) -> Result:
@@ -77,8 +92,7 @@ def scored(prepared: Prepared, metrics: Any, options: dict[str, Any]) -> Result:
 
 def lost(prepared: Prepared, metrics: Any, options: dict[str, Any], progress: Any) -> IndexLoss:
     """What the index that returned the lists loses."""
-    names = ("embeddings", "gallery", "stored", "stored_queries")
-    vectors = [None if options[name] is None else read_embeddings(options[name]) for name in names]
+    vectors = _vectors(options)
     return loss_of(
         prepared,
         *vectors[:2],

@@ -134,7 +134,8 @@ def lists(
     repeated or unknown is wrong in its place.
 
     With --embeddings the table shows instead how much of each metric is lost on the way from the
-    full vectors to the lists: by quantisation, by the cut at k, and by the search.
+    full vectors to the lists: by quantisation, by the cut at k, and by the search. Without labels
+    it tells the share of the true neighbours that were found, and no metric.
     """
     from truerank.cli import outputs, printing
     from truerank.cli.list_files import lost, read_files, scored

@@ -24,6 +24,7 @@ from truerank.lists.parts import IndexLoss, MetricLoss
 from truerank.lists.places import Places
 from truerank.lists.prepared import Prepared, prepare
 from truerank.lists.spread import Spread
+from truerank.pairs import Mask, PairList
 from truerank.progress import shown
 from truerank.relevance import View
 from truerank.scoring import score_groups
@@ -32,10 +33,12 @@ from truerank.stats.intervals import IntervalRequest
 from truerank.task import TaskRules
 from truerank.version import __version__
 
-__all__ = ["index_loss", "loss_of"]
+__all__ = ["NO_METRICS", "index_loss", "loss_of", "nothing_relevant"]
 
 Array = npt.NDArray[Any]
 Tick = Callable[[int, int], None]
+NO_METRICS: tuple[str, ...] = ()
+"""Where nothing says who is relevant."""
 
 
 def index_loss(
@@ -78,7 +81,8 @@ def index_loss(
     ----------
     neighbours, labels : as in evaluate_lists
         What the index returned. Scores of a file are not used: listed items tie if their stored
-        vectors are exactly as far from the query.
+        vectors are exactly as far from the query. Without labels or relevance there is only
+        neighbour_recall.
     embeddings, gallery : (Q, d) and (G, d), or paths
         The full vectors. Without a gallery the queries are their own.
     stored : (G, d), or a path
@@ -116,6 +120,12 @@ junk_labels, unlabelled, no_mate, named_by
     queries, items = read_side(embeddings, labels), read_side(gallery, gallery_labels)
     if relevance is not None:  # it stands in the place of labels that nobody asked for
         queries.labels, items.labels = labels, gallery_labels
+    unjudged = queries.labels is None and items.labels is None and relevance is None
+    if unjudged:
+        if metrics is not None:
+            raise InputError("labels are missing: pass labels or relevance= to have metrics.")
+        metrics = NO_METRICS
+        relevance = nothing_relevant(queries.embeddings, items.embeddings)
     prepared = prepare(
         neighbours,
         queries.labels,
@@ -131,6 +141,7 @@ junk_labels, unlabelled, no_mate, named_by
         junk_labels=junk_labels,
         unlabelled=unlabelled,
         named_by=named_by,
+        leave_one_out=(items.embeddings is None) if unjudged else None,
     )
     return loss_of(
         prepared,
@@ -173,7 +184,7 @@ def loss_of(
     task, places = prepared.task, prepared.places
     check_options(task, average, threads, progress)
     request = IntervalRequest.of(confidence, seed)
-    chosen, refusals = choose(task, metrics)
+    chosen, refusals = ([], {}) if metrics is NO_METRICS else choose(task, metrics)
     of_stored = distance if stored_distance is None else stored_distance
     for name, value in (("distance", distance), ("stored_distance", of_stored)):
         check_choice(name, value, catalogue.names(given=False), of="index_loss")
@@ -202,10 +213,12 @@ def loss_of(
         by_full = against
         if not same:
             by_full = compare_with_exact(full, task.view.exclusions, places, most, stage.next())
-        scores = {"full": scorer.ranked(full)}
-        scores["stored"] = scores["full"] if same else scorer.ranked(kept)
-        scores["at_k"] = scorer.ranked(kept, cut)
-        scores["returned"] = scorer.listed(places.tied_by(against.distance))
+        scores: dict[str, dict[str, Score]] = {"full": {}}
+        if chosen:
+            scores = {"full": scorer.ranked(full)}
+            scores["stored"] = scores["full"] if same else scorer.ranked(kept)
+            scores["at_k"] = scorer.ranked(kept, cut)
+            scores["returned"] = scorer.listed(places.tied_by(against.distance))
     spread = Spread(task, request, average)
     losses = {str(metric): _loss(metric, scores, spread) for metric in chosen}
     named = metrics is not None and not (isinstance(metrics, str) and metrics == "all")
@@ -235,6 +248,14 @@ def loss_of(
         },
         skipped=refusals | undefined,
     )
+
+
+def nothing_relevant(embeddings: Any, gallery: Any) -> Mask:
+    """Judgements of vectors that nobody has judged: only neighbour_recall can be told."""
+    rows = as_matrix(embeddings, "embeddings")
+    items = rows if gallery is None else as_matrix(gallery, "gallery")
+    none = np.empty(0, np.int64)
+    return Mask.of_pairs("relevance", (len(rows), len(items)), PairList.empty(), none)
 
 
 def _loss(metric: Metric, scores: dict[str, dict[str, Score]], spread: Spread) -> MetricLoss:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from truerank import typesetting
 from truerank.core.score import PerQuery, Score
 from truerank.files import to_json
-from truerank.tables import percent, separated
+from truerank.tables import laid_out, percent, separated
 from truerank.typesetting import Table
 from truerank.wording import count
 
@@ -176,9 +176,12 @@ class IndexLoss(Mapping[str, MetricLoss]):
     def summary(self) -> list[str]:
         """Sentences below the table."""
         facts = self.provenance
-        lines = [
+        told = (
             "In percent: the full vectors' score, what is lost on the way, and the lists' score, "
-            "which is the first less the three losses.",
+            "which is the first less the three losses."
+        )
+        lines = [
+            told if self._losses else "In percent; without labels there are no metrics to lose.",
             f"{count(facts['queries'], 'query')} against "
             f"{count(facts['gallery'], 'gallery item')}, "
             f"{count(facts['asked'], 'place')} asked for; full vectors by {facts['distance']} "
@@ -208,8 +211,8 @@ class IndexLoss(Mapping[str, MetricLoss]):
 
     def to_text(self, *, rule: bool = False) -> str:
         """A table and the sentences below it, as wide as the screen."""
-        from truerank.tables import laid_out
-
+        if not self._losses:
+            return typesetting.printable("\n".join(self.summary()))
         return laid_out(self._table(), self.summary(), rule=rule)
 
     def to_markdown(self) -> str:

@@ -38,9 +38,10 @@ class Places:
     """The item in each place, by its number in the task; UNKNOWN where nothing new stands."""
     named: Integers
     """The same, but of repeated items their number too."""
-    column: Integers
     run: Integers
     """As in Returned."""
+    until: Integers
+    """Where the run of each place ends in the list as it was returned, junk included, from 0."""
     eligible: Integers
     """Items that each query could have found."""
     taken_out: Integers
@@ -83,8 +84,8 @@ class Places:
             np.concatenate([[0], np.cumsum(lengths)]),
             np.where(new, item, UNKNOWN),
             item,
-            returned.column[kept],
             returned.run[kept],
+            _ends(returned.run, returned.column)[kept],
             eligible,
             np.diff(returned.offsets) - lengths,
             repeated=len(some) - int(new.sum()),
@@ -113,10 +114,7 @@ class Places:
         The further a cut, the fewer orders are left: where all that is listed is new, no bound
         moves outward.
         """
-        start = _starts(self.run)
-        size = np.diff(np.append(start, len(self.run)))
-        last = self.column[start + size - 1]
-        kept = np.repeat(last < k, size)
+        kept = self.until < k
         within = np.concatenate([[0], np.cumsum(kept)])
         lengths = np.diff(within[self.offsets])
         return replace(
@@ -124,8 +122,8 @@ class Places:
             offsets=np.concatenate([[0], np.cumsum(lengths)]),
             item=self.item[kept],
             named=self.named[kept],
-            column=self.column[kept],
             run=self.run[kept],
+            until=self.until[kept],
             asked=min(k, self.asked),
         )
 
@@ -194,6 +192,13 @@ def _starts(run: Integers) -> Integers:
     fresh = np.ones(len(run), bool)
     fresh[1:] = run[1:] != run[:-1]
     return np.flatnonzero(fresh)
+
+
+def _ends(run: Integers, column: Integers) -> Integers:
+    """The last column of each place's run."""
+    start = _starts(run)
+    size = np.diff(np.append(start, len(run)))
+    return np.repeat(column[start + size - 1], size) if len(run) else column
 
 
 def _grades(listed: PairList, relevant: PairList, grade: Integers, items: int) -> Integers:

@@ -50,6 +50,7 @@ def prepare(
     unlabelled: str = "error",
     named_by: str = "auto",
     gallery_size: int | None = None,
+    leave_one_out: bool | None = None,
 ) -> Prepared:
     """The task and its lists, from the arguments of evaluate_lists.
 
@@ -61,7 +62,7 @@ def prepare(
     queries, items = read_side(None, labels), read_side(None, gallery_labels)
     own = queries.ids if query_ids is None else query_ids
     other = items.ids if gallery_ids is None else gallery_ids
-    alone = relevance is None and gallery_labels is None
+    alone = leave_one_out or (relevance is None and gallery_labels is None)
     names = _Names(own, own if alone else other, found)
     if is_path(relevance):
         relevance = names.judgements(relevance, gallery_size)
@@ -80,6 +81,7 @@ def prepare(
         relevance=relevance,
         no_mate=no_mate,
         unlabelled=unlabelled,
+        leave_one_out=leave_one_out,
     )
     lists, of_items = found.neighbours, found.scores
     if found.queries is not None:
