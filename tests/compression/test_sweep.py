@@ -140,6 +140,16 @@ def test_codes_that_queries_and_gallery_share_are_no_mistake() -> None:
     assert found.copies[0].scores["map@r"] == 0, "all tied"
 
 
+def test_large_sets_are_paired_query_by_query() -> None:
+    """Intervals of many classes look at a sample of the queries: the same one in every copy."""
+    labels = np.repeat(np.arange(1100), 3)
+    rows = RNG.standard_normal((1100, 8))[labels] + RNG.standard_normal((3300, 8))
+    found = truerank.sweep(rows.astype(np.float32), labels, dtypes="float16", **FAST)
+    low, high = found.copies[0].differences["map@r"].interval or (-1, 1)
+    assert -0.002 < low <= high < 0.002
+    assert found.smallest is not found.original
+
+
 @needs_gpu
 def test_a_gpu_finds_the_same() -> None:
     options: dict[str, Any] = {"dims": [8], "margin": 0.02, "metrics": ["map@r", "hit@1"]}

@@ -24,6 +24,7 @@ from tests.task.small import (
     with_gallery,
 )
 from truerank import Task, TruerankWarning
+from truerank.task import TaskRules
 
 
 @pytest.mark.parametrize(
@@ -404,3 +405,16 @@ def test_the_digest_does_not_see_how_values_are_held() -> None:
     expected = Task(["a", "a", "b"]).digest
     for labels in (np.array(["a", "a", "b"]), pandas.Series(["a", "a", "b"]), ("a", "a", "b")):
         assert Task(labels).digest == expected
+
+
+def test_numbered_rows_change_who_is_named_and_nothing_else() -> None:
+    plain = TaskRules([0, 0, 1, 1, 2])
+    numbered = plain.numbered()
+    assert plain.id_names is None
+    assert numbered.id_names is not None
+    assert numbered.id_names.values == [0, 1, 2, 3, 4]
+    assert numbered.mates.tolist() == plain.mates.tolist()
+    assert numbered.digest == TaskRules([0, 0, 1, 1, 2], ids=range(5)).digest
+    assert numbered.numbered() is numbered
+    apart = TaskRules([0, 1], gallery_labels=[0, 1])
+    assert apart.numbered() is apart

@@ -152,6 +152,7 @@ def sweep_task(
     if confidence is None:
         raise InputError("The 'confidence' parameter of sweep must be a number. Got None.")
     original, copies = chosen_copies(rows, dims, dtypes)
+    task = task.numbered()  # intervals then look at the same queries in every copy
     with shown(progress, "sweeping") as report:
 
         def evaluated(number: int, copy: Copy | None) -> Result:

@@ -296,6 +296,11 @@ def _of_embeddings(metric: Metric) -> list[Case]:
         bounds = right_answer(metric, case)
         return bounds.lower < bounds.upper and len(set(case.rows)) == len(case.rows)
 
+    def mistaken(case: Case) -> bool:
+        own = neutral(metric) | {"ties": "input"}
+        first = answer(metric, own | {"self": "first"}, case)
+        return metric.name == "minp" or answer(metric, own, case) != first
+
     plain = [drawn(f"plain {n}", "plain", uneven, telling) for n in range(1, 5)]
     plain += [drawn("more mates than k", "plain", [0] * (k + 2) + [1] * 2, apart)]
     plain += [drawn("one class", "plain", [7] * max(3, k + 1), clear)]
@@ -307,7 +312,7 @@ def _of_embeddings(metric: Metric) -> list[Case]:
     cases += [one for case in ties for one in (
         case, shuffled(case, 1, "shuffled"), shuffled(case, 2, "shuffled anew"))]  # fmt: skip
     doubles = [
-        drawn("a duplicate of the query", "duplicates", few, _any, repeat=[(1, 0)]),
+        drawn("a duplicate of the query", "duplicates", few, mistaken, repeat=[(1, 0)]),
         drawn("two duplicates", "duplicates", [*few, 0], _any, repeat=[(1, 0), (2, 0)]),
         drawn("equal rows", "duplicates", few, _any, repeat=[(n, 0) for n in range(1, len(few))]),
     ]

@@ -116,6 +116,8 @@ QUESTIONS = (
         ),
         _always("row"),
         lambda metric, call: call == "embeddings",
+        # the query in its duplicate's place leaves the rank of the last mate as it is
+        lambda metric, call, key: key != "first" or metric.name != "minp",
     ),
     Question(
         "divisor",

@@ -173,7 +173,7 @@ def _settle(
 
     def rank(hypothesis: dict[str, str]) -> tuple[int, int]:
         vague = sum(q.answer(hypothesis[name]).vague for name, q in asked.items())
-        return -fits(hypothesis), vague
+        return vague, -fits(hypothesis)  # what allows any order explains too much
 
     likeliest = min(left, key=rank)
     if likeliest["no-mates"] not in ("left out", "undefined"):

@@ -8,6 +8,7 @@ relevant. A query with nothing relevant is a no-mate query.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from copy import copy
 from functools import cached_property
 from typing import Any
 
@@ -121,6 +122,20 @@ class TaskRules:
         queries, items = judged.shape
         self._query_codes = np.full(queries, MISSING, np.int64)
         self._all_gallery_codes = np.full(items, MISSING, np.int64)
+
+    def numbered(self) -> TaskRules:
+        """The same task with row numbers for ids, if the queries are their own gallery without ids.
+
+        Nothing is ranked otherwise; but what intervals sample goes by ids where there are some, so
+        that results for other embeddings of the same rows form closer pairs.
+        """
+        if not self.leave_one_out or self._id_names is not None:
+            return self
+        task = copy(self)
+        shape = self.queries, self.gallery_size
+        task._id_names = given.encode_ids(np.arange(self.queries), None, shape, True)
+        task.digest = task_digest(task.records(), task.junk_labels, task.mask_records())
+        return task
 
     # -- structure ----------------------------------------------------------------------------
 
