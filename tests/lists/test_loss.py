@@ -364,6 +364,8 @@ def test_what_it_prints_and_writes(tmp_path: Any) -> None:
     assert text.startswith("metric  bound")
     assert "neighbour_recall@9 against exact search by the full vectors" in text
     assert loss.to_markdown().startswith("| metric | bound | full | quantisation |")
+    assert loss.to_latex().startswith("\\begin{tabular}")
+    assert "<table" in loss._repr_html_()
     assert loss.to_csv().splitlines()[0] == "metric,step,bound,value,interval_low,interval_high"
     data = json.loads(loss.to_json(tmp_path / "loss.json"))
     assert data == json.loads((tmp_path / "loss.json").read_text())

@@ -142,6 +142,11 @@ def test_a_row_that_nobody_labels_is_a_distractor() -> None:
         (LISTS, {"metrics": "nmi"}, "nmi is no ranking metric"),
         (LISTS, {"settle": 1.5}, "The 'settle' parameter must be a width from 0 to below 1"),
         (LISTS, {"gallery_size": 9}, "gallery_size goes with a file of judgements"),
+        (
+            LISTS,
+            {"gallery_labels": None, "gallery_ids": [1, 2]},
+            "without a gallery; pass query_ids",
+        ),
         (LISTS, {"no_mate": "never"}, "must be one of report, zero, error"),
     ],
 )

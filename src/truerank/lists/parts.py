@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from truerank import typesetting
+from truerank import notebook, typesetting
 from truerank.core.score import PerQuery, Score
 from truerank.files import to_json
 from truerank.tables import laid_out, percent, separated
@@ -148,6 +148,10 @@ class IndexLoss(Mapping[str, MetricLoss]):
         return self.to_text()
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        table = notebook.table(self._table()) if self._losses else ""
+        return notebook.block(table, notebook.paragraphs(self.summary()))
 
     def _rows(self, written: Any) -> Iterator[list[Any]]:
         for name, loss in self._losses.items():

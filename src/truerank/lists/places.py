@@ -22,7 +22,6 @@ from truerank.task import TaskRules
 __all__ = ["Places"]
 
 Integers = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 _CHUNK = 1024
 """Queries whose excluded pairs are held at a time."""
 _WORK = 1 << 22

@@ -74,7 +74,7 @@ def prepare(
         ids=own if alone or meet else None,
         groups=queries.groups if query_groups is None else query_groups,
         gallery_labels=items.labels,
-        gallery_ids=other if meet else None,
+        gallery_ids=other if alone or meet else None,
         gallery_groups=items.groups if gallery_groups is None else gallery_groups,
         junk=junk,
         junk_labels=junk_labels,
