@@ -78,6 +78,7 @@ def test_duplicates_that_count() -> None:
     [shown] = settled.shown
     ids, _ = shown.case.arguments()
     assert len(set(ids[0])) < len(ids[0])
+    assert "ranked 0 1 0 1" in str(verdict), "the repeated item is wrong where it stands"
 
 
 def distances(rows: Any) -> Any:

@@ -135,10 +135,12 @@ class Conformance:
         for number, query in enumerate(one.case.queries):
             kept = [e for place, e in enumerate(query.entries) if place != query.own]
             shown: dict[float, list[str]] = {}
+            names: set[str] = set()
             for entry in sorted(kept, key=lambda entry: -entry.score):
-                mate = entry.label == query.label if query.label is not None else entry.grade > 0
-                grade = str(int(mate)) if query.label is not None else str(entry.grade)
-                shown.setdefault(entry.score, []).append(grade)
+                grade = entry.grade if query.label is None else int(entry.label == query.label)
+                repeated = entry.name in names
+                names.add(entry.name)
+                shown.setdefault(entry.score, []).append("0" if repeated else str(grade))
             groups = [g[0] if len(g) == 1 else f"[{' '.join(g)}]" for g in shown.values()]
             answer = truth(self.metric, query)
             what = "no mate" if answer is None else _numbers(*_triple(answer))
