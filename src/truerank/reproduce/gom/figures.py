@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from truerank.plots import plot
 from truerank.reproduce.drawing import COLOURS, INK, panels
 from truerank.reproduce.gom.configuration import SHARES, limits_of
 from truerank.reproduce.learning import draw_learning
@@ -19,7 +20,7 @@ def draw(finished: Sequence[Finished]) -> list[Drawing]:
     found = [
         Drawing(
             "curves",
-            "mReP of queries with a mate (solid) and mFR of strangers (dotted) over the threshold, "
+            "mReP of queries with a mate (above) and mFR of strangers (below) over the threshold, "
             "as the paper's Figure 3; the first seed and fold of each model.",
             _curves(finished),
         ),
@@ -34,20 +35,14 @@ def draw(finished: Sequence[Finished]) -> list[Drawing]:
 
 
 def _curves(finished: Sequence[Finished]) -> Any:
-    figure, axes = panels(1, len(finished), width=5.2, height=3.6)
-    for place, one in zip(axes[0], finished, strict=True):
-        for method, colour in zip(one.methods, COLOURS, strict=False):
-            result = one.saved(method, one.seeds[0], 0)
-            limit = limits_of(int(result.provenance["gallery"]))[SHARES[1]]
-            mrep, mfr = result.curve("mrep"), result.curve(f"mfr@b={limit}")
-            place.plot(mrep["tau"], 100 * mrep["lower"], color=colour, lw=1.2, label=method)
-            place.plot(mfr["tau"], 100 * mfr["value"], ":", color=colour, lw=1)
-        place.set_title(one.name, fontsize=9)
-        place.set_xlabel("threshold, (1 - s)/2", fontsize=8)
-        place.set_ylabel("mReP, mFR [%]", fontsize=8)
-        place.set_xlim(0, 0.6)
-        place.tick_params(labelsize=7)
-    axes[0][-1].legend(fontsize=6)
+    figure, axes = panels(2, len(finished), width=4.6, height=3.0)
+    for column, one in enumerate(finished):
+        results = [one.saved(method, one.seeds[0], 0) for method in one.methods]
+        limit = limits_of(int(results[0].provenance["gallery"]))[SHARES[1]]
+        for place, curve in zip(axes[:, column], ("mrep", f"mfr@b={limit}"), strict=True):
+            plot(results, curve, names=one.methods, ax=place, band=None, marks=False)
+            place.set_title(f"{one.name}: {curve}", fontsize=9)
+            place.tick_params(labelsize=7)
     return figure
 
 

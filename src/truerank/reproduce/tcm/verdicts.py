@@ -42,14 +42,16 @@ def most_of(verdicts: Sequence[str], values: Sequence[float | None]) -> str:
     """The verdict of a claim that must hold for all but one of the bases.
 
     Reproduced if it does; not reproduced if for two or more the contrary is certain; in direction
-    if as many values as needed have the right sign; else undecided.
+    if it is certain for some base, the contrary for none, and as many values as needed have the
+    right sign; else undecided.
     """
     needed = max(1, len(verdicts) - 1)
     if sum(one == REPRODUCED for one in verdicts) >= needed:
         return REPRODUCED
     if sum(one == NOT_REPRODUCED for one in verdicts) > len(verdicts) - needed:
         return NOT_REPRODUCED
-    if sum(value is not None and value < 0 for value in values) >= needed:
+    right = sum(value is not None and value < 0 for value in values)
+    if REPRODUCED in verdicts and NOT_REPRODUCED not in verdicts and right >= needed:
         return IN_DIRECTION
     return UNDECIDED
 
@@ -95,7 +97,8 @@ def _falls(key: str, one: Finished) -> Claim:
         f"TCM lowers OPIS whatever the loss it is added to, {_setting(one)} (Tables 2 and 5).",
         "Reproduced if OPIS, raw and less its noise floor, falls for all bases but at most one, "
         "with the paired interval below 0; not reproduced if it certainly does not for more than "
-        "one; in direction if the means fall.",
+        "one; in direction if it certainly falls for one, certainly not for none, and the means "
+        "fall for all but at most one.",
         most_of(verdicts, values),
         evidence,
         tell=budget(evidence, len(one.seeds)),
