@@ -76,7 +76,8 @@ REFUSED = [("train",), ("embed",), ("benchmark",), ("reproduce",), ("data", "get
 SECONDS = [("demo",)]
 """Commands that take seconds and read no file."""
 SUCCEEDING = [words for words in COMMANDS if words not in REFUSED + SECONDS]
-FEW = {("demo",): 2, ("data", "list"): 50, ("metrics",): 1000, ("conform",): 500, ("plot",): 1000}
+FEW = {("demo",): 2, ("data", "list"): 50, ("metrics",): 1000, ("conform",): 500, ("plot",): 1000,
+       ("sweep",): 2000}  # fmt: skip
 """Commands that read no file, and have few words to go wrong (or many cases of their own)."""
 
 
