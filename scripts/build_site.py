@@ -44,6 +44,7 @@ REFERENCE: dict[str, tuple[str, str, tuple[str, ...]]] = {
         "What single queries find, which model is better, which threshold to take, what could lie.",
         (
             *("plot", "neighbours", "Neighbours", "compare", "Comparison", "choose_threshold"),
+            *("threshold_card", "ThresholdCard"),
             *("audit", "Audit", "sweep", "Sweep", "truth", "Truth"),
         ),
     ),

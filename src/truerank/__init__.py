@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         training,
     )
     from truerank.auditing import Audit, audit
+    from truerank.cards import ThresholdCard, threshold_card
     from truerank.comparison import Comparison, compare
     from truerank.compression import Sweep, sweep
     from truerank.core.score import Score
@@ -51,6 +52,7 @@ __all__ = [
     "Sweep",
     "Task",
     "Taxonomy",
+    "ThresholdCard",
     "TruerankWarning",
     "Truth",
     "__version__",
@@ -74,6 +76,7 @@ __all__ = [
     "report",
     "reproduce",
     "sweep",
+    "threshold_card",
     "training",
     "truth",
     "verify",
@@ -98,6 +101,8 @@ _HOME = {
     "Taxonomy": "truerank.taxonomy",
     "__version__": "truerank.version",
     "choose_threshold": "truerank.threshold",
+    "ThresholdCard": "truerank.cards",
+    "threshold_card": "truerank.cards",
     "evaluate": "truerank.evaluation",
     "Truth": "truerank.exact_neighbours",
     "truth": "truerank.exact_neighbours",

@@ -62,6 +62,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("clustering", "scoring", "evaluation", "lists", "verification", "threshold"),
     (
         "neighbourhood",
+        "cards",
         "exact_neighbours",
         "auditing",
         "comparison",

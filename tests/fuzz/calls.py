@@ -171,6 +171,11 @@ CALLS = {
         {"first": _result(), "second": _result(), "names": ["a", "b"], "confidence": 0.9},
         ("metrics", "seed"),
     ),
+    "threshold_card": Call(
+        truerank.threshold_card,
+        {"embeddings": EMBEDDINGS, "labels": LABELS, "fars": [0.1], "threads": 1, "device": "cpu"},
+        ("gallery", "gallery_labels", "apply", "apply_labels", "gallery_sizes", "distance"),
+    ),
     "choose_threshold": Call(
         truerank.choose_threshold,
         {"embeddings": EMBEDDINGS, "labels": LABELS, "far": 0.5, "threads": 1, "device": "cpu"},

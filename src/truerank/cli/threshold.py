@@ -27,6 +27,7 @@ EXAMPLES = examples(
     "threshold calib.npz --far 0.001 --apply test.npz",
     "threshold calib.npy --labels calib.csv --frr 0.05 --by-class -o classes.csv",
     "threshold probes.npz --gallery gallery.npz --far 0.01",
+    "threshold calib.npz --far 0.01,0.001 --card card.html --further other.npz",
 )
 
 
@@ -52,6 +53,21 @@ EXAMPLES = examples(
 @click.option("--apply-labels", type=PATH, help="Labels of that set.")
 @click.option("--apply-gallery", type=PATH, help="What that set searches in, if another gallery.")
 @click.option("--apply-gallery-labels", type=PATH, help="Labels of that gallery.")
+@click.option(
+    "--card",
+    type=PATH,
+    help="Write one page about it (.html, .md, .txt, .json): a threshold for each of several "
+    "FARs of --far (0.1,0.01), its FAR as the gallery grows, the worst classes.",
+)
+@click.option(
+    "--further",
+    type=PATH,
+    multiple=True,
+    help="With --card: a further set, labels inside, to judge the thresholds on; may be repeated.",
+)
+@click.option(
+    "--gallery-sizes", metavar="N,N,...", help="With --card: sizes at which FAR and DIR are told."
+)
 @click.option("--by-class", is_flag=True, help="Show what one threshold costs class by class.")
 @distance_option()
 @device_option
@@ -69,6 +85,9 @@ def threshold(
     apply_labels: Path | None,
     apply_gallery: Path | None,
     apply_gallery_labels: Path | None,
+    card: Path | None,
+    further: tuple[Path, ...],
+    gallery_sizes: str | None,
     by_class: bool,
     form: str,
     output: Path | None,
@@ -79,6 +98,7 @@ def threshold(
     Labels are files as for evaluate; of several levels only the finest counts. CSV holds the rates
     of every class.
     """
+    from truerank.cards import check_ending
     from truerank.cli import outputs, printing
     from truerank.cli.inputs import expand, level_names, read_side
     from truerank.files import Bundle
@@ -92,7 +112,15 @@ def threshold(
         "apply": (apply_to, apply_labels),
         "apply-gallery": (apply_gallery, apply_gallery_labels),
     }
-    outputs.check_targets({"-o": output}, tuple(path for pair in files.values() for path in pair))
+    if card is not None:
+        check_ending(card)
+        if output is not None or options["frr"] is not None or apply_gallery is not None:
+            raise InputError(
+                "--card goes with --far alone: leave -o, --frr and --apply-gallery out."
+            )
+    outputs.check_targets(
+        {"-o": output, "--card": card}, tuple(path for pair in files.values() for path in pair)
+    )
     printing.check_form(output, form, FORMS)
     names = level_names(levels)
     sides: dict[str, Bundle] = {}
@@ -102,6 +130,11 @@ def threshold(
             raise InputError(f"{option} came without --{name}.")
         sides[name] = Bundle() if path is None else read_side(path, its_labels, names, option)
     expand(taxonomy, *sides.values())
+    if card is not None:
+        _write_card(card, sides, further, gallery_sizes, options, calibration)
+        return
+    if further or gallery_sizes is not None:
+        raise InputError("--further and --gallery-sizes go with --card.")
     point = choose_threshold(
         sides[""].embeddings,
         sides[""].labels,
@@ -121,3 +154,38 @@ def threshold(
     if output is not None:
         printing.write_form(output, form, forms)
     printing.print_form(form, forms)
+
+
+def _write_card(
+    path: Path,
+    sides: dict[str, Any],
+    further: tuple[Path, ...],
+    gallery_sizes: str | None,
+    options: dict[str, Any],
+    calibration: Path,
+) -> None:
+    """Write a card, and print it."""
+    from truerank.cards import threshold_card
+    from truerank.cli.inputs import read_side, whole_numbers
+
+    others = {}
+    for one in further:
+        side = read_side(one, None, None, "a column label or an array labels in")
+        others[one.stem] = (side.embeddings, side.labels)
+    found = threshold_card(
+        sides[""].embeddings,
+        sides[""].labels,
+        fars=str(options["far"]).split(","),
+        gallery=sides["gallery"].embeddings,
+        gallery_labels=sides["gallery"].labels,
+        apply=sides["apply"].embeddings,
+        apply_labels=sides["apply"].labels,
+        further=others,
+        gallery_sizes=whole_numbers("--gallery-sizes", gallery_sizes) or None,
+        distance=options["distance"],
+        device=options["device"],
+        threads=options["threads"],
+        title=f"Thresholds for {calibration.stem}",
+    )
+    found.write(path)
+    click.echo(found.to_text().rstrip("\n"))

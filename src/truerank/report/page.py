@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
@@ -16,7 +17,7 @@ from truerank.errors import InputError
 from truerank.extras import install
 from truerank.version import __version__
 
-__all__ = ["check_templates", "render"]
+__all__ = ["check_templates", "render", "render_card"]
 
 SCRIPTS = ("text.js", "tables.js", "charts.js", "curves.js", "slider.js", "sections.js",
            "comparison.js", "page.js")  # fmt: skip
@@ -47,6 +48,17 @@ def render(title: str, data: dict[str, Any]) -> str:
         data=as_json(data),
         plotly=plotly,
         script=script,
+    )
+
+
+def render_card(title: str, sections: Sequence[Any]) -> str:
+    """A page of tables, each with a title and notes, that runs no script at all."""
+    check_templates()
+    from jinja2 import Environment
+
+    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    return environment.from_string(_asset("card.html.jinja")).render(
+        title=title, version=__version__, style=_asset("page.css"), sections=sections
     )
 
 
