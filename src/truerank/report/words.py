@@ -81,4 +81,8 @@ def _with_rate(metric: Metric) -> str | None:
         "threshold": f"The distance up to which to accept, for {rate} of false accepts.",
         "dir": f"Mate found first and accepted while {rate} of strangers are let in.",
         "ttr": f"Queries with a mate that accept anything while {rate} of strangers are let in.",
+        "mrep": f"Ranking and accepting at once, while {rate} of strangers are let in.",
+        "mvp": f"How clean and complete what is accepted is, while {rate} of strangers are let in.",
+        "mrp": f"How early accepted mates are found, while {rate} of strangers are let in.",
+        "mfr": f"How much strangers accept, where {rate} of them accept anything.",
     }.get(metric.name)
