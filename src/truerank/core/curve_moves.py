@@ -31,6 +31,8 @@ class CurveMoves:
     sparse: npt.NDArray[np.bool_] | None = None
     """Points of a monotone column so near an end of its range that hardly anything makes up the
     difference, and how it would move is not known: its neighbours limit the whole curve there."""
+    bare: npt.NDArray[np.bool_] | None = None
+    """Points at which a score alone would have no interval: the pointwise band leaves them out."""
     rises: int = 0
     """1 if the column never falls along the curve, -1 if it never rises, 0 if it may do both."""
 
@@ -42,4 +44,5 @@ class CurveMoves:
             noise=None if self.noise is None else self.noise[points],
             together=None if self.together is None else self.together[:, points],
             sparse=None if self.sparse is None else self.sparse[points],
+            bare=None if self.bare is None else self.bare[points],
         )

@@ -10,6 +10,7 @@ from typing import Any
 
 from truerank import tables
 from truerank.core import registry
+from truerank.operating_marks import marks_of
 from truerank.parts import Parts
 from truerank.report.cells import column, metric_column, page_table, shortened
 from truerank.report.details import known_details
@@ -43,6 +44,7 @@ def model_data(result: Result, name: str) -> dict[str, Any]:
         "notes": tables.summary(result),
         "missing": _missing(result, details),
         "curves": _curves(result),
+        "marks": _marks(result),
         "stops": details.get("stops"),
         "distance": result.provenance.get("distance", {}).get("distance"),
         "parts": _parts(result),
@@ -114,6 +116,16 @@ def _curves(result: Result) -> dict[str, Any]:
     """Every curve as it is saved: with as many points as it takes to draw it."""
     saved = result.to_dict(per_query=False).get("curves") or {}
     return dict(saved.get("curves", {}))
+
+
+def _marks(result: Result) -> dict[str, list[list[Any]]]:
+    """Where scores were taken on each curve: their name, the place, and the threshold."""
+    found = {name: marks_of(result, name) for name in result.curves}
+    return {
+        name: [[mark.metric, mark.x, mark.y, mark.threshold] for mark in marks]
+        for name, marks in found.items()
+        if marks
+    }
 
 
 def _parts(result: Result) -> list[dict[str, Any]]:

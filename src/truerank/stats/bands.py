@@ -71,6 +71,9 @@ def put_band(curve: Curve, moves: CurveMoves, confidence: float) -> Curve:
             _fill(limits, unknown, span, moves.rises)
             if names is SIMULTANEOUS:
                 _tighten(limits, moves.rises)
+            elif moves.bare is not None:
+                for limit in limits:
+                    limit[moves.bare[told]] = np.nan
         for name, limit in zip(names, limits, strict=True):
             columns[name] = np.full(len(column), np.nan)
             columns[name][told] = limit

@@ -40,14 +40,15 @@ def test_roc_and_det_have_the_interval_of_tar() -> None:
     assert compared >= 4
 
 
-def test_bands_begin_at_ten_negatives() -> None:
+def test_bands_begin_where_intervals_do_and_simultaneous_ones_at_ten_negatives() -> None:
     rows, labels = clusters(1, classes=25, size=6, noise=1.5)
     result = truerank.evaluate(rows, labels, metrics=["auc"])
-    roc = result.curve("roc")
     negatives = result["auc"].n - 25 * 15
-    told = np.flatnonzero(np.isfinite(roc["low"]))
-    assert roc["far"][told[0] + 1] * negatives >= 10 > roc["far"][told[0]] * negatives
-    assert np.array_equal(told, np.arange(told[0], len(roc["far"])))
+    for band, fewest in (("pointwise", 20), ("simultaneous", 10)):
+        roc = result.curve("roc", band=band)
+        told = np.flatnonzero(np.isfinite(roc["low"]))
+        assert roc["far"][told[0] + 1] * negatives >= fewest > roc["far"][told[0]] * negatives
+        assert np.array_equal(told, np.arange(told[0], len(roc["far"])))
 
 
 def test_precision_over_recall_is_that_of_scikit_learn() -> None:

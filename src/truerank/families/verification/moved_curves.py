@@ -20,7 +20,9 @@ __all__ = ["MovedCurve", "moved_curves"]
 
 Reals = npt.NDArray[np.float64]
 FEWEST_BELOW = 10
-"""With fewer negatives accepted than this, a curve over their rate has no band."""
+"""With fewer negatives accepted than this, a curve over their rate has no simultaneous band."""
+FEWEST_ALONE = 20
+"""With fewer, a score at that rate has no interval."""
 FEWEST_MISSED = 5
 """With fewer positives accepted, or rejected, than this, how a curve would move is not known."""
 
@@ -35,11 +37,18 @@ class MovedCurve:
     without: Reals
     """(columns of folds, points): NaN where there are too few negatives."""
     sparse: npt.NDArray[np.bool_] | None
+    bare: npt.NDArray[np.bool_] | None
 
     def moves(self, values: Reals, noise: Reals | None = None) -> CurveMoves:
         """The moves without some of the folds."""
         return CurveMoves(
-            self.column, self.like, values, noise, sparse=self.sparse, rises=self.rises
+            self.column,
+            self.like,
+            values,
+            noise,
+            sparse=self.sparse,
+            bare=self.bare,
+            rises=self.rises,
         )
 
 
@@ -53,13 +62,14 @@ def moved_curves(
             curve = curves[name]
             rows = read(points, curve)
             values = curve[column] + (rows[1:] - rows[0])
-            sparse = None
+            sparse = bare = None
             if "far" in curve:  # a point stands for all rates up to that of the next one
                 reached = np.append(curve["far"][1:], np.inf) * negatives
                 values[:, reached < FEWEST_BELOW] = np.nan
                 away = np.minimum(curve[column], 1 - curve[column]) * points.positives[0]
                 sparse = away < FEWEST_MISSED
-            found[name] = MovedCurve(column, like, rises, values, sparse)
+                bare = reached < FEWEST_ALONE
+            found[name] = MovedCurve(column, like, rises, values, sparse, bare)
     return found
 
 

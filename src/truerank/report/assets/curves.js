@@ -20,7 +20,8 @@ const KNOWN = {
   scores: { title: "Distances", text: "How near mates are, and others.", x: { title: "distance" }, y: Object.assign({ title: "share of pairs" }, SHARE) },
 };
 const ORDER = ["cmc", "roc", "det", "pr", "f1", "dir", "scores", "utility", "mrep", "mvp", "mrp", "mfr", "levels", "severity"];
-const NO_LINE = new Set(["threshold", "low", "high", "lower", "expected", "upper"]);
+const NO_LINE = new Set(["threshold", "low", "high", "simultaneous_low", "simultaneous_high", "lower", "expected", "upper"]);
+const CLASS = "class ";
 
 /* Where no metric asked for a curve, the stops of the slider draw it. */
 function withStops(model) {
@@ -55,30 +56,56 @@ function lines(name, columns, label, number) {
   const found = [];
   if (typeof x[0] === "string") {
     const y = columns[names[1]];
-    return [{ type: "bar", x: x.map(plain), y, name: plain(label), marker: { color: mine }, hovertemplate: "%{x}: %{y:.2%}<extra></extra>" }];
+    const bar = { type: "bar", x: x.map(plain), y, name: plain(label), marker: { color: mine }, hovertemplate: "%{x}: %{y:.2%}<extra></extra>" };
+    const away = (end, sign) => y.map((value, at) => (end[at] === null ? 0 : sign * (end[at] - value)));
+    if (columns.low) bar.error_y = { type: "data", symmetric: false, array: away(columns.high, 1), arrayminus: away(columns.low, -1), color: theme().muted, thickness: 1.5 };
+    return [bar];
   }
   if (kindOf(name) === "scores") {
     return ["mates", "others"].map((kind, place) => ({
-      x, y: columns[kind], name: kind, mode: "lines", fill: "tozeroy", line: { shape: "hv", width: 1.5, color: colour(place), dash: DASHES[number] },
+      x, y: columns[kind], name: kind, mode: "lines", fill: "tozeroy", line: { shape: columns.from ? "vh" : "hv", width: 1.5, color: colour(place), dash: DASHES[number] },
       fillcolor: faint(colour(place), 0.15), hovertemplate: "%{x:.4~g}: %{y:.2%}<extra>" + kind + "</extra>",
     }));
   }
+  const shape = kindOf(name) === "cmc" ? "hv" : "linear";
   const band = (low, high, opacity) => {
     if (!columns[low] || !columns[high]) return;
-    found.push({ x, y: columns[low], mode: "lines", line: { width: 0 }, hoverinfo: "skip", showlegend: false });
-    found.push({ x, y: columns[high], mode: "lines", line: { width: 0 }, fill: "tonexty", fillcolor: faint(mine, opacity), hoverinfo: "skip", showlegend: false });
+    const told = x.map((_, at) => at).filter((at) => columns[low][at] !== null && columns[high][at] !== null);
+    const edge = (end, more) => found.push(Object.assign({ x: told.map((at) => x[at]), y: told.map((at) => columns[end][at]), mode: "lines", line: { width: 0, shape }, hoverinfo: "skip", showlegend: false }, more));
+    edge(low, {});
+    edge(high, { fill: "tonexty", fillcolor: faint(mine, opacity) });
   };
+  for (const one of names.filter((each) => each.startsWith(CLASS))) {
+    found.push({ x, y: columns[one], mode: "lines", line: { color: faint(theme().muted.startsWith("#") ? theme().muted : "#888888", 0.35), width: 0.8 }, name: plain(one), showlegend: false, hovertemplate: "%{x:.4~g}: %{y:.2%}<extra>" + plain(one) + "</extra>" });
+  }
   band("q25", "q75", 0.18);
   if (columns.low) band("low", "high", 0.2);
   else if (columns.lower && columns.upper) band("lower", "upper", 0.3);
   const drawn = names.find((one) => one === "lower") || names.slice(1).find((one) => !NO_LINE.has(one));
   if (!drawn) return found;
-  const text = columns.threshold && names[0] !== "threshold" ? columns.threshold.map((one) => (one === null ? "" : "at threshold " + Number(one.toPrecision(6)))) : undefined;
+  const text = x.map((_, at) => {
+    const said = [];
+    if (columns.low && columns.low[at] !== null) said.push(percent(columns.low[at]) + " to " + percent(columns.high[at]) + " %");
+    if (columns.threshold && names[0] !== "threshold" && columns.threshold[at] !== null) said.push("at threshold " + Number(columns.threshold[at].toPrecision(6)));
+    return said.join("<br>");
+  });
   found.push({
-    x, y: columns[drawn], text, name: plain(label), mode: "lines", line: { color: mine, width: 2.2, dash: DASHES[number % DASHES.length], shape: kindOf(name) === "cmc" ? "hv" : "linear" },
-    hovertemplate: "%{x:.4~g}: %{y:.2%}" + (text ? "<br>%{text}" : "") + "<extra>" + plain(label) + "</extra>",
+    x, y: columns[drawn], text, name: plain(label), mode: "lines", line: { color: mine, width: 2.2, dash: DASHES[number % DASHES.length], shape },
+    hovertemplate: "%{x:.4~g}: %{y:.2%}<br>%{text}<extra>" + plain(label) + "</extra>",
   });
   return found;
+}
+
+function withoutClasses(columns) {
+  return Object.fromEntries(Object.entries(columns).filter(([name]) => !name.startsWith(CLASS)));
+}
+
+/* Where scores of the result were taken, by name. */
+function taken(marks, number, several) {
+  if (!marks || !marks.length) return [];
+  const at = (place) => marks.map((mark) => mark[place]);
+  const text = marks.map((mark) => plain(mark[0]) + (mark[3] === null ? "" : " at threshold " + Number(mark[3].toPrecision(6))));
+  return [{ x: at(1), y: at(2), text, mode: "markers", marker: { symbol: "diamond", size: 9, color: colour(several ? number : 4) }, showlegend: false, hovertemplate: "%{text}: %{y:.2%}<extra></extra>" }];
 }
 
 function marked(curve, name, values) {
@@ -92,10 +119,10 @@ function marked(curve, name, values) {
 const GOM = ["mrep", "mvp", "mrp"];
 
 /* The three curves of one model that share their axes. */
-function gomChart(curves) {
+function gomChart(curves, marks) {
   const held = GOM.filter((name) => curves[name]);
   const make = () => ({
-    data: held.flatMap((name, number) => lines(name, curves[name].columns, KNOWN[name].title, number)),
+    data: held.flatMap((name, number) => [...lines(name, curves[name].columns, KNOWN[name].title, number), ...taken((marks || {})[name], number, true)]),
     layout: { showlegend: true, xaxis: { title: "τ" }, yaxis: Object.assign({ rangemode: "tozero" }, SHARE) },
   });
   const text = "Accepted items over all thresholds: clean and complete (mVP), well ranked (mRP), both (mReP).";
@@ -112,11 +139,12 @@ function curveCharts(models, shownModel) {
   const rank = (name) => { const at = ORDER.indexOf(kindOf(name)); return at < 0 ? ORDER.length : at; };
   names.sort((a, b) => rank(a) - rank(b) || a.localeCompare(b));
   return names.filter((name) => !together || !GOM.includes(name) || name === "mrep").map((name) => {
-    if (together && name === "mrep") return gomChart(all[0]);
+    if (together && name === "mrep") return gomChart(all[0], models[0].marks);
     const known = KNOWN[kindOf(name)] || { title: name, text: "" };
     const title = name === kindOf(name) ? known.title : known.title + " (" + name + ")";
     const make = () => {
-      const data = all.flatMap((curves, number) => (curves[name] ? lines(name, curves[name].columns, models[number].name, number) : []));
+      const data = all.flatMap((curves, number) => (curves[name] ? lines(name, several ? withoutClasses(curves[name].columns) : curves[name].columns, models[number].name, number) : []));
+      data.push(...models.flatMap((model, number) => taken((model.marks || {})[name], number, several)));
       const mine = all[models.indexOf(shownModel)][name];
       if (mine && !several) data.push(...marked(mine, name, sliderValues));
       const layout = { xaxis: Object.assign({}, known.x), yaxis: Object.assign({ rangemode: "tozero" }, known.y), showlegend: several || kindOf(name) === "scores", barmode: "group" };
