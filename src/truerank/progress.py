@@ -16,7 +16,7 @@ from typing import Any
 
 from truerank.errors import InputError, shortened
 
-__all__ = ["Estimate", "check_progress", "progress_bar", "shown"]
+__all__ = ["Estimate", "check_progress", "in_words", "progress_bar", "shown"]
 
 Report = Callable[[int, int], None]
 LOG_SECONDS = 60.0

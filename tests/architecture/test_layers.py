@@ -64,6 +64,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "neighbourhood",
         "cards",
         "exact_neighbours",
+        "planning",
         "auditing",
         "comparison",
         "compression",

@@ -15,6 +15,7 @@ from truerank.cli.leaderboard import leaderboard
 from truerank.cli.lists import lists
 from truerank.cli.metrics import metrics
 from truerank.cli.neighbours import neighbours
+from truerank.cli.plan import plan
 from truerank.cli.plot import plot
 from truerank.cli.report import report
 from truerank.cli.reproduce import reproduce
@@ -74,6 +75,7 @@ for command in (
     benchmark,
     reproduce,
     data,
+    plan,
     metrics,
     conform,
     demo,

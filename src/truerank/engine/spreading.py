@@ -16,8 +16,8 @@ from truerank.space import Rows, Space
 
 __all__ = ["ranges", "spread"]
 
-FASTER = 256
-"""A GPU does about as many pairs as so many cores."""
+GPU_ROWS = 1 << 14
+"""Queries of a task for a GPU: it counts them for longer than the gallery is on its way there."""
 
 
 def spread(request: PassRequest, left: Queries, limits: Settings) -> Schedule:
@@ -63,6 +63,7 @@ def _tiles(request: PassRequest, queries: Queries, limits: Settings) -> WorkItem
 
 def _rows(request: PassRequest, rows: Rows, limits: Settings) -> WorkItem:
     """Queries of which a worker does whole rows, as it would if there was nobody else."""
-    pairs = limits.task_pairs * (FASTER if request.device == "cuda" else 1)
-    tall = max(1, pairs // request.space.gallery)
+    tall = max(1, limits.task_pairs // request.space.gallery)
+    if request.device == "cuda":
+        tall = max(tall, GPU_ROWS)
     return WorkItem("spread rows", cut(request.view.mates, rows, tall, limits.mates))
