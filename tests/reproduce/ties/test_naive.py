@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 from truerank.reproduce.ties.naive import PRECISIONS, VARIANTS, naive_map, zero_map
 
@@ -57,3 +58,17 @@ def test_all_zero_embeddings_follow_the_order_of_rows(drops: str) -> None:
         kept = range(1, 6) if drops == "first column" else [i for i in range(6) if i != query]
         values.append(average_precision([bool(labels[i] == label) for i in kept]))
     assert zero_map(labels, drops=drops) == pytest.approx(sum(values) / 6, abs=1e-15)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_gpu_computes_nearly_the_same(precision: str, variant: str) -> None:
+    rng = np.random.default_rng(2)
+    labels = np.repeat(np.arange(20), 4)
+    rows = rng.standard_normal((20, 16))[labels] + 0.3 * rng.standard_normal((80, 16))
+    rows = rows.astype(np.float32)
+    before = torch.get_float32_matmul_precision()
+    found = naive_map(rows, labels, precision=precision, batch=32, device="cuda", variant=variant)
+    assert found == pytest.approx(by_loops(rows, labels), abs=0.02)
+    assert torch.get_float32_matmul_precision() == before

@@ -1,7 +1,7 @@
 """GOM at a rate without each fold of the classes: the threshold is found again each time.
 
-The queries without a mate that are left set it, exactly; how far the other queries move at it, and
-because the fold is gone from the gallery, is computed again for a sample of them.
+The queries without a mate that are left set it, exactly, and all queries are seen again at it; how
+far they move because the fold is gone from the gallery is computed for a sample of them.
 """
 
 from __future__ import annotations
