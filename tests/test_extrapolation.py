@@ -70,11 +70,21 @@ def test_foretells_what_a_larger_set_has() -> None:
         assert abs(foretold[name].value - whole[name].value) < abs(foretold[name].error) + spread
 
 
+@pytest.mark.parametrize("gallery", [50, 60, 99, 360, 1234, 10_000, 123_457])
+def test_the_sizes_that_are_listed_are_enough(gallery: int) -> None:
+    at = [AtSize(size, {"map": exact(on_a_line(size))}, {}) for size in sizes_for(gallery)]
+    found = extrapolate(at, {"map": exact(on_a_line(gallery))}, gallery, 10 * gallery)
+    assert found["map"].value == pytest.approx(on_a_line(10 * gallery), rel=1e-6)
+
+
 def test_what_a_fit_needs() -> None:
     rows = np.random.default_rng(0).normal(size=(50, 3))
     result = truerank.evaluate(rows, np.arange(50) // 5, metrics="map", gallery_sizes=[20])
-    with pytest.raises(InputError, match=r"gallery_sizes=\[1, 2, 5, 15, 28, 50\]"):
+    with pytest.raises(InputError, match=r"gallery_sizes=\[2, 3, 5, 16, 28, 50\]"):
         result.extrapolate(100)
+    few = truerank.evaluate(rows[:20], np.arange(20) // 5, metrics="map", gallery_sizes=[2, 10])
+    with pytest.raises(InputError, match="20 items is too small for a fit"):
+        few.extrapolate(100)
     for wrong in (50, 2.5, True, "100"):
         with pytest.raises(InputError, match="more than the 50 items"):
             result.extrapolate(wrong)

@@ -9,6 +9,7 @@ import pytest
 
 import truerank
 from tests import quiet, results
+from tests.cli import driving
 from truerank import InputError, Result
 from truerank.galleries import check_sizes
 
@@ -124,3 +125,29 @@ def test_what_is_no_size(wrong: Any) -> None:
 def test_larger_sizes_are_refused() -> None:
     with pytest.raises(InputError, match="60 items cannot tell of one of 61"):
         evaluated(gallery_sizes=[61])
+
+
+def test_the_command_shows_sizes_and_what_a_fit_expects(tmp_path: Any) -> None:
+    np.savez(tmp_path / "x.npz", embeddings=ROWS, labels=LABELS)
+    given = ("evaluate", tmp_path / "x.npz", "-m", "map,mrr", "--gallery-sizes", "10, 30")
+    run = driving.run(*given, "--extrapolate", "600", "-o", tmp_path / "result.json")
+    assert run.status == 0, run
+    assert "Exact means over all smaller galleries" in run.out
+    assert "EXTRAPOLATED to a gallery of 600 from one of 60 items" in run.out
+    saved = Result.from_json(tmp_path / "result.json")
+    assert {10, 30, 60} < set(saved.gallery_sizes)
+    assert f"{100 * saved.at_gallery(10)['map'].value:.2f}" in run.out
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--gallery-sizes", "10,x"), "--gallery-sizes takes whole numbers"),
+        (("--gallery-sizes", "61"), "cannot tell of one of 61"),
+        (("--extrapolate", "60"), "more than the 60 items"),
+        (("--extrapolate", "0"), "--extrapolate takes whole numbers"),
+    ],
+)
+def test_options_that_no_gallery_has(options: Any, sentence: str, tmp_path: Any) -> None:
+    np.savez(tmp_path / "x.npz", embeddings=ROWS, labels=LABELS)
+    assert sentence in driving.run("evaluate", tmp_path / "x.npz", *options).complaint()

@@ -116,7 +116,7 @@ def sizes_for(gallery: int) -> tuple[int, ...]:
     >>> sizes_for(10_000)
     (316, 562, 1000, 3162, 5623, 10000)
     """
-    steps = (int(gallery / STEP**step) for step in (0, 1, 2, 4, 5, 6))
+    steps = [gallery, gallery // TENTH, *(round(gallery / STEP**step) for step in (1, 2, 5, 6))]
     return tuple(sorted({size for size in steps if size >= 1}))
 
 
@@ -130,19 +130,22 @@ def extrapolate(
             f"evaluated; Got {shortened(size)}; smaller ones are exact, by at_gallery."
         )
     smaller = [one for one in at_sizes if one.size < gallery]
-    late = [one for one in smaller if REACH * one.size >= gallery]
-    early = [one for one in smaller if TENTH * one.size <= gallery <= REACH * TENTH * one.size]
-    if len(late) + 1 < FEWEST or len(early) < FEWEST:
-        wanted = ", ".join(str(one) for one in sizes_for(gallery))
+    early, late = _of_lines([one.size for one in smaller], gallery)
+    if early is None or late is None:
+        wanted = sizes_for(gallery)
+        if None in _of_lines(wanted, gallery):
+            raise InputError(f"a gallery of {count(gallery, 'item')} is too small for a fit.")
         raise InputError(
             f"a fit needs {FEWEST} sizes from a third of the gallery on, and {FEWEST} from a third "
-            f"of a tenth to a tenth of it; evaluate with gallery_sizes=[{wanted}]."
+            "of a tenth to a tenth of it; evaluate with "
+            f"gallery_sizes=[{', '.join(map(str, wanted))}]."
         )
     foretold, skipped = {}, {}
     for name in smaller[0].scores:
         whole = scores[name].value if name in scores else math.nan
-        line = _line([*((one.size, one.scores[name].value) for one in late), (gallery, whole)])
-        before = _line([(one.size, one.scores[name].value) for one in early])
+        points = [(one.size, one.scores[name].value) for one in smaller]
+        line = _line([*(point for point in points if point[0] in late), (gallery, whole)])
+        before = _line([point for point in points if point[0] in early])
         if line is None or before is None:
             skipped[name] = "a score of 0 or 1 has no place on a line"
             continue
@@ -150,6 +153,14 @@ def extrapolate(
         value = float(f"{_at(line, size):.{DIGITS}g}")
         foretold[name] = Foretold(name, size, value, error)
     return Extrapolation(size, gallery, foretold, skipped)
+
+
+def _of_lines(sizes: Sequence[int], gallery: int) -> tuple[list[int] | None, list[int] | None]:
+    """The sizes of the line up to a tenth of the gallery and of that up to all of it; None where
+    there are too few."""
+    early = [n for n in sizes if TENTH * n <= gallery <= REACH * TENTH * n]
+    late = [n for n in sizes if n < gallery <= REACH * n]
+    return early if len(early) >= FEWEST else None, late if len(late) + 1 >= FEWEST else None
 
 
 def _line(points: Sequence[tuple[int, float]]) -> tuple[float, float] | None:
