@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -34,15 +35,21 @@ class DrawnCurves:
         curves: Mapping[str, Curve] | None,
         first_mates: FirstMates | None,
         saved: Mapping[str, Any] | None,
+        bars: Callable[[], dict[str, Curve]] = dict,
     ) -> None:
+        """`bars` follow from what else a result holds, and are not saved."""
         self._saved = saved
         self._curves = dict(curves or {}) or read_curves(saved)
-        self._first_mates = first_mates
+        self._first_mates, self._make_bars = first_mates, bars
+
+    @cached_property
+    def _bars(self) -> dict[str, Curve]:
+        return self._make_bars()
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the curves there are."""
-        return (*(["cmc"] if self._first_mates is not None else []), *self._curves)
+        return (*(["cmc"] if self._first_mates is not None else []), *self._curves, *self._bars)
 
     def get(self, name: str, ranks: int = FIRST_RANKS, band: str | None = "pointwise") -> Curve:
         """A curve, at so many ranks and with one of its bands or none."""
@@ -58,7 +65,7 @@ class DrawnCurves:
         elif name == "cmc":
             curve = up_to(self._curves[name], ranks)
         else:
-            curve = self._curves[name]
+            curve = self._curves.get(name) or self._bars[name]
         return curve.with_band(band)
 
     def plain(self) -> Mapping[str, Any]:

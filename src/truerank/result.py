@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from copy import deepcopy
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ import numpy.typing as npt
 
 from truerank import tables
 from truerank.attributes import Attribute, as_choice, plain_attributes, read_attributes
+from truerank.bars import bars_of
 from truerank.core import registry
 from truerank.core.curve import FIRST_RANKS
 from truerank.core.score import Score, part_score
@@ -70,7 +72,8 @@ class Result(Galleries, Mapping[str, Score]):
         self.units = units
         """The number of each query's class, in the order of the labels: what resampling draws."""
         self.level_units = dict(level_units or {})
-        self._curves = DrawnCurves(curves, first_mates, saved_curves)
+        bars = partial(bars_of, self._scores, self.provenance)
+        self._curves = DrawnCurves(curves, first_mates, saved_curves, bars)
         self._consistency = consistency
         self._found = dict(found or {})
         self.details = details

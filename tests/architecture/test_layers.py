@@ -48,6 +48,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     (
         "severity",
         "attributes",
+        "bars",
         "curves",
         "saved_curves",
         "drawn_curves",

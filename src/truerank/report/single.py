@@ -115,7 +115,15 @@ def _number(value: float | None) -> float | None:
 def _curves(result: Result) -> dict[str, Any]:
     """Every curve as it is saved: with as many points as it takes to draw it."""
     saved = result.to_dict(per_query=False).get("curves") or {}
-    return dict(saved.get("curves", {}))
+    found = dict(saved.get("curves", {}))
+    if "levels" in result.curves:
+        bars = {name: _plain(values) for name, values in result.curve("levels").items()}
+        found["levels"] = {"points": len(bars["level"]), "columns": bars}
+    return found
+
+
+def _plain(values: Any) -> list[Any]:
+    return [None if value != value else value for value in values.tolist()]
 
 
 def _marks(result: Result) -> dict[str, list[list[Any]]]:
