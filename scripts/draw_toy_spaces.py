@@ -9,19 +9,14 @@ fourth every list is perfect, and still no threshold fits all classes.
 
 from __future__ import annotations
 
-import math
-import random
 import warnings
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
-
 import truerank
+from truerank.reproduce.reality_check.toys import SPACES as OF_THE_PAPER
+from truerank.reproduce.reality_check.toys import Disc, space
 
 TARGET = Path(__file__).parents[1] / "docs" / "img" / "toy_spaces.svg"
-ROWS = 40
-"""Of each class."""
 METRICS = {
     "hit@1": "hit@1 (Recall@1)",
     "nmi": "NMI",
@@ -30,12 +25,11 @@ METRICS = {
     "map@r": "MAP@R",
     "tar@far=0.01": "TAR at FAR 1 %",
 }
-Disc = tuple[float, float, float]
-"""Centre and radius."""
 SPACES: dict[str, list[Disc]] = {
-    "a  touching": [(x, y, 1.0) for x in (-1.0, 1.0) for y in (-1.0, 1.0)],
-    "b  a little apart": [(x, y, 1.0) for x in (-1.3, 1.3) for y in (-1.3, 1.3)],
-    "c  well apart": [(x, y, 1.0) for x in (-3.0, 3.0) for y in (-3.0, 3.0)],
+    **{
+        f"{letter}  {name}": discs
+        for letter, (name, discs) in zip("abc", OF_THE_PAPER.items(), strict=False)
+    },
     "d  of unequal width": [(-1.7, 0.0, 1.7), *((3.0, y, 0.12) for y in (-1.3, 0.0, 1.3))],
 }
 WIDTH, HEIGHT, LEFT, PANEL, TOP, SIDE = 860, 430, 150, 176, 70, 156
@@ -43,20 +37,6 @@ SHOWN = {"c  well apart": 4.3, "d  of unequal width": 3.6}
 """How far each picture reaches from its centre, 2.6 unless said here."""
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")
 INK, QUIET = "#1f2430", "#6b7280"
-
-
-def space(discs: list[Disc]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
-    """Points scattered evenly over each disc, on a grid of 1/64, and their classes."""
-    dice = random.Random(2020)
-    points = []
-    for x, y, radius in discs:
-        inside = 0
-        while inside < ROWS:
-            across, up = dice.uniform(-1, 1), dice.uniform(-1, 1)
-            if math.hypot(across, up) <= 1:
-                points.append((round(64 * (x + radius * across)), round(64 * (y + radius * up))))
-                inside += 1
-    return np.array(points) / 64, np.repeat(np.arange(len(discs)), ROWS)
 
 
 def scores(name: str) -> dict[str, float]:

@@ -17,9 +17,11 @@ from truerank.evaluation import evaluate
 
 __all__ = [
     "CLASSES",
+    "EACH",
     "RANDOM_METRICS",
     "SPACES",
     "TOY_METRICS",
+    "Disc",
     "random_scores",
     "space",
     "toy_scores",
