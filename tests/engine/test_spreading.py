@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock, patch
 
 import numpy as np
 import pytest
@@ -24,10 +25,11 @@ from truerank.engine.observers import (
 )
 from truerank.engine.request import PassRequest, Queries
 from truerank.engine.spreading import ranges, spread
+from truerank.errors import ExactnessError
 from truerank.families.gom.axis import Axis
 from truerank.families.gom.collect import Gom
 from truerank.settings import Settings, settings
-from truerank.space import build
+from truerank.space import Space, build
 from truerank.task import TaskRules
 
 RNG = np.random.default_rng(8)
@@ -111,6 +113,28 @@ def test_a_run_goes_on_with_another_cluster(calls: int, tmp_path: Path) -> None:
     again = second.calls.count(tiles)
     assert whole.calls.count(tiles) - calls <= again < whole.calls.count(tiles)
     assert first.calls.count(tiles) >= calls
+
+
+def test_a_machine_without_trusted_float32_counts_in_float64() -> None:
+    def distrust(space: Space) -> None:
+        space.single = None
+
+    with settings(query_rows=30, gallery_rows=20, task_pairs=30 * 40, method="filter"):
+        alone = truerank.evaluate(ROWS, LABELS, metrics=["map@r"])
+        with in_process(), patch("truerank.engine.shipment.probe", distrust):
+            assert bits(truerank.evaluate(ROWS, LABELS, metrics=["map@r"], cluster="auto")) == bits(
+                alone
+            )
+
+
+def test_a_machine_whose_products_are_not_exact_ends_it() -> None:
+    inexact = Mock(side_effect=ExactnessError("the float64 matrix product is not exact"))
+    with (
+        in_process(),
+        patch("truerank.engine.shipment.probe", inexact),
+        pytest.raises(ExactnessError, match="is not exact"),
+    ):
+        truerank.evaluate(ROWS, LABELS, metrics=["map@r"], cluster="auto")
 
 
 def test_metrics_take_part_by_being_registered() -> None:

@@ -36,6 +36,8 @@ def add_tiles(
     """Count some queries against a part of the gallery: the counts, and what observers saw."""
     request, limits = unpack(parts, rows)
     view, frame = request.view, begun[0]
+    if strategy == "filter" and request.space.single is None:
+        strategy = "count"  # this machine's float32 products are not what their bound says
     counts = frame.empty_copy()
     with (
         settings(**asdict(limits)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from weakref import WeakSet
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +14,7 @@ from truerank.engine.observers import Observers
 from truerank.engine.request import PassRequest
 from truerank.relevance import View
 from truerank.settings import Settings
-from truerank.space import Rows, Space
+from truerank.space import Rows, Space, probe
 
 __all__ = ["Outline", "Parts", "ship", "unpack"]
 
@@ -34,6 +35,10 @@ Parts = tuple[Space, View, GalleryFolds | None, Split | None, Observers | None, 
 """A pass, in the order in which a task is given its parts."""
 
 
+_probed: WeakSet[Space] = WeakSet()
+"""Spaces whose tiles this process has checked."""
+
+
 def ship(request: PassRequest, limits: Settings, cluster: Cluster) -> tuple[Held | None, ...]:
     """Put the parts of a request there; observers arrive empty in every task."""
     folds, split, observers = request.folds, request.split_view, request.observers
@@ -50,8 +55,14 @@ def ship(request: PassRequest, limits: Settings, cluster: Cluster) -> tuple[Held
 
 
 def unpack(parts: Parts, rows: Rows) -> tuple[PassRequest, Settings]:
-    """The request of a worker: the same pass for these queries alone, in one thread."""
+    """The request of a worker: the same pass for these queries alone, in one thread.
+
+    What a machine multiplies is checked on the user's rows before its first task counts.
+    """
     space, view, folds, split_view, observers, outline = parts
+    if space not in _probed:
+        probe(space)
+        _probed.add(space)
     others = np.ones(view.queries, bool)
     others[rows] = False
     request = PassRequest(
