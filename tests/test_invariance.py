@@ -101,7 +101,21 @@ def fingerprint(score: Any, order: np.ndarray | None) -> dict[str, Any]:
     return found
 
 
-CURVES = ["cmc", "roc", "det", "pr", "f1", "dir", "mrp", "mvp", "mrep", "mfr", "mrep@scale=minmax"]
+CURVES = [
+    "cmc",
+    "roc",
+    "det",
+    "pr",
+    "f1",
+    "scores",
+    "utility",
+    "dir",
+    "mrp",
+    "mvp",
+    "mrep",
+    "mfr",
+    "mrep@scale=minmax",
+]
 
 
 def fingerprints(data: Data) -> dict[str, dict[str, Any]]:
@@ -115,7 +129,11 @@ def fingerprints(data: Data) -> dict[str, dict[str, Any]]:
         if name in ("mrp", "mvp", "mrep", "mfr") and result["mrep"].reason is not None:
             continue  # these distances do not lie on the axis
         columns = result.curve(name)
-        found[f"curve {name}"] = {column: columns[column].tobytes() for column in columns}
+        found[f"curve {name}"] = {
+            column: columns[column].tobytes()
+            for column in columns
+            if not column.startswith("class ")  # which go by the names of labels
+        }
         around = result.curve(name, band="simultaneous")
         for end in ("low", "high") if "low" in around else ():
             found[f"curve {name}"][f"simultaneous {end}"] = around[end].tobytes()
@@ -126,7 +144,7 @@ def may_differ(transformation: str, distance: str) -> set[str]:
     """Thresholds have a unit, which scaling changes; replicates are paired by the classes' names,
     so that two models of one task can be compared."""
     scaled = transformation.startswith("scaled") and distance != "cosine"
-    return ({"threshold"} if scaled else set()) | (
+    return ({"threshold", "distance", "from"} if scaled else set()) | (
         {"replicates"} if renames_classes(transformation) else set()
     )
 
