@@ -68,7 +68,7 @@ def summary_of(pages: list[Page]) -> str:
     parts = [
         "# The papers, re-run: a summary",
         f"{count(len(rows), 'claim')} of {count(len(pages), 'paper')}, each judged by a rule that "
-        f"was fixed before the run: {words}."
+        f"stands on its page: {words}."
         + (f" Not yet run in full: {', '.join(missing)}." if missing else ""),
         "## Claims and verdicts",
         pipes(Table(["claim", "what it says", "verdict"], rows, words=(0, 1, 2))).rstrip("\n"),

@@ -106,6 +106,9 @@ def _runs(sets: list[Embeddings], size: measure.Size, entries: dict[str, Any]) -
         f"Collisions: distances in float64, neighbours in the order of each row; random embeddings "
         f"are uniform in [0, 1), {size.random_sets} sets, intervals of Student's t.",
         "Nothing is trained.",
+        "The thresholds of the four rules were set before anything ran; what counts as in "
+        "direction, and that (c) asks for all six comparisons, was settled after a first look at "
+        "the counts.",
     ]
     if "cuda" not in devices:
         lines.append("No GPU was there: its rows are missing, and --resume on one adds them.")
