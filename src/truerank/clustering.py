@@ -57,7 +57,7 @@ def score(
     clusters = cluster(space, rows, int(labels.max()) + 1, seed, threads)
     found = Contingency.of(labels, clusters)
     shuffled = _shuffled(found, seed)
-    without = None if request is None else _without(task, space, labels, clusters, request.seed)
+    without = None if request is None else _without(task, space, labels, clusters)
     out = {}
     for metric in metrics:
         formula = FORMULAS[metric.name]
@@ -91,11 +91,11 @@ def cluster(
 
 
 def _without(
-    task: TaskRules, space: Space, labels: Integers, clusters: Integers, seed: int
+    task: TaskRules, space: Space, labels: Integers, clusters: Integers
 ) -> tuple[FoldAssignment, list[Contingency]] | None:
     """The folds, and what is left without each; None if there are too few classes."""
     everybody = np.ones(len(labels), bool)
-    folds = deal_queries(space.fingerprints(), labels, everybody, seed, task.id_names)
+    folds = deal_queries(space.fingerprints(), labels, everybody, task.id_names)
     if folds is None:
         return None
     folds = folds.coarser(MOST_COLUMNS)

@@ -99,8 +99,11 @@ class Limits:
     """Most negatives that OPIS may be asked to sample."""
     counted: int = 3_000
     """Queries that are counted by fold of the gallery, where there are so many, at the least."""
+    observed_pairs: int = _or_none(50_000_000)
+    """Most pairs that GOM observes without each fold; with more, it does so for a sample of
+    queries, at the least 64 with a mate and as many without."""
     observed_again: int = 64
-    """Queries with a mate, and as many without, that GOM observes without each fold."""
+    """Queries with a mate, and as many without, that GOM at a rate observes without each fold."""
 
 
 Kind = TypeVar("Kind", Settings, Limits)

@@ -81,7 +81,7 @@ def verify(
     confidence : float, optional
         Of the interval around each score, over people; None for no intervals.
     seed : int
-        Of the folds into which people are dealt for the intervals. No score depends on it.
+        Recorded only: who leaves together for the intervals follows the trials alone.
 
     Returns
     -------

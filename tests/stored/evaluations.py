@@ -304,7 +304,7 @@ BRACKETED: dict[str, tuple[dict[str, int], dict[str, int]]] = {
         {"collected": 0},
     ),
 }
-SAMPLED = {"counted": 20, "observed_again": 300}
+SAMPLED = {"counted": 20, "observed_again": 300, "observed_pairs": 0}
 
 
 # --- one evaluation -------------------------------------------------------------------------------

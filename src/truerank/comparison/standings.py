@@ -73,7 +73,7 @@ def _interval(model: Model, metric: str, request: IntervalRequest) -> tuple[floa
     if isinstance(found, str) or found.only_runs is not None:
         return None
     known = registry.definition(registry.parse(metric))
-    freedom = found.freedom
+    freedom: float = found.freedom
     if known.is_steep and found.steep_freedom is not None:
         freedom = found.steep_freedom
     t = quantile(request.confidence, freedom)

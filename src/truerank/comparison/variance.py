@@ -46,7 +46,7 @@ class Spread:
     freedom: int
     only_runs: str | None = None
     """Why classes are not in it."""
-    steep_freedom: int | None = None
+    steep_freedom: float | None = None
     """Degrees of freedom where a few classes may make up the loss."""
 
 
@@ -95,7 +95,7 @@ def _between_runs(metric: str, models: list[Model]) -> Part | None:
 
 def _over_classes(
     metric: str, models: list[Model], seed: int
-) -> tuple[Part, float, int | None] | str:
+) -> tuple[Part, float, float | None] | str:
     """The variance over classes, the part of it by which runs differ, and steep degrees."""
     asked = registry.parse(metric)
     if is_conditional(models) and registry.definition(asked).is_mean(asked):
@@ -103,7 +103,7 @@ def _over_classes(
     return _by_replicates(metric, models)
 
 
-def _by_replicates(metric: str, models: list[Model]) -> tuple[Part, float, int | None] | str:
+def _by_replicates(metric: str, models: list[Model]) -> tuple[Part, float, float | None] | str:
     scores = [[run[metric] for run in model] for model in models]
     kept = [[s.replicates for s in model if s.replicates is not None] for model in scores]
     if any(len(a) < len(b) for a, b in zip(kept, scores, strict=True)):
@@ -124,7 +124,7 @@ def _by_replicates(metric: str, models: list[Model]) -> tuple[Part, float, int |
 
 def _by_bootstrap(
     metric: str, models: list[Model], seed: int
-) -> tuple[Part, float, int | None] | str:
+) -> tuple[Part, float, float | None] | str:
     found = [[_class_sums(run, metric) for run in model] for model in models]
     sums = [[some for some in model if some is not None] for model in found]
     if any(len(held) < len(model) for held, model in zip(sums, found, strict=True)):

@@ -21,10 +21,10 @@ from truerank.wording import count
 __all__ = [
     "FEWEST_CLASSES",
     "FEWEST_FOLDS",
+    "KEY",
     "MOST_FOLDS",
     "MOST_SINGLY",
     "PAIRED_FOLDS",
-    "PAIRED_SEED",
     "FoldAssignment",
     "GalleryFolds",
     "random_numbers",
@@ -43,10 +43,12 @@ FEWEST_FOLDS = 200
 MOST_FOLDS = 560
 """Folds of more units. As what they contribute adds up, the variance is the mean over all deals of
 them into 20 larger folds, and as stable as that over 28 deals of 20 folds of units."""
-PAIRED_FOLDS = 20
-"""Folds by name, where those by embeddings are others."""
-PAIRED_SEED = 0
-"""The folds by name do not follow the user's seed: results to be compared must have the same."""
+PAIRED_FOLDS = 440
+"""Folds by name, where those by embeddings are others: together as many as units left out singly.
+Other names make other folds, so they are many, and a test's p hardly moves."""
+KEY = 0
+"""Which units leave together, and which queries are sampled, follows the data alone: with a seed of
+the user's, an interval's width would be a matter of luck, and models would not form pairs."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,6 @@ class FoldAssignment:
     both where ids give it; those with a query that counts come first."""
     classes: int
     """Units with a query that counts."""
-    seed: int
     query_codes: Integers
     gallery_codes: Integers
     priority: npt.NDArray[np.uint64]
@@ -110,24 +111,25 @@ class FoldAssignment:
             fold = np.zeros(self._units, np.int64)
             fold[order] = np.arange(len(order))
             return [(fold, len(order))]
-        folds = min(self.most, MOST_FOLDS)
         if len(self.orders) == 1:
-            return [(self.deal(self.orders[0], folds, PAIRED_SEED), folds)]
-        paired = min(PAIRED_FOLDS, folds // 2)
-        own = folds if self.most >= folds + paired else folds - paired
+            folds = min(self.most, MOST_FOLDS)
+            return [(self.deal(self.orders[0], folds), folds)]
+        most = min(self.most, MOST_FOLDS + PAIRED_FOLDS)
+        paired = max(most // 4, most - MOST_FOLDS)
+        numbers = (most - paired, paired)
         return [
-            (self.deal(self.orders[0], own, self.seed), own),
-            (self.deal(self.orders[1], paired, PAIRED_SEED), paired),
+            (self.deal(order, folds), folds)
+            for order, folds in zip(self.orders, numbers, strict=True)
         ]
 
     @property
     def _units(self) -> int:
         return max(int(codes.max(initial=-1)) for codes in (*self.orders, self.query_codes)) + 1
 
-    def deal(self, order: Integers, folds: int, seed: int) -> Integers:
+    def deal(self, order: Integers, folds: int) -> Integers:
         """The fold of each unit: consecutive ones go to different folds, those that count first."""
         fold = np.zeros(self._units, np.int64)
-        numbers = random_numbers(seed, len(order) + 2 * folds)
+        numbers = random_numbers(KEY, len(order) + 2 * folds)
         taken = 0
         for part in (order[: self.classes], order[self.classes :]):
             for start in range(0, len(part), folds):
@@ -137,9 +139,13 @@ class FoldAssignment:
                 taken += len(some)
         return fold
 
-    def coarser(self, most: int) -> FoldAssignment:
+    def up_to(self, most: int) -> FoldAssignment:
         """The same units in at most so many columns, but no fewer than `FEWEST_FOLDS`."""
-        return replace(self, most=min(self.most, max(most, FEWEST_FOLDS)))
+        return replace(self, most=max(most, FEWEST_FOLDS))
+
+    def coarser(self, most: int) -> FoldAssignment:
+        """The same, and no more columns than there are."""
+        return self.up_to(min(self.most, most))
 
     @cached_property
     def columns(self) -> int:

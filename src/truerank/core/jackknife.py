@@ -52,6 +52,19 @@ class ChangeSums:
             with self._lock:
                 self._sums += sums.astype(np.int64)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ChangeSums, (self._sums.shape[1],)
+
+    @property
+    def total(self) -> Integers:
+        """What was added up so far, which another one can `take`."""
+        return self._sums.copy()
+
+    def take(self, total: Integers) -> None:
+        """Add what another one has added up."""
+        with self._lock:
+            self._sums += total
+
     def centre(self, population: Integers) -> tuple[Reals, Reals]:
         """Weighted mean change without each fold, and its variance as the mean of a sample."""
         count = self._sums[0]

@@ -53,10 +53,11 @@ class Replicates:
         return max(3, math.floor((len(self.values) - 1) * (real / seen) ** 2))
 
     @property
-    def heavy_freedom(self) -> int:
+    def heavy_freedom(self) -> float:
         """Degrees of freedom, fewer still where a few folds move the score most.
 
-        The variance of n squares of kurtosis k is that of 2n/(k - (n - 3)/(n - 1)) normal ones.
+        The variance of n squares of kurtosis k is that of 2n/(k - (n - 3)/(n - 1)) normal ones. It
+        is no whole number: a few degrees more or less would widen an interval by leaps.
         """
         count = len(self.values)
         squares = [step**2 for step in self._away[1]]
@@ -65,7 +66,7 @@ class Replicates:
             return self.freedom
         kurtosis = count * math.fsum((square / total) ** 2 for square in squares)
         worth = 2 * count / max(kurtosis - (count - 3) / (count - 1), 2 * count / (count - 1))
-        return max(3, min(self.freedom, math.floor(worth)))
+        return max(3.0, min(float(self.freedom), worth))
 
     def minus(self, other: Replicates) -> Replicates:
         """Replicates of a difference of two scores over the same folds."""

@@ -119,7 +119,8 @@ def evaluate(
         Of the interval around each score; None for no intervals. In leave-one-out it is for the
         expectation over new data sets of the same design, otherwise conditional on this gallery.
     seed : int
-        Of what the intervals draw at random. No score depends on it.
+        Of what the intervals draw at random, which is resamples for a gallery of its own; and of
+        clusterings. In leave-one-out intervals follow the data alone.
     units : {"metric", "finest"}
         What an interval in leave-one-out leaves out as a whole: classes of the coarsest level that
         a metric's relevance uses; or, where these are fewer than 10 (30 with a gallery of its own),

@@ -43,8 +43,25 @@ class NearestWithout:
         """The distance of every query's nearest candidate, without a fold."""
         if self._split is None:
             return self._context.nearest.distance
-        first, second, which = self._two_nearest[column >= self._folds.own.stop]
-        return np.asarray(np.where(which == column, second, first), np.float64)
+        number = int(column >= self._folds.own.stop)
+        first, second, which = self.two_nearest(number)
+        mine = column - self.ways[number].start
+        return np.asarray(np.where(which == mine, second, first), np.float64)
+
+    @property
+    def ways(self) -> list[slice]:
+        """The columns of each way in which the gallery is cut into folds; one if it is not."""
+        folds = self._folds
+        if self._split is None:
+            return [slice(0, folds.columns)]
+        return [folds.own] if folds.own == folds.paired else [folds.own, folds.paired]
+
+    def two_nearest(self, way: int) -> tuple[Distances, Distances, Integers]:
+        """Of every query: the nearest item, that of another fold, and the fold of the nearest."""
+        if self._split is None:
+            nearest = self._context.nearest.distance
+            return nearest, nearest, np.full(len(nearest), -1)
+        return self._two_nearest[way]
 
     @cached_property
     def within(self) -> Integers:
@@ -55,13 +72,13 @@ class NearestWithout:
 
     @cached_property
     def _two_nearest(self) -> list[tuple[Distances, Distances, Integers]]:
-        """In each way: the nearest item, that of another fold, and the column of the nearest."""
         found = []
         assert self._split is not None
-        for way in (self._folds.own, self._folds.paired):
-            table = self._split.least[:, way]
+        every = self._split.least
+        for way in self.ways:
+            table, rows = every[:, way], np.arange(len(every))
             which = np.argmin(table, axis=1)
-            least = table[np.arange(len(table)), which]
-            table[np.arange(len(table)), which] = np.inf
-            found.append((least, table.min(axis=1), which + way.start))
+            least = table[rows, which]
+            table[rows, which] = np.inf
+            found.append((least, table.min(axis=1), which))
         return found

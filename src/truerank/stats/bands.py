@@ -56,7 +56,7 @@ def put_band(curve: Curve, moves: CurveMoves, confidence: float) -> Curve:
     if not told.any():
         return curve
     spread = _Spread.of(moves, told)
-    freedom = spread.heavy if steep else spread.freedom
+    freedom = spread.heavy if steep else spread.freedom.astype(np.float64)
     degrees = sorted(set(freedom.tolist()))
     students = (
         {number: quantile(confidence, number) for number in degrees},
@@ -90,7 +90,7 @@ class _Spread:
     """(points,): sum of their squares."""
     error: Reals
     freedom: Integers
-    heavy: Integers
+    heavy: Reals
     """Degrees of freedom, fewer where a few folds move the curve most."""
 
     @staticmethod
@@ -111,9 +111,9 @@ class _Spread:
         worth = 2 * count / np.maximum(kurtosis - (count - 3) / (count - 1), least)
         freedom = np.maximum(3, np.floor((count - 1) * (real / whole) ** 2)).astype(np.int64)
         freedom[seen == 0.0] = count - 1
-        heavy = np.maximum(3, np.minimum(freedom, np.floor(worth).astype(np.int64)))
+        heavy = np.maximum(3.0, np.minimum(freedom, worth))
         if count < 4:
-            heavy = freedom
+            heavy = freedom.astype(np.float64)
         error = np.sqrt((count - 1) / count * real)
         return _Spread(away, seen, error, freedom, np.where(seen == 0.0, freedom, heavy))
 
@@ -165,7 +165,7 @@ def _weights(count: int) -> tuple[Reals, float]:
     return ones.sum(axis=2, dtype=np.float64) - 32.0, 4.0
 
 
-def _students(confidence: float, freedom: list[int]) -> dict[int, float]:
+def _students(confidence: float, freedom: list[float]) -> dict[float, float]:
     """Student's t for each number of degrees of freedom, ascending.
 
     Many are found between a few: over 1 / freedom, t is nearly a straight line there.
@@ -183,14 +183,14 @@ def _students(confidence: float, freedom: list[int]) -> dict[int, float]:
 def _limits(
     values: Reals,
     error: Reals,
-    freedom: Integers,
-    t: dict[int, float],
+    freedom: Reals,
+    t: dict[float, float],
     limits: tuple[float, float],
     steep: bool,
 ) -> list[Reals]:
     """Low and high limit at each point; NaN where there is none."""
     low, high = np.full((2, len(values)), np.nan)
-    points: Iterable[tuple[float, float, int]] = zip(
+    points: Iterable[tuple[float, float, float]] = zip(
         values.tolist(), error.tolist(), freedom.tolist(), strict=True
     )
     for at, (value, spread, degrees) in enumerate(points):

@@ -6,7 +6,7 @@ and for queries with few mates. The other values are computed again for a sample
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
@@ -51,6 +51,9 @@ MOST_COUNTED = 1 << 16
 """An eighth of the queries with few mates is counted by fold, but, without limits, no more."""
 MOST_CELLS, LEAST_COUNTED = 6_000_000, 512
 """Most mates x folds of the queries counted by fold; and queries that are counted all the same."""
+ENOUGH = 400
+"""Queries that may move, of each metric, whose moves are known at the least: of a metric that few
+queries miss there are few in a sample of all."""
 AT_A_TIME = 1 << 16
 """Queries x folds that are looked at together: what is computed of them stays in the cache."""
 WORK = 1e6
@@ -142,6 +145,15 @@ class Plan:
         return counted
 
     @cached_property
+    def _may_all_move(self) -> bool:
+        """Whether a sample is one of all queries; or of those only that are not at their best.
+
+        Without some of the others a query at its best stays there, unless it can lose its mates
+        and count as 0.
+        """
+        return bool(self.counted[self.few].all()) or self.task.no_mate == "zero"
+
+    @cached_property
     def gallery_folds(self) -> GalleryFolds:
         """The folds by which the engine is to count, and for which queries."""
         return self._split_sets.gallery(self.counted)
@@ -209,12 +221,20 @@ class Plan:
             return None
         return self.cmc[1].moves(self.few & self.counts_first)
 
+    def _moving(self, column: Column) -> Flags:
+        """Queries with few mates whose value may be another without some of the others."""
+        values = headline(column.metric, column.values)
+        moving = self.few & ~np.isnan(values)
+        if not self._may_all_move:
+            moving &= values != registry.definition(column.metric).range[1]
+        return moving
+
     def _collect(self, use: Use, rows: Integers, left: LeftOut) -> None:
         column, unit = use
         reduced = registry.ranking(column.metric).reduced
         if reduced is None:
             return
-        held = np.flatnonzero(~np.isnan(column.values[0, rows]))
+        held = np.flatnonzero(self._moving(column)[rows])
         values = reduced(left, column.metric)
         if len(held) < len(rows):
             values = values[held]
@@ -256,6 +276,7 @@ class Plan:
     def finish(self, device: str, threads: int) -> dict[Key, tuple[Replicates, Replicates]]:
         """The replicates of every column, once all blocks are in."""
         self._catch_up(device, threads)
+        self._look_closer(device, threads)
         none_counts = self.task.no_mate == "zero"
         strata: dict[Key, list[Stratum]] = {}
         rest: dict[Metric, Integers] = {}
@@ -266,7 +287,9 @@ class Plan:
             if (column.metric, unit) in self._sums:
                 rest[column.metric] = alive[~self.few[alive]]
                 sums = self._sums[column.metric, unit]
-                strata[column.metric, unit].append(Stratum(alive[self.few[alive]], sums))
+                strata[column.metric, unit].append(
+                    Stratum(np.flatnonzero(self._moving(column)), sums)
+                )
         sampled = [use for use in self.uses if len(rest[use[0].metric])]
         found = self._sampled(sampled, rest, device, threads)
 
@@ -280,7 +303,9 @@ class Plan:
             zeroed = np.where(np.isnan(values), 0.0, values)[rows]
             weights, folds = self._weights(column.grade), self.sets.folds[unit]
             if self.moves is not None:
-                whose = {stratum.changes in self._sums.values(): stratum.rows for stratum in mine}
+                whose = {False: rest[column.metric]}
+                if (column.metric, unit) in self._sums:
+                    whose[True] = np.flatnonzero(self.few & ~np.isnan(column.values[0]))
                 self.moves.replicate(column.metric, unit, folds, rows, whose, weights)
             return replicates(folds, rows, zeroed, mine, weights)
 
@@ -296,18 +321,56 @@ class Plan:
         missing = np.flatnonzero(self.counted & ~self.known)
         if not len(missing):
             return
-        blocks = engine.tie_groups(
-            self.split_view,
-            self.space,
-            device=device,
-            threads=threads,
-            folds=self.gallery_folds,
-            only=missing,
-        )
-        with closing(blocks), ThreadPoolExecutor(threads) as pool:
+        folds = self.gallery_folds
+        with (
+            closing(self._split(missing, folds, device, threads)) as blocks,
+            ThreadPoolExecutor(threads) as pool,
+        ):
             for block in blocks:
                 collect = partial(self._collect_some, block.rows)
                 for _ in pool.map(collect, self._chunks(block.split)):
+                    pass
+
+    def _split(
+        self, rows: Integers, folds: GalleryFolds, device: str, threads: int
+    ) -> Generator[Block, None, None]:
+        """Blocks of some queries, counted by fold in a pass of their own."""
+        view, space = self.split_view, self.space
+        return engine.tie_groups(
+            view, space, device=device, threads=threads, folds=folds, only=rows
+        )
+
+    def _look_closer(self, device: str, threads: int) -> None:
+        """Count by fold more of the queries that may move, of metrics that few queries miss."""
+        more: dict[Key, Flags] = {}
+        for column, unit in self.uses:
+            moving = self._moving(column)
+            if (column.metric, unit) in self._sums and (moving & self.counted).sum() < ENOUGH:
+                wanted = np.zeros(len(moving), bool)
+                wanted[self.sets.sample(np.flatnonzero(moving), ENOUGH)] = True
+                more[column.metric, unit] = wanted & ~self.counted
+        every = np.zeros(len(self.few), bool)
+        for wanted in more.values():
+            every |= wanted
+        if not every.any():
+            return
+        folds = self._split_sets.gallery(every)
+
+        def collect(use: Use, block: Block) -> None:
+            column, unit = use
+            wanted = more[column.metric, unit][block.rows[block.split.queries]]
+            for some in self._chunks(block.split.some(np.flatnonzero(wanted))):
+                left = LeftOut.of(some.only(self._split_sets.of(unit)), column.grade)
+                self._collect(use, block.rows[some.queries], left)
+
+        uses = [use for use in self.uses if (use[0].metric, use[1]) in more]
+        rows = np.flatnonzero(every)
+        with (
+            closing(self._split(rows, folds, device, threads)) as blocks,
+            ThreadPoolExecutor(threads) as pool,
+        ):
+            for block in blocks:
+                for _ in pool.map(partial(collect, block=block), uses):
                     pass
 
     def _sampled(

@@ -72,7 +72,7 @@ class Estimation:
         if self.jackknife and space is not None:
             for unit in dict.fromkeys([*self._unit.values(), self._finest]):
                 counted = self._counted(unit)
-                self._folds[unit] = deal(task, space, unit, counted, request.seed)
+                self._folds[unit] = deal(task, space, unit, counted)
         self.replicates: dict[tuple[Metric, Unit], tuple[Replicates, Replicates]] = {}
         self._errors: dict[tuple[Metric, Unit], tuple[float, int]] = {}
         self._ladder = rank_ladder(task.items)
@@ -105,7 +105,7 @@ class Estimation:
     def _of_queries(self, prints: Fingerprints) -> FoldAssignment | None:
         """Folds of the queries alone, whose gallery is of its own."""
         codes, counted = self._finest.codes(self.task)[0], self._counted(self._finest)
-        return deal_queries(prints, codes, counted, self.request.seed, self.task.id_names)
+        return deal_queries(prints, codes, counted, self.task.id_names)
 
     def _uses(self, columns: list[Column]) -> list[tuple[Column, Unit]]:
         """Each column with every unit by which a metric that it is a part of needs it."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from truerank.core.folds import FEWEST_CLASSES, MOST_SINGLY, FoldAssignment, random_numbers
+from truerank.core.folds import FEWEST_CLASSES, KEY, MOST_SINGLY, FoldAssignment, random_numbers
 from truerank.labels import Encoded
 from truerank.space import Space
 from truerank.space.fingerprint import Fingerprints, mix
@@ -17,10 +17,11 @@ from truerank.task import TaskRules
 __all__ = ["FoldAssignment", "deal", "deal_queries"]
 
 Integers = npt.NDArray[np.int64]
+_FIRST = random_numbers(KEY, 1)[0]
 
 
 def deal(
-    task: TaskRules, space: Space, unit: Unit, counted: npt.NDArray[np.bool_], seed: int
+    task: TaskRules, space: Space, unit: Unit, counted: npt.NDArray[np.bool_]
 ) -> FoldAssignment | None:
     """Assign the units of a leave-one-out task to folds; None if too few of them count.
 
@@ -32,14 +33,13 @@ def deal(
     # units with equal contents differ in the nodes above them, rows in those of their own
     above = [code for code, _ in (over.codes(task) for over in unit.above(task))]
     own = [level.codes[0] for level in task.named_levels.columns]
-    return _folds(rows, query, gallery, above, own[-1], task.id_names, counted, seed)
+    return _folds(rows, query, gallery, above, own[-1], task.id_names, counted)
 
 
 def deal_queries(
     rows: Fingerprints,
     units: Integers,
     counted: npt.NDArray[np.bool_],
-    seed: int,
     ids: Encoded | None = None,
 ) -> FoldAssignment | None:
     """Assign queries to folds by their units; the gallery is of its own and stays as it is.
@@ -47,7 +47,7 @@ def deal_queries(
     `rows` is a number for each query, made of its content and of its mates.
     """
     nothing = np.empty(0, np.int64)
-    return _folds(rows, units, nothing, [units], units, ids, counted, seed)
+    return _folds(rows, units, nothing, [units], units, ids, counted)
 
 
 def _folds(
@@ -58,7 +58,6 @@ def _folds(
     finest: Integers,
     ids: Encoded | None,
     counted: npt.NDArray[np.bool_],
-    seed: int,
 ) -> FoldAssignment | None:
     count = int(codes.max()) + 1
     size = np.bincount(codes, minlength=count)
@@ -81,13 +80,11 @@ def _folds(
             keys = [[first]]
     orders = [np.lexsort((*by, size, ~alive)) for by in keys]
     orders = [order[size[order] > 0] for order in orders]  # some classes have no query
-    # no seed enters where every unit is left out
-    key = random_numbers(seed if len(orders[0]) > MOST_SINGLY else 0, 1)[0]
     mine = mix(rows + _totals(rows, finest)[finest])
     if numbered is not None and len(np.unique(numbered)) == len(numbered):
         mine = mix(numbered.astype(np.uint64))
     return FoldAssignment(
-        tuple(orders), classes, seed, codes, gallery_codes, mix(mine + key), MOST_SINGLY
+        tuple(orders), classes, codes, gallery_codes, mix(mine + _FIRST), MOST_SINGLY
     )
 
 

@@ -20,15 +20,22 @@ MOST_FREEDOM = 1000
 """Degrees beyond which t has settled: its 97.5 % point is 1.9623 there, 1.9600 at infinity."""
 
 
-def quantile(confidence: float, freedom: int) -> float:
+def quantile(confidence: float, freedom: float) -> float:
     """The t for which a t variable lies between -t and t with this probability.
+
+    Between two whole degrees of freedom it is taken to go evenly with one over them.
 
     Examples
     --------
     >>> round(quantile(0.95, 19), 6)
     2.093024
     """
-    return _quantile(confidence, _settled(freedom))
+    whole = int(freedom)
+    t = _quantile(confidence, _settled(whole))
+    if freedom == whole:
+        return t
+    share = (freedom - whole) * (whole + 1) / freedom
+    return t + share * (_quantile(confidence, _settled(whole + 1)) - t)
 
 
 @lru_cache(maxsize=256)

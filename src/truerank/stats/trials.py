@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank.core.curve import Curve
-from truerank.core.folds import FEWEST_CLASSES, PAIRED_SEED, FoldAssignment
+from truerank.core.folds import FEWEST_CLASSES, FoldAssignment
 from truerank.core.metric import Metric
 from truerank.core.registry import definition
 from truerank.core.replicates import Replicates
@@ -41,8 +41,9 @@ __all__ = ["TrialIntervals"]
 Flags = npt.NDArray[np.bool_]
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
-MOST_FOLDS = 100
-"""More than for rankings: what is taken off is an estimate too, and must not drown the rest."""
+MOST_FOLDS = 400
+"""Up to so many people each leaves alone. What is taken off is an estimate too, and must not drown
+the rest."""
 DISTINCT, CELLS = 1 << 12, 1 << 10
 """Up to so many distinct distances all are cuts; beyond, quantiles of each kind."""
 
@@ -103,19 +104,18 @@ class TrialIntervals:
         if not np.isfinite(values).all():
             return Interval(reason="without some of the people it is not defined")
         moved = score.value + (values[1:] - values[0])
-        own, paired, twice = np.split(moved, 3)
+        own, twice = np.split(moved, 2)
         away = twice - math.fsum(twice) / len(twice)
-        noise = math.fsum(away * away)
-        replicates = (
-            Replicates(tuple(own.tolist()), noise),
-            Replicates(tuple(paired.tolist()), noise),
-        )
-        return interval_of(score, metric, replicates, self._request.confidence)
+        replicates = Replicates(tuple(own.tolist()), math.fsum(away * away))
+        return interval_of(score, metric, (replicates, replicates), self._request.confidence)
 
     def _of_points(self, metric: Metric) -> Reals:
         """A metric over thresholds from operating points: of all trials, then without each fold."""
-        thresholds = [] if metric.get("tau") is None else [self._units.cut(metric["tau"])]
-        points = self._points(thresholds)
+        if metric.get("tau") is None:
+            return pair_metric(metric).at_points(self._points, metric)
+        threshold = self._units.cut(metric["tau"])
+        cuts = Cuts.of(np.array([threshold]))
+        points = self._at(cuts).at_cut(cuts.where(threshold))
         return pair_metric(metric).at_points(points, metric)
 
     def banded(self, curves: Mapping[str, Curve]) -> dict[str, Curve]:
@@ -123,25 +123,25 @@ class TrialIntervals:
         found = dict(curves)
         if self._folds is None:
             return found
-        points = self._points([])
-        for name, one in moved_curves(points, curves, int((~self._same).sum())).items():
-            own, _, twice = np.split(one.without, 3)
+        for name, one in moved_curves(self._points, curves, int((~self._same).sum())).items():
+            own, twice = np.split(one.without, 2)
             away = twice - twice.mean(axis=0)
             moves = one.moves(own, (away * away).sum(axis=0))
             found[name] = put_band(curves[name], moves, self._request.confidence)
         return found
 
-    def _points(self, thresholds: list[float]) -> Points:
-        """Operating points at the places of the distances, or at a given threshold."""
-        cuts = Cuts.of(np.concatenate([self._places, thresholds]))
+    @cached_property
+    def _points(self) -> Points:
+        """Operating points at the places of the distances, of all trials and without each fold."""
+        cuts = Cuts.of(self._places)
+        return self._at(cuts).at_cuts(np.searchsorted(cuts.at, self._places))
+
+    def _at(self, cuts: Cuts) -> Points:
         cell = np.searchsorted(cuts.at, self._distances, side="left")
         true, positives = self._shares(True, cell, len(cuts) + 1)
         false, negatives = self._shares(False, cell, len(cuts) + 1)
         at = self._units.space.in_unit(cuts.at[[0, *range(len(cuts)), -1]])
-        points = Points(at, true, false, positives, negatives)
-        if thresholds:
-            return points.at_cut(cuts.where(thresholds[0]))
-        return points.at_cuts(np.searchsorted(cuts.at, self._places))
+        return Points(at, true, false, positives, negatives)
 
     def _of_right(self, right: Flags) -> Reals:
         """The share judged rightly at thresholds that stay, at the list's share of positives."""
@@ -158,7 +158,7 @@ class TrialIntervals:
         kind = self._same == positive
         chosen = kind[rows]
         place = columns[chosen] * cells + cell[rows[chosen]]
-        gone = np.bincount(place, minlength=3 * self.folds * cells).reshape(-1, cells)
+        gone = np.bincount(place, minlength=2 * self.folds * cells).reshape(-1, cells)
         gone = np.cumsum(gone, axis=1)
         total = np.cumsum(np.bincount(cell[kind], minlength=cells))
         # Negatives leave with either person, twice as many as the jackknife reckons with: taken
@@ -189,7 +189,7 @@ class TrialIntervals:
     def _folds(self) -> FoldAssignment | None:
         rows, units = self._sides
         everyone = np.ones(len(rows), bool)
-        return deal_queries(self._prints[rows], units, everyone, self._request.seed)
+        return deal_queries(self._prints[rows], units, everyone)
 
     @cached_property
     def _sides(self) -> tuple[Integers, Integers]:
@@ -201,23 +201,17 @@ class TrialIntervals:
 
     @cached_property
     def _leaving(self) -> tuple[Integers, Integers]:
-        """Trials and the columns with which they leave: own folds, paired folds, and shares."""
+        """Trials and the columns with which they leave: folds of people, and shares."""
         folds = self._folds
         if folds is None:
             raise TypeError("too few people to leave any out")
         left, right = self._people.T
-        rows, columns = [], []
-        own = folds.deal(folds.orders[0], self.folds, self._request.seed)
-        paired = folds.deal(folds.orders[-1], self.folds, PAIRED_SEED)
-        for start, fold in ((0, own), (self.folds, paired)):
-            first, second = fold[left], fold[right]
-            two = np.flatnonzero(first != second)
-            rows += [np.arange(len(left)), two]
-            columns += [start + first, start + second[two]]
-        two = np.flatnonzero(left != right)
-        rows.append(two)
-        columns.append(2 * self.folds + self._shares_of(two, self.folds))
-        return np.concatenate(rows), np.concatenate(columns)
+        fold = folds.deal(folds.orders[0], self.folds)
+        first, second = fold[left], fold[right]
+        apart, two = np.flatnonzero(first != second), np.flatnonzero(left != right)
+        shares = self.folds + self._shares_of(two, self.folds)
+        rows = np.concatenate([np.arange(len(left)), apart, two])
+        return rows, np.concatenate([first, second[apart], shares])
 
     def _shares_of(self, rows: Integers, shares: int) -> Integers:
         """The share of each trial of two people; all trials of the same two go to one."""

@@ -9,7 +9,7 @@ item of a sorted row, which makes it exact.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import fields, replace
+from dataclasses import fields
 from fractions import Fraction
 from functools import partial
 from itertools import pairwise
@@ -53,14 +53,11 @@ class Gom(RankObserver, ResumableObserver):
         limits: Iterable[int],
         taus: Iterable[Fraction],
         peaks: bool,
-        curved: bool = True,
     ) -> None:
-        """Without `curved` there are neither curves nor trapezoids."""
         self.axis, self._grid = axis, axis.grid()
         self.one = 2.0 ** min(52, 62 - queries.bit_length())
         """Sums over queries are taken in integers, 1 standing for this many: no order shows."""
         self.is_exact, self.is_bracketed, self._peaks = exact, bracketed, peaks
-        self._curved = curved
         self._roots = gom_kernels.inverse_roots(gallery + 2)
         self.limits, self.taus = sorted(set(limits)), sorted(set(taus))
         self._begin(queries)
@@ -97,22 +94,6 @@ class Gom(RankObserver, ResumableObserver):
         """Add the curves up by fold as well; `folds` are the columns that each query belongs to."""
         self._folds = folds
         self._parts = PerThread(lambda: np.zeros((columns, 2, POINTS + 1), np.int64))
-
-    def alike(self, queries: int, *, curved: bool) -> Gom:
-        """An observer like this one for other queries, which brackets integrals on few steps."""
-        other = Gom(
-            replace(self.axis, steps=POINTS),
-            queries,
-            len(self._roots) - 3,
-            exact=False,
-            bracketed=self.is_exact or self.is_bracketed,
-            limits=self.limits,
-            taus=self.taus,
-            peaks=False,
-            curved=curved,
-        )
-        other.one = self.one
-        return other
 
     def observe(self, block: DistanceBlock, groups: LocatedGroups) -> list[Deferred] | None:
         """See RankObserver."""
@@ -151,14 +132,13 @@ class Gom(RankObserver, ResumableObserver):
                 steps.last, accepted, self._roots, out,
             )  # fmt: skip
             self.integral[0][:, :, :, rows] = out
-        if self._curved:
-            trapezoid = np.zeros((2, 3, len(rows)))
-            gom_kernels.curves(
-                steps.offsets, steps.distance, steps.sums, steps.found, steps.last,
-                accepted, self._grid, self.axis.steps // POINTS, POINTS // 100, self.one,
-                self._curves.mine(), trapezoid, self._folds[rows], self._parts.mine(),
-            )  # fmt: skip
-            self.trapezoid[:, :, rows] = trapezoid
+        trapezoid = np.zeros((2, 3, len(rows)))
+        gom_kernels.curves(
+            steps.offsets, steps.distance, steps.sums, steps.found, steps.last,
+            accepted, self._grid, self.axis.steps // POINTS, POINTS // 100, self.one,
+            self._curves.mine(), trapezoid, self._folds[rows], self._parts.mine(),
+        )  # fmt: skip
+        self.trapezoid[:, :, rows] = trapezoid
         self.points.add(rows, steps)
         if self._peaks:
             gom_kernels.bounds(

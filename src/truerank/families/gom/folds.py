@@ -1,47 +1,45 @@
 """GOM without each fold of the classes.
 
 Means over queries lose the fold's queries, which is known of all, and move because the fold is
-gone from the gallery, which is computed again for a sample of queries. Curves lose and move in the
-same way; their peaks are found again.
+gone from the gallery, which is found by looking at the queries again (`again.py`). Curves lose and
+move in the same way; their peaks are found again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from truerank.core.curve import Curve
+from truerank.core.curve import POINTS, Curve
 from truerank.core.curve_moves import CurveMoves
 from truerank.core.folds import FEWEST_CLASSES, FoldAssignment, why_too_few
-from truerank.core.groups import LocatedGroups
+from truerank.core.jackknife import Stratum, replicates
 from truerank.core.metric import Metric
 from truerank.core.score import Score
-from truerank.engine.distance_block import DistanceBlock
-from truerank.engine.observers import Deferred, Part, RankObserver, ResumableObserver
+from truerank.engine.observers import ResumableObserver
 from truerank.families.family import Moves
 from truerank.families.gom import scores
+from truerank.families.gom.again import Again, CurvePoints
 from truerank.families.gom.axes import GomAxes
 from truerank.families.gom.collect import Gom
-from truerank.families.gom.fewer import (
-    LeftBlock,
-    end_of,
-    groups_without,
-    means_without,
-    members_of,
-    sample_of,
-)
+from truerank.families.gom.fewer import counted, end_of, weights
 from truerank.families.gom.rate_folds import RateFolds
-from truerank.space import Rows
+from truerank.settings import current_limits
 
 __all__ = ["GomFolds"]
 
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
-MOST_COLUMNS = 420
-"""Most folds without which the sample is observed."""
+Flags = npt.NDArray[np.bool_]
+RATE_COLUMNS = 420
+"""Most folds without which a sample is observed at the thresholds of rates."""
+MOST_MOVES = 1 << 24
+"""Most queries x folds for which it is computed how far a value moves, if folds are many."""
+MOST_HEIGHTS, FEWEST_POINTS = 1 << 27, 21
+"""Most queries x folds x points of a curve that are looked at; and points that always are."""
 PEAKS = {"mvp_max": 0, "mrep_max": 1}
 REASONS = {
     "tau_max": "the place of a maximum jumps, and how far cannot be told by leaving classes out",
@@ -54,11 +52,16 @@ class GomFolds:
     """What the pass must count for GOM on the fixed axis, and the scores without each fold."""
 
     def __init__(self, family: GomAxes, folds: FoldAssignment) -> None:
-        folds = folds.coarser(MOST_COLUMNS)
-        self._family, self._folds = family, folds
-        if isinstance(family.seen.get("fixed"), Gom):
+        self._family, self._context = family, family.context
+        self._most = current_limits().observed_pairs
+        few = folds.coarser(RATE_COLUMNS)
+        self._rates = RateFolds(family.context, family.rates, family.metrics, few)
+        pairs = self._context.pairs
+        looked_at = self._context.task.queries * min(1.0, self._most / max(1, pairs))
+        self._folds = folds = folds.up_to(int(MOST_MOVES / max(1.0, looked_at)))
+        has_peaks = any(metric.name in PEAKS for metric in family.metrics)
+        if has_peaks and isinstance(family.seen.get("fixed"), Gom):
             self._gom.keep_folds(folds.query, folds.columns)
-        self._rates = RateFolds(family.context, family.rates, family.metrics, folds)
 
     @property
     def _gom(self) -> Gom:
@@ -66,14 +69,25 @@ class GomFolds:
 
     @property
     def observers(self) -> list[ResumableObserver]:
-        """Those of rates; what else is needed, a sample shows afterwards."""
+        """Those of rates; for all else queries are observed again afterwards."""
         return self._rates.observers
 
     @cached_property
-    def _again(self) -> _Again:
-        """A sample of queries, observed once more without each fold."""
-        again = _Again(self._gom, self._family, self._folds)
-        self._family.context.observe_again(again, again.sample)
+    def _again(self) -> Again:
+        """The queries, observed once more without each fold."""
+        context = self._context
+        fixed = [
+            m
+            for m in self._family.metrics
+            if m.name not in REASONS and m["scale"] == "fixed" and m.get("far") is None
+        ]
+        weight = {m: weights(context, counted(context, m)) for m in fixed if m.name not in PEAKS}
+        curves = [
+            CurvePoints(number == PEAKS["mvp_max"], self._highest(number), self._gom.one)
+            for number in sorted({PEAKS[m.name] for m in fixed if m.name in PEAKS})
+        ]
+        again = Again(self._gom.axis, self._folds, context.with_mate, weight, curves, self._most)
+        context.observe_again(again, again.sample)
         return again
 
     def moves(self, metric: Metric, score: Score) -> Moves:
@@ -84,99 +98,46 @@ class GomFolds:
             return self._rates.moves(metric)
         if metric["scale"] == "minmax":
             return REASONS["minmax"]
-        counts = self._family.context.with_mate
-        if metric.name == "mfr":
-            counts = ~counts
+        counts = counted(self._context, metric)
         classes = len(np.unique(self._folds.query_codes[counts]))
         if classes < FEWEST_CLASSES:
             return why_too_few(classes, "class", FEWEST_CLASSES)
         if metric.name in PEAKS:
             return self._folds.replicates(score.value + self._peaks(PEAKS[metric.name], counts))
-        mine, end = counts[self._again.sample], end_of(metric)
-        before, *without = (
-            scores.table(gom, metric)[end][mine] for gom in (self._again.all, *self._again.without)
-        )
-        return means_without(
-            metric,
-            self._family.context,
-            self._folds,
-            scores.table(self._gom, metric),
-            self._again.sample,
-            np.column_stack(without) - before[:, None],
-        )
+        rows = np.flatnonzero(counts)
+        values = scores.table(self._gom, metric)[end_of(metric)]
+        strata = [Stratum(rows, self._again.changes[metric])]
+        return replicates(self._folds, rows, values[rows], strata, weights(self._context, counts))
 
     def curve_moves(self, curves: Mapping[str, Curve]) -> dict[str, CurveMoves]:
         """See Without."""
         return {}
 
-    def _peaks(self, curve: int, counts: npt.NDArray[np.bool_]) -> Reals:
+    def _highest(self, curve: int) -> Integers:
+        """The points of a curve, or the highest of them, where without a fold its peak may be."""
+        steps = self._context.task.queries * self._folds.columns
+        count = min(max(MOST_HEIGHTS // steps, FEWEST_POINTS), POINTS + 1)
+        heights = self._gom.totals()[curve]
+        return np.sort(np.argsort(-heights, kind="stable")[:count])
+
+    def _peaks(self, curve: int, counts: Flags) -> Reals:
         """How far the highest point of a curve moves."""
-        total, of_fold = self._gom.totals()[curve], self._gom.totals_by_fold()[:, curve]
-        columns = len(of_fold)
-        gone = np.bincount(self._folds.query[counts].ravel(), minlength=columns)
+        points = self._highest(curve)
+        total = self._gom.totals()[curve][points]
+        of_fold = self._gom.totals_by_fold()[:, curve][:, points]
+        gone = np.bincount(self._folds.query[counts].ravel(), minlength=len(of_fold))
         curves = (total - of_fold) / (int(counts.sum()) - gone)[:, None]
         if self._folds.takes_items:  # otherwise the gallery stays
-            curves += self._again.moved(curve, counts)
+            curves += self._moved(curve, counts)
         moves = curves.max(axis=1) - (total / int(counts.sum())).max()
         return np.asarray(moves / self._gom.one, np.float64)
 
-
-class _Again(RankObserver):
-    """Observes a sample of queries once more, without each fold."""
-
-    def __init__(self, gom: Gom, family: GomAxes, folds: FoldAssignment) -> None:
-        self.sample = sample_of(family.context, folds)
-        self._folds, self._place = folds, np.full(family.context.task.queries, -1)
-        self._place[self.sample] = np.arange(len(self.sample))
-        columns = folds.columns
-        self._items = members_of(folds)
-        curved = any(
-            m.name in PEAKS or m.get("integral") in ("exact", "trapezoid") for m in family.metrics
+    def _moved(self, curve: int, counts: Flags) -> Reals:
+        """(folds, points): by how much the mean curve moves because a fold is not met."""
+        again = self._again
+        sample = again.sample[counts[again.sample]]
+        left = len(sample) - np.bincount(
+            self._folds.query[sample].ravel(), minlength=self._folds.columns
         )
-        self.all = gom.alike(len(self.sample), curved=curved)
-        self.all.keep_folds(folds.query[self.sample], columns)
-        self.without = [gom.alike(len(self.sample), curved=curved) for _ in range(columns)]
-
-    def observe(self, block: DistanceBlock, groups: LocatedGroups) -> list[Deferred]:
-        """See RankObserver."""
-        rows = block.rows
-        axis, every = self.all.axis, np.arange(len(rows))
-        counts = block.accepted(axis.grid(), axis.low, axis.width)
-        here = block.some(every)
-
-        def observe(column: int) -> None:
-            items = self._items[column]
-            kept = np.flatnonzero((self._folds.query[rows] != column).all(axis=1))
-            if not len(kept):
-                return
-            gone = here.distances[np.ix_(kept, items)]
-            lost = DistanceBlock(rows[kept], gone, block.compiled)
-            left = counts[kept] - lost.accepted(axis.grid(), axis.low, axis.width)
-            fewer = groups_without(groups.some(kept), gone)
-            place = self._place[rows[kept]]
-            self.without[column].observe_at_once(LeftBlock(here, kept, items, left, place), fewer)
-
-        whole = LeftBlock(here, every, every[:0], counts, self._place[rows])
-        self.all.observe_at_once(whole, groups)
-        return [partial(observe, column) for column in range(len(self.without))]
-
-    def part(self, rows: Rows) -> Part:
-        """See Observer."""
-        place = self._place[rows]
-        return {"all": self.all.part(place), "without": [gom.part(place) for gom in self.without]}
-
-    def add(self, rows: Rows, part: Part) -> None:
-        """See Observer."""
-        place = self._place[rows]
-        self.all.add(place, part["all"])
-        for gom, one in zip(self.without, part["without"], strict=True):
-            gom.add(place, one)
-
-    def moved(self, curve: int, counts: npt.NDArray[np.bool_]) -> Reals:
-        """(columns, points): by how much the mean curve moves because a fold is not met."""
-        columns = len(self.without)
-        sample = self.sample[counts[self.sample]]
-        left = len(sample) - np.bincount(self._folds.query[sample].ravel(), minlength=columns)
-        before = self.all.totals()[curve] - self.all.totals_by_fold()[:, curve]
-        after = np.stack([gom.totals()[curve] for gom in self.without])
-        return np.asarray((after - before) / np.maximum(left, 1)[:, None], np.float64)
+        number = [c.is_share for c in again.curves].index(curve == PEAKS["mvp_max"])
+        return np.asarray(again.moved(number) / np.maximum(left, 1)[:, None], np.float64)

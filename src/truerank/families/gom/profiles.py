@@ -78,6 +78,14 @@ class Profiles:
             last,
         )
 
+    @property
+    def relevant(self) -> Integers:
+        """Relevant items of each group."""
+        step = np.diff(self.found, prepend=0)
+        first = self.offsets[:-1][np.diff(self.offsets) > 0]
+        step[first] = self.found[first]
+        return step
+
     def part(self, start: int, stop: int) -> Profiles:
         """The steps of the queries start to stop."""
         first, last = self.offsets[start], self.offsets[stop]

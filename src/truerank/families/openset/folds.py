@@ -1,7 +1,8 @@
-"""Open-set identification without each fold of the classes, exactly.
+"""Open-set identification without each fold of the classes.
 
 A query's mates leave only together with it, so that all that changes for the others is which
-strangers are left: the nearest of every fold, and how many of it come before the first mate.
+strangers are left: the nearest of every fold, and how many of it come before the first mate. At a
+given threshold that is exact; a threshold set by a rate moves as the fold's impostors say.
 """
 
 from __future__ import annotations
@@ -19,13 +20,16 @@ from truerank.core.folds import FEWEST_CLASSES, FoldAssignment
 from truerank.core.metric import Metric
 from truerank.core.registry import definition
 from truerank.core.score import Score
+from truerank.engine.distance_block import LARGEST
 from truerank.engine.observers import ResumableObserver
 from truerank.families.family import Moves
 from truerank.families.nearest_without import NearestWithout
 from truerank.families.openset.collect import Identification
 from truerank.families.openset.curves import curve_names
 from truerank.families.openset.moved_curves import moved_dir
+from truerank.families.openset.threshold_moves import neighbours_of, places_moved
 from truerank.families.thresholds import FEWEST_BELOW, allowed, limit_at, why_too_few_below
+from truerank.jit import kernel
 from truerank.space import Distances
 from truerank.wording import count
 
@@ -33,7 +37,8 @@ __all__ = ["OpenSetFolds"]
 
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
-MOST_NUMBERS = 1 << 22
+Flags = npt.NDArray[np.bool_]
+MOST_NUMBERS = 1 << 23
 """Most queries x folds that are held for each thread, where there are more than a few folds."""
 
 
@@ -41,10 +46,11 @@ class OpenSetFolds:
     """What the pass must count for DIR, TTR and FAR, and the scores without each fold."""
 
     def __init__(self, seen: Identification, folds: FoldAssignment) -> None:
-        folds = folds.coarser(MOST_NUMBERS // seen.context.task.queries)
+        folds = folds.up_to(MOST_NUMBERS // seen.context.task.queries)
         self._seen, self._folds = seen, folds
         gallery = _Leaving if folds.takes_items else _Staying
         self._gallery: _Staying | _Leaving = gallery(seen, folds)
+        self._without = self._gallery.without
 
     @property
     def observers(self) -> list[ResumableObserver]:
@@ -53,7 +59,7 @@ class OpenSetFolds:
 
     def moves(self, metric: Metric, score: Score) -> Moves:
         """The score without each fold, or why that cannot be told."""
-        context, mates = self._seen.context, self._seen.context.with_mate
+        mates = self._seen.context.with_mate
         by_threshold = metric.get("far") is not None
         if by_threshold:
             below = allowed(metric["far"], int((~mates).sum()))
@@ -69,12 +75,7 @@ class OpenSetFolds:
                     f"{count(classes, 'class')} of queries {which} a mate; an interval needs at "
                     f"least {FEWEST_CLASSES}"
                 )
-        found = np.empty(self._folds.columns)
-        for column in range(len(found)):
-            kept = (self._folds.query != column).all(axis=1)
-            values = self._values(metric, column, kept)
-            found[column] = context.mean(values, counts & kept)
-        return self._folds.replicates(found)
+        return self._folds.replicates(self._means(metric, counts))
 
     def curve_moves(self, curves: Mapping[str, Curve]) -> dict[str, CurveMoves]:
         """See Without."""
@@ -91,21 +92,88 @@ class OpenSetFolds:
         """The classes of some of the queries."""
         return len(np.unique(self._folds.query_codes[some]))
 
-    def _values(self, metric: Metric, column: int, kept: npt.NDArray[np.bool_]) -> Reals:
-        """The value of every query without a fold, at the threshold found again."""
-        seen, context = self._seen, self._seen.context
-        nearest = self._gallery.nearest(column)
+    def _means(self, metric: Metric, counts: Flags) -> Reals:
+        """The mean over the queries that count and stay, without each fold."""
+        gallery, query = self._gallery, self._folds.query
+        weight = self._weight(counts)
+        limit, moves = self._limit(metric, weight)
+        found, stay = np.zeros((2, self._folds.columns), np.int64)
+        for number, way in enumerate(self._without.ways):
+            nearest, farther, which = self._without.two_nearest(number)
+            if metric.name == "dir":
+                nearest = farther = self._seen.first
+                hits = gallery.all_hits(metric["rank"], way)
+            else:
+                hits = np.ones((len(weight), 1), bool)
+            sums = (found[way], stay[way])
+            _accept(nearest, farther, which, hits, limit, weight, query - way.start, *sums)
+        return np.asarray(found / stay + moves, np.float64)
+
+    def _weight(self, counts: Flags) -> Integers:
+        """What each query counts in a mean, in integers so that no order of summation shows."""
+        if not self._seen.context.by_class:
+            return counts.astype(np.int64)
+        codes = self._seen.context.task.query_codes
+        size = np.bincount(codes[counts], minlength=int(codes.max()) + 1)
+        one = 2.0 ** (62 - len(counts).bit_length())
+        return np.where(counts, np.rint(one / np.maximum(size, 1)[codes]), 0).astype(np.int64)
+
+    def _limit(self, metric: Metric, weight: Integers) -> tuple[float, Reals]:
+        """The largest distance that is accepted, and how far a score moves as it moves."""
+        columns = self._folds.columns
         if metric["tau"] is not None:
-            limit = context.units.cut(metric["tau"])
-            accepted = nearest <= limit, seen.first <= limit
-        else:
-            impostors = np.sort(nearest[kept & ~context.with_mate])
-            limit = limit_at(impostors, metric["far"])
-            accepted = nearest < limit, seen.first < limit
+            return self._seen.context.units.cut(metric["tau"]), np.zeros(columns)
+        rows = np.flatnonzero(~self._seen.context.with_mate)
+        ranked = np.sort(self._seen.nearest[rows])
+        limit = limit_at(ranked, metric["far"])
+        if not np.isfinite(limit):
+            return LARGEST, np.zeros(columns)
+        rate = np.array([float(metric["far"])])
+        steps = places_moved(self._without, self._folds, rows, np.array([limit]), rate)[:, 0]
+        place = np.array([allowed(metric["far"], len(rows))])
+        low, high = (int(end[0]) for end in neighbours_of(place, ranked))
+        taken = [self._accepted(metric, weight, ranked[end]) for end in (low, high)]
+        worth = (taken[1] - taken[0]) / int(weight.sum()) / max(high - low, 1)
+        return float(np.nextafter(limit, -np.inf)), worth * steps
+
+    def _accepted(self, metric: Metric, weight: Integers, limit: float) -> int:
+        """The weight of the queries that are accepted, and hit, below a limit."""
         if metric.name != "dir":
-            return accepted[0].astype(np.float64)
-        hits = self._gallery.hits(metric["rank"], column)
-        return np.asarray(accepted[1] * hits, np.float64)
+            return int(weight[self._seen.nearest < limit].sum())
+        hit = self._seen.hits[metric["rank"]][0] == 1.0
+        return int(weight[(self._seen.first < limit) & hit].sum())
+
+
+@kernel
+def _accept(
+    nearest: Any,
+    farther: Any,
+    which: Any,
+    hits: Any,
+    limit: float,
+    weight: Any,
+    query: Any,
+    found: Any,
+    stay: Any,
+) -> None:
+    """Weights of the queries that stay without each fold, and of those that are accepted and hit.
+
+    `hits` has a column for each fold, or one for all; `query` are the columns of the query itself.
+    """
+    last = hits.shape[1] - 1
+    for q in range(weight.size):
+        if weight[q] == 0:
+            continue
+        for column in range(found.size):
+            away = False
+            for way in range(query.shape[1]):
+                away |= query[q, way] == column
+            if away:
+                continue
+            stay[column] += weight[q]
+            d = farther[q] if which[q] == column else nearest[q]
+            if d <= limit and hits[q, min(column, last)]:
+                found[column] += weight[q]
 
 
 class _Staying:
@@ -113,6 +181,7 @@ class _Staying:
 
     def __init__(self, seen: Identification, folds: FoldAssignment) -> None:
         self._seen = seen
+        self.without = NearestWithout(seen.context, folds, np.empty(0))
         self.observers: list[ResumableObserver] = []
 
     def nearest(self, column: int) -> Distances:
@@ -123,6 +192,10 @@ class _Staying:
         """Whether a relevant item is among the first, without a fold."""
         found: npt.NDArray[Any] = self._seen.hits[rank][0]
         return found
+
+    def all_hits(self, rank: int, way: slice) -> Flags:
+        """(queries, folds), or one column for all: the same without each fold of a way."""
+        return np.asarray(self._seen.hits[rank][0][:, None] == 1.0)
 
 
 class _Leaving:
@@ -137,20 +210,24 @@ class _Leaving:
             ours.query[ours.distance == first[ours.query]], minlength=len(first)
         )
         first[~np.isfinite(first)] = -np.inf
-        self._without = NearestWithout(seen.context, folds, first)
-        self.observers: list[ResumableObserver] = self._without.observers
+        self.without = NearestWithout(seen.context, folds, first)
+        self.observers: list[ResumableObserver] = self.without.observers
 
     def nearest(self, column: int) -> Distances:
         """See _Staying."""
-        return self._without.nearest(column)
+        return self.without.nearest(column)
 
     def hits(self, rank: int, column: int) -> npt.NDArray[Any]:
         """See _Staying."""
-        found: npt.NDArray[Any] = self._before - self._without.within[:, column] < rank
+        found: npt.NDArray[Any] = self._before - self.without.within[:, column] < rank
         return found
+
+    def all_hits(self, rank: int, way: slice) -> Flags:
+        """See _Staying."""
+        return np.asarray(self._before[:, None] - self.without.within[:, way] < rank)
 
     @cached_property
     def _before(self) -> Integers:
         """Irrelevant items of each query that are no farther than its first mate."""
-        met = self._without.within[:, self._folds.own].sum(axis=1)
+        met = self.without.within[:, self._folds.own].sum(axis=1)
         return np.asarray(met - self._tied, np.int64)
