@@ -15,10 +15,12 @@ import numpy.typing as npt
 from truerank.core import registry
 from truerank.core.average import exact_sum
 from truerank.core.curve import FIRST_RANKS, POINTWISE, SIMULTANEOUS, Curve, rank_ladder
+from truerank.core.curve_moves import CurveMoves
 from truerank.core.groups import TieGroups
 from truerank.core.metric import Metric
 from truerank.core.scale import Scale
 from truerank.errors import InputError, shortened
+from truerank.stats.bands import put_band
 
 __all__ = ["FIRST_RANKS", "FirstMates", "check_ranks", "up_to"]
 
@@ -35,10 +37,11 @@ class FirstMates:
     before: Integers
     size: Integers
     relevant: Integers
-    band: Curve | None = None
-    """The curve at some ranks with its confidence bands, if there are any."""
+    moves: CurveMoves | None = None
+    """The curve without each fold, at the ranks of a ladder, where bands are wanted."""
+    confidence: float = 0.95
 
-    def cmc(self, ranks: Integers) -> Curve:
+    def cmc(self, ranks: Integers, with_band: bool = True) -> Curve:
         """hit@k for each of these ranks, with its tie bounds and its bands."""
         triples, times = self._distinct
         before, size, relevant = triples
@@ -56,15 +59,32 @@ class FirstMates:
         found = [hit(groups, Metric("hit", rank), one) for rank in some.tolist()]
         values = np.array([[_mean(end, times) for end in triple] for triple in found]).T
         columns = dict(zip(ENDS, values.reshape(len(ENDS), -1)[:, place], strict=True))
-        for name in (*POINTWISE, *SIMULTANEOUS) if self.band is not None else ():
-            if self.band is not None and name in self.band:
-                columns[name] = np.interp(ranks, self.band["rank"], self.band[name])
+        if with_band and self.moves is not None:
+            band = self._band(self.moves)
+            for name in (*POINTWISE, *SIMULTANEOUS):
+                if name in band:
+                    columns[name] = np.interp(ranks, band["rank"], band[name])
         return Curve("cmc", {"rank": ranks, **columns})
 
     def every_rank(self) -> Curve:
         """The curve as far as it rises: all of the first ranks, and ever fewer of those behind."""
         last = int((self.before + self.size).max(initial=1))
         return self.cmc(rank_ladder(last))
+
+    def _band(self, moves: CurveMoves) -> Curve:
+        """The curve at some ranks with its bands, made when it is first asked for."""
+        if self._made:
+            return self._made[0]
+        last = int((self.before + self.size).max(initial=1))
+        curve = self.cmc(rank_ladder(last), with_band=False)
+        ladder = rank_ladder(moves.items or last)
+        at = np.searchsorted(ladder, np.minimum(curve["rank"], ladder[-1]))
+        self._made.append(put_band(curve, moves.at(at), self.confidence))
+        return self._made[0]
+
+    @cached_property
+    def _made(self) -> list[Curve]:
+        return []
 
     @cached_property
     def _distinct(self) -> tuple[Integers, Integers]:

@@ -33,6 +33,8 @@ class CurveMoves:
     difference, and how it would move is not known: its neighbours limit the whole curve there."""
     bare: npt.NDArray[np.bool_] | None = None
     """Points at which a score alone would have no interval: the pointwise band leaves them out."""
+    items: int | None = None
+    """Of a curve over ranks: the gallery's size, which its ladder of ranks goes up to."""
     rises: int = 0
     """1 if the column never falls along the curve, -1 if it never rises, 0 if it may do both."""
 

@@ -227,8 +227,10 @@ def _scores(
         findings.level_units = estimation.level_units()
         findings.curves = estimation.banded(findings.curves)
         if findings.first_mates is not None and len(findings.first_mates.before):
-            cmc = estimation.banded_cmc(findings.first_mates.every_rank(), passes[0].first)
-            findings.first_mates = replace(findings.first_mates, band=cmc)
+            moves = estimation.cmc_moves(passes[0].first)
+            findings.first_mates = replace(
+                findings.first_mates, moves=moves, confidence=estimation.request.confidence
+            )
         for metric in metrics:
             whole = scores[str(metric)]
             if whole.reason is None:

@@ -135,12 +135,15 @@ def _sparse(moves: CurveMoves) -> Flags:
 def _moving(moves: CurveMoves, among: Flags) -> Reals:
     """(folds, points): deviations at some of the points, in units of their root sum of squares."""
     table = moves.values if moves.together is None else moves.together
-    among = among & np.isfinite(table).all(axis=0)
-    spread = _Spread.of(replace(moves, values=table, noise=None), among)
-    some = np.flatnonzero(spread.seen > 0)
-    picked = np.linspace(0, len(some) - 1, min(len(some), MOST_POINTS)).astype(np.int64)
-    some = some[np.unique(picked)]
-    return np.asarray(spread.away[:, some] / np.sqrt(spread.seen[some]), np.float64)
+    held = np.flatnonzero(among & np.isfinite(table).all(axis=0))
+    held = held[(table[:, held] != table[:1, held]).any(axis=0)]
+    picked = np.linspace(0, len(held) - 1, min(len(held), MOST_POINTS)).astype(np.int64)
+    some = np.zeros(table.shape[1], bool)
+    some[held[np.unique(picked)]] = True
+    spread = _Spread.of(replace(moves, values=table, noise=None), some)
+    return np.asarray(
+        spread.away / np.sqrt(np.where(spread.seen > 0, spread.seen, 1.0)), np.float64
+    )
 
 
 def _together(moving: Reals, confidence: float) -> float:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from copy import copy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -213,17 +214,14 @@ class Estimation:
         )
         return intervals.from_replicates(score.value, own, paired, confidence, limits)
 
-    def banded_cmc(self, curve: Curve, first: Integers) -> Curve | None:
-        """The CMC curve with its bands, from the tie groups of all first mates; None without."""
+    def cmc_moves(self, first: Integers) -> CurveMoves | None:
+        """The CMC curve without each fold, from the tie groups of all first mates; None without."""
         moves, finest = self._cmc, self._finest
         if not self.jackknife and self._alive(finest) >= FEWEST_DRAWN:
             before, size, relevant = first.astype(np.uint64)
             folds = self._of_queries(mix(before + mix(size + mix(relevant + np.uint64(1)))))
             moves = None if folds is None else moved_cmc(folds, ranks_of(first), self._ladder, [])
-        if moves is None:
-            return None
-        at = np.searchsorted(self._ladder, np.minimum(curve["rank"], self._ladder[-1]))
-        return put_band(curve, moves.at(at), self.request.confidence)
+        return None if moves is None else replace(moves, items=self.task.items)
 
     def banded(self, curves: Mapping[str, Curve]) -> dict[str, Curve]:
         """The curves of threshold metrics, with a confidence band where one can be told."""
