@@ -88,12 +88,13 @@ def _coverage(setting: str, name: str, rows: Array) -> Coverage:
     low, high = rows[:, :, 1], rows[:, :, 2]
     held = (low <= truth) & (truth <= high)  # a point without a band is not held
     pointwise, together = held[:, 0], held[:, 1]
+    told = np.isfinite(low[:, 0])  # a pointwise band begins where scores have intervals
     return Coverage(
         setting,
         name,
         float(together.all(axis=1).mean()),
-        float(pointwise.mean()),
-        float(pointwise.all(axis=1).mean()),
+        float(pointwise[told].mean()),
+        float((pointwise | ~told).all(axis=1).mean()),
     )
 
 

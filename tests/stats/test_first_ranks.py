@@ -32,9 +32,9 @@ def test_every_query_counted() -> None:
 
 
 def test_a_sample_counted() -> None:
-    """Intervals look at more of the queries that miss, and agree as far as the band's sample can."""
+    """Intervals look at more of the queries that miss, and agree as far as a sample can."""
     rows, labels = clusters(4, classes=60, size=12, noise=2.0)
-    with limits(counted=40):
+    with limits(counted=400):
         agree(truerank.evaluate(rows, labels, metrics=METRICS), within=0.1)
 
 
