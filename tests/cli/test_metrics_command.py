@@ -31,7 +31,7 @@ def test_the_table_has_every_metric_under_its_family() -> None:
 def test_the_table_tells_parameters_and_direction() -> None:
     rows = {line.split()[0]: line for line in shown().splitlines() if line.startswith("  ")}
     assert rows["map"].endswith("higher   [k or r], divisor=r, [level]")
-    assert rows["mfr"].endswith("lower    [tau], b=3000, integral=step,")
+    assert rows["mfr"].endswith("lower    [far], [tau], b=3000,")
     assert rows["tar"].endswith("higher   far or tau")
     assert rows["tau_nz"].endswith("neither  scale=fixed")
     assert rows["auc"].endswith("higher")

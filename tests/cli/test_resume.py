@@ -30,7 +30,7 @@ def interrupt(monkeypatch: pytest.MonkeyPatch, within: Within) -> Iterator[pytes
     with engine.settings(query_rows=2, gallery_rows=2, sort_share=1.0), monkeypatch.context() as m:
 
         @contextmanager
-        def stopping(description: str) -> Iterator[Callable[[int, int], None]]:
+        def stopping(*_: Any) -> Iterator[Callable[[int, int], None]]:
             def report(done: int, total: int) -> None:
                 raise KeyboardInterrupt
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy.typing as npt
 
 from truerank.comparison import compare
-from truerank.compression.copies import DTYPES, Copy, chosen_copies, make_copy
+from truerank.compression.copies import DTYPES, OF_SIGNS, Copy, chosen_copies, make_copy
 from truerank.compression.shown import Kept, Sweep
 from truerank.core import registry
 from truerank.errors import InputError, TruerankWarning, shortened
@@ -213,7 +213,7 @@ def _part(
 
 
 def _check_distance(distance: str) -> None:
-    if catalogue.find(distance).given or distance == "hamming":
+    if catalogue.find(distance).given or distance == OF_SIGNS:
         raise InputError(
             f"sweep takes embeddings of numbers; distance {distance!r} leaves nothing to compress."
         )

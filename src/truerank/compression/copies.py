@@ -14,9 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank.errors import InputError, shortened
+from truerank.space import catalogue
 from truerank.wording import either
 
-__all__ = ["DTYPES", "QUANTILE", "Copy", "chosen_copies", "make_copy"]
+__all__ = ["DTYPES", "OF_SIGNS", "QUANTILE", "Copy", "chosen_copies", "make_copy"]
 
 Array = npt.NDArray[Any]
 QUANTILE = 0.999
@@ -25,6 +26,8 @@ LEVELS = 127
 ROWS, COLUMNS = 65_536, 32
 DTYPES = ("float16", "int8", "binary")
 """What components may become."""
+OF_SIGNS = "hamming"
+"""The distance of binary copies; embeddings that have it already hold nothing but signs."""
 
 
 @dataclass(frozen=True)
@@ -103,9 +106,10 @@ def make_copy(
     if copy.dtype not in DTYPES:
         made: Sequence[Array] = cut
     elif copy.dtype == "binary":
-        made, distance = [side > 0 for side in cut], "hamming"
+        made, distance = [side > 0 for side in cut], OF_SIGNS
     else:
-        real = [_unit(side) for side in cut] if distance == "cosine" else cut
+        turns = catalogue.find(distance).points == "directions"  # lengths do not count
+        real = [_unit(side) for side in cut] if turns else cut
         made = _in_int8(real) if copy.dtype == "int8" else [_in_float16(side) for side in real]
     return made[0], None if items is None else made[1], distance
 

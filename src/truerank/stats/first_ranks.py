@@ -120,7 +120,8 @@ def moved_cmc(
         np.add.at(hits, (way, place), 1)
     of_fold = np.cumsum(hits[:, :-1], axis=1)
     total = np.cumsum(np.bincount(place, minlength=len(ladder) + 1)[:-1])
-    left = (len(rows) - np.bincount(own[rows].ravel(), minlength=columns)).astype(np.float64)
+    # without a fold that has all of them nothing is found, of nobody: such few units have no band
+    left = np.maximum(len(rows) - np.bincount(own[rows].ravel(), minlength=columns), 1)
     base = (total - of_fold) / left[:, None]
     moved, noise = np.zeros((2, *base.shape))
     for some, changes in strata:
