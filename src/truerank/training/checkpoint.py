@@ -19,9 +19,14 @@ from truerank.training import trunks
 from truerank.training.config import Config
 from truerank.training.embedder import Embedder
 
-__all__ = ["load", "load_embedder", "save"]
+__all__ = ["copy_weights", "load", "load_embedder", "save"]
 
 FORMAT = 1
+
+
+def copy_weights(model: nn.Module) -> dict[str, Any]:
+    """A model's weights as they are now, on the CPU."""
+    return {name: value.detach().cpu().clone() for name, value in model.state_dict().items()}
 
 
 def save(path: str | os.PathLike[str], state: Mapping[str, Any]) -> None:

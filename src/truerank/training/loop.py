@@ -31,6 +31,7 @@ from truerank.training.interrupts import Interrupts
 from truerank.training.logs import Log
 from truerank.training.optimisers import make_optimiser, model_optimiser, rate
 from truerank.training.pipeline import Pipeline, open_pipeline
+from truerank.training.recorded import training_pass
 from truerank.training.sampler import make_sampler
 from truerank.training.splits import check_disjoint
 from truerank.training.validation import validation_score
@@ -134,6 +135,9 @@ class Trainer:
         )
         self._images = self._open(train)
         self._validated = None if validation is None else (validation, self._open(validation))
+        self._pass: Callable[[torch.Tensor], torch.Tensor] | None = (
+            None if trunk is None else self.model
+        )
 
         self.epoch = 0
         self.history: list[dict[str, Any]] = []
@@ -308,9 +312,11 @@ class Trainer:
             optimiser.zero_grad()
             for group in optimiser.param_groups:
                 group["lr"] = next(rates) * share
+        if self._pass is None:
+            self._pass = training_pass(self.model, crops, self.config, self._precision)
         mixed = self._precision is not torch.float32
         with torch.autocast(self.device.type, self._precision, enabled=mixed):
-            embeddings = self.model(crops)
+            embeddings = self._pass(crops)
         loss: torch.Tensor = self.loss(embeddings, labels)
         self._scaler.scale(loss).backward()
         for optimiser in self._optimisers:
@@ -336,7 +342,7 @@ class Trainer:
                 self.best_value = value
         if better:
             self.best_epoch = self.epoch
-            self._best_weights = _copy_weights(self.model)
+            self._best_weights = checkpoint.copy_weights(self.model)
         record |= {
             "best": better,
             "images_per_second": None if speed is None else round(speed, 1),
@@ -393,7 +399,3 @@ class Trainer:
                 "history": self.history,
             },
         )
-
-
-def _copy_weights(model: nn.Module) -> dict[str, Any]:
-    return {name: value.detach().cpu().clone() for name, value in model.state_dict().items()}

@@ -41,9 +41,14 @@ def make_optimiser(
             chosen, lr=config.lr, weight_decay=config.weight_decay, momentum=config.momentum,
             nesterov=config.nesterov,
         )  # fmt: skip
-    if config.name == "adam":
-        return torch.optim.Adam(chosen, lr=config.lr, weight_decay=config.weight_decay)
-    return torch.optim.AdamW(chosen, lr=config.lr, weight_decay=config.weight_decay)
+    kind = torch.optim.Adam if config.name == "adam" else torch.optim.AdamW
+    return kind(chosen, lr=config.lr, weight_decay=config.weight_decay, fused=_on_gpu(chosen))
+
+
+def _on_gpu(chosen: Sequence[Any]) -> bool:
+    """Whether the parameters are on a GPU, where one launch can update them all."""
+    some = chosen[0]["params"][0] if isinstance(chosen[0], dict) else chosen[0]
+    return bool(some.is_cuda)
 
 
 def rate(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -28,6 +28,8 @@ Rows = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 MOST_RESIDENT = 8 * 2**30
 """Bytes of images that may be kept on the device without being asked to."""
+CUT_AT_ONCE = 2**24
+"""Numbers that a GPU holds while it cuts several batches of small images with one launch."""
 AHEAD = 3
 """Batches that are decoded before they are needed."""
 
@@ -78,16 +80,28 @@ class Resident(Pipeline):
         places = torch.from_numpy(rows).to(self.device)
         corners = torch.from_numpy(boxes.astype(np.float32)).to(self.device)
         start = 0
-        for chunk in chunks:
-            part = slice(start, start + len(chunk))
+        for some in self._in_turn(chunks):
+            sizes = [len(chunk) for chunk in some]
+            part = slice(start, start + sum(sizes))
             crops = cut(
                 self.pixels[places[part]],
                 corners[part],
                 None if mirrored is None else mirrored[part],
                 self.augmentation.crop,
             )
-            yield crops.expand(-1, 3, -1, -1)
+            yield from crops.expand(-1, 3, -1, -1).split(sizes)
             start = part.stop
+
+    def _in_turn(self, chunks: Sequence[Rows]) -> Iterator[Sequence[Rows]]:
+        """Chunks that are cut together: one, or as many as keep a GPU busy for a while."""
+        at_once = 1
+        if self.device.type == "cuda":
+            channels, height, width = self.pixels.shape[1:]
+            crop = self.augmentation.crop
+            numbers = (channels + 1) * (height + crop) * (width + crop)
+            at_once = max(1, CUT_AT_ONCE // (numbers * max(map(len, chunks))))
+        for first in range(0, len(chunks), at_once):
+            yield chunks[first : first + at_once]
 
 
 class Decoded(Pipeline):
