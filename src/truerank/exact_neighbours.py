@@ -15,14 +15,14 @@ import numpy.typing as npt
 
 from truerank.arrays import as_matrix
 from truerank.cluster import Call, Cluster, connect
-from truerank.engine import available_cores
+from truerank.engine import available_cores, resolve_device
 from truerank.engine.threads import Workspace, run_in_threads
-from truerank.errors import InputError, shortened
+from truerank.errors import InputError, check_choice, shortened
 from truerank.evaluation.checks import check_threads
 from truerank.files import atomic_path, is_path, read_side
 from truerank.files.paths import as_path
 from truerank.progress import shown
-from truerank.ranked.nearest import Nearest, nearest
+from truerank.ranked.nearest import Nearest, nearest, nearest_on_gpus
 from truerank.settings import current_settings
 from truerank.space import Rows, Space, build, catalogue, probe
 from truerank.version import __version__
@@ -33,6 +33,11 @@ MOST = 1_000_000
 """Most neighbours of a query."""
 NUMBERS = 1 << 24
 """Most numbers that a thread holds for the lists of the queries it is at."""
+TALLER = 128
+"""A GPU takes so many times as many queries at a time."""
+ON_GPU = 1 << 27
+"""Most places of the lists that a GPU fills at a time."""
+DEVICES = ("auto", "cpu", "cuda")
 LARGEST = 1 << 31
 """Items that a number of 32 bits can name."""
 ENDINGS = (".ibin", ".ivecs")
@@ -112,6 +117,7 @@ def truth(
     k: int = 100,
     *,
     distance: str = "cosine",
+    device: str = "auto",
     threads: int | None = None,
     progress: Callable[[int, int], None] | bool | None = None,
     cluster: str | None = None,
@@ -125,6 +131,8 @@ def truth(
         Neighbours of each query: up to a million, and no more than the gallery has.
     distance : str
         cosine, euclidean, dot, cityblock or hamming.
+    device : str
+        auto, cpu or cuda: "auto" takes GPUs for large tasks. The bits are the same.
     threads : int, optional
         Number of threads; all available cores by default.
     progress : callable or bool, optional
@@ -158,14 +166,19 @@ def truth(
         )
     if len(items) >= LARGEST:
         raise InputError(f"{len(items)} gallery rows are more than 32 bits can number.")
+    check_choice("device", device, DEVICES)
+    if cluster is None:
+        device = resolve_device(device, len(rows) * len(items))
     space = build(distance, rows, items, threads=threads)
     probe(space)
     with shown(progress, "searching", "pairs") as report:
-        if cluster is None:
-            found = _here(space, int(k), threads or available_cores(), report)
-        else:
-            with connect(cluster) as workers:
+        if cluster is not None:
+            with connect(cluster, gpu={"auto": None, "cuda": True}.get(device, False)) as workers:
                 found = _there(space, int(k), workers, report)
+        elif device == "cuda":
+            found = _on_gpus(space, int(k), report)
+        else:
+            found = _here(space, int(k), threads or available_cores(), report)
     facts = {"format": "truerank-truth", "version": __version__, **space.facts.to_dict()}
     return Truth(found.item, space.in_unit(found.distance), found.first_places(), found.tied, facts)
 
@@ -212,6 +225,12 @@ def _blocks(space: Space, k: int) -> list[Rows]:
     return [np.arange(at, min(at + step, space.queries)) for at in range(0, space.queries, step)]
 
 
+def _tall_blocks(space: Space, k: int) -> list[Rows]:
+    """Queries that a GPU takes at a time."""
+    step = max(1, min(TALLER * current_settings().neighbour_rows, ON_GPU // k))
+    return [np.arange(at, min(at + step, space.queries)) for at in range(0, space.queries, step)]
+
+
 def _here(space: Space, k: int, threads: int, report: Report) -> Nearest:
     lists, width = _Lists(space, k, report), current_settings().neighbour_items
 
@@ -223,11 +242,24 @@ def _here(space: Space, k: int, threads: int, report: Report) -> Nearest:
     return lists.whole
 
 
+def _on_gpus(space: Space, k: int, report: Report) -> Nearest:
+    lists = _Lists(space, k, report)
+
+    def take(rows: Rows, found: Nearest) -> None:
+        lists.put(rows, found)
+        lists.tick(len(rows) * space.gallery)
+
+    nearest_on_gpus(space, _tall_blocks(space, k), k, take)
+    return lists.whole
+
+
 def _there(space: Space, k: int, cluster: Cluster, report: Report) -> Nearest:
     lists, width = _Lists(space, k, report), current_settings().neighbour_items
     held = (cluster.put(space),)
-    blocks = _blocks(space, k)
+    target, blocks = "nearest_part", _blocks(space, k)
     step = max(k, current_settings().task_pairs // len(blocks[0]))
+    if cluster.gpu:  # a GPU keeps the whole gallery from task to task
+        target, blocks, step = "nearest_by_gpu", _tall_blocks(space, k), space.gallery
     parts = [(at, min(at + step, space.gallery)) for at in range(0, space.gallery, step)]
     found: dict[int, list[Nearest]] = {}
 
@@ -235,7 +267,7 @@ def _there(space: Space, k: int, cluster: Cluster, report: Report) -> Nearest:
         for number, rows in enumerate(blocks):
             for part in parts:
                 given = (rows, part, k, width)
-                yield Call((number, part), "truerank.ranked.nearest:nearest_part", held, given)
+                yield Call((number, part), f"truerank.ranked.nearest:{target}", held, given)
 
     with closing(cluster.gather(calls())) as answers:
         for (number, part), some in answers:

@@ -13,7 +13,7 @@ __all__ = ["truth"]
 
 EXAMPLES = examples(
     "truth queries.fbin gallery.fbin -k 100 -o truth.ibin --distance euclidean",
-    "truth queries.npy gallery.npy -k 10 -o truth.ivecs",
+    "truth queries.npy gallery.npy -k 10 -o truth.ivecs --device cuda",
     "truth queries.u8bin gallery.u8bin -o truth.ibin --distance euclidean --cluster auto",
 )
 
@@ -30,6 +30,13 @@ EXAMPLES = examples(
     help="The lists: .ibin, with distances behind them, or .ivecs. Ties go to OUTPUT.ties.npz.",
 )
 @distance_option(lambda catalogue: catalogue.names(given=False))
+@click.option(
+    "--device",
+    type=click.Choice(("auto", "cpu", "cuda")),
+    default="auto",
+    show_default=True,
+    help="Where to search; auto takes GPUs for large tasks.",
+)
 @threads_option
 @click.option(
     "--cluster", help="Have a Ray cluster search: auto for the one that runs here, or an address."
@@ -40,6 +47,7 @@ def truth(
     k: int,
     output: Path,
     distance: str,
+    device: str,
     threads: int | None,
     cluster: str | None,
 ) -> None:
@@ -60,6 +68,7 @@ def truth(
             gallery,
             k,
             distance=distance,
+            device=device,
             threads=threads,
             progress=progress,
             cluster=cluster,

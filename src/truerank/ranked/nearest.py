@@ -6,16 +6,18 @@ distance is counted, whether they are listed or not: nothing but their number te
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any
 
 import numpy as np
 
 from truerank.jit import kernel
+from truerank.settings import current_settings
 from truerank.space import Distances, Rows, Space
 
-__all__ = ["Nearest", "nearest", "nearest_part"]
+__all__ = ["Nearest", "nearest", "nearest_by_gpu", "nearest_on_gpus", "nearest_part"]
 
 SPARE = 1 << 10
 """Least room for items that are met before a list is sorted again."""
@@ -84,6 +86,35 @@ def nearest_part(
 ) -> Nearest:
     """A task of a cluster, which holds the space."""
     return nearest(held[0], rows, items, k, width)
+
+
+def nearest_on_gpus(
+    space: Space, blocks: Iterable[Rows], k: int, take: Callable[[Rows, Nearest], None]
+) -> None:
+    """The k nearest items of blocks of queries, by the GPUs of this machine."""
+    from truerank.engine.cuda.search import Searches
+
+    method = current_settings().method
+    Searches(space).run(blocks, k, method, lambda rows, lists: take(rows, Nearest(*lists)))
+
+
+def nearest_by_gpu(
+    held: list[Any], rows: Rows, items: tuple[int, int], k: int, width: int
+) -> Nearest:
+    """A task of a cluster whose workers have a GPU each; the gallery stays there for the next."""
+    from truerank.engine.cuda.search import Searches
+
+    space, found = held[0], []
+    with _placing:
+        if not _placed or _placed[0].space is not space:
+            _placed[:] = [Searches(space)]
+        _placed[0].run([rows], k, "auto", lambda rows, lists: found.append(Nearest(*lists)))
+    return found[0]
+
+
+_placing = Lock()
+_placed: list[Any] = []
+"""The search of the space that this worker's GPU holds."""
 
 
 @kernel

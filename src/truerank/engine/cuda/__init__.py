@@ -39,6 +39,7 @@ __all__ = [
     "TALLER",
     "DeviceBackedSpace",
     "Engine",
+    "best_kernels",
     "check",
     "likely",
     "unavailable",
@@ -103,7 +104,7 @@ class Engine:
         names = devices or [f"cuda:{number}" for number in range(torch.cuda.device_count())]
         self._devices = [torch.device(name) for name in names]
         self._view, self._space, self._limits, self._tick = view, space, limits, tick
-        self._kernels = kernels or _kernels()
+        self._kernels = kernels or best_kernels()
         self._workers: dict[int, Worker] = {}
         self._lock, self._turns = Lock(), count()
 
@@ -222,7 +223,7 @@ class DeviceBackedSpace(Space):
         from truerank.engine.cuda.rows import place
 
         self._space = space
-        self._placed = place(space, torch.device(device), kernels or _kernels())
+        self._placed = place(space, torch.device(device), kernels or best_kernels())
         self.queries, self.gallery, self.facts = space.queries, space.gallery, space.facts
         self.integral = space.integral
 
@@ -243,7 +244,7 @@ class DeviceBackedSpace(Space):
         return self._space.fingerprints()
 
 
-def _kernels() -> ModuleType:
+def best_kernels() -> ModuleType:
     """Triton's kernels where Triton is installed, else plain torch operations."""
     if importlib.util.find_spec("triton") is None:
         from truerank.engine.cuda import torch_kernels

@@ -19,10 +19,21 @@ from typing import Any
 
 import torch
 
-__all__ = ["Extremes", "Halves", "halves", "holds", "probe_rows", "thresholds"]
+__all__ = [
+    "IN_PRODUCTS",
+    "Extremes",
+    "Halves",
+    "error_bound",
+    "halves",
+    "holds",
+    "probe_rows",
+    "thresholds",
+]
 
 SHIFT = 17
 """X 2^-17 is below 2^8 + 1 for unit vectors on the 2^-25 grid, and small integers stay exact."""
+IN_PRODUCTS = 2.0 ** (-2 * SHIFT)
+"""A unit of X.Y in products of halves."""
 LOST_BITS = 22
 _CAUTION = 1.0 + 2.0**-30
 """A factor for the roundings of the bound itself, which is computed in float64."""
@@ -99,6 +110,17 @@ class Extremes:
         return Extremes(norm.min(), norm.max(), items.half_length.max(), items.residual.max())
 
 
+def error_bound(queries: Halves, items: Extremes, slack: float) -> Any:
+    """How far (|X|^2 + middle - D)/2 may be from a query's product with any of these items, in
+    units of X; `middle` is that of their squared lengths, and `slack` as in thresholds."""
+    bound = queries.length * items.residual
+    bound += queries.residual * items.half_length
+    accumulated = queries.rows.shape[1] * 2.0**-LOST_BITS
+    bound += accumulated * queries.half_length * items.half_length
+    bound += (items.longest - items.shortest) / 4 + slack / 2 + 4
+    return bound * _CAUTION
+
+
 def thresholds(
     edges: Any, norm: Any, queries: Halves, items: Extremes, slack: float
 ) -> tuple[Any, Any]:
@@ -106,18 +128,12 @@ def thresholds(
 
     `norm` is |X|^2, and distances differ from |X|^2 + |Y|^2 - 2 X.Y by at most `slack`.
     """
-    dimension = queries.rows.shape[1]
+    bound = error_bound(queries, items, slack)
     middle = (items.shortest + items.longest) / 2
-    bound = queries.length * items.residual
-    bound += queries.residual * items.half_length
-    bound += dimension * 2.0**-LOST_BITS * queries.half_length * items.half_length
-    bound += (items.longest - items.shortest) / 4 + slack / 2 + 4
-    bound *= _CAUTION
     at = (norm[:, None] + middle - edges) / 2
-    scale = 2.0 ** (-2 * SHIFT)
-    sure = ((at + bound[:, None]) * scale).float()
+    sure = ((at + bound[:, None]) * IN_PRODUCTS).float()
     sure = torch.nextafter(sure, torch.full_like(sure, torch.inf))
-    lost = ((at - bound[:, None]) * scale).float()
+    lost = ((at - bound[:, None]) * IN_PRODUCTS).float()
     lost = torch.nextafter(lost, torch.full_like(lost, -torch.inf))
     return sure.contiguous(), lost.contiguous()
 

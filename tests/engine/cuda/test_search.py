@@ -1,0 +1,183 @@
+"""Nearest neighbours on a device: the lists of the CPU, bit for bit, on every path."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import truerank
+from tests.engine.cuda.devices import (
+    clustered,
+    mixed_rows,
+    near_ties,
+    needs_gpu,
+    pretend,
+    sparse_rows,
+    tied_rows,
+)
+from tests.in_process_cluster import in_process
+from truerank.engine import cuda
+from truerank.engine.cuda import exact_search, filtered_search, torch_filter, torch_kernels
+from truerank.engine.cuda.rows import place
+from truerank.engine.cuda.transfer import DeviceQueries
+from truerank.errors import InputError
+from truerank.ranked import nearest
+from truerank.settings import settings
+from truerank.space import build
+
+KINDS = {"tied": tied_rows, "sparse": sparse_rows, "mixed": mixed_rows, "near": near_ties}
+DISTANCES = ("cosine", "euclidean", "dot", "cityblock", "hamming")
+
+
+def rows_of(kind: str, count: int = 300, dimension: int = 12) -> np.ndarray:
+    rng = np.random.default_rng(11)
+    if kind == "clustered":
+        return clustered(rng, rng.integers(count // 5, size=count), dimension)
+    return KINDS[kind](rng, count, dimension)
+
+
+def assert_same(found: truerank.Truth, expected: truerank.Truth) -> None:
+    assert found.distance.tobytes() == expected.distance.tobytes()
+    for name in ("item", "first", "tied"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+
+
+@pytest.fixture
+def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several blocks, strips, tiles and sorts, of little data."""
+    monkeypatch.setattr(exact_search, "SPARE", 4)
+    monkeypatch.setattr(exact_search, "WIDEST", 32)
+    monkeypatch.setattr(exact_search, "LISTED", 1 << 10)
+    monkeypatch.setattr(filtered_search, "STRIP", 64)
+    monkeypatch.setattr(filtered_search, "PRODUCTS", 1 << 12)
+
+
+@pytest.mark.usefixtures("a_device", "small_tiles")
+@pytest.mark.parametrize("k", [1, 7, 299])
+@pytest.mark.parametrize("kind", ["tied", "clustered"])
+@pytest.mark.parametrize("distance", DISTANCES)
+def test_every_distance(distance: str, kind: str, k: int) -> None:
+    rows = rows_of(kind)
+    if distance == "hamming":
+        rows = rows.astype(np.int8)
+    given: dict[str, Any] = {"k": k, "distance": distance}
+    expected = truerank.truth(rows[:90], rows, device="cpu", threads=1, **given)
+    assert_same(truerank.truth(rows[:90], rows, device="cuda", **given), expected)
+
+
+@pytest.mark.usefixtures("a_device", "small_tiles")
+@pytest.mark.parametrize("method", ["float64", "filter"])
+@pytest.mark.parametrize("k", [1, 9])
+@pytest.mark.parametrize("kind", [*KINDS, "clustered"])
+def test_every_kind_of_rows_by_either_method(kind: str, k: int, method: str) -> None:
+    rows = rows_of(kind)
+    expected = truerank.truth(rows[:90], rows, k, device="cpu", threads=1)
+    with settings(neighbour_rows=1, method=method):
+        assert_same(truerank.truth(rows[:90], rows, k, device="cuda"), expected)
+
+
+@pytest.fixture
+def searched_exactly(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """How many queries the filter left to exact tiles, each time."""
+    left: list[int] = []
+    whole = filtered_search.search_exactly
+
+    def listen(space: Any, queries: DeviceQueries, k: int) -> Any:
+        left.append(len(queries))
+        return whole(space, queries, k)
+
+    monkeypatch.setattr(filtered_search, "search_exactly", listen)
+    return left
+
+
+def filtered(rows: np.ndarray, queries: int, k: int) -> tuple[Any, Any]:
+    """What the filter finds on torch's CPU device, and what exact tiles find."""
+    space = build("cosine", rows[:queries], rows)
+    placed = place(space, torch.device("cpu"), torch_kernels)
+    everyone = DeviceQueries.of(np.arange(queries), torch.device("cpu"))
+    search = filtered_search.FilteredSearch(placed, torch_filter)  # type: ignore[arg-type]
+    return search.nearest(everyone, k), exact_search.search_exactly(placed, everyone, k)
+
+
+def assert_equal_lists(found: Any, expected: Any) -> None:
+    for name in ("distance", "item", "tied"):
+        torch.testing.assert_close(getattr(found, name), getattr(expected, name), rtol=0, atol=0)
+
+
+def test_half_precision_decides_for_nearly_all_queries(searched_exactly: list[int]) -> None:
+    """A filter that left all queries to exact tiles would be right as well."""
+    found, expected = filtered(rows_of("clustered", 6000, 32), 400, 10)
+    assert_equal_lists(found, expected)
+    assert sum(searched_exactly) <= 20
+
+
+def test_among_near_ties_all_queries_are_searched_exactly(searched_exactly: list[int]) -> None:
+    found, expected = filtered(rows_of("near", 3000, 8), 50, 5)
+    assert_equal_lists(found, expected)
+    assert sum(searched_exactly) == 50
+
+
+@pytest.mark.parametrize("rank", [1, 2, 200])
+def test_a_sample_that_foretells_badly_costs_time_only(
+    rank: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Too few items listed, or more than there is room for."""
+    monkeypatch.setattr(filtered_search.FilteredSearch, "_rank", lambda self, k: rank)
+    assert_equal_lists(*filtered(rows_of("clustered", 3000, 16), 60, 10))
+
+
+def test_any_product_within_the_bound_finds_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The accumulation may be off by its bound, for every pair in any direction."""
+    rng = np.random.default_rng(2)
+
+    def noisy(left: Any, right: Any, queries: int, items: int, out: Any) -> None:
+        x, y = left[:queries].double(), right[:items].double()
+        most = x.shape[1] * 2.0**-22 * torch.outer(x.norm(dim=1), y.norm(dim=1))
+        sign = torch.from_numpy(rng.choice([-0.999, 0.999], size=most.shape))
+        out[:queries, :items] = (x @ y.T + sign * most).float()
+
+    monkeypatch.setattr(torch_filter, "half_products", noisy)
+    assert_equal_lists(*filtered(rows_of("clustered", 3000, 16), 60, 10))
+
+
+def test_on_a_cluster_whose_workers_have_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = rows_of("tied")
+    expected = truerank.truth(rows[:90], rows, 12, device="cpu", threads=1)
+    pretend(monkeypatch)
+    with in_process() as ray, settings(neighbour_rows=1, task_pairs=100):
+        monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 3.0, "GPU": 2.0})
+        monkeypatch.setattr("truerank.exact_neighbours.TALLER", 20)
+        found = truerank.truth(rows[:90], rows, 12, cluster="auto")
+        assert ray.calls == ["truerank.ranked.nearest:nearest_by_gpu"] * 5
+        on_cpus = truerank.truth(rows[:90], rows, 12, cluster="auto", device="cpu")
+        assert "truerank.ranked.nearest:nearest_part" in ray.calls
+    nearest._placed.clear()
+    assert_same(found, expected)
+    assert_same(on_cpus, expected)
+
+
+def test_progress_and_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = rows_of("tied")
+    if cuda.unavailable() is not None:
+        with pytest.raises(InputError, match="cannot be used"):
+            truerank.truth(rows, rows, 3, device="cuda")
+    with pytest.raises(InputError, match="'device' parameter"):
+        truerank.truth(rows, rows, 3, device="tpu")
+    pretend(monkeypatch)
+    heard: list[tuple[int, int]] = []
+    with settings(neighbour_rows=1):
+        truerank.truth(rows, rows, 3, device="cuda", progress=lambda *done: heard.append(done))
+    assert [done for done, _ in heard] == sorted(done for done, _ in heard)
+    assert heard[-1] == (300 * 300, 300 * 300)
+
+
+@needs_gpu
+@pytest.mark.parametrize("kind", ["clustered", "tied", "near"])
+def test_a_gpu_finds_what_the_cpu_finds(kind: str, triton_kernels: Any) -> None:
+    rows = rows_of(kind, 20_000, 64)
+    expected = truerank.truth(rows[:500], rows, 100, device="cpu")
+    assert_same(truerank.truth(rows[:500], rows, 100, device="cuda"), expected)
