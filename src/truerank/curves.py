@@ -6,14 +6,13 @@ A curve is a mapping from the names of its columns to arrays of one length, the 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from truerank.core import registry
-from truerank.core.average import exact_sum
+from truerank.core.average import mean
 from truerank.core.curve import FIRST_RANKS, POINTWISE, SIMULTANEOUS, Curve, rank_ladder
 from truerank.core.curve_moves import CurveMoves
 from truerank.core.groups import TieGroups
@@ -57,7 +56,7 @@ class FirstMates:
         last = int((before + size).max(initial=1))  # behind it all are found
         some, place = np.unique(np.minimum(ranks, last), return_inverse=True)
         found = [hit(groups, Metric("hit", rank), one) for rank in some.tolist()]
-        values = np.array([[_mean(end, times) for end in triple] for triple in found]).T
+        values = np.array([[mean(end, times) for end in triple] for triple in found]).T
         columns = dict(zip(ENDS, values.reshape(len(ENDS), -1)[:, place], strict=True))
         if with_band and self.moves is not None:
             band = self._band(self.moves)
@@ -110,14 +109,3 @@ def up_to(cmc: Curve, ranks: int) -> Curve:
         columns = {name: np.append(values, values[-1]) for name, values in columns.items()}
         columns["rank"][-1] = ranks
     return Curve("cmc", columns)
-
-
-def _mean(values: Reals, times: Integers) -> float:
-    """The mean of values that occur several times, rounded once."""
-    certain = values == 1.0
-    total = Fraction(int(times[certain].sum()))
-    open_ = ~certain & (values != 0.0)
-    if open_.any():
-        total += exact_sum(np.repeat(values[open_], times[open_]))
-    queries = int(times.sum())
-    return total.numerator / (total.denominator * queries) if queries else float("nan")

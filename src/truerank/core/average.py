@@ -14,19 +14,27 @@ import numpy.typing as npt
 
 __all__ = ["class_mean", "exact_sum", "mean", "plain_mean"]
 
+Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
+_AT_A_TIME = 1 << 26
 
 
-def exact_sum(values: Reals) -> Fraction:
-    """The sum of finite float64 values, without any rounding (up to 2^26 values at a time)."""
+def exact_sum(values: Reals, times: Integers | None = None) -> Fraction:
+    """The sum of finite float64 values, without any rounding; each counts as often as `times` says.
+
+    Up to 2^26 values, so often, are added at a time.
+    """
     total = Fraction(0)
-    for start in range(0, len(values), 1 << 26):
-        mantissa, exponent = np.frexp(values[start : start + (1 << 26)])
+    if times is not None and times.sum() > _AT_A_TIME:
+        values, times = np.repeat(values, times), None
+    for start in range(0, len(values), _AT_A_TIME):
+        mantissa, exponent = np.frexp(values[start : start + _AT_A_TIME])
         integer = np.ldexp(mantissa, 53).astype(np.int64)
         lowest = int(exponent.min())
         bins = exponent - lowest
-        high = np.bincount(bins, weights=integer >> 27)
-        low = np.bincount(bins, weights=integer & ((1 << 27) - 1))
+        often = 1 if times is None else times
+        high = np.bincount(bins, weights=(integer >> 27) * often)
+        low = np.bincount(bins, weights=(integer & ((1 << 27) - 1)) * often)
         whole = sum(
             ((int(h) << 27) + int(part)) << shift
             for shift, (h, part) in enumerate(zip(high.tolist(), low.tolist(), strict=True))
@@ -36,11 +44,12 @@ def exact_sum(values: Reals) -> Fraction:
     return total
 
 
-def mean(values: Reals) -> float:
-    """The mean over queries; NaN if there are none."""
-    if not len(values):
+def mean(values: Reals, times: Integers | None = None) -> float:
+    """The mean over queries, or over the queries that share each value; NaN if there are none."""
+    count = len(values) if times is None else int(times.sum())
+    if not count:
         return float("nan")
-    total = exact_sum(values) / len(values)
+    total = exact_sum(values, times) / count
     return total.numerator / total.denominator
 
 
@@ -51,7 +60,7 @@ def plain_mean(scores: Sequence[float]) -> float:
     return scores[0] if len(scores) == 1 else mean(np.array(scores))
 
 
-def class_mean(values: Reals, classes: npt.NDArray[np.int64]) -> float:
+def class_mean(values: Reals, classes: Integers) -> float:
     """The mean over classes of the mean over each class's queries; NaN if there are none.
 
     Classes of one size share a denominator, so one exact sum for each size is enough.

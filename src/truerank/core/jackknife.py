@@ -22,7 +22,7 @@ from truerank.jit import kernel
 if TYPE_CHECKING:
     from truerank.core.folds import FoldAssignment
 
-__all__ = ["ChangeSums", "Stratum", "fixed", "replicates"]
+__all__ = ["ChangeSums", "Staying", "Stratum", "fixed", "left", "moved", "replicates"]
 
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
@@ -91,6 +91,21 @@ def fixed(values: Reals) -> Integers:
     return np.rint(values * ONE).astype(np.int64)
 
 
+@dataclass(frozen=True)
+class Staying:
+    """Some queries without each fold: what those weigh that stay, and how many they are."""
+
+    weight: Reals
+    count: Integers
+
+    @staticmethod
+    def of(folds: FoldAssignment, rows: Integers, weight: Reals) -> Staying:
+        """Of queries that leave with their folds; `weight` has an entry for every query."""
+        own = folds.query[rows]
+        count = len(rows) - np.bincount(own.ravel(), minlength=folds.columns)
+        return Staying(left(weight[rows], own, folds.columns), count)
+
+
 def replicates(
     folds: FoldAssignment,
     rows: Integers,
@@ -104,36 +119,44 @@ def replicates(
     `values` are those of `rows`; `weight` has an entry for every query. Where values differ from
     fold to fold, `sums` has the weighted ones of the queries that stay, added up by `fixed`.
     """
-    own, columns = folds.query, folds.columns
-    left = _left(fixed(weight[rows]), own[rows], columns)
     if values is not None:
-        base = _left(fixed(weight[rows] * values), own[rows], columns) / left
+        base = left(weight[rows] * values, folds.query[rows], folds.columns)
     else:
         assert sums is not None
-        base = sums / ONE / left
-    moved = np.zeros(columns)
-    noise = np.zeros(columns)
-    for stratum in strata:
-        share = _left(fixed(weight[stratum.rows]), own[stratum.rows], columns) / left
-        away = len(stratum.rows) - np.bincount(own[stratum.rows].ravel(), minlength=columns)
-        centre, variance = stratum.changes.centre(away)
-        moved += share * centre
-        noise += share * share * variance
-    without = base + moved
+        base = sums / ONE
+    parts = [(Staying.of(folds, one.rows, weight), one.changes) for one in strata]
+    return moved(folds, base, Staying.of(folds, rows, weight), parts)
 
-    def part(columns: slice) -> Replicates:
+
+def moved(
+    folds: FoldAssignment, base: Reals, whole: Staying, parts: list[tuple[Staying, ChangeSums]]
+) -> tuple[Replicates, Replicates]:
+    """Replicates from the weighted sums of the queries that stay, and from how parts of them move
+    because each fold is gone from the gallery."""
+    without = base / whole.weight
+    change = np.zeros(folds.columns)
+    noise = np.zeros(folds.columns)
+    for part, changes in parts:
+        share = part.weight / whole.weight
+        centre, variance = changes.centre(part.count)
+        change += share * centre
+        noise += share * share * variance
+    without = without + change
+
+    def replicated(columns: slice) -> Replicates:
         found = without[columns]
         spread = math.fsum(noise[columns]) * (len(found) - 1) / len(found)
         return Replicates(tuple(found.tolist()), spread)
 
-    return part(folds.own), part(folds.paired)
+    return replicated(folds.own), replicated(folds.paired)
 
 
-def _left(values: Integers, own: Integers, columns: int) -> Reals:
-    """Sums over the queries that stay when each fold leaves."""
+def left(values: Reals, own: Integers, columns: int) -> Reals:
+    """Sums over the queries that stay when each fold leaves; they leave with columns `own`."""
+    steps = fixed(values)
     gone = np.zeros(columns, np.int64)
-    _sum_of_folds(values, own, gone)
-    return np.asarray((values.sum() - gone) / ONE, np.float64)
+    _sum_of_folds(steps, own, gone)
+    return np.asarray((steps.sum() - gone) / ONE, np.float64)
 
 
 @kernel

@@ -85,6 +85,8 @@ class Replicates:
     @staticmethod
     def mean(parts: list[Replicates]) -> Replicates:
         """Replicates of a mean of scores."""
+        if len(parts) == 1:
+            return parts[0]
         count = len(parts)
         columns = zip(*(part.values for part in parts), strict=True)
         noise = math.fsum(part.noise for part in parts) / count**2

@@ -40,18 +40,29 @@ class GrownColumns:
             metrics = [self.columns[at].metric for at in places]
             found = self.growth.values(groups, metrics)
             for at, values in zip(places, np.moveaxis(found, 1, 0), strict=True):
-                self.values[:, at][:, :, rows[chosen]] = values
+                self.values[:, at][:, :, _run(rows[chosen])] = values
 
     def at(self, size: int) -> list[Column]:
-        """The filled columns at one of the sizes, with as many candidates as it leaves."""
+        """The filled columns at one of the sizes, with as many candidates as it leaves; those of a
+        grade share their arrays of mates and candidates."""
         place = self.growth.sizes.index(size)
+        counts: dict[int, tuple[Integers, Integers]] = {}
         found = []
         for column, values in zip(self.columns, self.values[place], strict=True):
-            mates = column.totals.sum(axis=1)
-            others, number = np.unique(column.candidates - mates, return_inverse=True)
-            drawn = [drawn_of(int(some), size, self.growth.gallery) for some in others]
-            left = mates + np.array(drawn, np.int64)[number.ravel()]
+            if column.grade not in counts:
+                mates = column.totals.sum(axis=1)
+                others, number = np.unique(column.candidates - mates, return_inverse=True)
+                drawn = [drawn_of(int(some), size, self.growth.gallery) for some in others]
+                left = mates + np.array(drawn, np.int64)[number]
+                counts[column.grade] = (column.totals, left)
             found.append(
-                Column(column.metric, column.grade, column.scale, values, column.totals, left)
+                Column(column.metric, column.grade, column.scale, values, *counts[column.grade])
             )
         return found
+
+
+def _run(rows: Integers) -> Integers | slice:
+    """The rows, as a slice where they follow one another, which is filled much sooner."""
+    if len(rows) and (np.diff(rows) == 1).all():
+        return slice(int(rows[0]), int(rows[-1]) + 1)
+    return rows

@@ -74,6 +74,30 @@ def _add(
 
 
 @kernel
+def _add_mate(
+    table: Any,
+    before: int,
+    width: int,
+    relevant: int,
+    j: int,
+    which: Any,
+    every: int,
+    factor: float,
+    out: Any,
+    g: int,
+) -> None:
+    """_add of one mate from a row that the table has: most mates stand alone in their groups."""
+    at = before * width + (j - 1) * every
+    for k in range(every):
+        out[g, k] += factor * table[at + k]
+    if j == 1 or j == relevant:
+        at = before * width + (relevant - 1) * every
+        for k in range(every, which.size):
+            if (which[k] == FIRST and j == 1) or (which[k] == LAST and j == relevant):
+                out[g, k] += factor * table[at + k]
+
+
+@kernel
 def contributions(
     others: int,
     drawn: int,
@@ -87,7 +111,6 @@ def contributions(
     weight: Any,
     sums: Any,
     spare: Any,
-    order: Any,
     owner: Any,
     before: Any,
     seen: Any,
@@ -102,8 +125,7 @@ def contributions(
     The groups come in the order of `before`, in which rows of the table lie one after the other;
     those of one query are in that order anyway.
     """
-    for place in range(order.size):
-        g = order[place]
+    for g in range(owner.size):
         q = owner[g]
         if number[g] >= 0:
             for k in range(which.size):
@@ -111,11 +133,8 @@ def contributions(
             continue
         j_low = seen[g] + 1
         j_high = seen[g] + mates[g]
-        inner = mates[g] == 1 and j_low > 1 and j_high < relevant
-        if inner and before[g] < known.size and known[before[g]] == 1:  # a call would take longer
-            at = before[g] * spare.size + (j_low - 1) * every
-            for k in range(every):
-                out[q, k] += table[at + k]
+        if mates[g] == 1 and before[g] < known.size and known[before[g]] == 1:
+            _add_mate(table, before[g], spare.size, relevant, j_low, which, every, 1.0, out, q)
             continue
         held, at = _row(
             others, before[g], drawn, relevant, j_low, j_high, what, cut, which, every, known,
@@ -194,14 +213,12 @@ def mixtures(
             first, last = _places(i, mates[g], tied[g], chance)
             j = seen[g] + i
             for y in range(first, last + 1):
-                inner = 1 < j < relevant
-                if inner and before[g] + y < known.size and known[before[g] + y] == 1:
-                    at = (before[g] + y) * spare.size + (j - 1) * every
-                    for k in range(every):
-                        out[g, k] += chance[y] * table[at + k]
+                b = before[g] + y
+                if b < known.size and known[b] == 1:
+                    _add_mate(table, b, spare.size, relevant, j, which, every, chance[y], out, g)
                     continue
                 held, at = _row(
-                    others, before[g] + y, drawn, relevant, j, j, what, cut, which, every, known,
+                    others, b, drawn, relevant, j, j, what, cut, which, every, known,
                     table, weight, sums, spare,
                 )  # fmt: skip
                 if held:

@@ -136,6 +136,18 @@ class Workshop:
 
 
 @dataclass(frozen=True)
+class Ordered:
+    """Groups by the number of others before them, in which rows of a table follow one another."""
+
+    order: Integers
+    owner: Integers
+    """The query of each group."""
+    before: Integers
+    seen: Integers
+    mates: Integers
+
+
+@dataclass(frozen=True)
 class Kin:
     """Groups of queries with R mates and M others each; a query owns those from its offset on."""
 
@@ -157,41 +169,46 @@ class Kin:
         return self.before + self.tied
 
     @cached_property
-    def order(self) -> Integers:
+    def by_last(self) -> Ordered:
         """The groups in the order of `last`."""
-        return _ascending(self.last)
+        return self._ordered(self.last)
 
     @cached_property
-    def first_order(self) -> Integers:
+    def by_first(self) -> Ordered:
         """The groups in the order of `before`."""
-        return _ascending(self.before)
+        return self._ordered(self.before)
 
-    @cached_property
-    def owner(self) -> Integers:
-        """The query of each group."""
-        return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
+    def _ordered(self, before: Integers) -> Ordered:
+        order = _ascending(before)
+        owner = np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
+        return Ordered(order, *(part[order] for part in (owner, before, self.seen, self.mates)))
 
     @staticmethod
-    def all(groups: TieGroups) -> Iterator[tuple[Integers, Kin]]:
+    def all(groups: TieGroups) -> Iterator[tuple[Integers | slice, Kin]]:
         """The places of queries with as many mates and as many others, and their groups."""
         mates = groups.mates
         others = groups.candidates - mates
         sizes = np.diff(groups.offsets)
         total = np.concatenate([[0], np.cumsum(groups.relevant)])
         seen = total[:-1] - np.repeat(total[groups.offsets[:-1]], sizes)
-        before = groups.before - seen
-        tied = groups.size - groups.relevant
-        pairs, number = np.unique(np.stack([mates, others]), axis=1, return_inverse=True)
-        order = np.argsort(number.ravel(), kind="stable")
-        cuts = np.searchsorted(number.ravel()[order], np.arange(pairs.shape[1] + 1))
-        for kind, (relevant, rest) in enumerate(pairs.T.tolist()):
-            queries = order[cuts[kind] : cuts[kind + 1]]
+        columns = (groups.before - seen, groups.size - groups.relevant, groups.relevant, seen)
+        base = int(others.max(initial=0)) + 1
+        kinds, number = np.unique(mates * base + others, return_inverse=True)
+        if len(kinds) == 1:
+            every = np.arange(len(seen))
+            relevant, rest = divmod(int(kinds[0]), base)
+            yield slice(0, len(mates)), Kin(relevant, rest, groups.offsets, *columns, every)
+            return
+        order = np.argsort(number, kind="stable")
+        cuts = np.searchsorted(number[order], np.arange(len(kinds) + 1))
+        for place, kind in enumerate(kinds.tolist()):
+            queries = order[cuts[place] : cuts[place + 1]]
             offsets = np.concatenate([[0], np.cumsum(sizes[queries])])
             mine = np.arange(offsets[-1])
             mine += np.repeat(groups.offsets[queries] - offsets[:-1], sizes[queries])
-            own = groups.relevant[mine]
-            found = Kin(relevant, rest, offsets, before[mine], tied[mine], own, seen[mine], mine)
-            yield queries, found
+            before, tied, own, prior = (column[mine] for column in columns)
+            relevant, rest = divmod(kind, base)
+            yield queries, Kin(relevant, rest, offsets, before, tied, own, prior, mine)
 
 
 def _ascending(values: Integers) -> Integers:
@@ -209,6 +226,7 @@ class Growth:
     def __init__(self, sizes: tuple[int, ...], gallery: int, queries: Integers) -> None:
         self.sizes, self.gallery, self._queries = sizes, gallery, queries
         self._free: deque[Workshop] = deque()
+        self._terms: dict[tuple[int, tuple[Metric, ...]], Terms] = {}
 
     @contextmanager
     def workshop(self) -> Iterator[Workshop]:
@@ -224,7 +242,8 @@ class Growth:
 
     def call(self, kin: Kin, drawn: int, metrics: list[Metric], shop: Workshop) -> Call:
         """The kernels of these queries with so many of their others drawn."""
-        terms = Terms.of(metrics, kin.relevant)
+        key = (kin.relevant, tuple(metrics))
+        terms = self._terms.get(key) or self._terms.setdefault(key, Terms.of(metrics, kin.relevant))
         rows = min(kin.others + 1, TABLE // terms.width)
         alike = self._queries[kin.relevant] if kin.relevant < len(self._queries) else 0
         if not kin.tied.any() and 2 * alike * kin.relevant < kin.others:
@@ -268,28 +287,28 @@ class Call:
         )
 
     def sums(self, kin: Kin) -> Reals:
-        """(3, metrics, queries): lower, expected and upper sums of contributions."""
+        """(3, metrics, queries): lower, expected and upper sums of contributions; one of each for
+        all three where nothing ties."""
         nobody = np.full(len(kin.before), -1)
-        lower = self._contributions(kin, kin.last, nobody, np.empty((0, 0)))
+        lower = self._contributions(kin, kin.by_last, nobody, np.empty((0, 0)))
         if not kin.tied.any():
-            return np.stack([lower] * 3)
-        upper = self._contributions(kin, kin.before, nobody, np.empty((0, 0)))
+            return lower[None]
+        upper = self._contributions(kin, kin.by_first, nobody, np.empty((0, 0)))
         # Equal groups contribute equally; ties in bulk come in few distinct groups.
         open_ = np.flatnonzero(kin.tied)
         columns = (kin.before, kin.tied, kin.seen, kin.mates)
         signature = np.column_stack([column[open_] for column in columns])
         distinct, number = np.unique(signature, axis=0, return_inverse=True)
         nobody[open_] = number.ravel()
-        expected = self._contributions(kin, kin.before, nobody, self._mixtures(distinct))
+        expected = self._contributions(kin, kin.by_first, nobody, self._mixtures(distinct))
         return np.stack([lower, expected, upper])
 
-    def _contributions(self, kin: Kin, before: Integers, number: Integers, given: Reals) -> Reals:
-        """(metrics, queries): sums of what groups contribute with so many others before their
-        mates; those with a number contribute what is given."""
+    def _contributions(self, kin: Kin, groups: Ordered, number: Integers, given: Reals) -> Reals:
+        """(metrics, queries): sums of what groups contribute; those with a number contribute what
+        is given."""
         out = np.zeros((len(kin.offsets) - 1, len(self._terms.what)))
-        order = kin.order if before is kin.last else kin.first_order
-        groups = (order, kin.owner, before, kin.seen, kin.mates, number, given)
-        group_kernels.contributions(*self._told, *groups, out)
+        columns = (groups.owner, groups.before, groups.seen, groups.mates, number[groups.order])
+        group_kernels.contributions(*self._told, *columns, given, out)
         return np.ascontiguousarray(out[:, np.argsort(self._terms.order)].T)
 
     def _mixtures(self, signature: Integers) -> Reals:
@@ -313,10 +332,12 @@ class Call:
 
 
 def divided(metric: Metric, sums: Reals, kin: Kin, drawn: int) -> Reals:
-    """(3, queries): lower, expected and upper from sums of contributions."""
+    """(3, queries), or one for all three: lower, expected and upper from sums of contributions."""
     values = sums / divisor_of(metric, kin, drawn)
     if _law(metric).divisor == "preference":
         values = 1.0 + values
+    if len(values) == 1:
+        return np.asarray(values, np.float64)
     values[1] = np.minimum(np.maximum(values[1], values[0]), values[2])
     return np.asarray(values, np.float64)
 

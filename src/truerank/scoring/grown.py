@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
+from truerank.core.column import Column
 from truerank.core.metric import Metric, RankingDefinition
 from truerank.core.registry import definition
 from truerank.core.score import Score
@@ -13,6 +16,7 @@ from truerank.growth.columns import GrownColumns
 from truerank.growth.values import Growth, law_of, why_no_law
 from truerank.scoring.plan import Pass
 from truerank.scoring.score import combine, score_column
+from truerank.stats.chance import Kinds
 from truerank.stats.estimation import Estimation
 from truerank.task import TaskRules
 from truerank.task.levels import level_parts
@@ -49,6 +53,7 @@ def scores_at(
     ranked = [metric for metric in told if isinstance(definition(metric), RankingDefinition)]
     reasons = {str(metric): why_no_law(metric) for metric in metrics if metric not in told}
     found = {}
+    attainable: dict[Metric, float | None] = {}
     smaller = [size for size in sizes if size < task.items]
     for size in sizes:
         if size == task.items:
@@ -61,7 +66,8 @@ def scores_at(
             if current.grown is not None
             for column in current.grown.at(size)
         ]
-        by_metric = {column.metric: score_column(column, task, average) for column in columns}
+        by_metric = _scored(columns, task, average, attainable)
+        attainable |= {metric: score.attainable for metric, score in by_metric.items()}
         place = smaller.index(size)
         combined = {metric: combine(task, metric, by_metric) for metric in ranked}
         for metric in told:
@@ -75,6 +81,26 @@ def scores_at(
                     combined[metric] = here.interval_at_size(score, metric).put_on(score)
         combined = {metric: combined[metric] for metric in told}
         found[size] = AtSize(size, {str(m): score for m, score in combined.items()}, reasons)
+    return found
+
+
+def _scored(
+    columns: list[Column],
+    task: TaskRules,
+    average: str,
+    attainable: Mapping[Metric, float | None],
+) -> dict[Metric, Score]:
+    """The scores of columns; those of one grade in one pass share their kinds of queries, and what
+    is attainable is the same at all sizes."""
+    found: dict[Metric, Score] = {}
+    kinds: dict[int, Kinds] = {}
+    for column in columns:
+        shared = id(column.candidates)
+        if shared not in kinds:
+            alive = ~np.isnan(column.values[0])
+            kinds[shared] = Kinds.of(column.totals[alive], column.candidates[alive])
+        best = attainable.get(column.metric)
+        found[column.metric] = score_column(column, task, average, kinds[shared], best)
     return found
 
 

@@ -10,7 +10,7 @@ from truerank.core.average import class_mean, mean, plain_mean
 from truerank.core.column import Column
 from truerank.core.metric import Metric
 from truerank.core.score import LevelsPerQuery, PerQuery, Score
-from truerank.stats.chance import attainable_per_query, chance_per_query
+from truerank.stats.chance import Kinds, attainable_of, chance_of
 from truerank.task import TaskRules
 from truerank.task.levels import level_parts
 
@@ -20,41 +20,55 @@ Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
 
 
-def score_column(column: Column, task: TaskRules, average: str) -> Score:
-    """The score of a filled column, with its chance and what is attainable."""
+def score_column(
+    column: Column,
+    task: TaskRules,
+    average: str,
+    kinds: Kinds | None = None,
+    attainable: float | None = None,
+) -> Score:
+    """The score of a filled column, with its chance and what is attainable.
+
+    `kinds` are those of its queries with a mate; it and `attainable` are for whom knows them.
+    """
     entry = registry.definition(column.metric)
     has_mates = ~np.isnan(column.values[0])
     counts = has_mates if task.no_mate == "report" else np.ones(task.queries, bool)
-    chance = np.full(task.queries, np.nan)
-    known = chance_per_query(
-        column.metric, column.scale, column.totals[has_mates], column.candidates[has_mates]
-    )
-    if known is not None:
-        chance[has_mates] = known
-    best = np.full(task.queries, np.nan)
-    best[has_mates] = attainable_per_query(column.metric, column.scale, column.totals[has_mates])
+    if kinds is None:
+        kinds = Kinds.of(column.totals[has_mates], column.candidates[has_mates])
+    chance = chance_of(column.metric, column.scale, kinds)
     every = column.values
     if task.no_mate == "zero":
         every = np.where(has_mates, every, 0.0)
-        chance[~has_mates] = best[~has_mates] = 0.0
 
     def averaged(values: Reals) -> float:
         return _averaged(values, counts, task, average)
 
+    def averaged_kinds(values: Reals) -> float:
+        """The mean of what queries of a kind share; 0 of those without a mate, where they count."""
+        if average != "class":
+            strangers = int(np.count_nonzero(counts & ~has_mates))
+            return mean(np.append(values, 0.0), np.append(kinds.times, strangers))
+        spread = np.zeros(task.queries)
+        spread[has_mates] = values[kinds.number]
+        return averaged(spread)
+
     lower = averaged(every[0])
+    bits = every.view(np.int64)
     expected, upper = (
-        lower if np.array_equal(values, every[0], equal_nan=True) else averaged(values)
-        for values in every[1:]
+        lower if np.array_equal(bits[end], bits[0]) else averaged(every[end]) for end in (1, 2)
     )
     defined = bool(counts.any())
+    if defined and attainable is None:
+        attainable = averaged_kinds(attainable_of(column.metric, column.scale, kinds))
     return Score(
         str(column.metric),
         lower if entry.higher_is_better else upper,
         lower,
         expected,
         upper,
-        chance=averaged(chance) if defined and known is not None else None,
-        attainable=averaged(best) if defined else None,
+        chance=averaged_kinds(chance) if defined and chance is not None else None,
+        attainable=attainable if defined else None,
         n=int(counts.sum()),
         reason=None if defined else "not defined: no query has a mate in the gallery",
         per_query=PerQuery(*every),

@@ -6,6 +6,9 @@ tie group per query. Queries with as many mates of each grade among as many cand
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
+
 import numpy as np
 import numpy.typing as npt
 
@@ -14,41 +17,57 @@ from truerank.core.metric import Metric
 from truerank.core.registry import definition, ranking
 from truerank.core.scale import Scale
 
-__all__ = ["attainable_per_query", "chance_per_query"]
+__all__ = ["Kinds", "attainable_of", "chance_of"]
 
 Integers = npt.NDArray[np.int64]
+Reals = npt.NDArray[np.float64]
 
 MOST_STEPS = 2e8
 """Steps of about ten seconds; a metric whose chance takes longer has none."""
 
 
-def chance_per_query(
-    metric: Metric, scale: Scale, totals: Integers, candidates: Integers
-) -> npt.NDArray[np.float64] | None:
-    """Expected value of every query under random order; all of them must have a mate."""
-    if not len(totals):
+@dataclass(frozen=True)
+class Kinds:
+    """Queries with a mate, by how many they have of each grade and among how many candidates."""
+
+    totals: Integers
+    """(kinds, grades): the mates of each grade."""
+    candidates: Integers
+    number: Integers
+    """The kind of each query."""
+
+    @staticmethod
+    def of(totals: Integers, candidates: Integers) -> Kinds:
+        """The kinds of queries with so many mates of each grade among so many candidates."""
+        distinct, number = _distinct_rows(np.column_stack([totals, candidates]))
+        return Kinds(
+            np.ascontiguousarray(distinct[:, :-1]), np.ascontiguousarray(distinct[:, -1]), number
+        )
+
+    @cached_property
+    def times(self) -> Integers:
+        """Queries of each kind."""
+        return np.bincount(self.number, minlength=len(self.candidates))
+
+
+def chance_of(metric: Metric, scale: Scale, kinds: Kinds) -> Reals | None:
+    """Expected value of each kind of query under random order; None if it would take too long."""
+    if not len(kinds.candidates):
         return np.empty(0)
-    distinct, number = _distinct_rows(np.column_stack([totals, candidates]))
-    graded = np.ascontiguousarray(distinct[:, :-1])
-    size = np.ascontiguousarray(distinct[:, -1])
     entry = ranking(metric)
-    if entry.effort is not None and entry.effort(graded, size) > MOST_STEPS:
+    if entry.effort is not None and entry.effort(kinds.totals, kinds.candidates) > MOST_STEPS:
         return None
-    expected = entry.per_query(TieGroups.single(graded, size), metric, scale)[1]
-    return np.asarray(expected[number], np.float64)
+    groups = TieGroups.single(kinds.totals, kinds.candidates)
+    return np.asarray(entry.per_query(groups, metric, scale)[1], np.float64)
 
 
-def attainable_per_query(metric: Metric, scale: Scale, totals: Integers) -> npt.NDArray[np.float64]:
-    """Value of every query if all its mates come first: precision@10 of 4 mates is 0.4 at best."""
-    if totals.shape[1] > 1:  # graded metrics are divided by their own maximum
+def attainable_of(metric: Metric, scale: Scale, kinds: Kinds) -> Reals:
+    """Value of each kind if all mates come first: precision@10 of 4 mates is 0.4 at best."""
+    totals = kinds.totals
+    if totals.shape[1] > 1 or not len(totals):  # graded ones are divided by their own maximum
         return np.full(len(totals), definition(metric).range[1])
-    if not len(totals):
-        return np.empty(0)
-    distinct, number = np.unique(totals[:, 0], return_inverse=True)
-    best = ranking(metric).per_query(TieGroups.single(distinct[:, None], distinct), metric, scale)[
-        0
-    ]
-    return np.asarray(best[number.ravel()], np.float64)
+    groups = TieGroups.single(totals, totals[:, 0])
+    return np.asarray(ranking(metric).per_query(groups, metric, scale)[0], np.float64)
 
 
 def _distinct_rows(table: Integers) -> tuple[Integers, Integers]:
@@ -56,6 +75,6 @@ def _distinct_rows(table: Integers) -> tuple[Integers, Integers]:
     number = np.zeros(len(table), np.int64)
     first = np.zeros(1, np.int64)
     for column in table.T:
-        joined = number * (int(column.max()) + 1) + column
+        joined = number * (int(column.max(initial=0)) + 1) + column
         _, first, number = np.unique(joined, return_index=True, return_inverse=True)
     return table[first], number

@@ -162,6 +162,7 @@ class Plan:
         """Collect values of a block's queries without each fold, where its groups are split."""
         for some in self._chunks(split):
             self._collect_some(block, some)
+        self._collect_moves(block, split)
 
     def _collect_some(self, block: Integers, split: SplitGroups) -> None:
         rows = block[split.queries]
@@ -173,13 +174,17 @@ class Plan:
         if self.cmc is not None and self.counts_first:
             unit, first = self.cmc
             first.count(rows, self._left_out(split, (first.grade, unit), made))
-        if self.moves is not None:
-            among = np.flatnonzero(self._moved[rows])
-            for unit in self._split_sets.folds if among.size else ():
-                some = split.some(among).only(self._split_sets.of(unit))
-                of_unit = {metric: self.few for metric, its in self._sums if its == unit}
-                self._move((True, unit), of_unit, rows[among], some)
         self.known[rows] = True
+
+    def _collect_moves(self, block: Integers, split: SplitGroups) -> None:
+        """Collect how some of these queries move at gallery sizes."""
+        if self.moves is None:
+            return
+        among = np.flatnonzero(self._moved[block[split.queries]])
+        for unit in self._split_sets.folds if among.size else ():
+            some = split.some(among).only(self._split_sets.of(unit))
+            of_unit = {metric: self.few for metric, its in self._sums if its == unit}
+            self._move((True, unit), of_unit, block[some.queries], some)
 
     @cached_property
     def _moved(self) -> Flags:
@@ -330,6 +335,7 @@ class Plan:
                 collect = partial(self._collect_some, block.rows)
                 for _ in pool.map(collect, self._chunks(block.split)):
                     pass
+                self._collect_moves(block.rows, block.split)
 
     def _split(
         self, rows: Integers, folds: GalleryFolds, device: str, threads: int

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from truerank.core.column import Column
 from truerank.core.folds import FEWEST_FOLDS, FoldAssignment
 from truerank.core.groups import SplitGroups
-from truerank.core.jackknife import ChangeSums, Stratum, replicates
+from truerank.core.jackknife import ChangeSums, Staying, left, moved
 from truerank.core.metric import Metric
 from truerank.core.replicates import Replicates
 from truerank.growth.columns import GrownColumns
@@ -43,6 +43,7 @@ class GrownMoves:
         self._grown = grown
         self._uses = {(column.metric, unit): column for column, unit in uses}
         self._sums: dict[tuple[bool, int, Metric, Unit], ChangeSums] = {}
+        self._larger: dict[Unit, tuple[FoldAssignment, Integers]] = {}
         self.found: dict[tuple[int, Metric, Unit], tuple[Replicates, Replicates]] = {}
         """The replicates at each size, once they are made."""
 
@@ -82,8 +83,7 @@ class GrownMoves:
         """Add some queries, split by the folds of a unit; of each metric only those of `who`."""
         counted, unit = where
         columns = [self._uses[m, unit] for m in who if (m, unit) in self._uses]
-        few = _larger(folds)
-        larger = _columns(folds, few)
+        few, larger = self._folds(unit, folds)
         for grade in {column.grade for column in columns}:
             some = [column for column in columns if column.grade == grade]
             metrics = [column.metric for column in some]
@@ -93,9 +93,11 @@ class GrownMoves:
             for place, at, queries, change in found:
                 held = alive[at][queries]
                 mine = rows[queries[held]]
+                if len(mine) < len(change):
+                    change = change[held]
                 key = (counted, place, metrics[at], unit)
                 sums = self._sums.setdefault(key, ChangeSums(few.columns))
-                sums.add(change[held], few.query[mine], weight[mine])
+                sums.add(change, few.query[mine], weight[mine])
 
     def replicate(
         self,
@@ -109,15 +111,25 @@ class GrownMoves:
         """Make a metric's replicates at each size, of the queries that count."""
         if (metric, unit) not in self._uses:
             return
-        at, few = self._grown.places[metric], _larger(folds)
+        at, (few, _) = self._grown.places[metric], self._folds(unit, folds)
+        own, whole = few.query[rows], Staying.of(few, rows, weight)
+        parts = {counted: Staying.of(few, of, weight) for counted, of in strata.items()}
         for place, values in enumerate(self._grown.values[:, at, 0]):
-            mine = []
-            for counted, of in strata.items():
-                key = (counted, place, metric, unit)
-                if key in self._sums:
-                    mine.append(Stratum(of, self._sums[key]))
+            mine = [
+                (part, self._sums[counted, place, metric, unit])
+                for counted, part in parts.items()
+                if (counted, place, metric, unit) in self._sums
+            ]
             zeroed = np.where(np.isnan(values), 0.0, values)[rows]
-            self.found[place, metric, unit] = replicates(few, rows, zeroed, mine, weight)
+            base = left(weight[rows] * zeroed, own, few.columns)
+            self.found[place, metric, unit] = moved(few, base, whole, mine)
+
+    def _folds(self, unit: Unit, folds: FoldAssignment) -> tuple[FoldAssignment, Integers]:
+        """The larger folds of a unit, made once, and which of them hold each of its folds."""
+        if unit not in self._larger:
+            few = _larger(folds)
+            self._larger[unit] = (few, _columns(folds, few))
+        return self._larger[unit]
 
 
 def _larger(folds: FoldAssignment) -> FoldAssignment:
