@@ -46,6 +46,7 @@ REFERENCE: dict[str, tuple[str, str, tuple[str, ...]]] = {
             *("plot", "neighbours", "Neighbours", "compare", "Comparison", "choose_threshold"),
             *("threshold_card", "ThresholdCard"),
             *("audit", "Audit", "sweep", "Sweep", "truth", "Truth"),
+            *("shard",),
         ),
     ),
     "competitions.md": (

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from truerank.plots import plot
     from truerank.ranked import Neighbours
     from truerank.result import Result
+    from truerank.sharding import shard
     from truerank.taxonomy import Taxonomy
     from truerank.threshold import choose_threshold
     from truerank.verification import verify
@@ -75,6 +76,7 @@ __all__ = [
     "plot",
     "report",
     "reproduce",
+    "shard",
     "sweep",
     "threshold_card",
     "training",
@@ -112,6 +114,7 @@ _HOME = {
     "Neighbours": "truerank.ranked",
     "neighbours": "truerank.neighbourhood",
     "plot": "truerank.plots",
+    "shard": "truerank.sharding",
     "verify": "truerank.verification",
 }
 

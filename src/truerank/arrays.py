@@ -53,12 +53,18 @@ def _from_torch(tensor: Any, name: str) -> Array:
     return array
 
 
-def as_matrix(value: Any, name: str) -> Array:
-    """A non-empty (rows, dimensions) array of real numbers that float64 can hold."""
+def as_matrix(value: Any, name: str, *, lazily: bool = False) -> Array:
+    """A non-empty (rows, dimensions) array of real numbers that float64 can hold.
+
+    With `lazily`, shards stay where they are: what stands for the array reads rows when asked.
+    """
     if isinstance(value, (str, os.PathLike)):
         from truerank.files import read_embeddings
 
         value = read_embeddings(value)
+    if lazily and hasattr(value, "manifest"):
+        shards: Array = value
+        return shards
     array = as_array(value, name)
     if array.ndim != 2:
         hint = "; for one number a row pass reshape(-1, 1)" if array.ndim == 1 else ""

@@ -66,6 +66,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "cards",
         "exact_neighbours",
         "planning",
+        "sharding",
         "auditing",
         "comparison",
         "compression",

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,12 @@ def _plot(results: Any, curve: Any, ax: Any = None, **options: Any) -> Any:
     from matplotlib.figure import Figure
 
     return truerank.plot(results, curve, ax=Figure().subplots() if ax is None else ax, **options)
+
+
+def _shard(source: Any, **options: Any) -> Any:
+    """Into a folder of its own."""
+    with TemporaryDirectory() as folder:
+        return truerank.shard(source, folder, **options)
 
 
 EVALUATE = ("confidence", "seed", "progress", "average", "checkpoint", "cluster")
@@ -193,6 +200,11 @@ CALLS = {
         truerank.truth,
         {"queries": EMBEDDINGS, "gallery": OTHER, "k": 3, "threads": 1},
         ("distance", "progress", "cluster"),
+    ),
+    "shard": Call(
+        _shard,
+        {"source": EMBEDDINGS, "rows": 2},
+        ("labels", "levels", "base"),
     ),
     "plot": Call(
         _plot,

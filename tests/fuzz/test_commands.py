@@ -55,6 +55,7 @@ GOOD: dict[tuple[str, ...], list[str]] = {
     ("report",): ["a.json", "b.json", "-o", "page.html"],
     ("neighbours",): ["x.npz", "--query", "id-1", "--threads", "1"],
     ("truth",): ["x.npz", "x.npz", "-k", "3", "-o", "truth.ibin", "--threads", "1"],
+    ("shard",): ["x.npz", "-o", "shards", "--rows", "5"],
     ("plan",): ["--queries", "1e6", "--dim", "512", "--gpus", "8"],
     ("audit",): ["x.npz", "--threads", "1"],
     ("task", "make"): ["y.csv", "-o", "made.task", "--public", "public.json"],

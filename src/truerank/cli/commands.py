@@ -19,6 +19,7 @@ from truerank.cli.plan import plan
 from truerank.cli.plot import plot
 from truerank.cli.report import report
 from truerank.cli.reproduce import reproduce
+from truerank.cli.shard import shard
 from truerank.cli.sweep import sweep
 from truerank.cli.task import task
 from truerank.cli.threshold import threshold
@@ -75,6 +76,7 @@ for command in (
     benchmark,
     reproduce,
     data,
+    shard,
     plan,
     metrics,
     conform,

@@ -144,7 +144,7 @@ def evaluate(
     resume: bool,
     **options: Any,
 ) -> None:
-    """Score EMBEDDINGS (.npy, .npz, .pt, .safetensors, .parquet, .csv) against labels.
+    """Score EMBEDDINGS (.npy, .npz, .pt, .safetensors, .parquet, .csv, a manifest) against labels.
 
     Labels come from a CSV (columns label and optionally group, id, level1, level2, ...), an array
     file, or the embeddings file itself. Without a gallery each row is searched among all others.

@@ -68,7 +68,7 @@ def evaluate_files(
     chosen = chosen_metrics(metrics)
     if task_file is None:
         given = {name: options.pop(name) for name in OF_A_TASK}
-        read = read_task(**given, distance=options["distance"])
+        read = read_task(**given, distance=options["distance"], lazily=True)
         held = HeldRows(
             *read[:3], distance=options["distance"], threads=options["threads"], keep=True
         )
@@ -101,8 +101,9 @@ def read_task(
     unlabelled: str | None,
     distance: str,
     no_mate: str | None = None,
+    lazily: bool = False,
 ) -> FileTask:
-    """The task of labelled or judged files, with its rows."""
+    """The task of labelled or judged files, with its rows; `lazily` does not read shards yet."""
     names = level_names(levels)
     judged = relevance is not None
     if judged and (labels is not None or gallery_labels is not None):
@@ -132,6 +133,7 @@ def read_task(
         distance=distance,
         no_mate=no_mate or "report",
         unlabelled=unlabelled or "error",
+        lazily=lazily,
     )
     return FileTask(task, rows, found, None if queries.ids is None else list(queries.ids))
 

@@ -76,7 +76,8 @@ def evaluate(
     Parameters
     ----------
     embeddings : (Q, d) array, tensor or path
-        One row for each query; the (Q, G) matrix itself for "precomputed" and "similarity".
+        One row for each query; the (Q, G) matrix itself for "precomputed" and "similarity". The
+        manifest of `shard` stands for the array in its shards.
     labels : (Q,) or (Q, L), or the path of a file
         A label, or a path of labels from coarse to fine, for each row. A file brings along the
         ids and groups that it holds (columns id and group), as on the command line; so does a file
@@ -165,6 +166,7 @@ def evaluate(
         distance=distance,
         no_mate=no_mate,
         unlabelled=unlabelled,
+        lazily=True,
     )
     held = HeldRows(task, embeddings, gallery, distance=distance, threads=threads)
     return evaluate_task(

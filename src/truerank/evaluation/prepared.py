@@ -36,10 +36,12 @@ def prepare(
     distance: str = "cosine",
     no_mate: str = "report",
     unlabelled: str = "error",
+    lazily: bool = False,
 ) -> tuple[TaskRules, Array, Array | None]:
     """The task, the queries' rows and the gallery's, from the arguments of evaluate.
 
     Files bring along labels, ids and groups that were not passed; ids only if both sides have them.
+    With `lazily`, rows of shards are not read here.
     """
     given = catalogue.find(distance).given
     queries, items = read_side(embeddings, labels), read_side(gallery, gallery_labels)
@@ -51,8 +53,9 @@ def prepare(
         own = other = None
     if is_path(relevance):
         relevance = _judgements(relevance, own, other)
-    rows = as_matrix(queries.embeddings, "embeddings")
-    found = None if gallery is None else as_matrix(items.embeddings, "gallery")
+    lazily = lazily and not given
+    rows = as_matrix(queries.embeddings, "embeddings", lazily=lazily)
+    found = None if gallery is None else as_matrix(items.embeddings, "gallery", lazily=lazily)
     relevance = check_relevance(relevance, rows, found, given)
     check_sides(rows, found, queries.labels, items.labels, relevance, given)
     alone = found is None and items.labels is None

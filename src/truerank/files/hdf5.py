@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 from truerank.errors import InputError
 from truerank.storage import check_fits
 
-__all__ = ["ENDINGS", "divided", "read_hdf5"]
+__all__ = ["ENDINGS", "batches", "divided", "read_hdf5"]
 
 ENDINGS = (".hdf5", ".h5")
 
@@ -42,3 +42,17 @@ def read_hdf5(path: Path, only: Collection[str] | None = None) -> dict[str, Any]
                 raise InputError(f"array {name!r} of {path} holds no numbers.")
             check_fits(f"array {name!r} of {path}", file[name].nbytes, _PIECES)
         return {name: file[name][()] for name in wanted}
+
+
+def batches(path: Path, name: str, numbers: int) -> Iterator[Any]:
+    """Some rows at a time of one array at the root of a file."""
+    import h5py
+
+    with h5py.File(path, "r") as file:
+        known = {one.lower(): one for one in file if isinstance(file[one], h5py.Dataset)}
+        found = file[known[name.lower()]] if name.lower() in known else None
+        if found is None or found.ndim != 2 or found.dtype.kind not in "fiub":
+            raise InputError(f"{path} holds no matrix of numbers {name!r} at its root.")
+        step = max(1, numbers // max(1, found.shape[1]))
+        for start in range(0, len(found), step):
+            yield found[start : start + step]

@@ -1,9 +1,9 @@
 """One reader for every format: embeddings and what is known about each row, by name.
 
 .npy (memory-mapped), .npz, .pt/.pth (weights only), .safetensors, .parquet, .csv/.tsv, and those of
-index benchmarks: .fvecs, .bvecs, .fbin, .u8bin, .i8bin (memory-mapped) and .hdf5. Nothing in
-a file is ever executed: pickles are refused. Whatever is wrong with a file ends in one sentence
-that says what it is and what was expected.
+index benchmarks: .fvecs, .bvecs, .fbin, .u8bin, .i8bin (memory-mapped) and .hdf5; and .json, a
+manifest of shards. Nothing in a file is ever executed: pickles are refused. Whatever is wrong with
+a file ends in one sentence that says what it is and what was expected.
 """
 
 from __future__ import annotations
@@ -26,13 +26,23 @@ import numpy.typing as npt
 from truerank.errors import InputError, shortened
 from truerank.extras import install
 from truerank.files import hdf5, vectors
+from truerank.files.manifest import parse_manifest
 from truerank.files.paths import as_path
-from truerank.files.tables import HEADER, NAMES, known_columns, read_csv, read_parquet
+from truerank.files.shards import Shards, read_columns
+from truerank.files.tables import (
+    HEADER,
+    NAMES,
+    known_columns,
+    only_matrix,
+    read_csv,
+    read_parquet,
+)
 from truerank.files.wide import dimensions, read_wide_csv
 from truerank.storage import check_fits
 
 __all__ = [
     "Bundle",
+    "bundled",
     "check_readable",
     "read",
     "read_archive",
@@ -86,6 +96,8 @@ def read(
     """
     path, part = hdf5.divided(as_path(path))
     kind = _kind(path)
+    if kind == ".json":
+        return _sharded(path, levels)
     try:
         if part is not None:
             (array,) = hdf5.read_hdf5(path, (part.lower(),)).values()
@@ -102,6 +114,22 @@ def read(
     except Exception as error:  # any parser's complaint about a malformed file
         raise InputError(f"{path} cannot be read as {kind}: {_reason(error)}.") from error
     return _bundle(path, columns, lone, levels)
+
+
+def _sharded(path: Path, levels: list[str] | None) -> Bundle:
+    """The rows of a manifest, which are read later, and what it knows about each."""
+    manifest = parse_manifest(path, read_json(path))
+    manifest.check()
+    bundle = Bundle(Shards(manifest), **read_columns(manifest))
+    if levels is not None:
+        labels = bundle.labels if isinstance(bundle.labels, dict) else {"label": bundle.labels}
+        bundle.labels = _named_levels(path, labels, levels)
+    return bundle
+
+
+def bundled(path: Path, columns: Columns, levels: list[str] | None) -> Bundle:
+    """What columns of a file of embeddings are, by their names."""
+    return _bundle(path, columns, "embeddings", levels)
 
 
 def _reason(error: Exception) -> str:
@@ -300,6 +328,7 @@ _READERS: dict[str, Callable[[Path, list[str]], Columns]] = {
     ".hdf5": lambda path, _: hdf5.read_hdf5(path),
     **dict.fromkeys((".fvecs", ".bvecs"), lambda path, _: {"": vectors.read_rows(path)}),
     **dict.fromkeys((".fbin", ".u8bin", ".i8bin"), lambda path, _: {"": vectors.read_matrix(path)}),
+    ".json": lambda path, _: vars(_sharded(path, None)),
 }
 _READERS_OF_EMBEDDINGS: dict[str, Callable[[Path, list[str]], Columns]] = {
     ".parquet": lambda path, levels: read_parquet(
@@ -334,7 +363,7 @@ def _bundle(path: Path, columns: Columns, lone: str, levels: list[str] | None) -
         if present:
             setattr(bundle, field, found[present[0]])
     if bundle.embeddings is None and lone == "embeddings":
-        bundle.embeddings = _only_matrix(found)
+        bundle.embeddings = only_matrix(found)
     if levels is not None:
         bundle.labels = _named_levels(path, found, levels)
     else:
@@ -345,11 +374,6 @@ def _bundle(path: Path, columns: Columns, lone: str, levels: list[str] | None) -
             "expected names such as embeddings, label, group, id, level1."
         )
     return bundle
-
-
-def _only_matrix(found: Columns) -> Any:
-    matrices = [value for value in found.values() if getattr(value, "ndim", 0) == 2]
-    return matrices[0] if len(matrices) == 1 else None
 
 
 def _named_levels(path: Path, found: Columns, levels: list[str]) -> Columns:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -13,8 +13,18 @@ import numpy.typing as npt
 from truerank.errors import InputError, shortened
 from truerank.storage import allocate, check_fits
 
-__all__ = ["HEADER", "NAMES", "known_columns", "read_csv", "read_parquet"]
+__all__ = [
+    "HEADER",
+    "NAMES",
+    "known_columns",
+    "only_matrix",
+    "parquet_batches",
+    "read_csv",
+    "read_parquet",
+]
 
+Dimensions = Callable[[Iterable[str]], list[str]]
+"""Which of the columns of numbers are the dimensions of embeddings."""
 NAMES = {
     "embeddings": ("embeddings", "embedding", "features", "feature", "vectors", "vector", "x"),
     "labels": ("labels", "label", "y", "targets", "target", "pids", "pid", "class", "classes"),
@@ -34,6 +44,12 @@ def known_columns(field: str, names: Collection[str]) -> list[str]:
     present = [name for name in NAMES[field] if name in names]
     plain = [name for name in present if name not in _IF_ALONE]
     return plain or present
+
+
+def only_matrix(found: dict[str, Any]) -> Any:
+    """The matrix among columns, if there is one and no other."""
+    matrices = [value for value in found.values() if getattr(value, "ndim", 0) == 2]
+    return matrices[0] if len(matrices) == 1 else None
 
 
 def read_csv(path: Path, header: frozenset[str] = HEADER) -> dict[str, Any]:
@@ -105,37 +121,21 @@ def _column(cells: list[str]) -> list[str | None]:
 
 
 def read_parquet(
-    path: Path, dimensions: Callable[[Iterable[str]], list[str]] | None = None
+    path: Path, dimensions: Dimensions | None = None, source: Any = None
 ) -> dict[str, Any]:
     """Columns of a Parquet file; a list column becomes a matrix, read a batch at a time.
 
     `dimensions` says which columns of numbers are the dimensions of embeddings, unless there is
-    a list column.
+    a list column. `source` is the open file, where it is not read from its path.
     """
     import pyarrow.parquet as parquet
-    from pyarrow import types
 
-    with parquet.ParquetFile(path, buffer_size=1 << 20) as file:
-        fields = list(file.schema_arrow)
-        lists = {
-            field.name
-            for field in fields
-            if types.is_list(field.type)
-            or types.is_large_list(field.type)
-            or types.is_fixed_size_list(field.type)
-        }
-        names = [field.name for field in fields]
-        if len(set(names)) < len(names):
-            raise InputError(f"{path} names a column twice: {', '.join(map(shortened, names))}.")
-        if not file.metadata.num_rows:
-            raise InputError(f"{path} holds no rows.")
+    with parquet.ParquetFile(path if source is None else source, buffer_size=1 << 20) as file:
+        lists, wide, others = _layout(path, file, dimensions)
         columns: dict[str, Any] = {}
-        wide = []
-        if dimensions is not None and not lists:
-            wide = dimensions(field.name for field in fields if _is_number(field.type))
         if wide:
             columns["embeddings"] = _wide(path, wide, file)
-        for name in [name for name in names if name not in set(wide)]:
+        for name in others:
             if name in lists:
                 columns[name] = _matrix(path, name, file)
             else:
@@ -143,6 +143,48 @@ def read_parquet(
                 check_fits(f"column {name!r} of {path}", size, "divide the file into parts")
                 columns[name] = file.read(columns=[name]).column(0).to_pylist()
     return columns
+
+
+def parquet_batches(path: Path, dimensions: Dimensions) -> Iterator[dict[str, Any]]:
+    """The columns of a Parquet file, some rows at a time."""
+    import pyarrow.parquet as parquet
+
+    with parquet.ParquetFile(path, buffer_size=1 << 20) as file:
+        lists, wide, others = _layout(path, file, dimensions)
+        for batch in _batches(file):
+            columns: dict[str, Any] = {}
+            if wide:
+                columns["embeddings"] = np.empty((len(batch), len(wide)), _common(file, wide))
+                _fill(path, wide, batch, columns["embeddings"])
+            for name in others:
+                column = batch.column(name)
+                columns[name] = _rows(path, name, column) if name in lists else column.to_pylist()
+            yield columns
+
+
+def _layout(
+    path: Path, file: Any, dimensions: Dimensions | None
+) -> tuple[set[str], list[str], list[str]]:
+    """The list columns, the columns that are dimensions, and all but these."""
+    from pyarrow import types
+
+    fields = list(file.schema_arrow)
+    lists = {
+        field.name
+        for field in fields
+        if types.is_list(field.type)
+        or types.is_large_list(field.type)
+        or types.is_fixed_size_list(field.type)
+    }
+    names = [field.name for field in fields]
+    if len(set(names)) < len(names):
+        raise InputError(f"{path} names a column twice: {', '.join(map(shortened, names))}.")
+    if not file.metadata.num_rows:
+        raise InputError(f"{path} holds no rows.")
+    wide = []
+    if dimensions is not None and not lists:
+        wide = dimensions(field.name for field in fields if _is_number(field.type))
+    return lists, wide, [name for name in names if name not in set(wide)]
 
 
 _POINTER = 8
@@ -157,19 +199,29 @@ def _is_number(kind: Any) -> bool:
 
 def _wide(path: Path, names: list[str], file: Any) -> npt.NDArray[Any]:
     """Columns of numbers as a matrix, in a temporary file where it does not fit into memory."""
-    kinds = [file.schema_arrow.field(name).type.to_pandas_dtype() for name in names]
-    out = allocate((file.metadata.num_rows, len(names)), np.result_type(*kinds))
+    out = allocate((file.metadata.num_rows, len(names)), _common(file, names))
     start = 0
     for batch in file.iter_batches(_BATCH, columns=names, use_threads=False):
-        for place, name in enumerate(names):
-            column = batch.column(name)
-            if column.null_count:
-                raise InputError(
-                    f"column {name!r} of {path} holds missing values; fill or drop those rows."
-                )
-            out[start : start + len(batch), place] = column.to_numpy(zero_copy_only=False)
+        _fill(path, names, batch, out[start : start + len(batch)])
         start += len(batch)
     return out
+
+
+def _common(file: Any, names: list[str]) -> np.dtype[Any]:
+    """The dtype that holds all of these columns."""
+    kinds = [file.schema_arrow.field(name).type.to_pandas_dtype() for name in names]
+    return np.result_type(*kinds)
+
+
+def _fill(path: Path, names: list[str], batch: Any, out: npt.NDArray[Any]) -> None:
+    """Put columns of numbers side by side."""
+    for place, name in enumerate(names):
+        column = batch.column(name)
+        if column.null_count:
+            raise InputError(
+                f"column {name!r} of {path} holds missing values; fill or drop those rows."
+            )
+        out[:, place] = column.to_numpy(zero_copy_only=False)
 
 
 _BATCH = 1 << 12
@@ -180,13 +232,7 @@ def _matrix(path: Path, name: str, file: Any) -> npt.NDArray[Any]:
     """A list column as a matrix, in a temporary file where it does not fit into memory."""
     out: npt.NDArray[Any] = np.empty((0, 0))
     start = 0
-    # One row group after the other: left to itself, pyarrow decodes several at once.
-    batches = (
-        batch
-        for group in range(file.num_row_groups)
-        for batch in file.iter_batches(_BATCH, [group], [name], use_threads=False)
-    )
-    for batch in batches:
+    for batch in _batches(file, [name]):
         rows = _rows(path, name, batch.column(0))
         if start == 0:
             out = allocate((file.metadata.num_rows, rows.shape[1]), rows.dtype)
@@ -195,6 +241,12 @@ def _matrix(path: Path, name: str, file: Any) -> npt.NDArray[Any]:
         out[start : start + len(rows)] = rows
         start += len(rows)
     return out
+
+
+def _batches(file: Any, names: list[str] | None = None) -> Iterator[Any]:
+    """One row group after the other: left to itself, pyarrow decodes several at once."""
+    for group in range(file.num_row_groups):
+        yield from file.iter_batches(_BATCH, [group], names, use_threads=False)
 
 
 def _rows(path: Path, name: str, column: Any) -> npt.NDArray[Any]:

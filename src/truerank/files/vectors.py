@@ -16,7 +16,7 @@ import numpy.typing as npt
 from truerank.errors import InputError
 from truerank.wording import count
 
-__all__ = ["MATRICES", "ROWS", "read_ibin", "read_ivecs", "read_matrix", "read_rows"]
+__all__ = ["LONGEST", "MATRICES", "ROWS", "read_ibin", "read_ivecs", "read_matrix", "read_rows"]
 
 Array = npt.NDArray[Any]
 ROWS = {".fvecs": "<f4", ".bvecs": "u1", ".ivecs": "<i4"}
