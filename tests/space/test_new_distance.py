@@ -149,10 +149,10 @@ def test_trials_clusters_and_audits_know_it(angular: str) -> None:
 
 def test_a_gpu_makes_its_tiles_as_those_of_cosine(angular: str) -> None:
     torch = pytest.importorskip("torch")
-    from truerank.engine.cuda import rows, torch_kernels
+    from truerank.engine.cuda import placing, rows, torch_kernels
 
     space = build(angular, clusters())
-    placed = rows.place(space, torch.device("cpu"), torch_kernels)
+    placed = placing.place(space, torch.device("cpu"), torch_kernels)
     assert isinstance(placed, rows.InnerProducts)
     every = np.arange(72)
     assert np.array_equal(placed.tiles(every)(0, 72), space.block(every)(0, 72))

@@ -19,6 +19,7 @@ from truerank.space.base import Distances, Facts, Rows, Space
 from truerank.space.cosine import Cosine
 from truerank.space.inner import SquaredDistance
 from truerank.space.rows import GridRows
+from truerank.space.sourced import SourcedCosine
 
 __all__ = ["probe"]
 
@@ -32,7 +33,7 @@ def probe(space: Space, tiles: Tiles = lambda space: space.block) -> None:
     `tiles` says how a space's tiles are made, by the space itself unless a device does.
     """
     samples = {"the given rows": space}
-    if isinstance(space, SquaredDistance):
+    if isinstance(space, (SquaredDistance, SourcedCosine)):
         dimension = space.dimension
         samples["all-positive rows"] = _synthetic(_all_positive(dimension))
         samples["rows with an outlier dimension"] = _synthetic(_with_outlier(dimension))

@@ -14,6 +14,7 @@ from truerank import engine
 from truerank.engine import cuda
 from truerank.engine.cuda import rows as device_rows
 from truerank.engine.cuda import torch_kernels
+from truerank.engine.cuda.placing import place
 from truerank.errors import ExactnessError
 
 
@@ -49,7 +50,7 @@ def test_rows_larger_than_the_device_are_sent_in_tiles(
 ) -> None:
     monkeypatch.setattr(device_rows, "free_bytes", lambda device: 100)
     view, space = views()["cameras and crops"], space_of(distance)
-    assert not device_rows.place(space, torch.device("cpu"), torch_kernels).resident
+    assert not place(space, torch.device("cpu"), torch_kernels).resident
     assert on_devices(view, space, "cpu", gallery_rows=2) == on_the_cpu(view, space)
 
 

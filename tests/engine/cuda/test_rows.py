@@ -14,6 +14,7 @@ from tests.engine.cuda.devices import DISTANCES, clustered, needs_gpu, space_of
 from truerank.engine import cuda
 from truerank.engine.cuda import rows as device_rows
 from truerank.engine.cuda import torch_kernels
+from truerank.engine.cuda.placing import place
 from truerank.engine.cuda.transfer import DeviceQueries
 from truerank.errors import ExactnessError
 from truerank.space import Space
@@ -52,7 +53,7 @@ def test_lent_tiles_are_the_tiles(distance: str) -> None:
 
 
 def whole_rows(space: Space, rows: np.ndarray, device: str, kernels: Any) -> np.ndarray:
-    placed = device_rows.place(space, torch.device(device), kernels)
+    placed = place(space, torch.device(device), kernels)
     found: np.ndarray = placed.whole_rows(DeviceQueries.of(rows, placed.device)).cpu().numpy()
     return found
 

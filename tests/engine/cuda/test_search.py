@@ -22,7 +22,7 @@ from tests.engine.cuda.devices import (
 from tests.in_process_cluster import in_process
 from truerank.engine import cuda
 from truerank.engine.cuda import exact_search, filtered_search, torch_filter, torch_kernels
-from truerank.engine.cuda.rows import place
+from truerank.engine.cuda.placing import place
 from truerank.engine.cuda.transfer import DeviceQueries
 from truerank.errors import InputError
 from truerank.ranked import nearest

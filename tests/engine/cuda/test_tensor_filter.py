@@ -10,8 +10,8 @@ import torch
 
 import truerank
 from tests.engine.cuda.devices import near_ties, needs_gpu, space_of
-from truerank.engine.cuda import rows as device_rows
 from truerank.engine.cuda import tensor_filter, torch_kernels, worker
+from truerank.engine.cuda.placing import place
 
 
 @pytest.mark.parametrize("kind", ["tied", "sparse", "clustered", "near"])
@@ -19,7 +19,7 @@ from truerank.engine.cuda import tensor_filter, torch_kernels, worker
 def test_no_product_within_the_bound_decides_wrongly(kind: str, dimension: int) -> None:
     """Whatever the accumulation does inside its bound, a decided comparison is the exact one."""
     space = space_of("cosine", 80, kind, dimension)
-    placed = device_rows.place(space, torch.device("cpu"), torch_kernels)
+    placed = place(space, torch.device("cpu"), torch_kernels)
     everyone = np.arange(80)
     exact = torch.from_numpy(space.block(everyone)(0, 80))
     integers, norm = placed.unit_items(0, 80)

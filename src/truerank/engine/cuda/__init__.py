@@ -87,7 +87,8 @@ def check() -> None:
 class Engine:
     """The GPUs of this machine at work on one view of a space; blocks come back in order.
 
-    `devices` and `kernels` are for tests: other than all GPUs, other than the best ones installed.
+    `devices`, `kernels` and `filters` are for tests: other than all GPUs, other than the best ones
+    installed, other than those that belong to the kernels.
     """
 
     def __init__(
@@ -98,13 +99,14 @@ class Engine:
         tick: Callable[[int], None],
         devices: Sequence[str] | None = None,
         kernels: ModuleType | None = None,
+        filters: ModuleType | None = None,
     ) -> None:
         import torch
 
         names = devices or [f"cuda:{number}" for number in range(torch.cuda.device_count())]
         self._devices = [torch.device(name) for name in names]
         self._view, self._space, self._limits, self._tick = view, space, limits, tick
-        self._kernels = kernels or best_kernels()
+        self._kernels, self._filters = kernels or best_kernels(), filters
         self._workers: dict[int, Worker] = {}
         self._lock, self._turns = Lock(), count()
 
@@ -208,7 +210,8 @@ class Engine:
         with torch.cuda.device(device) if device.type == "cuda" else nullcontext(), torch.no_grad():
             with self._lock:
                 if number not in self._workers:
-                    self._workers[number] = Worker(self._view, self._space, device, self._kernels)
+                    placed = (self._view, self._space, device, self._kernels, self._filters)
+                    self._workers[number] = Worker(*placed)
             return task(self._workers[number], rows)
 
 
@@ -220,7 +223,7 @@ class DeviceBackedSpace(Space):
     ) -> None:
         import torch
 
-        from truerank.engine.cuda.rows import place
+        from truerank.engine.cuda.placing import place
 
         self._space = space
         self._placed = place(space, torch.device(device), kernels or best_kernels())

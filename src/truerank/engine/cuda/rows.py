@@ -6,6 +6,7 @@ Rows that fit stay on the device; larger ones are sent there a tile at a time.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 from threading import Lock
 from types import ModuleType
@@ -15,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from truerank.engine.cuda import torch_kernels
+from truerank.engine.cuda import tensor_filter, torch_kernels
 from truerank.engine.cuda.transfer import DeviceQueries, sent, settled
 from truerank.space.base import Distances, Rows, Space
 from truerank.space.cosine import Cosine, ShortPairs
@@ -24,7 +25,7 @@ from truerank.space.grid import SCALED_BITS
 from truerank.space.inner import Dot, Euclidean, SquaredDistance
 from truerank.space.short import ShortRows
 
-__all__ = ["DeviceSpace", "InnerProducts", "free_bytes", "place"]
+__all__ = ["DeviceSpace", "Elementwise", "InnerProducts", "OpenRows", "Tile", "free_bytes"]
 
 _NEGLIGIBLE = 2.0**-60
 """A product that is not 0 and changes no distance."""
@@ -244,6 +245,36 @@ class InnerProducts(DeviceSpace):
         items = slice(start, stop)
         return self._right.rows(items), self._right.norm[items]
 
+    def half_items(self) -> tuple[tensor_filter.Halves, tensor_filter.Extremes] | None:
+        """The whole gallery in half precision, to be kept; None where there is no room."""
+        if not self.resident or not self._halves_fit(4):
+            return None
+        integers, norm = self.unit_items(0, self.space.gallery)
+        items = tensor_filter.halves(integers)
+        return items, tensor_filter.Extremes.of(items, norm)
+
+    def _halves_fit(self, share: int) -> bool:
+        """Whether the gallery takes one part in so many of the free memory in half precision."""
+        size = 2 * self.space.gallery * self.dimension
+        return bool(size <= free_bytes(self.device) // share)
+
+    def open_rows(self, start: int, stop: int, found: Any, entries: Any) -> OpenRows | None:
+        """The rows to refine: of the items start to stop, `entries` lists those that are open for
+        each query, as many as `found` says. None where there are none."""
+        integers, norm = self.gallery_rows(start, stop)
+        return OpenRows(integers, norm, entries, None)
+
+
+@dataclass(frozen=True)
+class OpenRows:
+    """Integer rows of items, their norms, and the lists of those that are open for each query."""
+
+    integers: Any
+    norm: Any
+    entries: Any
+    chosen: Any
+    """Which items of the strip the rows are; None for all of them."""
+
 
 class _ShortTiles:
     """The few short rows among others, whose products are put in the place of the grid's."""
@@ -321,12 +352,3 @@ def free_bytes(device: Any) -> int:
     if device.type != "cuda":
         return 1 << 62
     return int(torch.cuda.mem_get_info(device)[0])
-
-
-def place(space: Space, device: Any, kernels: ModuleType) -> DeviceSpace:
-    """The space on this device."""
-    if isinstance(space, (SquaredDistance, Euclidean, Dot)):
-        return InnerProducts(space, device, kernels)
-    if isinstance(space, (Cityblock, Hamming)):
-        return Elementwise(space, device, kernels)
-    return DeviceSpace(space, device, kernels)

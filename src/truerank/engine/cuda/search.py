@@ -15,9 +15,10 @@ import torch
 from truerank.engine import cuda
 from truerank.engine.cuda.exact_search import search_exactly
 from truerank.engine.cuda.filtered_search import FilteredSearch
-from truerank.engine.cuda.rows import InnerProducts, place
+from truerank.engine.cuda.placing import place
+from truerank.engine.cuda.rows import InnerProducts
 from truerank.engine.cuda.transfer import DeviceQueries, fetched
-from truerank.engine.cuda.worker import accumulates_well
+from truerank.engine.cuda.worker import own_filters
 from truerank.space.base import Distances, Rows, Space
 from truerank.space.probe import probe
 
@@ -100,15 +101,6 @@ class Searches:
         device = self._devices[number]
         with torch.cuda.device(device) if device.type == "cuda" else nullcontext(), torch.no_grad():
             if number not in self._made:  # by the one thread of this device
-                self._made[number] = Search(
-                    self.space, device, self._kernels, self._filters or self._own_filters(device)
-                )
+                filters = self._filters or own_filters(device, self._kernels)
+                self._made[number] = Search(self.space, device, self._kernels, filters)
             return self._made[number].nearest(rows, k, method)
-
-    def _own_filters(self, device: Any) -> ModuleType | None:
-        """The filter's kernels where there are some and this device can be trusted with them."""
-        if not self._kernels.FUSED or not accumulates_well(device):
-            return None
-        from truerank.engine.cuda import filter_kernels
-
-        return filter_kernels

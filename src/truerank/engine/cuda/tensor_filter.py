@@ -53,6 +53,20 @@ class Halves:
     residual: Any
     """|X - 2^17 H|, rounded up."""
 
+    @staticmethod
+    def room(count: int, dimension: int, device: Any) -> Halves:
+        """Rows to be put in; until then, zeros."""
+        shape = (-(-count // _ROWS) * _ROWS, -(-dimension // _COLUMNS) * _COLUMNS)
+        lengths = [torch.empty(count, dtype=torch.float64, device=device) for _ in range(3)]
+        return Halves(torch.zeros(shape, dtype=torch.float16, device=device), *lengths)
+
+    def put(self, start: int, some: Halves) -> None:
+        """Take in further rows, from `start` on."""
+        here = slice(start, start + len(some.length))
+        self.rows[here] = some.rows[: len(some.length)]
+        self.length[here], self.half_length[here] = some.length, some.half_length
+        self.residual[here] = some.residual
+
     def part(self, start: int, stop: int) -> Halves:
         """The rows start to stop; behind them may be others, or zeros."""
         end = start + -(-(stop - start) // _ROWS) * _ROWS
@@ -76,22 +90,18 @@ class Halves:
 def halves(integers: Any) -> Halves:
     """Integer rows rounded to half precision, with bounds of what that loses."""
     count, dimension = integers.shape
-    padded = torch.zeros(
-        (-(-count // _ROWS) * _ROWS, -(-dimension // _COLUMNS) * _COLUMNS),
-        dtype=torch.float16,
-        device=integers.device,
-    )
-    lengths = [torch.empty(count, dtype=torch.float64, device=integers.device) for _ in range(3)]
+    found = Halves.room(count, dimension, integers.device)
+    lengths = (found.length, found.half_length, found.residual)
     step = max(1, (1 << 26) // dimension)
     for start in range(0, count, step):
         some = slice(start, min(start + step, count))
         exact = integers[some].double()
         half = (exact * 2.0**-SHIFT).to(torch.float16)
-        padded[some, :dimension] = half
+        found.rows[some, :dimension] = half
         back = half.double() * 2.0**SHIFT
         for out, part in zip(lengths, (exact, back, exact - back), strict=True):
             out[some] = torch.linalg.vector_norm(part, dim=1) * _CAUTION
-    return Halves(padded, *lengths)
+    return found
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,8 @@ from truerank.engine.cuda import tensor_filter
 from truerank.engine.cuda.counting import DeviceTally, Frame
 from truerank.engine.cuda.distance_block import DeviceDistanceBlock
 from truerank.engine.cuda.pairs import DevicePairs
-from truerank.engine.cuda.rows import DeviceSpace, InnerProducts, free_bytes, place
+from truerank.engine.cuda.placing import place
+from truerank.engine.cuda.rows import DeviceSpace, InnerProducts, free_bytes
 from truerank.engine.cuda.splitting import Splitting
 from truerank.engine.cuda.transfer import DeviceCache, DeviceQueries, fetched, sent
 from truerank.engine.distance_block import ExcludedPairs
@@ -39,7 +41,7 @@ from truerank.space.probe import probe
 if TYPE_CHECKING:
     from truerank.engine.cuda.ranked import Ranked
 
-__all__ = ["Worker", "accumulates_well"]
+__all__ = ["Worker", "accumulates_well", "own_filters"]
 
 INEXACT = (
     "a distance differs from integer arithmetic: the matrix product of this GPU is not exact in "
@@ -50,7 +52,8 @@ WIDER = 8
 _STRIP = 1 << 14
 """Most items between two refinements: their integer rows stay in the device's cache."""
 _PRODUCTS = 1 << 29
-"""Most products in half precision at a time, if they fit."""
+"""Most products in half precision at a time, if they fit; twice as many where the gallery comes
+again for every part of the queries."""
 _SORTED = 1 << 27
 """Most distances in rows that are sorted at a time."""
 _TRIED = 512
@@ -62,15 +65,23 @@ _FULL_RATE = {(6, 0), (7, 0), (8, 0), (9, 0), (10, 0)}
 class Worker:
     """The space, the pairs and the working memory of one device."""
 
-    def __init__(self, view: View, space: Space, device: Any, kernels: ModuleType) -> None:
+    def __init__(
+        self,
+        view: View,
+        space: Space,
+        device: Any,
+        kernels: ModuleType,
+        filters: ModuleType | None = None,
+    ) -> None:
+        """`filters` are the filter's kernels, if not the device's own."""
         self._grades, self._gallery = view.grades, space.gallery
         self.device, self._kernels = device, kernels
         self._pairs, self._cache = DevicePairs(view, device), DeviceCache(device)
         self._space = place(space, device, kernels)
         self._filterable: Any = None
         """The space, where half precision can be tried."""
-        fused = kernels.FUSED and isinstance(self._space, InnerProducts) and self._space.filters
-        if fused and accumulates_well(device):
+        self._filters = filters or own_filters(device, kernels)
+        if isinstance(self._space, InnerProducts) and self._space.filters and self._filters:
             self._filterable = self._space
         self._streams = PerThread(lambda: torch.cuda.Stream(device))
         self._items: tuple[tensor_filter.Halves, tensor_filter.Extremes] | None = None
@@ -81,7 +92,9 @@ class Worker:
         self._sparse = 4 if slow else 16
         """One item in so many may stay open for a query."""
         part = free_bytes(device) // 64
-        self._most_products, self._most_sorted = min(_PRODUCTS, part), min(_SORTED, part)
+        comes_again = isinstance(self._space, InnerProducts) and not self._space.resident
+        products = 2 * _PRODUCTS if comes_again else _PRODUCTS
+        self._most_products, self._most_sorted = min(products, part), min(_SORTED, part)
         probe(space, lambda some: self._place(some, space).tiles)
 
     def _place(self, some: Space, own: Space) -> DeviceSpace:
@@ -277,12 +290,11 @@ class Worker:
         self, space: InnerProducts, queries: DeviceQueries, tally: DeviceTally, limits: Settings
     ) -> Any:
         """Filter and refine; returns the most items that any strip left open, for each query."""
-        from truerank.engine.cuda import filter_kernels
-
+        filters: Any = self._filters
         integers, norm = space.unit_queries(queries)
         exact = space.query_rows(queries), space.query_norm(queries)
         strip = self._strip(limits)
-        products = filter_kernels.room_for_products(len(queries), strip, self.device)
+        products = filters.room_for_products(len(queries), strip, self.device)
         near = torch.empty((len(queries), strip), dtype=torch.int64, device=self.device)
         shape = (len(queries), self._places(strip))
         entries = torch.empty(shape, dtype=torch.int32, device=self.device)
@@ -306,34 +318,35 @@ class Worker:
                 )
             listed, found = torch.zeros((2, len(queries)), dtype=torch.int32, device=self.device)
             size = (len(queries), stop - start)
-            filter_kernels.half_products(halves.rows, items.rows, *size, products)
-            filter_kernels.list_near(products, *size, lost, listed, near)
+            filters.half_products(halves.rows, items.rows, *size, products)
+            filters.list_near(products, *size, lost, listed, near)
             split = None if tally.split is None else tally.split.items(start, stop)
-            filter_kernels.settle(sure, lost, listed, near, tally.bins, found, entries, split)
-            gallery, item_norm = space.gallery_rows(start, stop)
-            filter_kernels.refine(
+            filters.settle(sure, lost, listed, near, tally.bins, found, entries, split)
+            most = torch.maximum(most, found)
+            rows = space.open_rows(start, stop, found, entries)
+            if rows is None:
+                continue
+            if split is not None and rows.chosen is not None:
+                split = replace(split, fold=split.fold[rows.chosen])
+            filters.refine(
                 exact[0],
-                gallery,
+                rows.integers,
                 exact[1],
-                item_norm,
+                rows.norm,
                 space.mode,
                 tally.edges,
                 found,
-                entries,
+                rows.entries,
                 tally.bins,
                 tally.equal,
                 split,
             )
-            most = torch.maximum(most, found)
         return most
 
     def _keep_items(self, space: InnerProducts) -> None:
         """Keep the gallery in half precision, if it fits."""
-        size = 2 * self._gallery * space.dimension
-        if self._items is None and space.resident and size <= free_bytes(self.device) // 4:
-            gallery, norm = space.unit_items(0, self._gallery)
-            items = tensor_filter.halves(gallery)
-            self._items = (items, tensor_filter.Extremes.of(items, norm))
+        if self._items is None:
+            self._items = space.half_items()
 
     def _half_queries(
         self, space: InnerProducts, queries: DeviceQueries, integers: Any
@@ -341,6 +354,15 @@ class Worker:
         if self._items is not None and space.one_side:
             return self._items[0].take(queries.there)
         return tensor_filter.halves(integers)
+
+
+def own_filters(device: Any, kernels: ModuleType) -> ModuleType | None:
+    """The filter's kernels where there are some and the device can be trusted with them."""
+    if not kernels.FUSED or not accumulates_well(device):
+        return None
+    from truerank.engine.cuda import filter_kernels
+
+    return filter_kernels
 
 
 @cache
