@@ -16,7 +16,8 @@ from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from threadpoolctl import threadpool_limits
+
+from truerank.blas import single_threaded_blas
 
 __all__ = ["kmeans"]
 
@@ -38,7 +39,7 @@ WORK = 2e12
 
 def kmeans(rows: Reals, count: int, seed: int, threads: int) -> Integers:
     """Clusters of rows by squared distance."""
-    with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(threads) as pool:
+    with single_threaded_blas(), ThreadPoolExecutor(threads) as pool:
         search = _Search(rows, count, seed, pool)
         best = search.start()
         for _ in range(search.starts - 1):

@@ -11,6 +11,7 @@ import errno
 import math
 import os
 import tempfile
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +30,7 @@ _CHUNK_BYTES = 1 << 24
 
 def memory() -> int:
     """Bytes that this process can hope for: of the machine, its container, and its limits."""
-    found = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
-    for name in ("memory.max", "memory/memory.limit_in_bytes"):
-        with contextlib.suppress(OSError, ValueError):  # no such limit, or "max"
-            found.append(int(Path("/sys/fs/cgroup", name).read_text()))
+    found = [_machine()]
     with contextlib.suppress(ImportError):
         import resource
 
@@ -40,6 +38,16 @@ def memory() -> int:
             soft = resource.getrlimit(limit)[0]
             if soft != resource.RLIM_INFINITY:
                 found.append(soft)
+    return min(found)
+
+
+@cache
+def _machine() -> int:
+    """Bytes of the machine or its container."""
+    found = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
+    for name in ("memory.max", "memory/memory.limit_in_bytes"):
+        with contextlib.suppress(OSError, ValueError):  # no such limit, or "max"
+            found.append(int(Path("/sys/fs/cgroup", name).read_text()))
     return min(found)
 
 

@@ -23,6 +23,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "typesetting",
         "notebook",
         "extras",
+        "blas",
         "progress",
         "storage",
         "cluster",

@@ -24,7 +24,22 @@ def exact_sum(values: Reals, times: Integers | None = None) -> Fraction:
 
     Up to 2^26 values, so often, are added at a time.
     """
-    total = Fraction(0)
+    total, bits = _binary_sum(values, times)
+    return Fraction(total, 1 << bits)
+
+
+def mean(values: Reals, times: Integers | None = None) -> float:
+    """The mean over queries, or over the queries that share each value; NaN if there are none."""
+    count = len(values) if times is None else int(times.sum())
+    if not count:
+        return float("nan")
+    total, bits = _binary_sum(values, times)
+    return total / (count << bits)  # a quotient of integers is rounded once
+
+
+def _binary_sum(values: Reals, times: Integers | None) -> tuple[int, int]:
+    """A sum as an integer and the number of its binary places."""
+    total = bits = 0
     if times is not None and times.sum() > _AT_A_TIME:
         values, times = np.repeat(values, times), None
     for start in range(0, len(values), _AT_A_TIME):
@@ -39,18 +54,10 @@ def exact_sum(values: Reals, times: Integers | None = None) -> Fraction:
             ((int(h) << 27) + int(part)) << shift
             for shift, (h, part) in enumerate(zip(high.tolist(), low.tolist(), strict=True))
         )
-        scale = lowest - 53
-        total += Fraction(whole * 2**scale) if scale >= 0 else Fraction(whole, 2**-scale)
-    return total
-
-
-def mean(values: Reals, times: Integers | None = None) -> float:
-    """The mean over queries, or over the queries that share each value; NaN if there are none."""
-    count = len(values) if times is None else int(times.sum())
-    if not count:
-        return float("nan")
-    total = exact_sum(values, times) / count
-    return total.numerator / total.denominator
+        more = max(53 - lowest - bits, 0)
+        total, bits = total << more, bits + more
+        total += whole << (bits - (53 - lowest))
+    return total, bits
 
 
 def plain_mean(scores: Sequence[float]) -> float:

@@ -59,7 +59,9 @@ class BothWays:
 
 
 def strips_of(rows: int, side: int) -> list[Tile]:
-    """Rows cut into strips of `side` rows, each from start to stop."""
+    """Rows cut into strips of `side` rows, each from start to stop; of few rows at least four, for
+    the tiles on the diagonal are made as a whole."""
+    side = min(side, -(-rows // 4))
     return list(pairwise([*range(0, rows, side), rows]))
 
 

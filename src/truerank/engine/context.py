@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from functools import cached_property
 from types import TracebackType
 
+from truerank.blas import single_threaded_blas
 from truerank.checkpoint import Checkpoint
 from truerank.cluster import Cluster
 from truerank.engine import cuda
@@ -19,7 +20,7 @@ from truerank.engine.facts import DeviceFacts
 from truerank.engine.observers import Observers
 from truerank.engine.request import PassRequest
 from truerank.engine.schedule import WorkItem, tiles
-from truerank.engine.threads import TilePool, single_threaded_blas
+from truerank.engine.threads import TilePool
 from truerank.settings import Settings
 from truerank.space import Rows, Space
 

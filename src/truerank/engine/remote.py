@@ -6,6 +6,7 @@ from contextlib import closing
 from dataclasses import asdict
 from typing import Any
 
+from truerank.blas import single_threaded_blas
 from truerank.checkpoint import Checkpoint
 from truerank.core.groups import Block
 from truerank.engine import run
@@ -17,7 +18,7 @@ from truerank.engine.schedule import WorkItem
 from truerank.engine.shipment import Parts, unpack
 from truerank.engine.strategies import STRATEGIES, TILED
 from truerank.engine.strategies.tiles import begin_counts
-from truerank.engine.threads import Tile, single_threaded_blas
+from truerank.engine.threads import Tile
 from truerank.settings import Settings, settings
 from truerank.space import Rows
 

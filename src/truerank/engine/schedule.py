@@ -46,7 +46,7 @@ COUNTING = {"float64": "count", "filter": "filter", "symmetric": "symmetric"}
 DEVICES = ("auto", "cpu", "cuda", "reference")
 _LARGE = 1 << 27
 """Pairs from which a GPU, found and warmed up, is faster than the CPU."""
-_SMALL = 1 << 22
+_SMALL = 1 << 19
 """Pairs below which counting float64 tiles is as fast."""
 
 

@@ -19,6 +19,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from truerank.blas import single_threaded_blas
 from truerank.checkpoint import Checkpoint, fill
 
 __all__ = [
@@ -31,7 +32,6 @@ __all__ = [
     "Workspace",
     "available_cores",
     "run_in_threads",
-    "single_threaded_blas",
     "total",
 ]
 
@@ -51,15 +51,6 @@ def available_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-@contextmanager
-def single_threaded_blas() -> Iterator[None]:
-    """Keep BLAS to one thread, since each of our threads multiplies a tile of its own."""
-    from threadpoolctl import threadpool_limits
-
-    with threadpool_limits(limits=1, user_api="blas"):
-        yield
 
 
 class Workspace:
@@ -282,6 +273,10 @@ class TilePool:
             except IndexError:
                 return None
 
+        if len(ahead) == 1:  # not worth a thread; interrupted, it has not been counted
+            outcome = work(next_tile, done.append)
+            self.tick(pairs(done.popleft()))
+            return [outcome], None
         try:
             workers = [
                 self.pool.submit(work, next_tile, done.append)

@@ -40,6 +40,8 @@ __all__ = ["Findings", "fill_passes", "refused", "score", "score_groups"]
 ONE_LEVEL = "the labels have one level, at which it repeats another metric"
 OF_LEVELS = ("h_ap", "sum_wap")
 """Metrics that are the average precision where labels have one level."""
+_PARALLEL_QUERIES = 1 << 14
+"""Queries whose scores are worth a thread: with fewer, threads wait for the interpreter."""
 
 
 @dataclass
@@ -209,7 +211,8 @@ def _scores(
         findings.ties = {"queries": int(np.count_nonzero(ties)), "groups": int(ties.sum())}
     columns = [column for current in passes for column in current.columns]
     with ThreadPoolExecutor(threads) as pool:
-        found = pool.map(lambda column: score_column(column, task, average), columns)
+        every = map if task.queries < _PARALLEL_QUERIES else pool.map
+        found = every(lambda column: score_column(column, task, average), columns)
         scored = {column.metric: one for column, one in zip(columns, found, strict=True)}
     scores = {}
     for metric in metrics:

@@ -189,21 +189,20 @@ def fill(
 
     for found in blocks:
         block, groups, split = found.rows, found.groups, found.split
-        if not isinstance(groups, TieGroups):
+        if not isinstance(groups, TieGroups) or len(groups.size) <= _PARALLEL_GROUPS:
             fill_rows(block, groups, split)
-            current.seen[block] = True
-            continue
-        count = min(workers.threads, -(-len(groups.size) // _PARALLEL_GROUPS))
-        even = np.linspace(0, len(groups.size), count + 1)
-        cuts = np.unique(np.searchsorted(groups.offsets, even)).tolist()
-        work = [
-            workers.pool.submit(
-                fill_rows, block[start:stop], groups.part(start, stop), split.part(start, stop)
-            )
-            for start, stop in pairwise(cuts)
-        ]
-        for part in work:
-            part.result()
+        else:
+            count = min(workers.threads, -(-len(groups.size) // _PARALLEL_GROUPS))
+            even = np.linspace(0, len(groups.size), count + 1)
+            cuts = np.unique(np.searchsorted(groups.offsets, even)).tolist()
+            work = [
+                workers.pool.submit(
+                    fill_rows, block[start:stop], groups.part(start, stop), split.part(start, stop)
+                )
+                for start, stop in pairwise(cuts)
+            ]
+            for part in work:
+                part.result()
         current.seen[block] = True
         if checkpoint.due():
             checkpoint.save()

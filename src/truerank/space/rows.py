@@ -83,8 +83,12 @@ def round_rows(
         digests = row_digests(rounded.integers, rounded.exponent)
         return digests, int(np.count_nonzero(rounded.zero)), bad, wild
 
-    with ThreadPoolExecutor(side.threads) as pool:
-        parts = list(pool.map(work, side.slices()))
+    slices = side.slices()
+    if len(slices) == 1:  # not worth a thread
+        parts = [work(slices[0])]
+    else:
+        with ThreadPoolExecutor(side.threads) as pool:
+            parts = list(pool.map(work, slices))
     side.refuse([part[2] for part in parts], [part[3] for part in parts], limit)
     side.rounded = [part[0] for part in parts]
     side.zero_rows = sum(part[1] for part in parts)

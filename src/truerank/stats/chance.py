@@ -75,6 +75,8 @@ def _distinct_rows(table: Integers) -> tuple[Integers, Integers]:
     number = np.zeros(len(table), np.int64)
     first = np.zeros(1, np.int64)
     for column in table.T:
+        if len(column) and (column == column[0]).all():  # as mostly: it tells no rows apart
+            continue
         joined = number * (int(column.max(initial=0)) + 1) + column
         _, first, number = np.unique(joined, return_index=True, return_inverse=True)
     return table[first], number
