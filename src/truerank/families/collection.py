@@ -20,6 +20,7 @@ from truerank.engine.observers import ResumableObserver, restore, states
 from truerank.families.family import Context, Family, Moves, Without
 from truerank.families.gom.family import GomFamily
 from truerank.families.openset.family import OpenSet
+from truerank.families.openset.folds import OpenSetFolds
 from truerank.families.opis.family import Opis
 from truerank.families.pool import Pairs
 from truerank.families.verification.family import Verification
@@ -112,6 +113,13 @@ class CollectionWithout:
     def moves(self, metric: Metric, score: Score) -> Moves:
         """A score that exists without each fold, or why that cannot be told."""
         return self._families[registry.definition(metric).family].moves(metric, score)
+
+    def moves_at(self, metric: Metric, place: int) -> Moves:
+        """The same of its score at one of the gallery sizes."""
+        family = self._families[registry.definition(metric).family]
+        if not isinstance(family, OpenSetFolds):
+            raise TypeError(f"{metric} has no law of gallery size")
+        return family.moves_at(metric, place)
 
     def curve_moves(self, curves: Mapping[str, Curve]) -> dict[str, CurveMoves]:
         """The curves without each fold, by name; not those of which it cannot be told."""

@@ -138,6 +138,15 @@ class Context:
             return class_mean(values[counts], self.task.query_codes[counts])
         return mean(values[counts])
 
+    def weights(self, counts: Flags) -> Reals:
+        """How much each query counts in a mean: alike, or such that its class does."""
+        found = np.ones(len(counts))
+        if self.by_class:
+            rows = np.flatnonzero(counts)
+            codes = self.task.query_codes
+            found[rows] = 1.0 / np.bincount(codes[rows])[codes[rows]]
+        return found
+
     # -- pairs --------------------------------------------------------------------------------
 
     @property

@@ -42,7 +42,6 @@ from truerank.task import TaskRules
 
 __all__ = ["Estimation"]
 
-ONLY_WHOLE = "where the data set a threshold, or are their own gallery, only the whole gallery's"
 MATES_LEAVE = "classes by the finest label take some of a query's mates, not all or none"
 
 Integers = npt.NDArray[np.int64]
@@ -78,6 +77,7 @@ class Estimation:
         self._errors: dict[tuple[Metric, Unit], tuple[float, int]] = {}
         self._ladder = rank_ladder(task.items)
         self._cmc: CurveMoves | None = None
+        self._place = 0
         self._grown: dict[tuple[int, Metric, Unit], tuple[Replicates, Replicates]] = {}
 
     def _chosen(self, unit: Unit) -> Unit:
@@ -158,7 +158,7 @@ class Estimation:
             for (at, metric, unit), found in self._grown.items()
             if at == place
         }
-        other._errors = {}
+        other._errors, other._place = {}, place
         other.estimate(columns)
         return other
 
@@ -167,7 +167,10 @@ class Estimation:
         known = registry.definition(metric)
         if isinstance(known, RankingDefinition) or (known.is_mean(metric) and not self.jackknife):
             return self.interval(score, metric)
-        return Interval(reason=ONLY_WHOLE)
+        if self.measured is None:
+            return self._too_few(self._alive(self._finest), self._finest)
+        moves = self.measured.moves_at(metric, self._place)
+        return interval_of(score, metric, moves, self.request.confidence)
 
     def estimate(self, columns: list[Column]) -> None:
         """Find how far each column's score moves, once all passes are done."""

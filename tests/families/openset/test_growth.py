@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 import truerank
 from tests import quiet
 from tests.oracles import growth as oracle
+from truerank.core import registry
 
 CLOSE = 1e-12
 
@@ -141,4 +143,124 @@ def test_intervals_with_a_gallery_of_its_own() -> None:
     at = result.at_gallery(10)
     low, high = at["far@tau=0.05"].interval
     assert low < at["far@tau=0.05"].value < high
-    assert "whole gallery" in at["dir@far=0.2"].interval_reason
+    low, high = at["dir@far=0.2"].interval
+    assert low < at["dir@far=0.2"].value < high
+
+
+def own_gallery(seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Distances with ties among 14 classes of two and 12 strangers, each its own gallery."""
+    labels = np.concatenate([np.repeat(np.arange(14), 2), 50 + np.arange(12)])
+    rng = np.random.default_rng(seed)
+    matrix = rng.integers(2, 12, (len(labels),) * 2)
+    matrix = np.minimum(matrix, matrix.T)
+    matrix[labels[:, None] == labels] -= 1
+    return matrix / 10, labels
+
+
+@pytest.mark.parametrize("size", [4, 21])
+def test_without_each_class(size: int) -> None:
+    """Replicates are what is left without a class's queries and, of the others' counts, without
+    its items: by rational numbers."""
+    matrix, labels = own_gallery(size)
+    names = ["far@tau=0.3", "dir@tau=0.3", "dir@rank=3,tau=0.4"]
+    at = quiet.evaluate(
+        matrix, labels, distance="precomputed", metrics=names, gallery_sizes=[size]
+    ).at_gallery(size)
+    every = np.arange(len(labels))
+    for name in names:
+        metric = registry.parse(name)
+        truth = []
+        for left_out in np.unique(labels):
+            found = []
+            for query in every[labels != left_out]:
+                mates = (labels == labels[query]) & (every != query)
+                if mates.any() != (metric.name == "dir"):
+                    continue
+                others = len(labels) - 1 - int(mates.sum())
+                drawn = oracle.drawn_of(others, size, len(labels))
+                tau, rank = float(metric["tau"]), 0
+                if metric.name == "dir":
+                    rank, first = int(metric["rank"]), matrix[query, mates].min()
+                    tau = first if first <= tau else -1.0
+                met = (matrix[query] <= tau) & (labels != left_out) & ~mates & (every != query)
+                near = int(met.sum())
+                # P(X <= rank - 1), or of being accepted at all
+                ways = sum(
+                    comb(near, x) * comb(others - near, drawn - x) for x in range(max(rank, 1))
+                )
+                share = Fraction(ways, comb(others, drawn))
+                found.append((share if tau >= 0 else Fraction(0)) if rank else 1 - share)
+            truth.append(sum(found, Fraction(0)) / len(found))
+        assert len(at[name].replicates.values) == len(truth)
+        for value, exact in zip(at[name].replicates.values, truth, strict=True):
+            assert abs(Fraction(value) - exact) <= CLOSE, name
+
+
+def drawn_classes(seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of 60 classes of four and of 80 strangers, wide and narrow ones."""
+    rng = np.random.default_rng(seed)
+    codes = np.concatenate([np.repeat(np.arange(60), 4), 60 + np.arange(80)])
+    centres, spread = rng.normal(size=(140, 6)), np.exp(0.4 * rng.normal(size=140)) / 2
+    return centres[codes] + spread[codes][:, None] * rng.normal(size=(len(codes), 6)), codes
+
+
+def test_evaluations_without_each_class() -> None:
+    """As an evaluation without the class gives, in a gallery of as large a share; but for the
+    rounding of how many are drawn."""
+    rows, labels = drawn_classes(3)
+    names, size = ["far@tau=0.1", "dir@tau=0.1", "dir@rank=5,tau=0.1"], 80
+    at = quiet.evaluate(rows, labels, metrics=names, gallery_sizes=[size]).at_gallery(size)
+    chosen = [0, 7, 59, 60, 139]
+    for left_out in chosen:
+        kept = labels != left_out
+        fewer = round(size * int(kept.sum()) / len(labels))
+        rest = quiet.evaluate(
+            rows[kept], labels[kept], metrics=names, gallery_sizes=[fewer], confidence=None
+        ).at_gallery(fewer)
+        for name in names:
+            moved = at[name].replicates.values[left_out] - at[name].value
+            assert moved == pytest.approx(rest[name].value - at[name].value, abs=2e-3), name
+
+
+def test_rows_in_another_order_keep_every_bit() -> None:
+    rows, labels = drawn_classes(4)
+    order = np.random.default_rng(0).permutation(len(labels))
+    names = ["far@tau=0.1", "dir@tau=0.1", "dir@far=0.2"]
+    once, again = (
+        quiet.evaluate(rows[some], labels[some], metrics=names, gallery_sizes=[50]).at_gallery(50)
+        for some in (np.arange(len(labels)), order)
+    )
+    for name in names:
+        assert once[name].interval is not None
+        assert once[name].interval == again[name].interval
+        assert once[name].replicates == again[name].replicates
+
+
+def test_intervals_hardly_differ_from_those_of_one_item_more() -> None:
+    """At a FAR target too: nothing else changes but one item of 320."""
+    rows, labels = drawn_classes(5)
+    names = ["far@tau=0.1", "dir@tau=0.1", "dir@far=0.2", "dir@far=0.2,rank=3"]
+    result = quiet.evaluate(rows, labels, metrics=names, gallery_sizes=[319, 320])
+    for name in names:
+        ends = [result.at_gallery(size)[name].interval for size in (319, 320)]
+        widths = [high - low for low, high in ends]
+        assert widths[0] == pytest.approx(widths[1], rel=0.15), name
+
+
+@pytest.mark.slow
+def test_intervals_cover_the_expectation_over_new_classes() -> None:
+    names = ["far@tau=0.1", "dir@tau=0.1", "dir@far=0.1", "dir@far=0.25,rank=3"]
+    sizes = [40, 160]
+    found: dict[tuple[str, int], list[Any]] = {(name, size): [] for name in names for size in sizes}
+    for seed in range(120):
+        rows, labels = drawn_classes(1000 + seed)
+        result = quiet.evaluate(rows, labels, metrics=names, gallery_sizes=sizes)
+        for (name, size), some in found.items():
+            score = result.at_gallery(size)[name]
+            some.append((score.value, *score.interval))
+    for key, some in found.items():
+        value, low, high = np.array(some).T
+        truth = value.mean()
+        # 5 standard errors below 95 %; and no wider than twice what the spread of scores asks for
+        assert np.mean((low <= truth) & (truth <= high)) > 0.85, key
+        assert np.mean(high - low) < 2 * 2 * 1.96 * value.std(), key

@@ -25,7 +25,6 @@ __all__ = [
     "means_without",
     "members_of",
     "sample_of",
-    "weights",
 ]
 
 Integers = npt.NDArray[np.int64]
@@ -89,16 +88,6 @@ def groups_without(groups: LocatedGroups, gone: Distances) -> LocatedGroups:
     )
 
 
-def weights(context: Context, counts: npt.NDArray[np.bool_]) -> Reals:
-    """How much each query counts: alike, or such that its class does."""
-    found = np.ones(len(counts))
-    if context.by_class:
-        rows = np.flatnonzero(counts)
-        codes = context.task.query_codes
-        found[rows] = 1.0 / np.bincount(codes[rows])[codes[rows]]
-    return found
-
-
 def means_without(
     metric: Metric,
     context: Context,
@@ -115,7 +104,7 @@ def means_without(
     counts = counted(context, metric)
     rows = np.flatnonzero(counts)
     mine = sample[counts[sample]]
-    weight = weights(context, counts)
+    weight = context.weights(counts)
     moved = ChangeSums(folds.columns)
     moved.add(changes, folds.query[mine], weight[mine])
     values = None if table is None else table[end_of(metric)][rows]

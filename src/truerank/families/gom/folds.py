@@ -25,7 +25,7 @@ from truerank.families.gom import scores
 from truerank.families.gom.again import Again, CurvePoints
 from truerank.families.gom.axes import GomAxes
 from truerank.families.gom.collect import Gom
-from truerank.families.gom.fewer import counted, end_of, weights
+from truerank.families.gom.fewer import counted, end_of
 from truerank.families.gom.rate_folds import RateFolds
 from truerank.settings import current_limits
 
@@ -81,7 +81,7 @@ class GomFolds:
             for m in self._family.metrics
             if m.name not in REASONS and m["scale"] == "fixed" and m.get("far") is None
         ]
-        weight = {m: weights(context, counted(context, m)) for m in fixed if m.name not in PEAKS}
+        weight = {m: context.weights(counted(context, m)) for m in fixed if m.name not in PEAKS}
         curves = [
             CurvePoints(number == PEAKS["mvp_max"], self._highest(number), self._gom.one)
             for number in sorted({PEAKS[m.name] for m in fixed if m.name in PEAKS})
@@ -107,7 +107,7 @@ class GomFolds:
         rows = np.flatnonzero(counts)
         values = scores.table(self._gom, metric)[end_of(metric)]
         strata = [Stratum(rows, self._again.changes[metric])]
-        return replicates(self._folds, rows, values[rows], strata, weights(self._context, counts))
+        return replicates(self._folds, rows, values[rows], strata, self._context.weights(counts))
 
     def curve_moves(self, curves: Mapping[str, Curve]) -> dict[str, CurveMoves]:
         """See Without."""

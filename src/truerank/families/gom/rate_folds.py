@@ -32,7 +32,6 @@ from truerank.families.gom.fewer import (
     means_without,
     members_of,
     sample_of,
-    weights,
 )
 from truerank.families.gom.points import NO_AXIS, Points, table_at
 from truerank.families.gom.profiles import Profiles
@@ -129,7 +128,7 @@ class _Moved(RankObserver):
         self._folds, self._metrics = folds, metrics
         counts = {metric: counted(context, metric) for metric in metrics}
         self._weight = {
-            metric: np.where(some, weights(context, some), 0.0) for metric, some in counts.items()
+            metric: np.where(some, context.weights(some), 0.0) for metric, some in counts.items()
         }
         self._columns: dict[tuple[Fraction, float], list[int]] = {}
         """The columns that share a target's threshold."""

@@ -62,4 +62,4 @@ class OpenSet(Identification):
 
     def without(self, folds: FoldAssignment) -> OpenSetFolds:
         """See Family."""
-        return OpenSetFolds(self, folds)
+        return OpenSetFolds(self, folds, self.smaller)

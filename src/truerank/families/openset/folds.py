@@ -26,6 +26,8 @@ from truerank.families.family import Moves
 from truerank.families.nearest_without import NearestWithout
 from truerank.families.openset.collect import Identification
 from truerank.families.openset.curves import curve_names
+from truerank.families.openset.growth import SmallerGalleries
+from truerank.families.openset.growth_folds import SmallerFolds
 from truerank.families.openset.moved_curves import moved_dir
 from truerank.families.openset.threshold_moves import neighbours_of, places_moved
 from truerank.families.thresholds import FEWEST_BELOW, allowed, limit_at, why_too_few_below
@@ -45,11 +47,17 @@ MOST_NUMBERS = 1 << 23
 class OpenSetFolds:
     """What the pass must count for DIR, TTR and FAR, and the scores without each fold."""
 
-    def __init__(self, seen: Identification, folds: FoldAssignment) -> None:
+    def __init__(
+        self, seen: Identification, folds: FoldAssignment, smaller: SmallerGalleries | None = None
+    ) -> None:
         folds = folds.up_to(MOST_NUMBERS // seen.context.task.queries)
         self._seen, self._folds = seen, folds
         gallery = _Leaving if folds.takes_items else _Staying
         self._gallery: _Staying | _Leaving = gallery(seen, folds)
+        self._smaller = None
+        if smaller is not None:
+            leaving = self._gallery if isinstance(self._gallery, _Leaving) else None
+            self._smaller = SmallerFolds(smaller, folds, leaving)
         self._without = self._gallery.without
 
     @property
@@ -59,23 +67,39 @@ class OpenSetFolds:
 
     def moves(self, metric: Metric, score: Score) -> Moves:
         """The score without each fold, or why that cannot be told."""
+        return self._why_not(metric) or self._folds.replicates(self._means(metric))
+
+    def moves_at(self, metric: Metric, place: int) -> Moves:
+        """The score at one of the gallery sizes without each fold, or why that cannot be told."""
+        reason = self._why_not(metric)
+        if reason is not None or self._smaller is None:
+            return reason or "no gallery sizes were asked for"
+        found = self._smaller.means(metric, place, self._counts(metric))
+        return found if isinstance(found, str) else self._folds.replicates(found)
+
+    def _counts(self, metric: Metric) -> Flags:
+        """The queries that a metric is a mean over."""
+        mates = self._seen.context.with_mate
+        return mates if definition(metric).with_mate else ~mates
+
+    def _why_not(self, metric: Metric) -> str | None:
+        """Why how far a score moves cannot be told, None if it can."""
         mates = self._seen.context.with_mate
         by_threshold = metric.get("far") is not None
         if by_threshold:
             below = allowed(metric["far"], int((~mates).sum()))
             if below < FEWEST_BELOW:
                 return why_too_few_below(below)
-        counts = mates if definition(metric).with_mate else ~mates
-        used = (counts, ~mates) if by_threshold else (counts,)
-        for some in used:
-            classes = self._classes(some)
+        used = {definition(metric).with_mate, not by_threshold and definition(metric).with_mate}
+        for with_mate in sorted(used, reverse=True):
+            classes = self._classes(mates == with_mate)
             if classes < FEWEST_CLASSES:
-                which = "with" if some is mates else "without"
+                which = "with" if with_mate else "without"
                 return (
                     f"{count(classes, 'class')} of queries {which} a mate; an interval needs at "
                     f"least {FEWEST_CLASSES}"
                 )
-        return self._folds.replicates(self._means(metric, counts))
+        return None
 
     def curve_moves(self, curves: Mapping[str, Curve]) -> dict[str, CurveMoves]:
         """See Without."""
@@ -92,10 +116,10 @@ class OpenSetFolds:
         """The classes of some of the queries."""
         return len(np.unique(self._folds.query_codes[some]))
 
-    def _means(self, metric: Metric, counts: Flags) -> Reals:
+    def _means(self, metric: Metric) -> Reals:
         """The mean over the queries that count and stay, without each fold."""
         gallery, query = self._gallery, self._folds.query
-        weight = self._weight(counts)
+        weight = self._weight(self._counts(metric))
         limit, moves = self._limit(metric, weight)
         found, stay = np.zeros((2, self._folds.columns), np.int64)
         for number, way in enumerate(self._without.ways):
@@ -225,6 +249,10 @@ class _Leaving:
     def all_hits(self, rank: int, way: slice) -> Flags:
         """See _Staying."""
         return np.asarray(self._before[:, None] - self.without.within[:, way] < rank)
+
+    def before_first(self) -> tuple[Integers, Integers]:
+        """Irrelevant items no farther than each query's first mate, and those of each fold."""
+        return self._before, self.without.within
 
     @cached_property
     def _before(self) -> Integers:

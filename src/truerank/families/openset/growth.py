@@ -8,6 +8,7 @@ threshold is the largest whose expected FAR is at most the target.
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from math import comb
 from typing import Any
@@ -27,7 +28,7 @@ from truerank.growth.values import Growth, drawn_of
 from truerank.jit import kernel
 from truerank.space import Distances, Rows
 
-__all__ = ["SmallerGalleries"]
+__all__ = ["SmallerGalleries", "missed"]
 
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
@@ -42,11 +43,13 @@ class SmallerGalleries:
     """What a pass collects for open-set metrics at gallery sizes, and their scores there."""
 
     def __init__(self, seen: Identification, growth: Growth) -> None:
-        self._seen, self.growth = seen, growth
+        self.seen, self.growth = seen, growth
         shape = (len(growth.sizes), 3, seen.context.task.queries)
         self.hits = {rank: np.full(shape, np.nan) for rank in seen.hits}
         """(sizes, 3, queries) for each rank: how likely a mate is among the first so many."""
         self._near: _Nearest | None = None
+        self._within: dict[float, Integers] = {}
+        self._limits: dict[tuple[Fraction, int], float | str] = {}
 
     def collect(self, rows: Integers, groups: LocatedGroups) -> None:
         """See Family."""
@@ -61,7 +64,7 @@ class SmallerGalleries:
 
     def score(self, metric: Metric, place: int) -> Score:
         """A metric's score at one of the sizes."""
-        context = self._seen.context
+        context = self.seen.context
         targets = context.with_mate
         if metric.name == "dir":
             if not targets.any():
@@ -69,37 +72,44 @@ class SmallerGalleries:
             limit, threshold = self._accepted(metric, place)
             if isinstance(limit, str):
                 return undefined(metric, limit)
-            values = self.hits[metric["rank"]][place] * (self._seen.first <= limit)
-            return share(self._seen, metric, values, targets, threshold)
+            values = self.hits[metric["rank"]][place] * (self.seen.first <= limit)
+            return share(self.seen, metric, values, targets, threshold)
         if targets.all():
             return undefined(metric, NO_IMPOSTORS)
-        cut = context.units.cut(metric["tau"])
-        found = _Within(context.task.queries, cut)
-        context.observe_again(found, np.flatnonzero(~targets))
         table = np.zeros((3, len(targets)))
-        table[:, ~targets] = 1.0 - self._missed(found.count[~targets], place)
-        return share(self._seen, metric, table, ~targets, float(metric["tau"]))
+        near = self.near_within(context.units.cut(metric["tau"]))
+        table[:, ~targets] = 1.0 - missed(*self.others(np.flatnonzero(~targets), place), near)
+        return share(self.seen, metric, table, ~targets, float(metric["tau"]))
 
-    def _others(self, place: int) -> tuple[Integers, Integers]:
-        """M and m of every query without a mate."""
-        view, rows = self._seen.context.task.view, np.flatnonzero(~self._seen.context.with_mate)
+    def near_within(self, limit: float) -> Integers:
+        """How many items each stranger has up to a distance."""
+        if limit not in self._within:
+            context = self.seen.context
+            rows = np.flatnonzero(~context.with_mate)
+            found = _Within(context.task.queries, limit)
+            context.observe_again(found, rows)
+            self._within[limit] = found.count[rows]
+        return self._within[limit]
+
+    def rate_below(self, limit: float, place: int) -> float:
+        """The expected rate of false accepts below a distance that `limit` has found."""
+        strangers = np.flatnonzero(~self.seen.context.with_mate)
+        near = (self._nearest(1) < limit).sum(axis=1)
+        return 1.0 - math.fsum(missed(*self.others(strangers, place), near)) / len(strangers)
+
+    def others(self, rows: Integers, place: int) -> tuple[Integers, Integers]:
+        """M and m of some queries."""
+        view = self.seen.context.task.view
         excluded = view.exclusions.pairs(rows, view.items)
-        every = view.items - np.bincount(excluded.query, minlength=len(rows))
+        every = view.items - np.bincount(excluded.query, minlength=len(rows)) - view.mates[rows]
         others, number = np.unique(every, return_inverse=True)
         size, gallery = self.growth.sizes[place], self.growth.gallery
         drawn = np.array([drawn_of(int(one), size, gallery) for one in others], np.int64)
-        return every, drawn[number.ravel()]
-
-    def _missed(self, near: Integers, place: int) -> Reals:
-        """C(M - a, m) / C(M, m) of each stranger, a the items within the threshold."""
-        others, drawn = self._others(place)
-        out = np.empty(len(near))
-        _missed(others, drawn, near, out)
-        return out
+        return every, drawn[number]
 
     def _accepted(self, metric: Metric, place: int) -> tuple[float | str, float | None]:
         """The largest accepted distance and the threshold to report; or why there is none."""
-        context = self._seen.context
+        context = self.seen.context
         if metric["tau"] is not None:
             return context.units.cut(metric["tau"]), float(metric["tau"])
         strangers = int((~context.with_mate).sum())
@@ -108,17 +118,22 @@ class SmallerGalleries:
         reason = unresolved(metric["far"], strangers)
         if reason is not None:
             return reason, None
-        limit = self._limit(metric["far"], place)
+        limit = self.limit(metric["far"], place)
         if isinstance(limit, str):
             return limit, None
-        met = np.concatenate([self._nearest(1).ravel(), self._seen.first])
+        met = np.concatenate([self._nearest(1).ravel(), self.seen.first])
         below = met[met < limit]
         largest = float(below.max()) if len(below) else -np.inf
         return largest, context.units.in_unit(largest)
 
-    def _limit(self, target: Fraction, place: int) -> float | str:
+    def limit(self, target: Fraction, place: int) -> float | str:
         """d*, the smallest distance of a stranger's item that may not be accepted any more."""
-        others, drawn = self._others(place)
+        if (target, place) not in self._limits:
+            self._limits[target, place] = self._limit(target, place)
+        return self._limits[target, place]
+
+    def _limit(self, target: Fraction, place: int) -> float | str:
+        others, drawn = self.others(np.flatnonzero(~self.seen.context.with_mate), place)
         most = int(others.max(initial=1))
         share_drawn = max(float(np.median(drawn / np.maximum(others, 1))), 1e-9)
         depth = min(most, max(LEAST_DEPTH, int(4 * float(target) / share_drawn)))
@@ -134,7 +149,7 @@ class SmallerGalleries:
 
     def _nearest(self, depth: int) -> Distances:
         """(strangers, at least depth): the distances of each one's nearest items, ascending."""
-        context = self._seen.context
+        context = self.seen.context
         if self._near is None or self._near.distance.shape[1] < depth:
             rows = np.flatnonzero(~context.with_mate)
             self._near = _Nearest(context.task.queries, rows, depth)
@@ -183,6 +198,13 @@ class _Nearest(RankObserver):
         self.distance[self._place[rows]] = part["distance"]
 
 
+def missed(others: Integers, drawn: Integers, near: Integers) -> Reals:
+    """C(M - a, m) / C(M, m): how likely none of the a items within a threshold is drawn."""
+    out = np.empty(len(near))
+    _missed(others, drawn, near, out)
+    return out
+
+
 @kernel
 def _missed(others: Any, drawn: Any, near: Any, out: Any) -> None:
     """C(M - a, m) / C(M, m), by the shorter of its two products."""
@@ -204,7 +226,7 @@ def _first_above(near: Distances, others: Integers, drawn: Integers, target: Fra
     depth = near.shape[1]
     held = np.ones((depth + 1, len(near)))
     for a in range(1, depth + 1):
-        _missed(others, drawn, np.minimum(a, others), held[a])
+        held[a] = missed(others, drawn, np.minimum(a, others))
     gains = (held[:-1] - held[1:]).T
     finite = np.isfinite(near)
     order = np.argsort(near[finite], kind="stable")
