@@ -12,6 +12,7 @@ import torch
 
 from tests.refusals import assert_refused
 from tests.task.small import GALLERY, GALLERY_LABELS, LABELS, NAN, ROWS, evaluate
+from truerank.arrays import numbered, stable_order
 
 
 @pytest.mark.parametrize(
@@ -98,3 +99,19 @@ def test_tensors_lists_and_small_types_are_as_good_as_arrays() -> None:
 def test_hamming_refuses_fractions() -> None:
     words = ["hamming", "embeddings", "float64", "binarise"]
     assert_refused(lambda: evaluate(ROWS, LABELS, distance="hamming"), words)
+
+
+SPANS = [1, 2, 50, 1 << 16, 1 << 20, 1 << 40, 1 << 62]
+"""From codes that lie close together to numbers that fill 64 bits."""
+
+
+@pytest.mark.parametrize("span", SPANS)
+@pytest.mark.parametrize("count", [0, 1, 2, 700])
+def test_distinct_integers_and_their_order_are_those_of_a_sort(span: int, count: int) -> None:
+    rng = np.random.default_rng(span % 1009)
+    values = rng.integers(-span, span, size=count)
+    distinct, number = numbered(values)
+    wanted, places = np.unique(values, return_inverse=True)
+    np.testing.assert_array_equal(distinct, wanted)
+    np.testing.assert_array_equal(number, places)
+    np.testing.assert_array_equal(stable_order(values), np.argsort(values, kind="stable"))

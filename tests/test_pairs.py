@@ -13,6 +13,7 @@ import torch
 from tests.refusals import assert_refused
 from tests.task.small import GALLERY, GALLERY_LABELS, LABELS, NAN, ROWS, evaluate, with_gallery
 from truerank import Task
+from truerank.pairs import count_matches
 
 
 @pytest.mark.parametrize("shape", [(6, 3), (6, 9), (3, 6), (9, 6)])
@@ -116,3 +117,23 @@ def test_a_mask_is_not_changed_by_its_evaluation() -> None:
     mask = scipy.sparse.csr_matrix((np.zeros(2), ([0, 1], [0, 1])), (6, 4))
     with_gallery(junk=mask)
     assert mask.nnz == 2
+
+
+@pytest.mark.parametrize("ids", ["own", "shared", "missing", "far apart"])
+def test_matches_in_every_column_are_counted(ids: str) -> None:
+    """Where each row has an id of its own, no sort is needed; the counts are the same."""
+    rng = np.random.default_rng(4)
+    labels = rng.integers(-1, 4, size=30), rng.integers(-1, 4, size=40)
+    marks = rng.permutation(50)[:30], rng.permutation(50)[:40]
+    if ids == "shared":
+        marks = marks[0] // 3, marks[1] // 3
+    elif ids == "missing":
+        marks[1][5] = marks[0][7] = -1
+    elif ids == "far apart":
+        marks = marks[0] << 30, marks[1] << 30
+    found = count_matches([labels[0], marks[0]], [labels[1], marks[1]])
+    wanted = [
+        sum((a, b) == (c, d) for c, d in zip(labels[1], marks[1], strict=True))
+        for a, b in zip(labels[0], marks[0], strict=True)
+    ]
+    assert found.tolist() == wanted

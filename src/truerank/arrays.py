@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from truerank.errors import InputError
 
-__all__ = ["as_array", "as_matrix", "as_plain", "name_rows"]
+__all__ = ["as_array", "as_matrix", "as_plain", "name_rows", "numbered", "stable_order"]
 
 Array = npt.NDArray[Any]
 
@@ -93,6 +93,39 @@ def as_matrix(value: Any, name: str, *, lazily: bool = False) -> Array:
 def as_plain(value: Any) -> Any:
     """A scalar of numpy as Python's own; anything else as it is."""
     return value.item() if isinstance(value, np.generic) else value
+
+
+def numbered(values: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The distinct integers, ascending, and the place of each value among them.
+
+    Integers close together, as codes and counts are, need no sorting.
+    """
+    if not len(values):
+        return values, values
+    low, high = int(values.min()), int(values.max())
+    if high - low > 4 * len(values) + 1024:
+        distinct, number = np.unique(values, return_inverse=True)
+        return distinct, number.astype(np.int64)
+    steps = values - low
+    held = np.bincount(steps) > 0
+    return np.flatnonzero(held) + low, (np.cumsum(held) - 1)[steps]
+
+
+def stable_order(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The order that a stable sort of integers gives, digit by digit of 16 bits each."""
+    if not len(values):
+        return np.arange(0)
+    low, high = int(values.min()), int(values.max())
+    if low == high:
+        return np.arange(len(values))
+    if high - low >= 1 << 32:
+        return np.argsort(values, kind="stable")
+    steps = values - low
+    order = np.argsort(steps.astype(np.uint16), kind="stable")
+    if high - low >= 1 << 16:
+        above = (steps >> 16).astype(np.uint16)
+        order = order[np.argsort(above[order], kind="stable")]
+    return order
 
 
 def name_rows(rows: npt.NDArray[np.int64], most: int = 5) -> str:

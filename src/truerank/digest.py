@@ -11,12 +11,15 @@ from typing import Any
 __all__ = ["SALT_BYTES", "canonical_text", "commitment", "task_digest"]
 
 Records = Iterable[tuple[str, list[str]]]
+CountedRecords = Iterable[tuple[str, Iterable[tuple[str, int]]]]
+"""Distinct records, and how many rows have each: those of a class are often alike."""
 SALT_BYTES = 32
-_AT_ONCE = 32
-"""Lines hashed at a time: a label may be as long as a book."""
+_AT_ONCE, _CHARACTERS = 32, 1 << 12
+"""Parts hashed at a time, and characters of a line that is repeated in one of them: a label may be
+as long as a book."""
 
 
-def canonical_text(sides: Records, junk_labels: Iterable[Any], masks: Records) -> str:
+def canonical_text(sides: CountedRecords, junk_labels: Iterable[Any], masks: Records) -> str:
     """The sorted (id, labels, group) of each side, the junk labels and the masks, a line each.
 
     Masks are listed by the ids of their pairs, or by row numbers where no ids were given.
@@ -24,7 +27,7 @@ def canonical_text(sides: Records, junk_labels: Iterable[Any], masks: Records) -
     return "".join(_lines(sides, junk_labels, masks))
 
 
-def task_digest(sides: Records, junk_labels: Iterable[Any], masks: Records) -> str:
+def task_digest(sides: CountedRecords, junk_labels: Iterable[Any], masks: Records) -> str:
     """Hash of a task's canonical text, by which two people see that they mean the same task."""
     total = blake2b(digest_size=16)
     lines = _lines(sides, junk_labels, masks)
@@ -33,18 +36,23 @@ def task_digest(sides: Records, junk_labels: Iterable[Any], masks: Records) -> s
     return total.hexdigest()
 
 
-def _lines(sides: Records, junk_labels: Iterable[Any], masks: Records) -> Iterator[str]:
+def _lines(sides: CountedRecords, junk_labels: Iterable[Any], masks: Records) -> Iterator[str]:
     for side, records in sides:
         yield from _part(f"side {side}", records)
-    yield from _part("junk labels", {repr(label) for label in junk_labels})
+    yield from _part("junk labels", ((text, 1) for text in {repr(label) for label in junk_labels}))
     for name, pairs in masks:
-        yield from _part(f"mask {name}", pairs)
+        yield from _part(f"mask {name}", ((pair, 1) for pair in pairs))
 
 
-def _part(title: str, records: Iterable[str]) -> Iterator[str]:
+def _part(title: str, records: Iterable[tuple[str, int]]) -> Iterator[str]:
     yield f"{title}\n"
-    for record in sorted(records):
-        yield f"{record}\n"
+    for record, times in sorted(records):
+        line = f"{record}\n"
+        most = max(1, _CHARACTERS // len(line))
+        while times > most:
+            yield line * most
+            times -= most
+        yield line * times
 
 
 def commitment(salt: bytes, rules: Mapping[str, Any], text: str) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from truerank.arrays import as_array, as_plain, name_rows
+from truerank.arrays import as_array, as_plain, name_rows, numbered
 from truerank.errors import InputError, warn
 from truerank.wording import count
 
@@ -89,8 +89,8 @@ def encode(sides: Sequence[Any], names: Sequence[str]) -> Encoded:
     native = [column for column in columns if column.dtype.kind in "biu"]
     if len(native) == len(columns) and all(c.dtype != np.uint64 for c in columns):
         joined = np.concatenate([column.astype(np.int64) for column in columns])
-        numbers, codes = np.unique(joined, return_inverse=True)
-        return Encoded(_split(codes.astype(np.int64), lengths), numbers.tolist())
+        numbers, codes = numbered(joined)
+        return Encoded(_split(codes, lengths), numbers.tolist())
     items = [_own(item) for column in columns for item in column.tolist()]
     values, codes = _interned(items, holes, names[0])
     return Encoded(_split(codes, lengths), values)

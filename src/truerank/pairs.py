@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from truerank.arrays import as_array
+from truerank.arrays import as_array, numbered, stable_order
 from truerank.errors import InputError
 
 __all__ = ["CodeIndex", "Codes", "Mask", "PairList", "count_matches"]
@@ -53,7 +53,7 @@ class CodeIndex:
     """Finds the items that carry a code; no item carries a negative code."""
 
     def __init__(self, codes: Codes) -> None:
-        order = np.argsort(codes, kind="stable")
+        order = stable_order(codes)
         self._items = order[np.count_nonzero(codes < 0) :]
         highest = int(codes.max()) if codes.size else -1
         counts = np.bincount(codes[codes >= 0], minlength=highest + 1)
@@ -179,12 +179,34 @@ def _expand(start: Codes, stop: Codes) -> tuple[Codes, Codes]:
 
 def count_matches(query: Sequence[Codes], gallery: Sequence[Codes]) -> Codes:
     """For each query row, the number of gallery rows that agree in every column."""
+    for left, right in zip(query, gallery, strict=True):
+        only = _only_row(left, right)
+        if only is not None:
+            found = only >= 0
+            for mine, others in zip(query, gallery, strict=True):
+                found &= mine == others[only]
+            return found.astype(np.int64)
     joined = np.concatenate([query[0], gallery[0]])
     for left, right in zip(query[1:], gallery[1:], strict=True):
         more = np.concatenate([left, right])
         width = int(more.max()) + 2
-        joined = np.unique(joined, return_inverse=True)[1] * width + more + 1
-    numbers = np.unique(joined, return_inverse=True)[1]
+        joined = numbered(joined)[1] * width + more + 1
+    numbers = numbered(joined)[1]
     split = len(query[0])
     counts = np.bincount(numbers[split:], minlength=int(numbers.max()) + 1)
     return counts[numbers[:split]].astype(np.int64)
+
+
+def _only_row(query: Codes, gallery: Codes) -> Codes | None:
+    """The one gallery row with each query's code, -1 where there is none; None where a code comes
+    twice (or is missing, or codes are far apart)."""
+    if not (query.size and gallery.size) or min(query.min(), gallery.min()) < 0:
+        return None
+    highest = int(max(query.max(), gallery.max()))
+    if highest > 4 * (len(query) + len(gallery)):
+        return None
+    row = np.full(highest + 1, -1)
+    row[gallery] = np.arange(len(gallery))
+    if np.count_nonzero(row >= 0) < len(gallery):
+        return None
+    return row[query]

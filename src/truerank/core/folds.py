@@ -196,7 +196,11 @@ class FoldAssignment:
 
     def sample(self, rows: Integers, count: int) -> Integers:
         """A sample of `count` of these queries, the same whatever the order of rows."""
-        order = np.lexsort((self.query_codes[rows], self.priority[rows]))  # rows may be equal
+        priority = self.priority[rows]
+        if 0 < count < len(rows):
+            rows = rows[priority <= np.partition(priority, count - 1)[count - 1]]
+            priority = self.priority[rows]
+        order = np.lexsort((self.query_codes[rows], priority))  # rows may be equal
         return np.sort(rows[order[:count]])
 
 

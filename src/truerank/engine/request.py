@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from truerank.arrays import stable_order
 from truerank.core.folds import GalleryFolds
 from truerank.engine.observers import Observers
 from truerank.relevance import View
@@ -89,7 +90,8 @@ class Queries:
         if seen is not None:
             wanted &= ~seen
         rows = np.flatnonzero(wanted)
-        rows = rows[np.lexsort((view.kinds(rows), view.mates[rows]))]
+        rows = rows[stable_order(view.kinds(rows))]
+        rows = rows[stable_order(view.mates[rows])]
         no_mate_rows = rows[:0]
         if request.observers is not None:
             no_mate_rows = np.arange(view.queries) if only is None else np.sort(only)

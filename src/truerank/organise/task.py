@@ -54,7 +54,7 @@ class Task(TaskRules):
         """The rules and the rows, as text, that the commitment binds to."""
         names = [] if self.levels is None else [str(name) for name in self.levels.names]
         rules = {"levels": names, "no_mate": self.no_mate, "unlabelled": self.unlabelled}
-        text = digest.canonical_text(self.records(), self.junk_labels, self.mask_records())
+        text = digest.canonical_text(self.counted_records(), self.junk_labels, self.mask_records())
         return rules, text
 
     @cached_property

@@ -64,9 +64,9 @@ def _digest(rows: Any, first: Any, out: Any) -> None:
         out[r, 1] = b
 
 
-def sorted_bytes(digests: Digests) -> bytes:
-    """All digests in an order of their own, so that the order of rows does not show."""
-    ordered = digests[content_order(digests)]
+def sorted_bytes(digests: Digests, order: npt.NDArray[np.int64] | None = None) -> bytes:
+    """All digests in their content order, so that the order of rows does not show."""
+    ordered = digests[content_order(digests) if order is None else order]
     return ordered.astype("<u8").tobytes()
 
 
@@ -99,9 +99,14 @@ def first_by_content(digests: Digests, count: int) -> npt.NDArray[np.int64]:
     return chosen
 
 
-def classes_of_equals(digests: Digests) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """A number for each row that equal rows share, and how many rows have each number."""
-    order = content_order(digests)
+def classes_of_equals(
+    digests: Digests, order: npt.NDArray[np.int64] | None = None
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """A number for each row that equal rows share, and how many rows have each number.
+
+    Whoever knows the content order of the rows hands it on.
+    """
+    order = content_order(digests) if order is None else order
     ordered = digests[order]
     fresh = np.ones(len(order), bool)
     fresh[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)

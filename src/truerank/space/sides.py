@@ -18,7 +18,7 @@ import numpy.typing as npt
 from truerank.arrays import name_rows
 from truerank.errors import InputError, TruerankWarning
 from truerank.space.base import Facts, Rows
-from truerank.space.digests import Digests, classes_of_equals, sorted_bytes
+from truerank.space.digests import Digests, classes_of_equals, content_order, sorted_bytes
 
 __all__ = ["Side", "Sides"]
 
@@ -130,11 +130,14 @@ class Sides:
     def facts(self, grid: str) -> Facts:
         """What the result must say of rows that have been rounded to this grid."""
         total = blake2b(digest_size=16)
-        for side in self:
+        orders = [content_order(side.digests) for side in self]
+        for side, order in zip(self, orders, strict=True):
             total.update(b"side")
-            total.update(sorted_bytes(side.digests))
+            total.update(sorted_bytes(side.digests, order))
         zero_rows = sum(side.zero_rows for side in self)
-        facts = Facts(self.distance, grid, _merged(list(self)), zero_rows, total.hexdigest())
+        facts = Facts(
+            self.distance, grid, _merged(list(self), orders), zero_rows, total.hexdigest()
+        )
         if any(side.inexact for side in self):
             note = (
                 f"float64 input holds more significant bits than the {self.distance} grid "
@@ -145,9 +148,10 @@ class Sides:
         return facts
 
 
-def _merged(sides: list[Side]) -> int:
+def _merged(sides: list[Side], orders: list[Rows]) -> int:
     """How many fewer distinct rows there are after rounding; only equal rounded rows can tell."""
-    number, times = classes_of_equals(np.concatenate([side.digests for side in sides]))
+    digests = np.concatenate([side.digests for side in sides])
+    number, times = classes_of_equals(digests, orders[0] if len(sides) == 1 else None)
     originals: dict[int, set[bytes]] = {}
     for side, numbers in zip(sides, np.split(number, [sides[0].count]), strict=False):
         for row in np.flatnonzero(times[numbers] > 1):

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from truerank.arrays import numbered
 from truerank.digest import task_digest
 from truerank.errors import InputError, check_choice
 from truerank.labels import MISSING, Codes, Encoded, Levels
@@ -114,7 +115,7 @@ class TaskRules:
         self.no_mate_reason = self._reasons()
         if no_mate == "error" and (self.mates == 0).any():
             self._refuse_no_mate()
-        self.digest = task_digest(self.records(), self.junk_labels, self.mask_records())
+        self.digest = task_digest(self.counted_records(), self.junk_labels, self.mask_records())
 
     def _set_unlabelled(self, judged: Mask) -> None:
         if self.leave_one_out:
@@ -134,7 +135,7 @@ class TaskRules:
         task = copy(self)
         shape = self.queries, self.gallery_size
         task._id_names = given.encode_ids(np.arange(self.queries), None, shape, True)
-        task.digest = task_digest(task.records(), task.junk_labels, task.mask_records())
+        task.digest = task_digest(task.counted_records(), task.junk_labels, task.mask_records())
         return task
 
     # -- structure ----------------------------------------------------------------------------
@@ -278,23 +279,42 @@ class TaskRules:
 
     def records(self) -> Iterator[tuple[str, list[str]]]:
         """(id, labels, group) of each row of each side, as text."""
+        for name, texts, number in self._numbered_records():
+            yield name, [texts[place] for place in number.tolist()]
+
+    def counted_records(self) -> Iterator[tuple[str, list[tuple[str, int]]]]:
+        """The distinct records of each side, and how many rows have each."""
+        for name, texts, number in self._numbered_records():
+            times = np.bincount(number, minlength=len(texts)).tolist()
+            yield name, list(zip(texts, times, strict=True))
+
+    def _numbered_records(self) -> Iterator[tuple[str, list[str], Codes]]:
+        """The distinct records of each side, and the number of each row's among them."""
         sides = ("both",) if self.leave_one_out else ("query", "gallery")
         for side, name in enumerate(sides):
-            count = self.queries if side == 0 else self.gallery_size
-            columns = [[""] * count] if self._id_names is None else [_text(self._id_names, side)]
+            columns = [] if self._id_names is None else [(self._id_names, side)]
             if self.levels is not None:
-                columns += [_text(level, side) for level in self.levels.columns]
+                columns += [(level, side) for level in self.levels.columns]
             if self._group_names is not None:
-                columns.append(_text(self._group_names, 0 if self.leave_one_out else side))
-            rows = list(zip(*columns, strict=True))
-            texts = {row: repr(row) for row in set(rows)}  # rows of a class share a long label
-            yield name, [texts[row] for row in rows]
+                columns.append((self._group_names, 0 if self.leave_one_out else side))
+            number = np.zeros(self.queries if side == 0 else self.gallery_size, np.int64)
+            for names, which in columns:
+                width = len(names.values) + 1
+                number = numbered(number * width + (names.codes[which] + 1))[1]
+            row = np.empty(int(number.max(initial=-1)) + 1, np.int64)
+            row[number] = np.arange(len(number))
+            texts = [_text(names, names.codes[which][row]) for names, which in columns]
+            if self._id_names is None:
+                texts.insert(0, [""] * len(row))
+            yield name, [repr(record) for record in zip(*texts, strict=True)], number
 
     def mask_records(self) -> Iterator[tuple[str, list[str]]]:
         """The pairs of each mask, by id where ids were given."""
         for mask in self.masks.values():
             names = self._id_names
-            text = None if names is None else [_text(names, 0), _text(names, -1)]
+            text = None
+            if names is not None:
+                text = [_text(names, names.codes[side]) for side in (0, -1)]
             records = []
             for start in range(0, self.queries, 1024):
                 rows = np.arange(start, min(start + 1024, self.queries))
@@ -308,6 +328,6 @@ class TaskRules:
             yield mask.name, records
 
 
-def _text(names: Encoded, side: int) -> list[str]:
+def _text(names: Encoded, codes: Codes) -> list[str]:
     values = [repr(value) for value in names.values] + ["None"]
-    return [values[code] for code in names.codes[side].tolist()]
+    return [values[code] for code in codes.tolist()]
