@@ -14,7 +14,15 @@ import numpy.typing as npt
 
 from truerank.errors import InputError
 
-__all__ = ["as_array", "as_matrix", "as_plain", "name_rows", "numbered", "stable_order"]
+__all__ = [
+    "DeviceMatrix",
+    "as_array",
+    "as_matrix",
+    "as_plain",
+    "name_rows",
+    "numbered",
+    "stable_order",
+]
 
 Array = npt.NDArray[Any]
 
@@ -51,6 +59,40 @@ def _from_torch(tensor: Any, name: str) -> Array:
         tensor = tensor.float()
     array: Array = tensor.numpy()
     return array
+
+
+class DeviceMatrix:
+    """A tensor of embeddings that stays on its GPU; rows that are asked for are fetched."""
+
+    ndim = 2
+
+    def __init__(self, tensor: Any) -> None:
+        self.tensor = tensor
+        self.shape: tuple[int, int] = (int(tensor.shape[0]), int(tensor.shape[1]))
+        self.dtype = as_array(tensor[:0], "embeddings").dtype
+
+    @staticmethod
+    def of(value: Any) -> DeviceMatrix | None:
+        """The rows of a plain tensor of floats on a GPU; None for anything else."""
+        if type(value).__module__.split(".")[0] != "torch" or not hasattr(value, "is_cuda"):
+            return None
+        plain = str(value.layout) == "torch.strided" and value.is_floating_point()
+        if not (value.is_cuda and plain and value.ndim == 2 and 0 not in value.shape):
+            return None
+        if value.element_size() not in (2, 4, 8):
+            return None
+        return DeviceMatrix(value.detach())
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, index: Any) -> Array:
+        if isinstance(index, np.ndarray):
+            index = index.tolist()
+        return as_array(self.tensor[index], "embeddings")
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return np.asarray(self[:], dtype)
 
 
 def as_matrix(value: Any, name: str, *, lazily: bool = False) -> Array:

@@ -33,7 +33,13 @@ from truerank.engine.context import PassContext
 from truerank.engine.counts import Counts
 from truerank.engine.observers import Observer, Observers, PairObserver
 from truerank.engine.request import PassRequest, Queries
-from truerank.engine.schedule import DEVICES, each_pair_once, resolve_device, schedule
+from truerank.engine.schedule import (
+    DEVICES,
+    each_pair_once,
+    resolve_device,
+    rounding_device,
+    schedule,
+)
 from truerank.engine.spreading import spread
 from truerank.engine.strategies import STRATEGIES
 from truerank.engine.threads import available_cores
@@ -53,6 +59,7 @@ __all__ = [
     "available_cores",
     "keeps_observed",
     "resolve_device",
+    "rounding_device",
     "run",
     "settings",
     "sweep",

@@ -37,6 +37,7 @@ __all__ = [
     "method_of",
     "observes_each_pair_once",
     "resolve_device",
+    "rounding_device",
     "schedule",
     "tiles",
 ]
@@ -344,6 +345,11 @@ def observes_each_pair_once(
 
 
 # -- devices -----------------------------------------------------------------------------------
+
+
+def rounding_device() -> str:
+    """The device on which rows are rounded where GPUs count."""
+    return cuda.FIRST
 
 
 def resolve_device(device: str, pairs: int = 0) -> str:

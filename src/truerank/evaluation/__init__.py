@@ -167,6 +167,7 @@ def evaluate(
         no_mate=no_mate,
         unlabelled=unlabelled,
         lazily=True,
+        on_device=device in ("auto", "cuda") and cluster is None,
     )
     held = HeldRows(task, embeddings, gallery, distance=distance, threads=threads)
     return evaluate_task(
@@ -249,7 +250,8 @@ def evaluate_task(
     if cluster is None:
         device = engine.resolve_device(device, task.queries * task.items)
     check_task(task, rows, items, given=given)
-    space = build(distance, rows, items, task.columns, threads=threads)
+    there = engine.rounding_device() if device == "cuda" and cluster is None else None
+    space = build(distance, rows, items, task.columns, threads=threads, device=there)
     if not (task.leave_one_out or items is None or task.excludes_pairs or copied):
         check_queries_in_gallery(task, space)
     probe(space)

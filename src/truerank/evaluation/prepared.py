@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from truerank.arrays import as_array, as_matrix
+from truerank.arrays import DeviceMatrix, as_array, as_matrix
 from truerank.errors import InputError
 from truerank.evaluation.checks import check_relevance, check_sides
 from truerank.files import is_path, read_side
@@ -37,11 +37,13 @@ def prepare(
     no_mate: str = "report",
     unlabelled: str = "error",
     lazily: bool = False,
+    on_device: bool = False,
 ) -> tuple[TaskRules, Array, Array | None]:
     """The task, the queries' rows and the gallery's, from the arguments of evaluate.
 
     Files bring along labels, ids and groups that were not passed; ids only if both sides have them.
     With `lazily`, rows of shards are not read here.
+    With `on_device`, tensors of a GPU stay there (as DeviceMatrix).
     """
     given = catalogue.find(distance).given
     queries, items = read_side(embeddings, labels), read_side(gallery, gallery_labels)
@@ -54,8 +56,8 @@ def prepare(
     if is_path(relevance):
         relevance = _judgements(relevance, own, other)
     lazily = lazily and not given
-    rows = as_matrix(queries.embeddings, "embeddings", lazily=lazily)
-    found = None if gallery is None else as_matrix(items.embeddings, "gallery", lazily=lazily)
+    rows = _matrix(queries.embeddings, "embeddings", lazily, on_device)
+    found = None if gallery is None else _matrix(items.embeddings, "gallery", lazily, on_device)
     relevance = check_relevance(relevance, rows, found, given)
     check_sides(rows, found, queries.labels, items.labels, relevance, given)
     alone = found is None and items.labels is None
@@ -74,6 +76,11 @@ def prepare(
         leave_one_out=alone and not (given and queries.labels is None),
     )
     return task, rows, found
+
+
+def _matrix(value: Any, name: str, lazily: bool, on_device: bool) -> Array:
+    there: Any = DeviceMatrix.of(value) if on_device else None
+    return as_matrix(value, name, lazily=lazily) if there is None else there
 
 
 def _first(passed: Any, in_file: Any) -> Any:

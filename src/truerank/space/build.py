@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
+from truerank.arrays import DeviceMatrix
 from truerank.space.base import Rows, Space
 from truerank.space.catalogue import Distance, find, register
 from truerank.space.cosine import Cosine
@@ -30,6 +32,7 @@ for _known in (
         Cosine.of,
         zeros=", at cosine 0 to everything",
         points="directions",
+        on_device=True,
     ),
     Distance("euclidean", "length of the difference", Euclidean.of, points="rows"),
     Distance("dot", "the inner product with its sign turned", Dot.of),
@@ -54,6 +57,7 @@ def build(
     columns: Rows | None = None,
     *,
     threads: int | None = None,
+    device: str | None = None,
 ) -> Space:
     """The space of this distance.
 
@@ -64,17 +68,25 @@ def build(
     gallery : (G, d) embeddings; None if the queries are their own gallery
     columns : gallery rows that take part; None for all
     threads : most threads that round rows; a few by default
+    device : a device of torch on which rows are rounded and stay, where the distance can
     """
     known = find(distance)
+    if device is None or not known.on_device or columns is not None:
+        device, queries, gallery = None, _fetched(queries), _fetched(gallery)
     if known.given:
         sides = Sides(distance, Side(f"the {distance} matrix", queries, None), columns=columns)
     else:
-        both = [Side("embeddings", queries, None, threads)]
+        both = [Side("embeddings", queries, None, threads, device)]
         if gallery is not None:
-            both.append(Side("gallery", gallery, columns, threads))
+            both.append(Side("gallery", gallery, columns, threads, device))
         elif columns is not None:
             both.append(Side("embeddings", queries, columns, threads))
         sides = Sides(distance, *both)
     space = known.make(sides)
     space.query_digests, space.gallery_digests = sides.queries.digests, sides.gallery.digests
     return space
+
+
+def _fetched(rows: Any) -> Any:
+    """Rows in main memory."""
+    return np.asarray(rows) if isinstance(rows, DeviceMatrix) else rows

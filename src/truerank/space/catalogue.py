@@ -32,6 +32,8 @@ class Distance:
     """What to say of rows of zeros besides their number; None where they are rows like others."""
     points: Literal["directions", "rows"] | None = None
     """Points whose euclidean distance ranks as this one does: unit vectors or rows, if any."""
+    on_device: bool = False
+    """Whether a GPU can round the rows, which then stay there."""
 
 
 _DISTANCES: dict[str, Distance] = {}

@@ -14,6 +14,9 @@ import numpy.typing as npt
 from truerank.jit import compiled, kernel
 
 __all__ = [
+    "FACTORS",
+    "SEEDS",
+    "SHIFTS",
     "Digests",
     "as_keys",
     "classes_of_equals",
@@ -25,9 +28,9 @@ __all__ = [
 
 Digests = npt.NDArray[np.uint64]
 """Digests of rows, (rows, 2)."""
-_SEEDS = (0x243F6A8885A308D3, 0x13198A2E03707344)
-_FACTORS = (0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93)
-_SHIFTS = (29, 32)
+SEEDS = (0x243F6A8885A308D3, 0x13198A2E03707344)
+FACTORS = (0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93)
+SHIFTS = (29, 32)
 
 
 def row_digests(rows: npt.NDArray[Any], more: npt.NDArray[Any] | None = None) -> Digests:
@@ -38,10 +41,10 @@ def row_digests(rows: npt.NDArray[Any], more: npt.NDArray[Any] | None = None) ->
         _digest(rows, first, out)
         return out
     for half in range(2):
-        state = np.full(len(rows), _SEEDS[half], np.uint64)
+        state = np.full(len(rows), SEEDS[half], np.uint64)
         for column in [first, *rows.T]:
-            state = (state ^ column.astype(np.int64).astype(np.uint64)) * np.uint64(_FACTORS[half])
-            state ^= state >> np.uint64(_SHIFTS[half])
+            state = (state ^ column.astype(np.int64).astype(np.uint64)) * np.uint64(FACTORS[half])
+            state ^= state >> np.uint64(SHIFTS[half])
         out[:, half] = state
     return out
 
@@ -50,16 +53,16 @@ def row_digests(rows: npt.NDArray[Any], more: npt.NDArray[Any] | None = None) ->
 def _digest(rows: Any, first: Any, out: Any) -> None:
     for r in range(rows.shape[0]):
         number = np.uint64(first[r])
-        a = (np.uint64(_SEEDS[0]) ^ number) * np.uint64(_FACTORS[0])
-        b = (np.uint64(_SEEDS[1]) ^ number) * np.uint64(_FACTORS[1])
-        a ^= a >> np.uint64(_SHIFTS[0])
-        b ^= b >> np.uint64(_SHIFTS[1])
+        a = (np.uint64(SEEDS[0]) ^ number) * np.uint64(FACTORS[0])
+        b = (np.uint64(SEEDS[1]) ^ number) * np.uint64(FACTORS[1])
+        a ^= a >> np.uint64(SHIFTS[0])
+        b ^= b >> np.uint64(SHIFTS[1])
         for i in range(rows.shape[1]):
             number = np.uint64(np.int64(rows[r, i]))
-            a = (a ^ number) * np.uint64(_FACTORS[0])
-            b = (b ^ number) * np.uint64(_FACTORS[1])
-            a ^= a >> np.uint64(_SHIFTS[0])
-            b ^= b >> np.uint64(_SHIFTS[1])
+            a = (a ^ number) * np.uint64(FACTORS[0])
+            b = (b ^ number) * np.uint64(FACTORS[1])
+            a ^= a >> np.uint64(SHIFTS[0])
+            b ^= b >> np.uint64(SHIFTS[1])
         out[r, 0] = a
         out[r, 1] = b
 

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank.jit import compiled, kernel
+from truerank.space.device_rows import DeviceRows
 
 __all__ = ["Fingerprints", "mix", "row_prints", "told_apart"]
 
@@ -29,7 +30,7 @@ def mix(numbers: npt.NDArray[Any]) -> Fingerprints:
     return z ^ (z >> np.uint64(31))
 
 
-def row_prints(rows: npt.NDArray[Any]) -> Fingerprints:
+def row_prints(rows: npt.NDArray[Any] | DeviceRows) -> Fingerprints:
     """The fingerprint of each row of integers: a sum over its components.
 
     First comes the sum, modulo 2^64, of the scrambled magnitudes. If any two rows agree in it, rows
@@ -37,14 +38,15 @@ def row_prints(rows: npt.NDArray[Any]) -> Fingerprints:
     each weighted by its own number, and what that leaves together (rows and their opposites, as
     many of each) by its signs. In integers modulo 2^64 no order of summation shows.
     """
+    if isinstance(rows, DeviceRows):
+        return _prints_on_device(rows)
     prints = np.zeros(len(rows), np.uint64)
     if compiled:
         _sum_rows(rows, prints)
     else:
         for where, some in _chunks(rows):
             prints[where] = mix(np.abs(some)).sum(axis=1, dtype=np.uint64)
-    ordered = np.sort(prints)
-    if (ordered[1:] != ordered[:-1]).all():
+    if _all_differ(prints):
         return mix(prints)
     reference = np.zeros(rows.shape[1], np.uint64)
     products = np.zeros(len(rows), np.uint64)
@@ -61,6 +63,19 @@ def row_prints(rows: npt.NDArray[Any]) -> Fingerprints:
     for where, some in _chunks(rows):
         signed[where] = mix(some).sum(axis=1, dtype=np.uint64)
     return told_apart(mix(prints + mix(products)), signed)
+
+
+def _prints_on_device(rows: DeviceRows) -> Fingerprints:
+    prints = rows.scrambled_sums(signed=False)
+    if _all_differ(prints):
+        return mix(prints)
+    products = rows.sums_with(rows.weighted_sum(mix(prints)))
+    return told_apart(mix(prints + mix(products)), rows.scrambled_sums(signed=True))
+
+
+def _all_differ(prints: Fingerprints) -> bool:
+    ordered = np.sort(prints)
+    return bool((ordered[1:] != ordered[:-1]).all())
 
 
 def told_apart(prints: Fingerprints, more: Fingerprints) -> Fingerprints:

@@ -17,6 +17,8 @@ import numpy.typing as npt
 from truerank.jit import compiled
 from truerank.space import grid, kernels
 from truerank.space.base import Rows
+from truerank.space.device_rounding import round_units
+from truerank.space.device_rows import DeviceRows
 from truerank.space.digests import Digests, row_digests
 from truerank.space.short import ShortRows, short_rows
 from truerank.space.sides import Side
@@ -32,6 +34,7 @@ class GridRows:
     """Integer rows, the power of two that scales each, and which of them have no direction."""
 
     integers: npt.NDArray[np.int32]
+    """An array, or in its place the rows on a device (DeviceRows)."""
     exponent: npt.NDArray[np.int32]
     zero: npt.NDArray[np.bool_]
     short: ShortRows | None = None
@@ -39,12 +42,16 @@ class GridRows:
 
     def squares(self) -> npt.NDArray[np.int64]:
         """|X|^2 of every row, in integers."""
+        if isinstance(self.integers, DeviceRows):
+            return self.integers.squares()
         index = np.arange(len(self.integers))
         return integer_products(self.integers, self.integers, index, index)
 
 
 def integer_products(left: Integers, right: Integers, query: Rows, item: Rows) -> Rows:
     """X_q . Y_g for single pairs of integer rows: an integer below 2^53."""
+    if isinstance(left, DeviceRows) and isinstance(right, DeviceRows):
+        return left.products(right, query, item)
     out = np.empty(query.size, np.int64)
     if compiled:
         kernels.pair_product(left, right, query, item, out)
@@ -63,6 +70,12 @@ def round_rows(
     limit: int | None,
 ) -> GridRows:
     """A side's rows as integers; a larger magnitude than 2^limit is refused."""
+    there = round_units(side) if rounding is unit_rows else None
+    if there is not None:
+        side.refuse([np.flatnonzero(there.bad)], [np.empty(0, np.int64)], limit)
+        side.rounded, side.zero_rows = [there.rows.digests()], int(np.count_nonzero(there.zero))
+        nothing = np.zeros(side.count, np.int32)
+        return GridRows(there.rows, nothing, there.zero)  # type: ignore[arg-type]
     integers = allocate((side.count, side.dimension), np.int32)
     exponent = np.zeros(side.count, np.int32)
     zero = np.zeros(side.count, bool)

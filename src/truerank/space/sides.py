@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from truerank.arrays import name_rows
+from truerank.arrays import DeviceMatrix, name_rows
 from truerank.errors import InputError, TruerankWarning
 from truerank.space.base import Facts, Rows
 from truerank.space.digests import Digests, classes_of_equals, content_order, sorted_bytes
@@ -32,9 +32,16 @@ class Side:
     """One side's rows, read a chunk at a time as float64 and remembered by digest."""
 
     def __init__(
-        self, name: str, array: Array, columns: Rows | None, threads: int | None = None
+        self,
+        name: str,
+        array: Array,
+        columns: Rows | None,
+        threads: int | None = None,
+        device: str | None = None,
     ) -> None:
         self.name, self.array, self.columns = name, array, columns
+        self.device = device
+        """Where rows are to be rounded, if not on the CPU."""
         self.count = len(array) if columns is None else len(columns)
         self.dimension = array.shape[1]
         self.rounded: list[Digests] = []
@@ -79,6 +86,15 @@ class Side:
             tame = (largest <= 2.0**limit) & ((largest >= 2.0**-limit) | (largest == 0))
             wild = np.flatnonzero(finite & ~tame) + where.start
         return rows, np.flatnonzero(~finite) + where.start, wild
+
+    def tensor(self, where: slice, device: Any) -> Any:
+        """A range of rows as a tensor on a device."""
+        import torch
+
+        if isinstance(self.array, DeviceMatrix):
+            return self.array.tensor[where].to(device)
+        rows = np.ascontiguousarray(self.array[where])
+        return torch.from_numpy(rows if rows.flags.writeable else rows.copy()).to(device)
 
     def refuse(self, bad: list[Rows], wild: list[Rows], limit: int | None) -> None:
         """Name the rows that cannot be used, if there are any."""

@@ -52,7 +52,8 @@ class SinglePrecision:
         self._left, self._right = left, right
         self._lock = Lock()
         self._kept: Singles | None = None
-        self._keeps = right.integers.nbytes <= KEPT_BYTES and fits(right.integers.nbytes)
+        size = right.integers.nbytes
+        self._keeps = isinstance(right.integers, np.ndarray) and size <= KEPT_BYTES and fits(size)
         self._query_square = left_square
         self._smallest, self._largest = int(right_square.min()), int(right_square.max())
         self.dimension = left.integers.shape[1]

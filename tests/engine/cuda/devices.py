@@ -27,6 +27,7 @@ def pretend(patch: pytest.MonkeyPatch) -> None:
     engines = partial(cuda.Engine, devices=["cpu", "cpu"], kernels=torch_kernels)
     lent = partial(cuda.DeviceBackedSpace, device="cpu", kernels=torch_kernels)
     patch.setattr(cuda, "unavailable", lambda: None)
+    patch.setattr(cuda, "FIRST", "cpu")
     patch.setattr(cuda, "Engine", engines)
     patch.setattr(cuda, "DeviceBackedSpace", lent)
     searches = partial(search.Searches, devices=["cpu", "cpu"], kernels=torch_kernels)

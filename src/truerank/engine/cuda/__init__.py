@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from truerank.engine.observers import Deferred, Observers
 
 __all__ = [
+    "FIRST",
     "SPLIT_TALLER",
     "TALLER",
     "DeviceBackedSpace",
@@ -47,6 +48,8 @@ __all__ = [
 
 Found = TypeVar("Found")
 
+FIRST = "cuda:0"
+"""The GPU on which rows are rounded, and which makes tiles for the CPU."""
 TALLER, SPLIT_TALLER, OBSERVED_TALLER = 32, 4, 2
 """A GPU's blocks hold this many times as many queries, and mates, as the CPU's; fewer mates where
 groups are split, which takes main memory, and fewer queries where whole rows are observed."""
@@ -219,7 +222,7 @@ class DeviceBackedSpace(Space):
     """A space whose tiles the first GPU makes, for strategies that need them in main memory."""
 
     def __init__(
-        self, space: Space, device: str = "cuda:0", kernels: ModuleType | None = None
+        self, space: Space, device: str = FIRST, kernels: ModuleType | None = None
     ) -> None:
         import torch
 

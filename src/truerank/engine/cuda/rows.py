@@ -20,6 +20,7 @@ from truerank.engine.cuda import tensor_filter, torch_kernels
 from truerank.engine.cuda.transfer import DeviceQueries, sent, settled
 from truerank.space.base import Distances, Rows, Space
 from truerank.space.cosine import Cosine, ShortPairs
+from truerank.space.device_rows import DeviceRows
 from truerank.space.elementwise import Cityblock, Hamming
 from truerank.space.grid import SCALED_BITS
 from truerank.space.inner import Dot, Euclidean, SquaredDistance
@@ -148,7 +149,8 @@ class InnerProducts(DeviceSpace):
                 self._short = _ShortTiles(space.short, device)
         self.one_side = left is right and scales is None
         size = left.nbytes + (0 if self.one_side else right.nbytes)
-        self.resident = size <= free_bytes(device) // 2
+        there = isinstance(left, DeviceRows) and left.tensor.device == device
+        self.resident = there or size <= free_bytes(device) // 2
         scale = (None, None) if scales is None else scales
         self._left = _DeviceSide(left, norms[0], scale[0], device, self.resident)
         self._right = self._left
@@ -329,7 +331,10 @@ class _DeviceSide:
         """Rows are scaled by their own power of two and a factor, if there is one."""
         self._host, self._device = integers, device
         self.dimension = integers.shape[1]
-        self.integers = sent(integers, device) if resident else None
+        self.integers = None
+        if resident:
+            there = isinstance(integers, DeviceRows)
+            self.integers = integers.on(device) if there else sent(integers, device)  # type: ignore[attr-defined]
         self.norm = sent(norm.astype(np.float64), device)
         self.scale = None if scale is None else sent(scale, device)
 
