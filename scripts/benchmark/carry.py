@@ -2,18 +2,17 @@
 
     python scripts/benchmark/carry.py carry [--data quickdraw emoji]
 
-Needs pip, xz and the data (truerank data get quickdraw); makes carry/cache, carry/site.tar.xz
-and carry/numba.tar.xz (packages for Python 3.12 on Linux, x86-64): about 58 MB, most of it LLVM,
-which takes some minutes to press. There, in a checkout:
+Needs pip, xz, strip and the data (truerank data get quickdraw); makes carry/cache,
+carry/site.tar.xz and carry/numba.tar.xz (packages for Python 3.12 on Linux, x86-64): about 55 MB,
+most of it LLVM, which takes some minutes to press. There, in a checkout:
 
     mkdir -p build/site && for part in site numba; do tar xf carry/$part.tar.xz -C build/site; done
     PYTHONPATH=src:build/site TRUERANK_CACHE=carry/cache python3 -m truerank benchmark \
         examples/benchmark/quickdraw.yaml -o build/quickdraw --resume --jobs 14 --until 540
 
 and, to go on elsewhere while it still searches, these files of build/quickdraw: config.yaml,
-splits.json, study.sqlite, environment.json. Those of the benchmark that docs/results/benchmark.md
-will show lie in docs/results/benchmark/quickdraw/search.tar.xz: unpack them into build/quickdraw
-first. A paper is re-run in the same way (`truerank reproduce gom -o build/gom --resume ...`).
+splits.json, study.sqlite, environment.json. A paper is re-run in the same way (`truerank reproduce
+gom -o build/gom --resume ...`).
 Under NVIDIA's multi-process service (nvidia-cuda-mps-control -d) the trainings share the GPU
 instead of taking turns.
 """
@@ -55,6 +54,8 @@ def main() -> None:
         install(site, options.python, *WITH_DEPENDENCIES)
         install(site, options.python, "--no-deps", *ALONE)
         install(compiler, options.python, "--no-deps", *COMPILER)
+        for library in compiler.rglob("*.so"):
+            subprocess.run(["strip", str(library)], check=True)
         for part in (site, compiler):
             target = options.folder.resolve() / f"{part.name}.tar.xz"
             subprocess.run(["tar", "-cJf", str(target), "-C", str(part), "."], check=True)

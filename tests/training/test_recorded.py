@@ -14,7 +14,7 @@ from truerank.training.augmentation import Augmentation, draw
 from truerank.training.config import Config
 from truerank.training.loop import Trainer
 from truerank.training.pipeline import Resident
-from truerank.training.recorded import recorded, training_pass
+from truerank.training.recorded import RECORDED_TRUNKS, recorded, training_pass
 
 on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 
@@ -59,12 +59,13 @@ def test_steps_are_those_of_the_network_itself() -> None:
 
 
 @on_a_gpu
-def test_a_training_learns_as_the_eager_one_does() -> None:
+def test_a_training_learns_as_the_eager_one_does(monkeypatch: pytest.MonkeyPatch) -> None:
     data = sketches().subset("train")
     found = []
-    for trunk in (None, lambda: trunks.get("convnet").network):
+    for names in (RECORDED_TRUNKS, ()):
+        monkeypatch.setattr("truerank.training.recorded.RECORDED_TRUNKS", names)
         config = settings(training={"device": "cuda", "precision": "float32", "epochs": 2})
-        trainer = Trainer(config, data, trunk=trunk).fit()
+        trainer = Trainer(config, data).fit()
         found.append([record["loss"] for record in trainer.history[1:]])
     np.testing.assert_allclose(found[0], found[1], rtol=0.05)
 

@@ -70,6 +70,18 @@ def test_the_benchmarks_own_rule(words: tuple[str, str], verdict: str) -> None:
     assert study._flat(table(words)).verdict == verdict
 
 
+def test_longer_trainings_are_told_where_there_are_some() -> None:
+    """Two folds, ten epochs of 200 iterations: contrastive .2, softmax .3."""
+    curves = {
+        name: [[[epoch, 1.0, value] for epoch in range(11)] for value in (at - 0.1, at + 0.1)]
+        for name, at in (("contrastive", 0.2), ("softmax", 0.3))
+    }
+    longer = {"iterations": 2000, "epoch": 200, "curves": curves}
+    told = study._flat(table(), longer).explanation
+    assert "after 2,000 iterations" in told
+    assert "contrastive 20.0; softmax 30.0 (+50 %)" in told
+
+
 def test_tuning_that_narrows_nothing_is_not_reproduced() -> None:
     assert study._tuned(table(searched=0.6)).verdict == NOT_REPRODUCED
 
