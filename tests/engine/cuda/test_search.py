@@ -121,13 +121,35 @@ def test_among_near_ties_all_queries_are_searched_exactly(searched_exactly: list
     assert sum(searched_exactly) == 50
 
 
-@pytest.mark.parametrize("rank", [1, 2, 200])
+def crowds() -> np.ndarray:
+    """Crowds of 30 rows that half precision cannot put in order, far from each other."""
+    rng = np.random.default_rng(9)
+    rows = rng.standard_normal((100, 16))[np.arange(3000) % 100]
+    return rows + rng.standard_normal(rows.shape) * 2.0**-13
+
+
+def test_whoever_may_be_among_the_nearest_is_looked_at(searched_exactly: list[int]) -> None:
+    found, expected = filtered(crowds(), 100, 10)
+    assert_equal_lists(found, expected)
+    assert sum(searched_exactly) < 50
+
+
+@pytest.mark.parametrize("rank", [1, 3, 4, 5, 6, 200])
 def test_a_sample_that_foretells_badly_costs_time_only(
     rank: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Too few items listed, or more than there is room for."""
+    """Too few items are written down, or some of a crowd are and others not."""
     monkeypatch.setattr(filtered_search.FilteredSearch, "_rank", lambda self, k: rank)
-    assert_equal_lists(*filtered(rows_of("clustered", 3000, 16), 60, 10))
+    assert_equal_lists(*filtered(crowds(), 100, 10))
+
+
+@pytest.mark.parametrize("room", [5, 15, 30])
+def test_items_without_a_place_are_missed_by_nobody(
+    room: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(filtered_search, "SPARE", room)
+    monkeypatch.setattr(filtered_search, "ROOMY", 0)
+    assert_equal_lists(*filtered(crowds()[::-1].copy(), 100, 10))
 
 
 def test_any_product_within_the_bound_finds_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,8 @@
 """The k nearest items of queries on a device, from tiles of exact distances.
 
 Tiles come in the order of the gallery. What is nearer than a query's k-th so far is listed, what is
-exactly as far comes behind it and is only counted; lists are sorted once enough has come in.
+exactly as far comes behind it and is only counted. Lists are in the order of the items, cut to k
+whenever enough has come in, and sorted at the end.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ TILE = 1 << 27
 """Most distances of a tile."""
 WIDEST = 1 << 13
 SPARE = 1 << 9
-"""Least number of items that come in before lists are sorted again."""
+"""Least number of items that come in before lists are cut again."""
 
 
 @dataclass(frozen=True)
@@ -82,11 +83,13 @@ class _Lists:
         self._beyond = torch.zeros(queries, dtype=torch.int64, device=device)
         self._distance = [torch.empty((queries, 0), dtype=torch.float64, device=device)]
         self._item = [torch.empty((queries, 0), dtype=torch.int64, device=device)]
-        """Sorted lists, and behind them what has come in since: items in ascending order."""
+        """What is kept, and behind it what has come in since: items in ascending order."""
 
     def add(self, distances: Any, start: int) -> None:
         """Take in a tile of distances, whose first item is `start`."""
-        queries = len(distances)
+        queries, begun = len(distances), self._item[-1].shape[1] > 0
+        if not begun and distances.shape[1] > self._k:  # ties with the k-th are listed, too
+            self._limit = torch.nextafter(self._last(distances), self._limit)
         query, column = torch.nonzero(distances <= self._limit[:, None], as_tuple=True)
         near = distances[query, column]
         nearer = near < self._limit[query]
@@ -104,25 +107,30 @@ class _Lists:
         self._distance.append(distance)
         self._item.append(item)
         if sum(part.shape[1] for part in self._item) >= 2 * self._k + SPARE:
-            self._sort()
+            self._cut()
 
-    def _sort(self) -> None:
-        """Sort what has been met, and keep the k nearest; the sort is stable, so that items at one
-        distance stay in the order of their numbers."""
-        distance, order = torch.sort(torch.cat(self._distance, 1), dim=1, stable=True)
-        item = torch.gather(torch.cat(self._item, 1), 1, order)
-        k = self._k
-        self._distance, self._item = [distance[:, :k]], [item[:, :k]]
-        if distance.shape[1] < k:
-            return
-        last = distance[:, k - 1]
-        left_out = (distance[:, k:] == last[:, None]) & (last < torch.inf)[:, None]
+    def _last(self, distances: Any) -> Any:
+        """The k-th smallest distance of each query."""
+        return torch.topk(distances, self._k, dim=1, largest=False, sorted=False).values.amax(1)
+
+    def _cut(self) -> None:
+        """Keep the k nearest: of items at the last distance, those that came first."""
+        distance, item = torch.cat(self._distance, 1), torch.cat(self._item, 1)
+        last = self._last(distance)
+        nearer, same = distance < last[:, None], distance == last[:, None]
+        places = self._k - nearer.sum(1)
+        kept = nearer | (same & (torch.cumsum(same, 1) <= places[:, None]))
+        column = torch.nonzero(kept)[:, 1].view(len(kept), self._k)
+        self._distance = [torch.gather(distance, 1, column)]
+        self._item = [torch.gather(item, 1, column)]
         still = torch.where(last == self._limit, self._beyond, 0)
-        self._beyond, self._limit = left_out.sum(1) + still, last
+        self._beyond, self._limit = same.sum(1) - places + still, last
 
     def found(self) -> FoundNearest:
-        """The lists, once the whole gallery has gone by."""
-        self._sort()
-        distance, item = self._distance[0], self._item[0]
+        """The lists, once the whole gallery has gone by; the sort is stable, so that items at one
+        distance stay in the order of their numbers."""
+        self._cut()
+        distance, order = torch.sort(self._distance[0], dim=1, stable=True)
+        item = torch.gather(self._item[0], 1, order)
         within = (distance == distance[:, -1:]).sum(1)
         return FoundNearest(distance, item, within + self._beyond)

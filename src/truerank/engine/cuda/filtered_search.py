@@ -30,6 +30,8 @@ PRODUCTS = 1 << 29
 """Most products in half precision at a time, if they fit."""
 STEPS = 12
 """Bisections towards the k-th product: the rest is little beside the bound."""
+SPARE, ROOMY = 64, 4
+"""Places for items written down, and how many times as many as the sample foretells."""
 FAILED = 1 / 4
 """Where so many queries of a block fail, the others are searched exactly at once."""
 
@@ -95,8 +97,9 @@ class FilteredSearch:
         bound = tensor_filter.error_bound(halves, self._extremes, self._space.slack)
         limit, entries, count = self._listed(halves, len(queries), k)
         room = entries.shape[1]
-        places = torch.arange(room, device=entries.device)
-        product, item = entries.view(torch.int32).view(*entries.shape, 2).unbind(2)
+        places = torch.arange(min(room, int(count.max())), device=entries.device)
+        both = entries.view(torch.int32)
+        product, item = both[:, : 2 * len(places) : 2], both[:, 1 : 2 * len(places) : 2]
         product = torch.where(places < count[:, None], product.view(torch.float32), -torch.inf)
         low, high = limit, product.max(1).values
         for _ in range(STEPS):  # at least k products are not below `low`
@@ -123,7 +126,8 @@ class FilteredSearch:
         )
         seen = products[:queries, : self._sampled]
         limit = torch.topk(seen, rank, dim=1, sorted=False).values.min(1).values
-        room = min(self._gallery, 64 + 4 * rank * self._gallery // self._sampled)
+        foretold = rank * self._gallery // self._sampled
+        room = min(self._gallery, SPARE + ROOMY * foretold)
         entries = torch.empty((queries, room), dtype=torch.int64, device=device)
         near = torch.empty((queries, self._strip), dtype=torch.int64, device=device)
         count = torch.zeros(queries, dtype=torch.int64, device=device)

@@ -9,7 +9,6 @@ from threading import Lock
 from types import ModuleType
 from typing import Any
 
-import numpy as np
 import torch
 
 from truerank.engine import cuda
@@ -54,8 +53,7 @@ class Search:
             found = filtered.nearest(queries, k)
         else:
             found = search_exactly(self._space, queries, k)
-        item = fetched(found.item.to(torch.int32)).astype(np.int64)
-        return fetched(found.distance), item, fetched(found.tied)
+        return fetched(found.distance), fetched(found.item), fetched(found.tied)
 
 
 class Searches:
