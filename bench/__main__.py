@@ -62,11 +62,18 @@ def main() -> None:
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     parser.add_argument("--gpu", action="store_true", help="the GPU's own table instead")
     parser.add_argument("--quick", action="store_true", help="with --gpu: no million rows")
+    parser.add_argument("--profile", action="store_true", help="with --gpu: where time goes")
+    parser.add_argument("--ten", action="store_true", help="with --gpu: ten million rows")
     options = parser.parse_args()
     if options.gpu:
         from bench import gpu
 
-        gpu.run(quick=options.quick)
+        if options.profile:
+            gpu.run_profile(options.rows or 60_502)
+        elif options.ten:
+            gpu.run_ten()
+        else:
+            gpu.run(quick=options.quick)
         return
     if options.worker:
         print(json.dumps(measure(**json.loads(options.worker))))

@@ -1,12 +1,14 @@
-"""python -m bench --gpu: counting on the GPU against the bare products, argsort and top-k.
+"""python -m bench --gpu: all tables of the GPU, each figure beside the bare product of its run.
 
-Times are medians with the data on the device, but for "evaluate", which is the whole call from
-arrays in main memory to a result. Long ones (marked ~) are measured on some of the queries and
-scaled up: every query costs the same.
+Times are medians with the data on the device, but for "evaluate", which is the whole call, from
+tensors there or from arrays in main memory to a result. Long ones (marked ~) are measured on some
+of the queries and scaled up: every query costs the same.
 """
 
 from __future__ import annotations
 
+import cProfile
+import pstats
 import statistics
 import time
 from collections.abc import Callable
@@ -20,12 +22,14 @@ import torch
 import truerank
 from bench.data import NOISE
 from truerank import engine
+from truerank.arrays import DeviceMatrix
 from truerank.core.registry import DEFAULT
+from truerank.engine import cuda
 from truerank.engine.cuda import triton_kernels
 from truerank.engine.cuda.worker import Worker
 from truerank.space import build
 
-__all__ = ["run"]
+__all__ = ["run", "run_profile", "run_ten"]
 
 SIZES = (
     (5_000, 512, 1_000),
@@ -36,12 +40,17 @@ SIZES = (
     (60_502, 512, 1_210),
     (1_000_000, 512, 200_000),
     (1_000_000, 512, 20_000),
+    (1_000_000, 512, 200_001),
 )
-LESS_NOISE = {(1_000_000, 20_000): 2.12}
-"""Noise around the centres that keeps MAP@R above .4 among so many rows and mates."""
+OTHER_NOISE = {(1_000_000, 20_000): 2.12, (1_000_000, 200_001): 100.0}
+"""Noise around the centres that keeps MAP@R above .4 among so many rows and mates; or that hides
+the centres, for data that are as good as random."""
+MILLION = 1_000_000
 BLOCK = 4096
 MOST_QUERIES = 65_536
-REPEAT = 5
+REPEAT, REPEAT_LONG = 5, 2
+ASKED = 100
+"""Queries that torchmetrics, which takes them one by one, is measured on."""
 LEVELS = (2, 8, 32, 128, 640, 1920)
 """Classes that share a node of each level above the finest, in the tree of 136,093 rows."""
 
@@ -56,11 +65,12 @@ def run(*, quick: bool) -> None:
     print("| rows x dimensions | mates | | ms | x float64 GEMM | peak GPU GB |")
     print("|---|---:|---|---:|---:|---:|")
     for rows, dimensions, classes in SIZES:
-        if not (quick and rows >= 1_000_000):
+        if not (quick and rows >= MILLION):
             _measure(rows, dimensions, classes)
-    _tree()
+    if not quick:
+        _tree()
     print()
-    _thresholds()
+    _thresholds(1 if quick else 5)
 
 
 def make(rows: int, dimensions: int, classes: int) -> tuple[Any, Any]:
@@ -70,7 +80,7 @@ def make(rows: int, dimensions: int, classes: int) -> tuple[Any, Any]:
     labels = labels[torch.randperm(rows, generator=generator, device="cuda")]
     centres = torch.randn((classes, dimensions), generator=generator, device="cuda")
     x = torch.randn((rows, dimensions), generator=generator, device="cuda")
-    x *= LESS_NOISE.get((rows, classes), NOISE[dimensions])
+    x *= OTHER_NOISE.get((rows, classes), NOISE[dimensions])
     for start in range(0, rows, BLOCK):
         x[start : start + BLOCK] += centres[labels[start : start + BLOCK]]
     return x, labels
@@ -81,29 +91,137 @@ def _measure(rows: int, dimensions: int, classes: int) -> None:
     queries = min(rows, MOST_QUERIES)
     print_row = _Printer(rows, dimensions, rows // classes - 1, rows / queries)
     _peers(x, labels, queries, print_row)
-    arrays = x.cpu().numpy(), labels.cpu().numpy()
-    x = None
-    _counting(*arrays, queries, print_row)
-    print_row("truerank, evaluate", lambda: truerank.evaluate(*arrays, device="cuda"), whole=True)
+    _counting(x, labels.cpu().numpy(), queries, print_row)
+    here = x.cpu().numpy(), labels.cpu().numpy()
+    for name, arrays in {"tensors": (x, labels), "arrays": here}.items():
+        for intervals, confidence in {"": None, ", intervals": 0.95}.items():
+            work = partial(truerank.evaluate, *arrays, device="cuda", confidence=confidence)
+            print_row(f"truerank, evaluate {name}{intervals}", work, whole=True)
 
 
 def _peers(x: Any, labels: Any, queries: int, print_row: _Printer) -> None:
-    wide = x.double()
+    wide, half = x.double(), x.bfloat16()
     print_row("float64 GEMM", lambda: _products(wide, queries))
     print_row("float32 GEMM", lambda: _products(x, queries))
+    print_row("bfloat16 GEMM", lambda: _products(half, queries))
+    del wide, half
     few = min(queries, 4 * _height(x))
     print_row("argsort mAP", lambda: _argsort(x, labels, few), queries / few)
     print_row("top 20", lambda: _top(x, few), queries / few)
+    if len(x) <= MOST_QUERIES:
+        calculator = _metric_learning(labels)
+        if calculator is not None:
+            print_row("pytorch-metric-learning, top R", lambda: calculator(x), repeat=1)
+        asked = _torchmetrics(x, labels)
+        if asked is not None:
+            print_row("torchmetrics, mAP", asked, queries / ASKED, repeat=1)
+
+
+def _metric_learning(labels: Any) -> Callable[[Any], Any] | None:
+    """MAP@R, R-precision and precision@1 of pytorch-metric-learning, if it is installed."""
+    try:
+        from pytorch_metric_learning.distances import CosineSimilarity
+        from pytorch_metric_learning.utils.accuracy_calculator import AccuracyCalculator
+        from pytorch_metric_learning.utils.inference import CustomKNN
+    except ImportError:
+        return None
+    include = ("mean_average_precision_at_r", "r_precision", "precision_at_1")
+    search = CustomKNN(CosineSimilarity(), batch_size=BLOCK)
+    judge = AccuracyCalculator(include, k="max_bin_count", knn_func=search)
+    return lambda x: judge.get_accuracy(x, labels)
+
+
+def _torchmetrics(x: Any, labels: Any) -> Callable[[], Any] | None:
+    """Average precision of some queries by torchmetrics, if it is installed."""
+    try:
+        from torchmetrics.functional.retrieval import retrieval_average_precision
+    except ImportError:
+        return None
+    unit = torch.nn.functional.normalize(x)
+
+    def work() -> None:
+        for query in range(ASKED):
+            scores, same = unit @ unit[query], labels == labels[query]
+            others = torch.arange(len(x), device=x.device) != query
+            retrieval_average_precision(scores[others], same[others])
+
+    return work
 
 
 def _counting(x: Any, labels: Any, queries: int, print_row: _Printer) -> None:
-    task, space = truerank.Task(labels), build("cosine", x)
+    task, space = truerank.Task(labels), build("cosine", DeviceMatrix(x), device=cuda.FIRST)  # type: ignore[arg-type]
     worker = Worker(task.view, space, torch.device("cuda:0"), triton_kernels)
     rows = np.arange(queries)
-    ways = {"float64 path": "float64", "filter path": "filter", "path chosen by itself": "auto"}
-    for name, method in ways.items():
+    for name, method in {"float64 path": "float64", "filter path": "filter"}.items():
         with engine.settings(method=method) as limits:
             print_row(f"truerank, {name}", partial(worker.count, rows, limits))
+
+    def whole_pass() -> None:
+        for _ in engine.tie_groups(task.view, space, device="cuda"):
+            pass
+
+    print_row("truerank, all queries, path chosen by itself", whole_pass, whole=True)
+
+
+def run_ten() -> None:
+    """Ten million rows made on the device beside a million; the counts of 1,000 queries checked."""
+    seconds = {}
+    for rows in (MILLION, 10 * MILLION):
+        x, labels = make(rows, 512, rows // 5)
+        task = truerank.Task(labels.cpu().numpy())
+        space = build("cosine", DeviceMatrix(x), device=cuda.FIRST)  # type: ignore[arg-type]
+        del x
+        checked = np.sort(np.random.default_rng(rows).choice(rows, 1_000, replace=False))
+        found: dict[int, Any] = {}
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        for block in engine.tie_groups(task.view, space, device="cuda"):
+            places = np.flatnonzero(np.isin(block.rows, checked))
+            some = block.groups.some(places)
+            found |= _by_row(block.rows[places], some)
+        seconds[rows] = time.perf_counter() - start
+        worker = Worker(task.view, space, torch.device("cuda:0"), triton_kernels)
+        with engine.settings(method="float64") as limits:
+            exact = _by_row(checked, worker.count(checked, limits).groups)
+        print(
+            f"{rows:,} x 512: {seconds[rows]:.1f} s, {seconds[rows] / seconds[MILLION]:.1f} times a "
+            f"million's, counts of 1,000 queries {'agree' if exact == found else 'DIFFER'}",
+            flush=True,
+        )
+        del space, worker, task
+        torch.cuda.empty_cache()
+
+
+def _by_row(rows: Any, groups: Any) -> dict[int, Any]:
+    ends = zip(
+        rows.tolist(), groups.offsets[:-1].tolist(), groups.offsets[1:].tolist(), strict=True
+    )
+    return {
+        row: (groups.before[start:stop].tolist(), groups.size[start:stop].tolist())
+        for row, start, stop in ends
+    }
+
+
+def run_profile(rows: int = 60_502) -> None:
+    """Where the time of whole calls goes: functions on the CPU, then kernels on the GPU."""
+    x, labels = make(rows, 512, rows // 5)
+    for name, arrays in {
+        "tensors": (x, labels),
+        "arrays": (x.cpu().numpy(), labels.cpu().numpy()),
+    }.items():
+        for confidence in (None, 0.95):
+            call = partial(truerank.evaluate, *arrays, device="cuda", confidence=confidence)
+            call()
+            start = time.perf_counter()
+            call()
+            print(f"\n{rows:,} x 512, {name}, {confidence}: {time.perf_counter() - start:.3f} s")
+            profile = cProfile.Profile()
+            profile.runcall(call)
+            pstats.Stats(profile).sort_stats("tottime").print_stats(16)
+    kinds = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
+    with torch.profiler.profile(activities=kinds) as seen:
+        truerank.evaluate(x, labels, device="cuda")
+    print(seen.key_averages().table(sort_by="cuda_time_total", row_limit=25))
 
 
 def _tree() -> None:
@@ -179,16 +297,17 @@ class _Printer:
         repeat: int = REPEAT,
     ) -> None:
         scale = 1.0 if whole else self._scale * max(1.0, more)
-        once = whole and self._scale > 1
+        if self._scale > 1:
+            repeat = min(repeat, REPEAT_LONG)
         seconds = []
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
-        for turn in range(1 if once else repeat + 1):
+        for turn in range(repeat + 1):
             torch.cuda.synchronize()
             start = time.perf_counter()
             work()
             torch.cuda.synchronize()
-            if turn or once:  # the first turn compiles and allocates
+            if turn:  # the first turn compiles and allocates
                 seconds.append(time.perf_counter() - start)
         milliseconds = 1000 * scale * statistics.median(seconds)
         if self._base is None:
