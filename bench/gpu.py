@@ -100,11 +100,8 @@ def _measure(rows: int, dimensions: int, classes: int) -> None:
 
 
 def _peers(x: Any, labels: Any, queries: int, print_row: _Printer) -> None:
-    wide, half = x.double(), x.bfloat16()
-    print_row("float64 GEMM", lambda: _products(wide, queries))
-    print_row("float32 GEMM", lambda: _products(x, queries))
-    print_row("bfloat16 GEMM", lambda: _products(half, queries))
-    del wide, half
+    for dtype in (torch.float64, torch.float32, torch.bfloat16):
+        print_row(f"{str(dtype)[6:]} GEMM", partial(_products, x.to(dtype), queries))
     few = min(queries, 4 * _height(x))
     print_row("argsort mAP", lambda: _argsort(x, labels, few), queries / few)
     print_row("top 20", lambda: _top(x, few), queries / few)
@@ -184,8 +181,8 @@ def run_ten() -> None:
         with engine.settings(method="float64") as limits:
             exact = _by_row(checked, worker.count(checked, limits).groups)
         print(
-            f"{rows:,} x 512: {seconds[rows]:.1f} s, {seconds[rows] / seconds[MILLION]:.1f} times a "
-            f"million's, counts of 1,000 queries {'agree' if exact == found else 'DIFFER'}",
+            f"{rows:,} x 512: {seconds[rows]:.1f} s, {seconds[rows] / seconds[MILLION]:.1f} times "
+            f"a million's, counts of 1,000 queries {'agree' if exact == found else 'DIFFER'}",
             flush=True,
         )
         del space, worker, task
@@ -205,10 +202,8 @@ def _by_row(rows: Any, groups: Any) -> dict[int, Any]:
 def run_profile(rows: int = 60_502) -> None:
     """Where the time of whole calls goes: functions on the CPU, then kernels on the GPU."""
     x, labels = make(rows, 512, rows // 5)
-    for name, arrays in {
-        "tensors": (x, labels),
-        "arrays": (x.cpu().numpy(), labels.cpu().numpy()),
-    }.items():
+    here = x.cpu().numpy(), labels.cpu().numpy()
+    for name, arrays in {"tensors": (x, labels), "arrays": here}.items():
         for confidence in (None, 0.95):
             call = partial(truerank.evaluate, *arrays, device="cuda", confidence=confidence)
             call()

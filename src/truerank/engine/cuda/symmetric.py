@@ -61,6 +61,15 @@ class _Piece:
         return len(self.queries)
 
 
+@dataclass(frozen=True)
+class _PieceRows:
+    """A piece's rows, as long as they are needed: in half precision, and as integers with norms."""
+
+    halves: Any
+    integers: Any
+    norm: Any
+
+
 def count_all(
     worker: Worker, blocks: Sequence[Rows], limits: Settings, folds: GalleryFolds | None
 ) -> Iterator[Block] | None:
@@ -163,18 +172,23 @@ class _Symmetric:
         """Each block once its last tile is done."""
         for number, one in enumerate(self._begun):
             for place, piece in enumerate(self._pieces[number]):
-                left = self._halves(piece.queries).rows
+                left = self._rows(piece)
                 self._tile(piece, piece, left, left)
                 behind = [*self._pieces[number][place + 1 :]]
                 behind += [other for later in self._pieces[number + 1 :] for other in later]
                 for other in behind:
-                    self._tile(piece, other, left, self._halves(other.queries).rows)
+                    self._tile(piece, other, left, self._rows(other))
             most = torch.cat([piece.most for piece in self._pieces[number]])
             self._worker.count_again(one.queries, one.tally, most, self._room, self._limits)
             self._pieces[number] = []
             yield self._worker.finish(one, self._folds)
 
-    def _tile(self, piece: _Piece, other: _Piece, left: Any, right: Any) -> None:
+    def _rows(self, piece: _Piece) -> _PieceRows:
+        queries, space = piece.queries, self._space
+        halves = self._halves(queries).rows
+        return _PieceRows(halves, space.query_rows(queries), space.query_norm(queries))
+
+    def _tile(self, piece: _Piece, other: _Piece, left: _PieceRows, right: _PieceRows) -> None:
         """Count the tile of two pieces for both, or a piece's own for itself."""
         filters = self._worker.filters
         mine = self._lists(piece, other)
@@ -182,10 +196,10 @@ class _Symmetric:
         if other is not piece and other.tally is not None:
             turned = self._lists(other, piece)
         both = None if turned is None else (other.last, *turned)
-        filters.near_products(left, right, piece.last, *mine, both)
-        self._settle(piece, other, *mine)
+        filters.near_products(left.halves, right.halves, piece.last, *mine, both)
+        self._settle(piece, left, other.fold, right, *mine)
         if turned is not None:
-            self._settle(other, piece, *turned)
+            self._settle(other, right, piece.fold, left, *turned)
 
     def _lists(self, piece: _Piece, other: _Piece) -> tuple[Any, Any]:
         """How many items are listed for each query, and room for them."""
@@ -193,22 +207,24 @@ class _Symmetric:
         found = torch.zeros(len(piece), dtype=torch.int32, device=device)
         return found, torch.empty(shape, dtype=torch.int64, device=device)
 
-    def _settle(self, piece: _Piece, other: _Piece, listed: Any, near: Any) -> None:
-        """Count the items of another piece that are listed, and refine what stays open."""
-        tally, filters, space = piece.tally, self._worker.filters, self._space
+    def _settle(
+        self, piece: _Piece, own: _PieceRows, fold: Any, others: _PieceRows, listed: Any, near: Any
+    ) -> None:
+        """Count the rows of another piece that are listed, and refine what stays open."""
+        tally, filters = piece.tally, self._worker.filters
         if tally is None:
             return
-        split = None if tally.split is None else replace(tally.split, fold=other.fold)
+        split = None if tally.split is None else replace(tally.split, fold=fold)
         found = torch.zeros(len(piece), dtype=torch.int32, device=near.device)
         shape = (len(piece), self._room)
         entries = torch.empty(shape, dtype=torch.int32, device=near.device)
         filters.settle(piece.sure, piece.lost, listed, near, tally.bins, found, entries, split)
         filters.refine(
-            space.query_rows(piece.queries),
-            space.query_rows(other.queries),
-            space.query_norm(piece.queries),
-            space.query_norm(other.queries),
-            space.mode,
+            own.integers,
+            others.integers,
+            own.norm,
+            others.norm,
+            self._space.mode,
             tally.edges,
             found,
             entries,
