@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from truerank.arrays import as_matrix
 from truerank.cluster import Call, Cluster, connect
-from truerank.engine import available_cores, resolve_device
+from truerank.engine import available_cores, resolve_device, rounding_device
 from truerank.engine.threads import Workspace, run_in_threads
 from truerank.errors import InputError, check_choice, shortened
 from truerank.evaluation.checks import check_threads
@@ -169,7 +169,8 @@ def truth(
     check_choice("device", device, DEVICES)
     if cluster is None:
         device = resolve_device(device, len(rows) * len(items))
-    space = build(distance, rows, items, threads=threads)
+    there = rounding_device() if device == "cuda" and cluster is None else None
+    space = build(distance, rows, items, threads=threads, device=there)
     probe(space)
     with shown(progress, "searching", "pairs") as report:
         if cluster is not None:

@@ -16,10 +16,37 @@ from truerank.space.device_rows import CHUNK_NUMBERS, DeviceRows
 from truerank.space.short import SHORT_BITS
 from truerank.space.sides import Side
 
-__all__ = ["RoundedUnits", "round_units"]
+__all__ = ["RoundedUnits", "propose", "round_units"]
 
 _SHARE = 4
 """Integer rows may take one part in so many of a device's free memory."""
+
+
+def propose(rows: Any) -> tuple[Any, Any]:
+    """Directions of float64 rows in grid units, as far as floating point can tell: int32, and
+    (4, rows) flags: not finite, zero, in doubt, maybe short.
+
+    The same steps as truerank.space.kernels.round_units.
+    """
+    import torch
+
+    bound = (rows.shape[1] / 2 + 4) * 2.0**-53
+    largest = rows.abs().amax(1)
+    exponent = -torch.frexp(largest).exponent.long()[:, None]
+    half = exponent >> 1
+    scaled = rows * _power(half)
+    scaled *= _power(exponent - half)
+    coarse = scaled * 2.0**SHORT_BITS
+    whole = (coarse == coarse.trunc()) & ((scaled != 0) | (rows == 0))
+    short = whole.all(1) & (largest > 0)
+    norm = torch.sqrt((scaled * scaled).sum(1))
+    norm = torch.where(largest == 0, 1.0, norm)[:, None]
+    quotient = scaled.div_(norm).mul_(2.0**grid.UNIT_BITS)
+    rounded = torch.round(quotient)
+    integers = rounded.to(torch.int32)
+    off = rounded.sub_(quotient).abs_().sub_(0.5).abs_()
+    doubtful = (off <= quotient.abs_().mul_(bound)).any(1)
+    return integers, torch.stack([~torch.isfinite(largest), largest == 0, doubtful, short])
 
 
 class RoundedUnits:
@@ -41,27 +68,8 @@ class RoundedUnits:
         self.rows = DeviceRows(self._integers)
 
     def _round(self, some: slice, rows: Any) -> None:
-        """Round a chunk; the same steps as truerank.space.kernels.round_units."""
-        import torch
-
-        bound = (rows.shape[1] / 2 + 4) * 2.0**-53
-        largest = rows.abs().amax(1)
-        self._flags[0, some] = ~torch.isfinite(largest)
-        self._flags[1, some] = largest == 0
-        exponent = -torch.frexp(largest).exponent.long()[:, None]
-        half = exponent >> 1
-        scaled = rows * _power(half)
-        scaled *= _power(exponent - half)
-        coarse = scaled * 2.0**SHORT_BITS
-        whole = (coarse == coarse.trunc()) & ((scaled != 0) | (rows == 0))
-        self._flags[3, some] = whole.all(1) & (largest > 0)
-        norm = torch.sqrt((scaled * scaled).sum(1))
-        norm = torch.where(largest == 0, 1.0, norm)[:, None]
-        quotient = scaled.div_(norm).mul_(2.0**grid.UNIT_BITS)
-        rounded = torch.round(quotient)
-        self._integers[some] = rounded.to(torch.int32)
-        off = rounded.sub_(quotient).abs_().sub_(0.5).abs_()
-        self._flags[2, some] = (off <= quotient.abs_().mul_(bound)).any(1)
+        """Round a chunk."""
+        self._integers[some], self._flags[:, some] = propose(rows)
 
     def _decide(self, rows: npt.NDArray[np.int64]) -> None:
         """Round the rows that are in doubt by integers, on the CPU."""
