@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
+from weakref import WeakValueDictionary
 
 import pytest
 
@@ -20,11 +21,23 @@ from truerank.cluster import SHARED_BYTES, Cluster
 __all__ = ["Reference", "in_process"]
 
 
+REFERENCES: WeakValueDictionary[int, Reference] = WeakValueDictionary()
+
+
+def _known(number: int) -> Reference:
+    return REFERENCES[number]
+
+
 class Reference:
     """What a task returned or a value that was put there, or the error in which a task ended."""
 
     def __init__(self, value: Any = None, error: Exception | None = None) -> None:
         self.value, self.error = value, error
+        REFERENCES[id(self)] = self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Wherever it goes, it stands for the same value."""
+        return _known, (id(self),)
 
 
 class InProcess:
@@ -36,6 +49,9 @@ class InProcess:
         self._workers, self._random = workers, random.Random(workers)
         self.calls: list[str] = []
         """The targets of all tasks."""
+        self.kept: list[Reference] = []
+        """Values that tasks have left here."""
+        self._tasks: dict[int, Callable[[], Any]] = {}
 
     def cluster_resources(self) -> dict[str, float]:
         return {"CPU": self._workers}
@@ -56,19 +72,44 @@ class InProcess:
         outer = self
 
         class Remote:
-            def options(self, **unused: Any) -> Remote:
-                return self
+            def __init__(self, returns: int = 1) -> None:
+                self._returns = returns
 
-            def remote(self, target: str, held: Any, *given: Any) -> Reference:
+            def options(self, num_returns: int = 1, **unused: Any) -> Remote:
+                return Remote(num_returns)
+
+            def remote(self, target: str, held: Any, *given: Any) -> Any:
                 outer.calls.append(target)
-                try:
+
+                def task() -> Any:
                     arrived = [outer.get(g) if isinstance(g, Reference) else g for g in given]
-                    return outer.put(function(target, held, *arrived))
+                    return function(target, held, *arrived)
+
+                try:
+                    found = task()
                 except Exception as error:
-                    known = outer.exceptions.RayTaskError(target, "", error)
-                    return Reference(error=known.as_instanceof_cause())
+                    failed = Reference(error=outer.failed(target, error))
+                    return failed if self._returns == 1 else [failed] * self._returns
+                if self._returns == 1:
+                    return outer.put(found)
+                small, large = (outer.put(one) for one in found)
+                outer.kept.append(large)
+                outer._tasks[id(large)] = task
+                return [small, large]
 
         return Remote()
+
+    def failed(self, target: str, error: Exception) -> Exception:
+        """The error of whoever asks for what a task could not make."""
+        return self.exceptions.RayTaskError(target, "", error).as_instanceof_cause()
+
+    def lose(self, number: int) -> None:
+        """A machine dies with a value that a task left there: the task is run again."""
+        large = self.kept[number]
+        try:
+            large.value = self.put(self._tasks[id(large)]()[1]).value
+        except Exception as error:
+            large.error = self.failed("lost", error)
 
     def wait(self, pending: list[Any], num_returns: int, timeout: float) -> Any:
         chosen = self._random.choice(pending)

@@ -24,7 +24,7 @@ from typing import Any
 from truerank.errors import ClusterError, ExactnessError, InputError, shortened
 from truerank.extras import install
 
-__all__ = ["Call", "Cluster", "Held", "LocalLock", "connect"]
+__all__ = ["Call", "Cluster", "Held", "LocalLock", "connect", "fetch"]
 
 SHARED_BYTES = 1 << 24
 """Values from this size on are shared by the workers of a machine, and cannot be written to."""
@@ -75,6 +75,9 @@ class Call:
     given: tuple[Any, ...] = ()
     after: tuple[Any, ...] = ()
     """Answers of other tasks, by their references."""
+    keeps: bool = False
+    """Whether the function returns two values, the second of which stays in the cluster: the answer
+    is then the first one, with the reference of the second."""
 
 
 @contextmanager
@@ -139,10 +142,11 @@ class Cluster:
         """Whether each task has a GPU of its own."""
         if self.gpu and not resources.get("GPU", 0):
             raise InputError("the cluster has no GPU; use device='cpu' or add a machine with one.")
-        wants = {"num_cpus": 0 if self.gpu else 1, "num_gpus": 1 if self.gpu else 0}
-        self._call = ray.remote(_call).options(
-            **wants, max_retries=RETRIES, scheduling_strategy="SPREAD"
-        )
+        wants: dict[str, Any] = {"num_cpus": 0 if self.gpu else 1, "num_gpus": 1 if self.gpu else 0}
+        wants |= {"max_retries": RETRIES, "scheduling_strategy": "SPREAD"}
+        self._call = ray.remote(_call).options(**wants)
+        self._keep = ray.remote(_call_and_keep).options(**wants, num_returns=2)
+        self._staying: dict[Any, Any] = {}
         self._put: dict[int, tuple[Any, Held]] = {}
         self._slots, self._looked = 1, float("-inf")
 
@@ -151,7 +155,9 @@ class Cluster:
         if fresh:
             return Held(self._ray.put(_packed(value)), fresh=True)
         if id(value) not in self._put:
-            stored = value if _size(value) >= SHARED_BYTES else _packed(value)
+            # A value that refers to others must be told to Ray as it is.
+            whole = getattr(value, "refers", False) or _size(value) >= SHARED_BYTES
+            stored = value if whole else _packed(value)
             self._put[id(value)] = (value, Held(self._ray.put(stored)))
         return self._put[id(value)][1]
 
@@ -171,23 +177,18 @@ class Cluster:
     def start(self, call: Call) -> Any:
         """Have a task run; the reference of its answer."""
         held = [None if one is None else (one.reference, one.fresh) for one in call.held]
-        return self._call.remote(call.target, held, _packed(call.given), *call.after)
+        given = (call.target, held, _packed(call.given), *call.after)
+        if not call.keeps:
+            return self._call.remote(*given)
+        reference, staying = self._keep.remote(*given)
+        self._staying[reference] = staying
+        return reference
 
     def answer(self, reference: Any) -> Any:
         """What a task returned, or the error in which it ended."""
-        errors = self._ray.exceptions
-        try:
-            return pickle.loads(self._ray.get(reference))
-        except errors.RayTaskError as error:
-            cause = error.cause
-            if isinstance(cause, (InputError, ExactnessError, MemoryError)):
-                raise cause from None
-            raise
-        except errors.RayError as error:
-            raise ClusterError(
-                f"a task was run {RETRIES + 1} times and its worker died each time "
-                f"({type(error).__name__}); look at the memory of the cluster's machines."
-            ) from None
+        staying = self._staying.pop(reference, None)
+        found = pickle.loads(_get(self._ray, reference))
+        return found if staying is None else (found, staying)
 
     def gather(self, calls: Iterable[Call]) -> Generator[tuple[Any, Any], None, None]:
         """Yield (key, answer) of every task as it ends; calls are taken as workers become free.
@@ -224,16 +225,52 @@ class Cluster:
                 self._ray.cancel(reference)
 
 
+def fetch(reference: Any) -> Any:
+    """In a worker: the value that stayed in the cluster, seen where this machine holds it."""
+    import ray
+
+    return _get(ray, reference)
+
+
+def _get(ray: Any, reference: Any) -> Any:
+    """What a reference stands for, or the error in which its task ended."""
+    try:
+        return ray.get(reference)
+    except ray.exceptions.RayTaskError as error:
+        cause = error
+        while isinstance(cause, ray.exceptions.RayTaskError) and cause.cause is not None:
+            cause = cause.cause  # a task that asked for what another one could not make
+        if isinstance(cause, (InputError, ExactnessError, MemoryError)):
+            raise cause from None
+        raise
+    except ray.exceptions.RayError as error:
+        raise ClusterError(
+            f"a task was run {RETRIES + 1} times and its worker died each time "
+            f"({type(error).__name__}); look at the memory of the cluster's machines."
+        ) from None
+
+
 _kept: OrderedDict[Any, Any] = OrderedDict()
 """The values that this worker has used last."""
 
 
-def _call(target: str, held: list[Any], given: bytes, *after: bytes) -> bytes:
+def _call(target: str, held: list[Any], given: bytes, *after: Any) -> bytes:
     """Run a task in a worker."""
+    return _packed(_run(target, held, given, after))
+
+
+def _call_and_keep(target: str, held: list[Any], given: bytes, *after: Any) -> tuple[bytes, Any]:
+    """Run a task in a worker, the second of whose two values stays in the cluster."""
+    small, large = _run(target, held, given, after)
+    return _packed(small), large
+
+
+def _run(target: str, held: list[Any], given: bytes, after: tuple[Any, ...]) -> Any:
     module, name = target.split(":")
     function = getattr(import_module(module), name)
     values = [None if one is None else _fetch(*one) for one in held]
-    return _packed(function(values, *pickle.loads(given), *map(pickle.loads, after)))
+    others = (pickle.loads(one) if isinstance(one, bytes) else one for one in after)
+    return function(values, *pickle.loads(given), *others)
 
 
 def _fetch(reference: Any, fresh: bool) -> Any:

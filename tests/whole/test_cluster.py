@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import truerank
+from tests.refusals import refused
 from tests.test_checkpoint import Stop, bits
 from tests.test_invariance import fingerprints, moved, untouched_fingerprints
 from tests.transformations import untouched
@@ -28,6 +29,8 @@ TILES = {"query_rows": 40, "gallery_rows": 30, "task_pairs": 40 * 60}
 RNG = np.random.default_rng(3)
 ROWS = RNG.integers(-3, 4, size=(300, 6)).astype(np.float32)
 LABELS = np.arange(300) % 60
+WIDE = RNG.normal(size=(300, 512)).astype(np.float32)
+"""Rows of which a shard is too large to pass through the process that began the run."""
 
 
 class Nodes:
@@ -82,6 +85,10 @@ def ranked(**options: Any) -> truerank.Result:
     return truerank.evaluate(ROWS, LABELS, metrics=["map@r", "mrr", "ndcg"], **options)
 
 
+def sharded(manifest: Path, **options: Any) -> truerank.Result:
+    return truerank.evaluate(manifest, LABELS, metrics=["map@r", "auc", "mrep"], **options)
+
+
 def after(calls: int, act: Callable[[], None]) -> Callable[[int, int], None]:
     """A progress that acts once, when it is told for the so manyth time."""
     heard = []
@@ -100,7 +107,11 @@ def stop() -> None:
 
 def test_a_cluster_gives_the_bits_of_one_process(nodes: Nodes, tmp_path: Path) -> None:
     alone = bits(ranked())
+    alone_wide = bits(sharded(WIDE))  # type: ignore[arg-type]
     kept = tmp_path / "counts"
+    folder = tmp_path / "shards"
+    manifest = truerank.shard(WIDE, folder, rows=60, base=f"file://{folder}")
+    whole = (folder / "rows-00003.npy").read_bytes()
     with settings(**TILES, checkpoint_worth=0.0):
         # One worker; the driver is stopped in the middle of a block, and of the pass.
         assert spread("cosine", "leave one out") == {}
@@ -112,8 +123,21 @@ def test_a_cluster_gives_the_bits_of_one_process(nodes: Nodes, tmp_path: Path) -
         assert bits(ranked(cluster="auto", checkpoint=kept)) == alone
         assert not kept.exists()
         assert spread("euclidean", "query and gallery") == {}
-        # Three; one leaves, one comes.
+        # Workers read shards; one of these is cut off, and mended.
+        assert bits(sharded(manifest, cluster="auto")) == alone_wide
+        ranked_alone = {"metrics": ["map@r"], "cluster": "auto", "checkpoint": kept}
+        with pytest.raises(Stop):
+            truerank.evaluate(manifest, LABELS, progress=after(9, stop), **ranked_alone)
+        (folder / "rows-00003.npy").write_bytes(whole[:-1] + b"\1")
+        with refused("rows-00003.npy does not hold what it held"):
+            truerank.evaluate(manifest, LABELS, **ranked_alone)
+        assert kept.exists()
+        (folder / "rows-00003.npy").write_bytes(whole)
+        # Three go on; one leaves, one comes.
         nodes.add()
+        mended = truerank.evaluate(manifest, LABELS, **ranked_alone)
+        assert bits(mended) == bits(truerank.evaluate(WIDE, LABELS, metrics=["map@r"]))
+        assert not kept.exists()
         assert spread("cosine", "tree", sort_share=0.02) == {}
         with settings(method="filter"):
             assert bits(ranked(cluster=nodes.address)) == alone
@@ -122,3 +146,5 @@ def test_a_cluster_gives_the_bits_of_one_process(nodes: Nodes, tmp_path: Path) -
         # One is killed while it is at work.
         killed = ranked(cluster="auto", progress=after(5, nodes.kill))
         assert bits(killed) == alone
+        # And another, with shards that it holds.
+        assert bits(sharded(manifest, cluster="auto", progress=after(5, nodes.kill))) == alone_wide

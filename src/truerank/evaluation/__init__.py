@@ -251,7 +251,9 @@ def evaluate_task(
         device = engine.resolve_device(device, task.queries * task.items)
     check_task(task, rows, items, given=given)
     there = engine.rounding_device() if device == "cuda" and cluster is None else None
-    space = build(distance, rows, items, task.columns, threads=threads, device=there)
+    space = build(
+        distance, rows, items, task.columns, threads=threads, device=there, cluster=cluster
+    )
     if not (task.leave_one_out or items is None or task.excludes_pairs or copied):
         check_queries_in_gallery(task, space)
     probe(space)

@@ -20,6 +20,8 @@ QUERIES = 64
 """Queries that are looked at."""
 PAIRS = 1 << 22
 """Most distances that are looked at."""
+ITEMS = 1 << 16
+"""Items whose distances are made at once."""
 FINE = 1e-3
 """Rounding that moves the distances of mates by less than this share of them is no matter."""
 SHARE = 0.1
@@ -43,7 +45,13 @@ def warn_if_too_coarse(space: Space, view: View) -> None:
     close = mates = 0
     for place, row in enumerate(rows):
         mine, block = rows[place : place + 1], view.block(rows[place : place + 1])
-        found = space.block(mine)(0, space.gallery)[0]
+        tile = space.block(mine)
+        found = np.concatenate(
+            [
+                tile(start, min(start + ITEMS, space.gallery))[0]
+                for start in range(0, space.gallery, ITEMS)
+            ]
+        )
         others = np.ones(space.gallery, bool)
         others[block.relevant.item] = others[block.excluded.item] = False
         among = np.sort(found[others])

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import posixpath
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import IO, Any
@@ -131,6 +131,11 @@ class Manifest:
     columns: tuple[str, ...]
     """What is known about each row: names of labels, ids, groups."""
     parts: tuple[Part, ...]
+
+    def only(self, number: int) -> Manifest:
+        """The manifest of one of its shards alone."""
+        part = self.parts[number]
+        return replace(self, rows=part.rows, columns=(), parts=(part,))
 
     def check(self, *, checksums: bool = False) -> None:
         """Refuse shards that are missing, of another size, or that begin otherwise."""

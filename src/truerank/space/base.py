@@ -74,6 +74,15 @@ class Space(ABC):
         return {name: value for name, value in vars(self).items() if name not in made}
 
     @property
+    def refers(self) -> bool:
+        """Whether a cluster holds its rows, of which this is no more than the names."""
+        return False
+
+    def settle(self) -> None:
+        """Hold in arrays the rows that a cluster holds in pieces, for code that needs arrays."""
+        return
+
+    @property
     def symmetric(self) -> bool:
         """Whether the queries are the gallery and a pair has one distance in both orders."""
         return False

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank.arrays import DeviceMatrix
+from truerank.cluster import Cluster
 from truerank.space.base import Rows, Space
 from truerank.space.catalogue import Distance, find, register
 from truerank.space.cosine import Cosine
@@ -58,6 +59,7 @@ def build(
     *,
     threads: int | None = None,
     device: str | None = None,
+    cluster: Cluster | None = None,
 ) -> Space:
     """The space of this distance.
 
@@ -69,6 +71,7 @@ def build(
     columns : gallery rows that take part; None for all
     threads : most threads that round rows; a few by default
     device : a device of torch on which rows are rounded and stay, where the distance can
+    cluster : whose workers read shards and round them
     """
     known = find(distance)
     if device is None or not known.on_device or columns is not None:
@@ -76,11 +79,11 @@ def build(
     if known.given:
         sides = Sides(distance, Side(f"the {distance} matrix", queries, None), columns=columns)
     else:
-        both = [Side("embeddings", queries, None, threads, device)]
+        both = [Side("embeddings", queries, None, threads, device, cluster)]
         if gallery is not None:
-            both.append(Side("gallery", gallery, columns, threads, device))
+            both.append(Side("gallery", gallery, columns, threads, device, cluster))
         elif columns is not None:
-            both.append(Side("embeddings", queries, columns, threads))
+            both.append(Side("embeddings", queries, columns, threads, None, cluster))
         sides = Sides(distance, *both)
     space = known.make(sides)
     space.query_digests, space.gallery_digests = sides.queries.digests, sides.gallery.digests

@@ -29,13 +29,14 @@ from truerank.space.base import Distances, Facts, Rows, Space
 from truerank.space.digests import first_by_content
 from truerank.space.grid import UNIT_BITS
 from truerank.space.inner import SquaredDistance
+from truerank.space.pieces import over
 from truerank.space.rows import GridRows, integer_products, round_rows, unit_rows
 from truerank.space.short import ShortRows, short_distances, short_tile
 from truerank.space.sides import Sides
 from truerank.space.single import KEPT_BYTES, MOST_DIMENSIONS, SinglePrecision
 from truerank.storage import fits
 
-__all__ = ["Cosine", "ShortPairs"]
+__all__ = ["Cosine", "ShortPairs", "products_with"]
 
 LOOKED_AT = 1 << 17
 """Pairs among which cosines that are rounded alike are looked for."""
@@ -53,7 +54,8 @@ class ShortPairs:
         """In which products are made; the probe asks for float64 where float32 is not exact."""
         self._lock = LocalLock()
         self._kept: npt.NDArray[Any] | None = None
-        self._keeps = 2 * right.integers.nbytes <= KEPT_BYTES and fits(2 * right.integers.nbytes)
+        small = 2 * right.integers.nbytes <= KEPT_BYTES and fits(2 * right.integers.nbytes)
+        self._keeps = small and isinstance(right.integers, np.ndarray)
 
     @staticmethod
     def of(queries: GridRows, gallery: GridRows) -> ShortPairs | None:
@@ -78,7 +80,8 @@ class ShortPairs:
         """Items as floats; a small gallery is kept."""
         integers = self.right.integers
         if not self._keeps:
-            return integers[start:stop].astype(self.dtype)
+            some: npt.NDArray[Any] = integers[start:stop].astype(self.dtype)
+            return some
         with self._lock:
             if self._kept is None or self._kept.dtype != self.dtype:
                 self._kept = integers.astype(self.dtype)
@@ -117,9 +120,10 @@ class ShortPairs:
 
     def _alike(self, row: int) -> int:
         item = np.flatnonzero(self.right.square)
-        product = integer_products(
-            self.left.integers, self.right.integers, np.full(len(item), row), item
-        )
+        mine = self.left.integers[np.array([row])]
+        product = np.concatenate(
+            over(self.right.integers, f"{__name__}:products_with", shared=(mine,))
+        )[item]
         square = self.right.square[item]
         distance = short_distances(product, self.left.square[row], square)
         tied = _shared(distance)
@@ -148,6 +152,11 @@ class Cosine(SquaredDistance):
             self._left_square if gallery is queries else _unit_square(gallery, self._right_square)
         )
         self.short = ShortPairs.of(queries, gallery)
+
+    def settle(self) -> None:
+        """See Space."""
+        super().settle()
+        self.short = ShortPairs.of(self._left, self._right)
 
     @classmethod
     def of(cls, sides: Sides) -> Space:
@@ -220,7 +229,8 @@ class Cosine(SquaredDistance):
 
     def vectors(self) -> Distances | None:
         """See Space: the rounded unit vectors."""
-        return np.ldexp(self._left.integers.astype(np.float64), -UNIT_BITS)
+        unit: Distances = np.ldexp(self._left.integers.astype(np.float64), -UNIT_BITS)
+        return unit
 
     def in_unit(self, distances: Distances) -> Distances:
         """See Space: 1 - s, which is D/2."""
@@ -233,6 +243,12 @@ class Cosine(SquaredDistance):
     def linear(self, distances: Distances) -> Distances:
         """See Space: the L2 distance of unit vectors."""
         return np.sqrt(np.ldexp(distances, -2 * UNIT_BITS))
+
+
+def products_with(rows: npt.NDArray[Any], one: npt.NDArray[Any]) -> Rows:
+    """x.y of every row and one row of small integers."""
+    index = np.arange(len(rows))
+    return integer_products(one, rows, np.zeros_like(index), index)
 
 
 def _shared(values: Distances) -> npt.NDArray[np.bool_]:

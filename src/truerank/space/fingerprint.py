@@ -15,8 +15,18 @@ import numpy.typing as npt
 
 from truerank.jit import compiled, kernel
 from truerank.space.device_rows import DeviceRows
+from truerank.space.pieces import over
 
-__all__ = ["Fingerprints", "mix", "row_prints", "told_apart"]
+__all__ = [
+    "Fingerprints",
+    "magnitudes",
+    "mix",
+    "products",
+    "row_prints",
+    "signed_sums",
+    "told_apart",
+    "weighted_sum",
+]
 
 Fingerprints = npt.NDArray[np.uint64]
 _CHUNK_NUMBERS = 1 << 20
@@ -30,7 +40,7 @@ def mix(numbers: npt.NDArray[Any]) -> Fingerprints:
     return z ^ (z >> np.uint64(31))
 
 
-def row_prints(rows: npt.NDArray[Any] | DeviceRows) -> Fingerprints:
+def row_prints(rows: Any) -> Fingerprints:
     """The fingerprint of each row of integers: a sum over its components.
 
     First comes the sum, modulo 2^64, of the scrambled magnitudes. If any two rows agree in it, rows
@@ -40,29 +50,58 @@ def row_prints(rows: npt.NDArray[Any] | DeviceRows) -> Fingerprints:
     """
     if isinstance(rows, DeviceRows):
         return _prints_on_device(rows)
-    prints = np.zeros(len(rows), np.uint64)
-    if compiled:
-        _sum_rows(rows, prints)
-    else:
-        for where, some in _chunks(rows):
-            prints[where] = mix(np.abs(some)).sum(axis=1, dtype=np.uint64)
+    here = f"{__name__}:"
+    prints = np.concatenate(over(rows, f"{here}magnitudes"))
     if _all_differ(prints):
         return mix(prints)
     reference = np.zeros(rows.shape[1], np.uint64)
-    products = np.zeros(len(rows), np.uint64)
+    for some in over(rows, f"{here}weighted_sum", by_row=(mix(prints),)):
+        reference += some
+    crossed = np.concatenate(over(rows, f"{here}products", shared=(reference,)))
+    signed = np.concatenate(over(rows, f"{here}signed_sums"))
+    return told_apart(mix(prints + mix(crossed)), signed)
+
+
+def magnitudes(rows: npt.NDArray[Any]) -> Fingerprints:
+    """The sum of each row's scrambled magnitudes."""
+    out = np.zeros(len(rows), np.uint64)
     if compiled:
-        _sum_weighted(rows, mix(prints), reference)
-        _multiply(rows, reference, products)
+        _sum_rows(rows, out)
     else:
         for where, some in _chunks(rows):
-            weighted = some.astype(np.uint64) * mix(prints[where])[:, None]
-            reference += weighted.sum(axis=0, dtype=np.uint64)
+            out[where] = mix(np.abs(some)).sum(axis=1, dtype=np.uint64)
+    return out
+
+
+def weighted_sum(rows: npt.NDArray[Any], weights: Fingerprints) -> Fingerprints:
+    """The sum of all rows, each times its weight."""
+    out = np.zeros(rows.shape[1], np.uint64)
+    if compiled:
+        _sum_weighted(rows, weights, out)
+    else:
         for where, some in _chunks(rows):
-            products[where] = (some.astype(np.uint64) * reference).sum(axis=1, dtype=np.uint64)
-    signed = np.zeros(len(rows), np.uint64)
+            weighted = some.astype(np.uint64) * weights[where][:, None]
+            out += weighted.sum(axis=0, dtype=np.uint64)
+    return out
+
+
+def products(rows: npt.NDArray[Any], reference: Fingerprints) -> Fingerprints:
+    """The product of each row with one."""
+    out = np.zeros(len(rows), np.uint64)
+    if compiled:
+        _multiply(rows, reference, out)
+    else:
+        for where, some in _chunks(rows):
+            out[where] = (some.astype(np.uint64) * reference).sum(axis=1, dtype=np.uint64)
+    return out
+
+
+def signed_sums(rows: npt.NDArray[Any]) -> Fingerprints:
+    """The sum of each row's scrambled components, with their signs."""
+    out = np.zeros(len(rows), np.uint64)
     for where, some in _chunks(rows):
-        signed[where] = mix(some).sum(axis=1, dtype=np.uint64)
-    return told_apart(mix(prints + mix(products)), signed)
+        out[where] = mix(some).sum(axis=1, dtype=np.uint64)
+    return out
 
 
 def _prints_on_device(rows: DeviceRows) -> Fingerprints:

@@ -26,6 +26,7 @@ from truerank.cluster import LocalLock
 from truerank.space.base import Distances, Facts, Rows, Space
 from truerank.space.fingerprint import Fingerprints, row_prints, told_apart
 from truerank.space.grid import LARGEST_EXPONENT, SCALED_BITS
+from truerank.space.pieces import Pieces
 from truerank.space.rows import GridRows, integer_products, round_rows, scaled_rows
 from truerank.space.sides import Sides
 from truerank.storage import fits
@@ -48,6 +49,16 @@ class _InnerProductSpace(Space):
     def grids(self) -> tuple[GridRows, GridRows]:
         """The integer rows of queries and gallery."""
         return self._left, self._right
+
+    @property
+    def refers(self) -> bool:
+        """See Space."""
+        return any(isinstance(grid.integers, Pieces) for grid in self.grids)
+
+    def settle(self) -> None:
+        """See Space."""
+        left = self._left.as_arrays()
+        self._left, self._right = left, left if self.symmetric else self._right.as_arrays()
 
     @property
     def symmetric(self) -> bool:
@@ -83,7 +94,7 @@ class SquaredDistance(_InnerProductSpace):
         self._lock = LocalLock()
         self._widened_rows = 0
         size = self.gallery * (self.dimension + 2)
-        self._keeps = size <= KEPT_NUMBERS and fits(8 * size)
+        self._keeps = size <= KEPT_NUMBERS and fits(8 * size) and not self.refers
 
     def block(self, rows: Rows) -> Callable[[int, int], Distances]:
         """See Space."""
@@ -224,7 +235,8 @@ class Euclidean(_Scaled):
 
 def _widen(rows: GridRows, index: Rows | slice, factor: float) -> Distances:
     scale = np.ldexp(factor, rows.exponent[index] - SCALED_BITS)
-    return np.multiply(rows.integers[index], scale[:, None], dtype=np.float64)
+    widened: Distances = np.multiply(rows.integers[index], scale[:, None], dtype=np.float64)
+    return widened
 
 
 def _scaled_square(rows: GridRows, squares: Rows) -> Distances:

@@ -1,49 +1,67 @@
 """Integer rows, from a side's real ones, of distances that are made of inner products.
 
 Rows are held as int32. Those that do not fit into memory are rounded once, into a temporary file:
-every block of queries reads the whole gallery, and rounding costs more than reading.
+every block of queries reads the whole gallery, and rounding costs more than reading. Shards of an
+evaluation on a cluster are rounded by its workers, and held by it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
 from threading import Lock
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from truerank.cluster import Call
+from truerank.files.manifest import Manifest
+from truerank.files.shards import Shards, read_shard
 from truerank.jit import compiled
 from truerank.space import grid, kernels
 from truerank.space.base import Rows
 from truerank.space.device_rounding import round_units
 from truerank.space.device_rows import DeviceRows
 from truerank.space.digests import Digests, row_digests
+from truerank.space.pieces import Pieces
 from truerank.space.short import ShortRows, short_rows
 from truerank.space.sides import Side
 from truerank.storage import allocate
 
-__all__ = ["GridRows", "integer_products", "round_rows", "scaled_rows", "unit_rows"]
+__all__ = ["GridRows", "integer_products", "round_rows", "round_shard", "scaled_rows", "unit_rows"]
 
-Integers = npt.NDArray[np.int16] | npt.NDArray[np.int32]
+Integers = Any
+"""An array of int16 or int32; or rows on a device or in a cluster (DeviceRows, Pieces)."""
 
 
 @dataclass(frozen=True)
 class GridRows:
     """Integer rows, the power of two that scales each, and which of them have no direction."""
 
-    integers: npt.NDArray[np.int32]
-    """An array, or in its place the rows on a device (DeviceRows)."""
+    integers: Integers
     exponent: npt.NDArray[np.int32]
     zero: npt.NDArray[np.bool_]
     short: ShortRows | None = None
     """The rows as small integers, where distances care and some are short."""
+    square: npt.NDArray[np.int64] | None = None
+    """|X|^2 of every row, where it is known."""
+
+    def as_arrays(self) -> GridRows:
+        """The same rows in arrays of this process, where a cluster holds them."""
+        short = self.short
+        if short is not None:
+            short = replace(short, integers=np.asarray(short.integers))
+        return replace(self, integers=np.asarray(self.integers), short=short)
 
     def squares(self) -> npt.NDArray[np.int64]:
         """|X|^2 of every row, in integers."""
         if isinstance(self.integers, DeviceRows):
             return self.integers.squares()
+        if self.square is not None:
+            return self.square
         index = np.arange(len(self.integers))
         return integer_products(self.integers, self.integers, index, index)
 
@@ -53,38 +71,65 @@ def integer_products(left: Integers, right: Integers, query: Rows, item: Rows) -
     if isinstance(left, DeviceRows) and isinstance(right, DeviceRows):
         return left.products(right, query, item)
     out = np.empty(query.size, np.int64)
-    if compiled:
+    there = isinstance(left, Pieces) or isinstance(right, Pieces)
+    if compiled and not there:
         kernels.pair_product(left, right, query, item, out)
         return out
-    step = max(1, (1 << 22) // left.shape[1])
+    step = max(1, (1 << 24 if there else 1 << 22) // left.shape[1])
     for first in range(0, query.size, step):
         some = slice(first, first + step)
-        x = left[query[some]].astype(np.int64)
-        out[some] = np.einsum("ij,ij->i", x, right[item[some]].astype(np.int64))
+        x, y = left[query[some]], right[item[some]]
+        if compiled:
+            index = np.arange(len(x))
+            kernels.pair_product(x, y, index, index, out[some])
+        else:
+            out[some] = np.einsum("ij,ij->i", x.astype(np.int64), y.astype(np.int64))
     return out
 
 
-def round_rows(
-    side: Side,
-    rounding: Callable[[npt.NDArray[np.float64]], tuple[GridRows, bool]],
-    limit: int | None,
-) -> GridRows:
-    """A side's rows as integers; a larger magnitude than 2^limit is refused."""
+Rounding = Callable[[npt.NDArray[np.float64]], tuple["GridRows", bool]]
+
+
+def round_rows(side: Side, rounding: Rounding, limit: int | None) -> GridRows:
+    """A side's rows as integers; a larger magnitude than 2^limit is refused.
+
+    Shards are read and rounded by the workers of a cluster, where there is one.
+    """
+    if side.spread:
+        return _spread_rows(side, rounding, limit)
     there = round_units(side) if rounding is unit_rows else None
     if there is not None:
         side.refuse([np.flatnonzero(there.bad)], [np.empty(0, np.int64)], limit)
         side.rounded, side.zero_rows = [there.rows.digests()], int(np.count_nonzero(there.zero))
         nothing = np.zeros(side.count, np.int32)
-        return GridRows(there.rows, nothing, there.zero)  # type: ignore[arg-type]
+        return GridRows(there.rows, nothing, there.zero)
+    found = _rounded(side, rounding, limit)
+    side.refuse([found.bad], [found.wild], limit)
+    side.rounded, side.zero_rows = [found.digests], int(np.count_nonzero(found.rows.zero))
+    return found.rows
+
+
+@dataclass(frozen=True)
+class _Rounded:
+    """Rows as integers, their digests, and which of them could not be rounded."""
+
+    rows: GridRows
+    digests: Digests
+    bad: Rows
+    wild: Rows
+
+
+def _rounded(side: Side, rounding: Rounding, limit: int | None) -> _Rounded:
+    """A side's rows, chunk by chunk, in threads."""
     integers = allocate((side.count, side.dimension), np.int32)
     exponent = np.zeros(side.count, np.int32)
     zero = np.zeros(side.count, bool)
     shorts = _Shorts(side.count, side.dimension)
 
-    def work(where: slice) -> tuple[Digests, int, Rows, Rows]:
+    def work(where: slice) -> tuple[Digests, Rows, Rows]:
         rows, bad, wild = side.read(where, limit)
         if len(bad) or len(wild):
-            return np.empty((0, 2), np.uint64), 0, bad, wild
+            return np.empty((0, 2), np.uint64), bad, wild
         rounded, inexact = rounding(rows)
         integers[where], exponent[where], zero[where] = (
             rounded.integers,
@@ -93,8 +138,7 @@ def round_rows(
         )
         shorts.put(where, rounded.short)
         side.note_rounding(rows, inexact)
-        digests = row_digests(rounded.integers, rounded.exponent)
-        return digests, int(np.count_nonzero(rounded.zero)), bad, wild
+        return row_digests(rounded.integers, rounded.exponent), bad, wild
 
     slices = side.slices()
     if len(slices) == 1:  # not worth a thread
@@ -102,10 +146,103 @@ def round_rows(
     else:
         with ThreadPoolExecutor(side.threads) as pool:
             parts = list(pool.map(work, slices))
-    side.refuse([part[2] for part in parts], [part[3] for part in parts], limit)
-    side.rounded = [part[0] for part in parts]
-    side.zero_rows = sum(part[1] for part in parts)
-    return GridRows(integers, exponent, zero, shorts.rows)
+    digests, bad, wild = (np.concatenate(some) for some in zip(*parts, strict=True))
+    return _Rounded(GridRows(integers, exponent, zero, shorts.rows), digests, bad, wild)
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """What is small about a shard that was rounded in a cluster."""
+
+    exponent: npt.NDArray[np.int32]
+    zero: npt.NDArray[np.bool_]
+    square: npt.NDArray[np.int64]
+    short_square: npt.NDArray[np.int64] | None
+    digests: Digests
+    originals: Digests
+    """Digests of the rows before they were rounded."""
+    inexact: bool
+    bad: Rows
+    wild: Rows
+
+
+def round_shard(
+    held: list[Any], shard: Manifest, chosen: Rows | None, rounding: str, limit: int | None
+) -> tuple[_Piece, dict[str, Any]]:
+    """A task: some rows of a shard, read here and rounded; the integers stay in the cluster."""
+    array = read_shard(shard, 0)
+    side = Side("embeddings", array, chosen, 1)
+    found = _rounded(side, globals()[rounding], limit)
+    rows, short = found.rows, found.rows.short
+    originals = [
+        row_digests((side.read(where, None)[0] + 0.0).view(np.int64)) for where in side.slices()
+    ]
+    piece = _Piece(
+        rows.exponent,
+        rows.zero,
+        rows.squares(),
+        None if short is None else short.square,
+        found.digests,
+        np.concatenate(originals),
+        side.inexact,
+        found.bad,
+        found.wild,
+    )
+    return piece, {"integers": rows.integers, "short": None if short is None else short.integers}
+
+
+def _spread_rows(side: Side, rounding: Rounding, limit: int | None) -> GridRows:
+    """A side's shards, each read and rounded by a worker; what is large stays there."""
+    cluster, shards = side.cluster, side.array
+    assert cluster is not None
+    assert isinstance(shards, Shards)
+    bounds = np.searchsorted(side.columns, shards.starts) if side.columns is not None else None
+    starts = (shards.starts if bounds is None else bounds).tolist()
+    counts = np.diff(starts)
+
+    def calls() -> Iterator[Call]:
+        for number in np.flatnonzero(counts).tolist():
+            chosen = None
+            if side.columns is not None:
+                chosen = side.columns[starts[number] : starts[number + 1]] - shards.starts[number]
+            given = (shards.manifest.only(number), chosen, rounding.__name__, limit)
+            yield Call(number, f"{__name__}:round_shard", given=given, keeps=True)
+
+    pieces: dict[int, _Piece] = {}
+    references: dict[int, Any] = {}
+    with closing(cluster.gather(calls())) as answers:
+        for number, (piece, reference) in answers:
+            pieces[number], references[number] = piece, reference
+    order = sorted(pieces)
+    places = {number: starts[number] for number in order}
+    side.refuse(
+        [pieces[number].bad + places[number] for number in order],
+        [pieces[number].wild + places[number] for number in order],
+        limit,
+    )
+    found = [pieces[number] for number in order]
+    side.rounded = [piece.digests for piece in found]
+    side.originals = np.concatenate([piece.originals for piece in found])
+    side.inexact = any(piece.inexact for piece in found)
+    zero = np.concatenate([piece.zero for piece in found])
+    side.zero_rows = int(np.count_nonzero(zero))
+
+    def held(member: str) -> Any:
+        there = [references[number] for number in order]
+        return Pieces(cluster, there, counts[order].tolist(), side.dimension, member)
+
+    short = None
+    if any(piece.short_square is not None for piece in found):
+        squares = [
+            np.zeros(len(piece.zero), np.int64)
+            if piece.short_square is None
+            else piece.short_square
+            for piece in found
+        ]
+        short = ShortRows(held("short"), np.concatenate(squares))
+    exponent = np.concatenate([piece.exponent for piece in found])
+    square = np.concatenate([piece.square for piece in found])
+    return GridRows(held("integers"), exponent, zero, short, square)
 
 
 class _Shorts:

@@ -37,8 +37,8 @@ HALF_TURN = 2.0**51
 class ShortRows:
     """Rows as small integers, and which of them are short."""
 
-    integers: npt.NDArray[np.int16]
-    """Only the rows that are short are filled in."""
+    integers: Any
+    """An array of int16, or pieces of one that a cluster holds; only short rows are filled in."""
     square: npt.NDArray[np.int64]
     """|x|^2; 0 for rows that are not short or hold nothing but zeros."""
 

@@ -16,7 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank.arrays import DeviceMatrix, name_rows
+from truerank.cluster import Cluster
 from truerank.errors import InputError, TruerankWarning
+from truerank.files.shards import Shards
 from truerank.space.base import Facts, Rows
 from truerank.space.digests import Digests, classes_of_equals, content_order, sorted_bytes
 
@@ -38,16 +40,24 @@ class Side:
         columns: Rows | None,
         threads: int | None = None,
         device: str | None = None,
+        cluster: Cluster | None = None,
     ) -> None:
-        self.name, self.array, self.columns = name, array, columns
+        self.name, self.array, self.columns, self.cluster = name, array, columns, cluster
         self.device = device
         """Where rows are to be rounded, if not on the CPU."""
         self.count = len(array) if columns is None else len(columns)
         self.dimension = array.shape[1]
         self.rounded: list[Digests] = []
+        self.originals: Digests | None = None
+        """Digests of the rows before they were rounded, where they are not at hand."""
         self.inexact = False
         self.zero_rows = 0
         self.threads = min(_THREADS, threads or _THREADS)
+
+    @property
+    def spread(self) -> bool:
+        """Whether the workers of a cluster can read the rows."""
+        return self.cluster is not None and isinstance(self.array, Shards)
 
     @property
     def digests(self) -> Digests:
@@ -171,6 +181,10 @@ def _merged(sides: list[Side], orders: list[Rows]) -> int:
     originals: dict[int, set[bytes]] = {}
     for side, numbers in zip(sides, np.split(number, [sides[0].count]), strict=False):
         for row in np.flatnonzero(times[numbers] > 1):
+            if side.originals is not None:
+                before = side.originals[row].tobytes()
+                originals.setdefault(int(numbers[row]), set()).add(before)
+                continue
             index = row if side.columns is None else side.columns[row]
             original = np.asarray(side.array[index], np.float64) + 0.0
             originals.setdefault(int(numbers[row]), set()).add(original.tobytes())

@@ -1,0 +1,196 @@
+"""Rows that a cluster's workers read and hold: every bit as if they were here, and none is."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+import truerank
+from tests.in_process_cluster import InProcess, in_process
+from tests.refusals import refused
+from tests.test_checkpoint import Stop, bits, stopping_after
+from truerank.cluster import Cluster
+from truerank.files import read_embeddings
+from truerank.settings import settings
+from truerank.sharding import shard
+from truerank.space.build import build
+from truerank.space.fingerprint import row_prints
+from truerank.space.pieces import Pieces
+
+pytest.importorskip("ray")
+pytestmark = pytest.mark.filterwarnings("ignore:pairs that belong together")
+RNG = np.random.default_rng(5)
+LABELS = np.concatenate([np.arange(120) % 24, np.arange(100, 120)])
+SMALL = RNG.integers(-3, 4, size=(140, 5)).astype(np.float32)
+"""Small integers: short rows, ties and equal rows."""
+REAL = (RNG.normal(size=(140, 5)) + SMALL).astype(np.float32)
+MIXED = np.concatenate([REAL[:70], SMALL[70:]])
+LARGE_TILES = {"query_rows": 60, "gallery_rows": 45, "task_pairs": 60 * 90}
+TILES = {"query_rows": 30, "gallery_rows": 20, "task_pairs": 30 * 40}
+
+
+@contextmanager
+def unread() -> Iterator[None]:
+    """Nobody reads a shard but the tasks of a cluster."""
+    with patch("truerank.files.shards.Shards._part", side_effect=AssertionError("read here")):
+        yield
+
+
+def both(manifest: Path, rows: Any, **options: Any) -> tuple[Any, Any]:
+    """The bits of shards on a cluster, and of an array here."""
+    with warnings.catch_warnings(), settings(**LARGE_TILES):
+        warnings.simplefilter("ignore", truerank.TruerankWarning)
+        alone = truerank.evaluate(rows, LABELS, **options)
+        with in_process(), unread():
+            there = truerank.evaluate(manifest, LABELS, cluster="auto", **options)
+    facts = [one.provenance["distance"] for one in (there, alone)]
+    assert facts[0] == facts[1]
+    return bits(there), bits(alone)
+
+
+@pytest.mark.parametrize(
+    ("distance", "name"), [("cosine", "MIXED"), ("euclidean", "REAL"), ("dot", "SMALL")]
+)
+def test_every_metric_has_the_bits_of_one_process(distance: str, name: str, tmp_path: Path) -> None:
+    rows = globals()[name]
+    manifest = shard(rows, tmp_path, rows=33)
+    there, alone = both(manifest, rows, distance=distance, metrics="all")
+    assert there == alone
+
+
+def test_a_gallery_and_labels_that_are_junk(tmp_path: Path) -> None:
+    options: dict[str, Any] = {
+        "gallery_labels": LABELS, "junk_labels": [3, 7, 23], "query_ids": np.arange(140),
+        "gallery_ids": np.arange(140), "metrics": ["map", "auc", "mrep", "opis"],
+    }  # fmt: skip
+    queries, gallery = (shard(MIXED, tmp_path / name, rows=n) for name, n in (("q", 50), ("g", 20)))
+    with settings(**TILES):
+        alone = truerank.evaluate(MIXED, LABELS, gallery=MIXED, **options)
+        with in_process(), unread():
+            there = truerank.evaluate(queries, LABELS, gallery=gallery, cluster="auto", **options)
+    assert bits(there) == bits(alone)
+
+
+@pytest.mark.parametrize("distance", ["cityblock", "hamming"])
+def test_other_distances_are_read_here(distance: str, tmp_path: Path) -> None:
+    rows = np.abs(SMALL).astype(np.uint8)
+    with in_process(), settings(**TILES):
+        options: dict[str, Any] = {"distance": distance, "metrics": ["map", "auc"]}
+        there = truerank.evaluate(shard(rows, tmp_path), LABELS, cluster="auto", **options)
+        assert bits(there) == bits(truerank.evaluate(rows, LABELS, **options))
+
+
+def pieces(ray: InProcess, folder: Path, rows: Any) -> Any:
+    manifest = shard(rows, folder, rows=33)
+    return build("cosine", read_embeddings(manifest), cluster=Cluster(ray, gpu=False))
+
+
+def test_pieces_are_indexed_as_the_array(tmp_path: Path) -> None:
+    expected = build("cosine", MIXED)
+    with in_process() as ray:
+        space = pieces(ray, tmp_path, MIXED)
+        here, short = space.grids[0].integers, space.grids[0].short.integers
+        there = ray.get(ray.put(space)).grids[0].integers
+        rows = expected.grids[0].integers
+        is_short = expected.grids[0].short.square > 0
+        assert space.refers
+        assert isinstance(here, Pieces)
+        for index in (slice(None), slice(3, 9), slice(30, 70), slice(5, 5), slice(1, 99, 7),
+                      np.array([139, 0, 66, 66]), np.array([], np.int64)):  # fmt: skip
+            assert np.array_equal(here[index], rows[index])
+            assert np.array_equal(there[index], rows[index])
+        assert np.array_equal(np.asarray(here), rows)
+        assert here.astype(np.float64).dtype == np.float64
+        assert (here.shape, here.nbytes) == (rows.shape, rows.nbytes)
+        assert np.array_equal(short[:][is_short], expected.grids[0].short.integers[is_short])
+        assert np.array_equal(row_prints(here), row_prints(rows))
+        assert np.array_equal(row_prints(there), row_prints(rows))
+        space.settle()
+        assert not space.refers
+        assert np.array_equal(space.grids[0].integers, rows)
+
+
+def test_rows_that_cannot_be_used_are_named_as_ever(tmp_path: Path) -> None:
+    rows = REAL.copy()
+    rows[77, 2] = np.nan
+    manifest = shard(rows, tmp_path, rows=33)
+    with in_process(), refused("NaN or infinity in embeddings row 77 of 140"):
+        truerank.evaluate(manifest, LABELS, cluster="auto")
+
+
+def test_float64_beyond_the_grid_is_told(tmp_path: Path) -> None:
+    manifest = shard(REAL.astype(np.float64) + 1e-9, tmp_path, rows=33)
+    with in_process(), pytest.warns(truerank.TruerankWarning, match="more significant bits"):
+        truerank.evaluate(manifest, LABELS, distance="euclidean", metrics=["map"], cluster="auto")
+
+
+def test_a_shard_that_cannot_be_read_any_more_keeps_the_counts(tmp_path: Path) -> None:
+    """A machine is lost with the shards it held, and one of them has been cut off meanwhile."""
+    manifest, kept = shard(REAL, tmp_path / "s", rows=33), tmp_path / "counts"
+    options: dict[str, Any] = {"metrics": ["map@r", "mrr"], "checkpoint": kept}
+    alone = bits(truerank.evaluate(REAL, LABELS, metrics=["map@r", "mrr"]))
+    damaged = tmp_path / "s" / "rows-00002.npy"
+    whole = damaged.read_bytes()
+
+    def lose(ray: InProcess) -> None:
+        damaged.write_bytes(whole[:-7])
+        ray.lose(2)
+
+    with settings(**TILES, checkpoint_worth=0.0):
+        with in_process() as ray, refused("rows-00002.npy has"):
+            truerank.evaluate(
+                manifest, LABELS, cluster="auto", progress=after(4, lambda: lose(ray)), **options
+            )
+        assert kept.exists()
+        with in_process(workers=2), refused("rows-00002.npy has"):  # it is still cut off
+            truerank.evaluate(manifest, LABELS, cluster="auto", **options)
+        assert kept.exists()
+        damaged.write_bytes(whole)
+        with in_process(workers=1) as again:
+            mended = truerank.evaluate(manifest, LABELS, cluster="auto", **options)
+        with in_process() as from_the_start:
+            truerank.evaluate(manifest, LABELS, cluster="auto", metrics=["map@r", "mrr"])
+    assert bits(mended) == alone
+    assert not kept.exists()
+    tiles = "truerank.engine.remote:add_tiles"
+    assert again.calls.count(tiles) < from_the_start.calls.count(tiles)
+
+
+def after(calls: int, act: Any) -> Any:
+    """A progress that acts once, when it is told for the so manyth time."""
+    heard: list[int] = []
+
+    def progress(done: int, total: int) -> None:
+        heard.append(done)
+        if len(heard) == calls:
+            act()
+
+    return progress
+
+
+def test_a_changed_shard_is_named_and_nothing_is_counted(tmp_path: Path) -> None:
+    manifest = shard(REAL, tmp_path, rows=33)
+    path = tmp_path / "rows-00001.npy"
+    path.write_bytes(path.read_bytes()[:-1] + b"\1")
+    with in_process() as ray, refused("rows-00001.npy does not hold what it held"):
+        truerank.evaluate(manifest, LABELS, cluster="auto")
+    assert set(ray.calls) == {"truerank.space.rows:round_shard"}
+
+
+def test_shards_go_on_where_an_array_was_stopped(tmp_path: Path) -> None:
+    """A checkpoint belongs to the rows, wherever they are."""
+    kept = tmp_path / "counts"
+    options: dict[str, Any] = {"metrics": ["map@r"], "checkpoint": kept}
+    with settings(**TILES, checkpoint_worth=0.0), in_process():
+        with pytest.raises(Stop):
+            truerank.evaluate(REAL, LABELS, cluster="auto", progress=stopping_after(3), **options)
+        manifest = shard(REAL, tmp_path / "s", rows=33)
+        there = truerank.evaluate(manifest, LABELS, cluster="auto", **options)
+    assert bits(there) == bits(truerank.evaluate(REAL, LABELS, metrics=["map@r"]))
