@@ -88,15 +88,17 @@ def count_all(
     worker.keep_items(space)
     if worker.items is None:
         return None
-    begun = []
-    for rows in blocks:
-        begun.append(worker.begin(rows, folds))
-        held = _BYTES * sum(len(one.lists.query) for one in begun)
-        if held > free_bytes(worker.device) // 4:
-            return None
-    tried = begun[len(begun) // 2]
+    middle = len(blocks) // 2
+    tried = worker.begin(blocks[middle], folds)
     if limits.method == "auto" and not _pays(worker, space, tried, limits):
         return None
+    begun: list[Begun] = []
+    held = 0
+    for number, rows in enumerate(blocks):
+        begun.append(tried if number == middle else worker.begin(rows, folds))
+        held += _BYTES * len(begun[-1].lists.query)
+        if held > free_bytes(worker.device) // 4:
+            return None
     return _Symmetric(worker, space, begun, limits, folds).blocks()
 
 
