@@ -5,7 +5,7 @@ mean curve over all of them. The ROC curve is looked at from a FAR of 10 over th
 the CMC curve up to rank 50. Prints a Markdown table: how often the simultaneous band holds the
 truth everywhere, and how often the pointwise one does at a point, on average and everywhere.
 
-    python scripts/simulate_bands.py [simulations] [setting ...]
+    python scripts/simulate_bands.py [simulations] [seed] [setting ...]
 """
 
 from __future__ import annotations
@@ -100,11 +100,12 @@ def _coverage(setting: str, name: str, rows: Array) -> Coverage:
 
 def main() -> None:
     """Print the table."""
-    simulations = int(sys.argv[1]) if len(sys.argv) > 1 else 500
+    numbers = [int(word) for word in sys.argv[1:3] if word.isdigit()]
+    simulations, seed = (*numbers, *(500, 20261117)[len(numbers) :])
     print("| | curve | simultaneous | pointwise, a point | pointwise, all points |")
     print("| --- | --- | ---: | ---: | ---: |")
-    for setting in sys.argv[2:] or SETTINGS:
-        for one in cover(setting, simulations):
+    for setting in sys.argv[1 + len(numbers) :] or SETTINGS:
+        for one in cover(setting, simulations, seed):
             shares = (one.simultaneous, one.pointwise, one.everywhere)
             cells = " | ".join(f"{100 * share:.1f}" for share in shares)
             print(f"| {one.setting} | {one.curve.upper()} | {cells} |", flush=True)

@@ -39,6 +39,8 @@ class FirstMates:
     moves: CurveMoves | None = None
     """The curve without each fold, at the ranks of a ladder, where bands are wanted."""
     confidence: float = 0.95
+    band_reason: str | None = None
+    """Why there is no band, if one was wanted."""
 
     def cmc(self, ranks: Integers, with_band: bool = True) -> Curve:
         """hit@k for each of these ranks, with its tie bounds and its bands."""
@@ -63,7 +65,7 @@ class FirstMates:
             for name in (*POINTWISE, *SIMULTANEOUS):
                 if name in band:
                     columns[name] = np.interp(ranks, band["rank"], band[name])
-        return Curve("cmc", {"rank": ranks, **columns})
+        return Curve("cmc", {"rank": ranks, **columns}, self.band_reason)
 
     def every_rank(self) -> Curve:
         """The curve as far as it rises: all of the first ranks, and ever fewer of those behind."""
@@ -108,4 +110,4 @@ def up_to(cmc: Curve, ranks: int) -> Curve:
     if ranks > cmc["rank"][-1]:
         columns = {name: np.append(values, values[-1]) for name, values in columns.items()}
         columns["rank"][-1] = ranks
-    return Curve("cmc", columns)
+    return Curve("cmc", columns, cmc.band_reason)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from truerank.core.curve import POINTWISE, SIMULTANEOUS, Curve
+from truerank.core.curve import Curve, is_band
 
 __all__ = ["VERSION", "read_curves", "save_curves", "thinned"]
 
@@ -42,6 +42,8 @@ def save_curves(curves: Mapping[str, Curve]) -> dict[str, Any]:
         points = kept[name] if len(kept[name]) <= most else thinned(curve, most)
         columns = {column: _plain(values[points]) for column, values in curve.items()}
         saved[name] = {"points": len(next(iter(curve.values()))), "columns": columns}
+        if curve.band_reason is not None:
+            saved[name]["band_reason"] = curve.band_reason
     return {"version": VERSION, "curves": saved}
 
 
@@ -60,7 +62,11 @@ def read_curves(data: Mapping[str, Any] | None) -> dict[str, Curve]:
     if data is None or data["version"] != VERSION:
         return {}
     return {
-        name: Curve(name, {column: _array(values) for column, values in one["columns"].items()})
+        name: Curve(
+            name,
+            {column: _array(values) for column, values in one["columns"].items()},
+            one.get("band_reason"),
+        )
         for name, one in data["curves"].items()
     }
 
@@ -93,7 +99,7 @@ def thinned(curve: Curve, most: int = MOST_POINTS) -> Integers:
     scales = [first, _logs(first)] if first.min() >= 0 else [first]
     planes = []
     for name, column in zip(list(curve)[1:], others, strict=True):
-        share = 0.5 if name in (*POINTWISE, *SIMULTANEOUS) else 1.0
+        share = 0.5 if is_band(name) else 1.0
         axes = [(x, column) for x in scales]
         if curve.name in BOTH_LOGARITHMIC:
             axes.append((_logs(first), _logs(column)))

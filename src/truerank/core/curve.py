@@ -13,8 +13,10 @@ __all__ = [
     "FIRST_RANKS",
     "POINTS",
     "POINTWISE",
+    "SECOND",
     "SIMULTANEOUS",
     "Curve",
+    "is_band",
     "rank_ladder",
 ]
 
@@ -22,6 +24,8 @@ ENDS = ("lower", "expected", "upper")
 POINTWISE = ("low", "high")
 SIMULTANEOUS = ("simultaneous_low", "simultaneous_high")
 """Columns of confidence bands: around each point, and around all points at once."""
+SECOND = "others_"
+"""What stands before the names of the bands around a histogram's second column."""
 POINTS = 1000
 """Curves over an axis have one more point than this."""
 FIRST_RANKS = 100
@@ -39,8 +43,15 @@ class Curve(Mapping[str, npt.NDArray[Any]]):
     [0.75, 0.75, 1.0]
     """
 
-    def __init__(self, name: str, columns: Mapping[str, npt.NDArray[Any]]) -> None:
+    def __init__(
+        self,
+        name: str,
+        columns: Mapping[str, npt.NDArray[Any]],
+        band_reason: str | None = None,
+    ) -> None:
         self.name, self._columns = name, dict(columns)
+        self.band_reason = band_reason
+        """Why there is no confidence band, if one was asked for."""
 
     def __getitem__(self, column: str) -> npt.NDArray[Any]:
         return self._columns[column]
@@ -53,16 +64,26 @@ class Curve(Mapping[str, npt.NDArray[Any]]):
 
     def with_band(self, kind: str | None) -> Curve:
         """The curve with one of its bands, pointwise or simultaneous, as low and high, or none."""
-        every = {*POINTWISE, *SIMULTANEOUS}
-        columns = {name: values for name, values in self.items() if name not in every}
+        columns = {name: values for name, values in self.items() if not is_band(name)}
         chosen = {None: (), "pointwise": POINTWISE, "simultaneous": SIMULTANEOUS}[kind]
-        if all(name in self for name in chosen):
-            columns |= {as_: self[name] for as_, name in zip(POINTWISE, chosen, strict=False)}
-        return Curve(self.name, columns)
+        for before in ("", SECOND):
+            if all(before + name in self for name in chosen):
+                names = zip(POINTWISE, chosen, strict=False)
+                columns |= {before + as_: self[before + name] for as_, name in names}
+        return Curve(self.name, columns, self.band_reason)
+
+    def without_band(self, reason: str | None) -> Curve:
+        """The curve with the reason why it has no band."""
+        return Curve(self.name, self, reason)
 
     def __repr__(self) -> str:
         points = len(next(iter(self._columns.values())))
         return f"<curve {self.name}: {', '.join(self)}; {points:,} points>"
+
+
+def is_band(column: str) -> bool:
+    """Whether a column is an edge of a band."""
+    return column.removeprefix(SECOND) in (*POINTWISE, *SIMULTANEOUS)
 
 
 def rank_ladder(last: int) -> npt.NDArray[np.int64]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["CurveMoves"]
+__all__ = ["BandMoves", "CurveMoves"]
 
 Reals = npt.NDArray[np.float64]
 
@@ -29,14 +29,20 @@ class CurveMoves:
     """(folds, points): what tells how the points move together, where that is not `values`, in
     which the noise of single queries may hide it; NaN where a simultaneous band need not hold."""
     sparse: npt.NDArray[np.bool_] | None = None
-    """Points of a monotone column so near an end of its range that hardly anything makes up the
-    difference, and how it would move is not known: its neighbours limit the whole curve there."""
+    """Points so near an end of the range that hardly anything makes up the difference, and how the
+    column would move is not known: the neighbours limit a whole monotone curve there, and the
+    simultaneous band of another leaves them out."""
     bare: npt.NDArray[np.bool_] | None = None
     """Points at which a score alone would have no interval: the pointwise band leaves them out."""
     items: int | None = None
     """Of a curve over ranks: the gallery's size, which its ladder of ranks goes up to."""
     rises: int = 0
     """1 if the column never falls along the curve, -1 if it never rises, 0 if it may do both."""
+    knots: npt.NDArray[np.integer] | None = None
+    """The numbers of the points that all of this is of, where it is not known of every one: in
+    between a band goes evenly, as far from the curve as the next ones are."""
+    before: str = ""
+    """What stands before the names of the band's columns, where it is a curve's second one."""
 
     def at(self, points: npt.NDArray[np.integer]) -> CurveMoves:
         """The moves at some points, by their numbers."""
@@ -48,3 +54,7 @@ class CurveMoves:
             sparse=None if self.sparse is None else self.sparse[points],
             bare=None if self.bare is None else self.bare[points],
         )
+
+
+BandMoves = CurveMoves | tuple[CurveMoves, ...] | str
+"""What the bands of a curve are made of, or why it has none."""

@@ -22,7 +22,17 @@ from truerank.jit import kernel
 if TYPE_CHECKING:
     from truerank.core.folds import FoldAssignment
 
-__all__ = ["ONE", "ChangeSums", "Staying", "Stratum", "fixed", "left", "moved", "replicates"]
+__all__ = [
+    "COARSE",
+    "ONE",
+    "ChangeSums",
+    "Staying",
+    "Stratum",
+    "fixed",
+    "left",
+    "moved",
+    "replicates",
+]
 
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from truerank.checkpoint import fill
 from truerank.core import registry
 from truerank.core.curve import Curve
-from truerank.core.curve_moves import CurveMoves
+from truerank.core.curve_moves import BandMoves
 from truerank.core.folds import FoldAssignment
 from truerank.core.groups import LocatedGroups
 from truerank.core.metric import FAMILIES, Metric
@@ -121,8 +121,8 @@ class CollectionWithout:
             raise TypeError(f"{metric} has no law of gallery size")
         return family.moves_at(metric, place)
 
-    def curve_moves(self, curves: Mapping[str, Curve]) -> dict[str, CurveMoves]:
-        """The curves without each fold, by name; not those of which it cannot be told."""
+    def curve_moves(self, curves: Mapping[str, Curve]) -> dict[str, BandMoves]:
+        """Every curve without each fold, by name, or why that cannot be told."""
         return {
             name: moves
             for family in self._families.values()

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from truerank import engine
 from truerank.core.average import class_mean, mean
 from truerank.core.curve import Curve
-from truerank.core.curve_moves import CurveMoves
+from truerank.core.curve_moves import BandMoves
 from truerank.core.folds import FoldAssignment
 from truerank.core.groups import LocatedGroups
 from truerank.core.metric import Metric
@@ -247,8 +247,8 @@ class Without(Protocol):
     def moves(self, metric: Metric, score: Score) -> Moves:
         """A score that exists without each fold, or why that cannot be told."""
 
-    def curve_moves(self, curves: Mapping[str, Curve]) -> dict[str, CurveMoves]:
-        """The family's curves without each fold, by name; not those of which it cannot be told."""
+    def curve_moves(self, curves: Mapping[str, Curve]) -> dict[str, BandMoves]:
+        """Each of the family's curves without each fold, by name, or why that cannot be told."""
 
 
 class Family(ABC):

@@ -232,7 +232,10 @@ def _scores(
         if findings.first_mates is not None and len(findings.first_mates.before):
             moves = estimation.cmc_moves(passes[0].first)
             findings.first_mates = replace(
-                findings.first_mates, moves=moves, confidence=estimation.request.confidence
+                findings.first_mates,
+                moves=moves,
+                confidence=estimation.request.confidence,
+                band_reason=estimation.why_no_band() if moves is None else None,
             )
         for metric in metrics:
             whole = scores[str(metric)]

@@ -14,14 +14,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import blake2b
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from truerank.core import registry
 from truerank.core.curve import POINTWISE, SIMULTANEOUS, Curve
-from truerank.core.curve_moves import CurveMoves
+from truerank.core.curve_moves import BandMoves, CurveMoves
 from truerank.core.folds import random_numbers
+from truerank.jit import compiled, kernel
 from truerank.stats.intervals import ends
 from truerank.stats.student import MOST_FREEDOM, central, quantile
 
@@ -41,20 +43,44 @@ GRID = 2.0**30
 """Deviations, in units of their root mean square, are multiples of 2^-30: sums do not round."""
 
 
-def put_band(curve: Curve, moves: CurveMoves, confidence: float) -> Curve:
-    """The curve with its pointwise and its simultaneous band as further columns.
+NOT_TOLD = "at none of its points are there enough pairs or queries for an interval"
+
+
+def put_band(curve: Curve, moves: BandMoves, confidence: float) -> Curve:
+    """The curve with its pointwise and its simultaneous band as further columns, or the reason why
+    it has none.
 
     Both are NaN where the score has no interval; where it is at an end of its range, a curve that
     only rises or falls lies between its neighbours' limits. Its simultaneous band does so, too.
     """
+    if isinstance(moves, str):
+        return curve.without_band(moves)
+    if isinstance(moves, tuple):
+        for one in moves:
+            curve = put_band(curve, one, confidence)
+        return curve
+    knots = np.arange(moves.values.shape[1]) if moves.knots is None else moves.knots
+    column = np.asarray(curve[moves.column], np.float64)
+    edges = _edges(column[knots], moves, confidence)
+    if not edges:
+        return curve.without_band(NOT_TOLD)
+    columns, points = dict(curve), np.arange(len(column))
+    for name, edge in edges.items():
+        if moves.knots is not None:
+            edge = column + np.interp(points, knots, edge - column[knots])
+        columns[moves.before + name] = edge
+    return Curve(curve.name, columns)
+
+
+def _edges(column: Reals, moves: CurveMoves, confidence: float) -> dict[str, Reals]:
+    """The edges of the bands around a column, by their names; none where nothing is told of it."""
     span, steep = (0.0, 1.0), False
     if moves.like is not None:
         known = registry.entry(moves.like)
         span, steep = known.range, known.is_steep
-    column = np.asarray(curve[moves.column], np.float64)
     told = np.isfinite(moves.values).all(axis=0) & np.isfinite(column)
     if not told.any():
-        return curve
+        return {}
     spread = _Spread.of(moves, told)
     freedom = spread.heavy if steep else spread.freedom.astype(np.float64)
     degrees = sorted(set(freedom.tolist()))
@@ -63,21 +89,24 @@ def put_band(curve: Curve, moves: CurveMoves, confidence: float) -> Curve:
         _students(_together(_moving(moves, told & ~_sparse(moves)), confidence), degrees),
     )
     values = column[told]
-    columns = dict(curve)
+    found = {}
     for names, t in zip((POINTWISE, SIMULTANEOUS), students, strict=True):
         limits = _limits(values, spread.error, freedom, t, span, steep)
-        unknown = np.isin(values, span) | (_sparse(moves)[told] & (names is SIMULTANEOUS))
+        sparse = _sparse(moves)[told] & (names is SIMULTANEOUS)
         if moves.rises:
-            _fill(limits, unknown, span, moves.rises)
+            _fill(limits, np.isin(values, span) | sparse, span, moves.rises)
             if names is SIMULTANEOUS:
                 _tighten(limits, moves.rises)
             elif moves.bare is not None:
                 for limit in limits:
                     limit[moves.bare[told]] = np.nan
+        else:
+            for limit in limits:
+                limit[sparse] = np.nan
         for name, limit in zip(names, limits, strict=True):
-            columns[name] = np.full(len(column), np.nan)
-            columns[name][told] = limit
-    return Curve(curve.name, columns)
+            found[name] = np.full(len(column), np.nan)
+            found[name][told] = limit
+    return found
 
 
 @dataclass(frozen=True)
@@ -121,11 +150,28 @@ class _Spread:
 def _sum(values: Reals) -> Reals:
     """Sums over the rows, one after the other, with what rounding loses added at the end."""
     total, lost = np.zeros((2, values.shape[1]))
+    if compiled:
+        _sum_rows(values, total, lost)
+        return np.asarray(total + lost, np.float64)
     for row in values:
         more = total + row
         lost += np.where(np.abs(total) >= np.abs(row), (total - more) + row, (row - more) + total)
         total = more
     return np.asarray(total + lost, np.float64)
+
+
+@kernel
+def _sum_rows(values: Any, total: Any, lost: Any) -> None:
+    """The same, number by number."""
+    for row in range(values.shape[0]):
+        for column in range(values.shape[1]):
+            value = values[row, column]
+            more = total[column] + value
+            if abs(total[column]) >= abs(value):
+                lost[column] += (total[column] - more) + value
+            else:
+                lost[column] += (value - more) + total[column]
+            total[column] = more
 
 
 def _sparse(moves: CurveMoves) -> Flags:
@@ -162,10 +208,14 @@ def _weights(count: int) -> tuple[Reals, float]:
 
     Each is the number of ones among 64 random bits, less 32: no logarithm can round it.
     """
-    raw = random_numbers(SEED, DRAWS * count)
-    in_byte = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).sum(axis=1)
-    ones = in_byte.astype(np.uint8)[raw.view(np.uint8)].reshape(DRAWS, count, 8)
-    return ones.sum(axis=2, dtype=np.float64) - 32.0, 4.0
+    ones = random_numbers(SEED, DRAWS * count)
+    # ones of 2, of 4 and of 8 neighbouring bits, in their place, and of all in the highest byte
+    ones -= (ones >> np.uint64(1)) & np.uint64(0x5555555555555555)
+    pairs = np.uint64(0x3333333333333333)
+    ones = (ones & pairs) + ((ones >> np.uint64(2)) & pairs)
+    ones = (ones + (ones >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    ones = (ones * np.uint64(0x0101010101010101)) >> np.uint64(56)
+    return ones.astype(np.float64).reshape(DRAWS, count) - 32.0, 4.0
 
 
 def _students(confidence: float, freedom: list[float]) -> dict[float, float]:

@@ -42,6 +42,7 @@ from truerank.task import TaskRules
 
 __all__ = ["Estimation"]
 
+NOT_COUNTED = "ask for a verification metric such as auc, whose pass counts what a band is made of"
 MATES_LEAVE = "classes by the finest label take some of a query's mates, not all or none"
 
 Integers = npt.NDArray[np.int64]
@@ -226,11 +227,18 @@ class Estimation:
             moves = None if folds is None else moved_cmc(folds, ranks_of(first), self._ladder, [])
         return None if moves is None else replace(moves, items=self.task.items)
 
+    def why_no_band(self) -> str | None:
+        """Why no curve has a band, where there are too few classes for any."""
+        return self._too_few(self._alive(self._finest), self._finest).reason
+
     def banded(self, curves: Mapping[str, Curve]) -> dict[str, Curve]:
         """The curves of threshold metrics, with a confidence band where one can be told."""
-        moves = {} if self.measured is None else self.measured.curve_moves(curves)
+        if self.measured is None:
+            reason = self.why_no_band()
+            return {name: curve.without_band(reason) for name, curve in curves.items()}
+        moves = self.measured.curve_moves(curves)
         return {
-            name: put_band(curve, moves[name], self.request.confidence) if name in moves else curve
+            name: put_band(curve, moves.get(name, NOT_COUNTED), self.request.confidence)
             for name, curve in curves.items()
         }
 

@@ -38,7 +38,7 @@ def quantile(confidence: float, freedom: float) -> float:
     return t + share * (_quantile(confidence, _settled(whole + 1)) - t)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=1024)
 def _quantile(confidence: float, freedom: int) -> float:
     """The t of a probability, by Newton's steps inside a bracket."""
     with localcontext(Context(prec=DIGITS)):

@@ -84,12 +84,14 @@ class TrialIntervals:
         """Number of the folds of the people; 0 if they are too few."""
         return 0 if self._folds is None else min(MOST_FOLDS, self._folds.classes)
 
+    @property
+    def _too_few(self) -> str:
+        people = count(self.people, "person")
+        return f"{people} in the trials; an interval needs at least {FEWEST_CLASSES}"
+
     def _interval(self, score: Score, metric: Metric, folded: FoldedTrials) -> Interval:
         if self._folds is None:
-            return Interval(
-                reason=f"{count(self.people, 'person')} in the trials; an interval needs at least "
-                f"{FEWEST_CLASSES}"
-            )
+            return Interval(reason=self._too_few)
         if metric.get("far") is not None:
             below = allowed(metric["far"], int((~self._same).sum()))
             if below < FEWEST_BELOW:
@@ -120,14 +122,15 @@ class TrialIntervals:
 
     def banded(self, curves: Mapping[str, Curve]) -> dict[str, Curve]:
         """The curves with their confidence bands, unless there are too few people."""
-        found = dict(curves)
         if self._folds is None:
-            return found
-        for name, one in moved_curves(self._points, curves, int((~self._same).sum())).items():
-            own, twice = np.split(one.without, 2)
-            away = twice - twice.mean(axis=0)
-            moves = one.moves(own, (away * away).sum(axis=0))
-            found[name] = put_band(curves[name], moves, self._request.confidence)
+            return {name: curve.without_band(self._too_few) for name, curve in curves.items()}
+        found = dict(curves)
+        for name, some in moved_curves(self._points, curves, int((~self._same).sum())).items():
+            for one in some:
+                own, twice = np.split(one.without, 2)
+                away = twice - twice.mean(axis=0)
+                moves = one.moves(own, (away * away).sum(axis=0))
+                found[name] = put_band(found[name], moves, self._request.confidence)
         return found
 
     @cached_property

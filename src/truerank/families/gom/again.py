@@ -23,6 +23,7 @@ from truerank.engine.observers import Deferred, Part, RankObserver
 from truerank.engine.threads import PerThread, total
 from truerank.families.gom import fold_kernels
 from truerank.families.gom.axis import Axis
+from truerank.families.gom.curve_folds import CurveChanges
 from truerank.families.gom.kernels import inverse_roots
 from truerank.families.gom.profiles import Profiles
 from truerank.space import Distances, Rows
@@ -35,6 +36,8 @@ TOGETHER = 64
 """Queries that are looked at together: their distances by fold stay in the cache."""
 FEWEST = 64
 """Queries of each kind, with a mate and without, that are observed however large the task is."""
+MOST_MOVED = 1 << 20
+"""Most queries x folds of which it is computed how far curves move; of more, a sample is."""
 AT_A_THRESHOLD = {"mrp": 0, "mvp": 1, "mrep": 2, "set_precision": 3}
 """The place of each metric among the values at a threshold; no stranger moves a recall."""
 
@@ -59,6 +62,8 @@ class Again(RankObserver):
     weights : the weight in a mean of every query of the task, for each metric
     curves : points at which curves are wanted as well
     most : most pairs of a query and an item to look at; beyond, queries are sampled
+    stride : every so many points of the curves are knots, at which bands are made
+    limits : the B of every curve of FR
     """
 
     def __init__(
@@ -69,12 +74,16 @@ class Again(RankObserver):
         weights: dict[Metric, Reals],
         curves: list[CurvePoints],
         most: int,
+        *,
+        stride: int,
+        limits: list[int],
     ) -> None:
         self._axis, self._folds, self._weights = replace(axis, steps=POINTS), folds, weights
         self.curves, gallery = curves, len(folds.items)
         self._grid = self._axis.grid()
         self.sample = np.arange(len(with_mate))
-        if len(with_mate) * gallery > most:
+        is_large = len(with_mate) * gallery > most
+        if is_large:
             count = max(FEWEST, most // (2 * gallery))
             kinds = (np.flatnonzero(kind) for kind in (with_mate, ~with_mate))
             self.sample = np.sort(np.concatenate([folds.sample(rows, count) for rows in kinds]))
@@ -86,6 +95,16 @@ class Again(RankObserver):
         self._moved = [
             PerThread(partial(_zeros, folds.columns, len(curve.steps))) for curve in curves
         ]
+
+        self._banded = np.ones(len(with_mate), bool)
+        enough = max(2 * FEWEST, MOST_MOVED // folds.own.stop)
+        if len(self.sample) > enough:
+            self._banded[:] = False
+            for kind in (with_mate[self.sample], ~with_mate[self.sample]):
+                self._banded[folds.sample(self.sample[kind], enough // 2)] = True
+            is_large = True
+        self.bands = CurveChanges(folds, stride, limits, sampled=is_large)
+        """How far curves move at the knots."""
 
     def moved(self, curve: int) -> Integers:
         """(folds, points): how far a curve's sum over the queries that stay moves, in integers."""
@@ -100,7 +119,8 @@ class Again(RankObserver):
     def part(self, rows: Rows) -> Part:
         """See Observer."""
         changes = {metric: sums.total for metric, sums in self.changes.items()}
-        return {"changes": changes, "moved": [total(moved) for moved in self._moved]}
+        moved = [total(moved) for moved in self._moved]
+        return {"changes": changes, "moved": moved, "bands": self.bands.part()}
 
     def add(self, rows: Rows, part: Part) -> None:
         """See Observer."""
@@ -108,6 +128,7 @@ class Again(RankObserver):
             sums.take(part["changes"][metric])
         for moved, mine in zip(self._moved, part["moved"], strict=True):
             moved.mine()[...] += mine
+        self.bands.take(part["bands"])
 
     def _observe(self, block: DistanceBlock, groups: LocatedGroups, a: int, b: int) -> None:
         rows, distances = block.rows[a:b], block.distances[a:b]
@@ -130,12 +151,27 @@ class Again(RankObserver):
                 moves = self._false_rate if metric.name == "mfr" else self._precision
                 wanted, change = rows[mine], moves(some, metric)
                 sums.add(change, self._folds.query[wanted], self._weights[metric][wanted])
+        self._move_curves(some)
         if self.curves and len(some.with_mate):
             others = some.others(self._on_grid(some), self._grid)
             for points, moved in zip(self.curves, self._moved, strict=True):
                 cuts, here = self._grid[points.steps], others[:, points.steps]
                 end = (cuts, points.is_share, points.one, moved.mine())
                 fold_kernels.steps_at(*some.groups, here, *some.folds, *end)
+
+    def _move_curves(self, some: _Queries) -> None:
+        """Add how far curves move, by those of the queries that are looked at for it."""
+        cuts = self._grid[:: self.bands.stride]
+        unseen = ~self._banded[some.block.rows]
+        some = replace(some, leaves=some.leaves | unseen[:, None])
+        if not unseen[some.with_mate].all():
+            others = some.others(self._on_grid(some)[:, :: self.bands.stride], cuts)
+            leaves = some.leaves[some.with_mate]
+            self.bands.add(leaves, some.groups, others, some.folds, cuts, self._roots)
+        if not unseen[some.strangers].all():
+            mine = some.only(some.strangers)
+            accepted = self._on_grid(mine)[:, :: self.bands.stride]
+            self.bands.add_false(mine.leaves, accepted, mine.folds, cuts)
 
     def _on_grid(self, some: _Queries) -> Integers:
         return some.block.accepted(self._grid, self._axis.low, self._axis.width).astype(np.int64)

@@ -64,9 +64,9 @@ class Gom(RankObserver, ResumableObserver):
         self.points = Points({tau: axis.cut(tau) for tau in self.taus}, queries)
         """What queries accept at each tau."""
         self._curves = PerThread(lambda: np.zeros((POINTS + 1, 4, 4), np.int64))
-        self.keep_folds(np.zeros((queries, 0), np.int64), 0)
+        self.keep_folds(np.zeros((queries, 0), np.int64), 0, POINTS)
         self._false_curves = PerThread(
-            lambda: np.zeros((max(1, len(self.limits)), POINTS + 1), np.int64)
+            lambda: np.zeros((len(self.limits) + 1, POINTS + 1), np.int64)
         )
         self._bounds = PerThread(lambda: np.zeros((2, 2, STEPS + 1), np.int64))
         self._kept = PerThread[list[tuple[Rows, Profiles]]](list)
@@ -90,10 +90,17 @@ class Gom(RankObserver, ResumableObserver):
         vars(self).update(state)
         self._begin(len(self._folds))
 
-    def keep_folds(self, folds: Integers, columns: int) -> None:
-        """Add the curves up by fold as well; `folds` are the columns that each query belongs to."""
-        self._folds = folds
-        self._parts = PerThread(lambda: np.zeros((columns, 2, POINTS + 1), np.int64))
+    def keep_folds(self, folds: Integers, columns: int, stride: int) -> None:
+        """Add the curves up by fold as well, at every so many points.
+
+        `folds` are the columns that each query belongs to.
+        """
+        self._folds, self._stride = folds, stride
+        knots = POINTS // stride + 1
+        self._parts = PerThread(lambda: np.zeros((columns, 4, knots), np.int64))
+        self._false_parts = PerThread(
+            lambda: np.zeros((len(self.limits), columns, knots), np.int64)
+        )
 
     def observe(self, block: DistanceBlock, groups: LocatedGroups) -> list[Deferred] | None:
         """See RankObserver."""
@@ -136,7 +143,7 @@ class Gom(RankObserver, ResumableObserver):
         gom_kernels.curves(
             steps.offsets, steps.distance, steps.sums, steps.found, steps.last,
             accepted, self._grid, self.axis.steps // POINTS, POINTS // 100, self.one,
-            self._curves.mine(), trapezoid, self._folds[rows], self._parts.mine(),
+            self._curves.mine(), trapezoid, self._folds[rows], self._stride, self._parts.mine(),
         )  # fmt: skip
         self.trapezoid[:, :, rows] = trapezoid
         self.points.add(rows, steps)
@@ -149,13 +156,16 @@ class Gom(RankObserver, ResumableObserver):
 
     def _without_mate(self, block: DistanceBlock, accepted: Counters, chosen: Rows) -> None:
         rows = block.rows[chosen]
-        curves = self._false_curves.mine()
+        curves, parts = self._false_curves.mine(), self._false_parts.mine()
+        curves[-1] += (accepted[chosen][:, :: self.axis.steps // POINTS] > 0).sum(axis=0)
         for number, limit in enumerate(self.limits):
             out = np.zeros(len(chosen))
             gom_kernels.false_rate(self.axis.tau(block.nearest(chosen, limit)), limit, out)
             self.false_rates[limit][rows] = out
             at = np.minimum(accepted[chosen][:, :: self.axis.steps // POINTS], limit)
             curves[number] += at.sum(axis=0)
+            for way in self._folds[rows].T:
+                np.add.at(parts[number], way, at[:, :: self._stride])
             coarse = at[:, :: POINTS // 100]
             whole = 2 * coarse.sum(axis=1) - coarse[:, 0] - coarse[:, -1]
             self.false_trapezoid[limit][rows] = whole / (200 * limit)
@@ -222,6 +232,7 @@ class Gom(RankObserver, ResumableObserver):
             "curves": self._curves,
             "parts": self._parts,
             "false_curves": self._false_curves,
+            "false_parts": self._false_parts,
             "bounds": self._bounds,
         }
 
@@ -232,22 +243,37 @@ class Gom(RankObserver, ResumableObserver):
         return np.asarray(self._sums_at_points()[number] / (self.one * queries), np.float64)
 
     def totals(self) -> Integers:
-        """(2, points): VP and the lower ReP, summed over queries in integers."""
-        return self._sums_at_points()[1:3, 0]
+        """(4, points): RP, VP, ReP and frozen ReP, the lower ones, summed over queries."""
+        return self._sums_at_points()[:, 0]
 
     def _sums_at_points(self) -> Integers:
         """[curve, tie bound, point]; what all bounds share is added to each."""
         found = total(self._curves)
         return (found[:, :3] + found[:, 3:]).transpose(2, 1, 0)
 
-    def totals_by_fold(self) -> Integers:
-        """(columns, 2, points): VP and the lower ReP, summed over the queries of each fold."""
-        return total(self._parts)
+    def totals_by_fold(self, stride: int) -> Integers:
+        """(columns, 4, knots): the same over the queries of each fold, at every so many points."""
+        found: Integers = total(self._parts)[:, :, :: stride // self._stride]
+        return found
+
+    def accepted_by_fold(self, limit: int, stride: int) -> Integers:
+        """(columns, knots): items that the queries of each fold accept, up to B of each."""
+        found: Integers = total(self._false_parts)[self.limits.index(limit)]
+        return found[:, :: stride // self._stride]
+
+    def accepting(self) -> Integers:
+        """(points,): queries without a mate that accept anything."""
+        found: Integers = total(self._false_curves)[-1]
+        return found
 
     def false_curve(self, limit: int, queries: int) -> Reals:
         """(points,): the mean over queries of FR."""
-        accepted = total(self._false_curves)[self.limits.index(limit)]
-        return np.asarray(accepted / (limit * queries), np.float64)
+        return np.asarray(self.accepted(limit) / (limit * queries), np.float64)
+
+    def accepted(self, limit: int) -> Integers:
+        """(points,): items that queries without a mate accept, up to B of each."""
+        found: Integers = total(self._false_curves)[self.limits.index(limit)]
+        return found
 
     @property
     def bounds(self) -> Integers:

@@ -24,12 +24,10 @@ class GomFamily(GomAxes):
 
     def curves(self) -> dict[str, Curve]:
         """See Family."""
-        mates = self.context.with_mate
-        targets, impostors = int(mates.sum()), int((~mates).sum())
         found: dict[str, Curve] = {}
         for scale, gom in self.seen.items():
             if isinstance(gom, Gom):
-                found |= of_gom(gom, scale, targets, impostors)
+                found |= of_gom(self, scale)
         return found
 
     def without(self, folds: FoldAssignment) -> GomFolds:

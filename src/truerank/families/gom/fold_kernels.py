@@ -15,7 +15,15 @@ import numpy as np
 
 from truerank.jit import kernel
 
-__all__ = ["areas", "at_threshold", "false_areas", "false_at", "sort_folds", "steps_at"]
+__all__ = [
+    "areas",
+    "at_threshold",
+    "false_areas",
+    "false_at",
+    "precisions_of",
+    "sort_folds",
+    "steps_at",
+]
 
 FEW = 24
 """Up to so many items are sorted by insertion."""
@@ -51,7 +59,7 @@ def sort_folds(distances: Any, order: Any, start: Any, out: Any, count: Any) -> 
 
 
 @kernel
-def _lower(g: int, offset: int, found: Any, others: int) -> float:
+def precisions_of(g: int, offset: int, found: Any, others: int) -> float:
     """The precisions at the relevant items of a group, with `others` no farther, in total."""
     before = found[g - 1] if g > offset else 0
     total = 0.0
@@ -127,7 +135,7 @@ def _area(
         if root > 0.0:
             total += root * (_up_to(table[c], place[g]) - _up_to(table[c], here))
         here = place[g]
-        precisions += _lower(g, first, found, false[g] - c)
+        precisions += precisions_of(g, first, found, false[g] - c)
         root = np.sqrt(precisions)
     if frozen:  # nothing behind the last relevant item counts
         mates = found[stop - 1]
@@ -221,7 +229,7 @@ def _point(
     while g < stop and distance[g] <= cut:
         while c < count and items[c] <= distance[g]:
             c += 1
-        precisions += _lower(g, first, found, false[g] - c)
+        precisions += precisions_of(g, first, found, false[g] - c)
         g += 1
     for kind in range(4):
         out[kind] = 0.0
@@ -319,7 +327,7 @@ def steps_at(
                 while g < stop and distance[g] <= cut:
                     while c < gone.size and gone[c] <= distance[g]:
                         c += 1
-                    precisions += _lower(g, first, found, false[g] - c)
+                    precisions += precisions_of(g, first, found, false[g] - c)
                     g += 1
                 if g == first or nearest > cut:
                     continue

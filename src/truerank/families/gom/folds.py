@@ -7,6 +7,7 @@ move in the same way; their peaks are found again.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from functools import cached_property
 
@@ -14,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank.core.curve import POINTS, Curve
-from truerank.core.curve_moves import CurveMoves
+from truerank.core.curve_moves import BandMoves, CurveMoves
 from truerank.core.folds import FEWEST_CLASSES, FoldAssignment, why_too_few
 from truerank.core.jackknife import Stratum, replicates
 from truerank.core.metric import Metric
@@ -25,6 +26,8 @@ from truerank.families.gom import scores
 from truerank.families.gom.again import Again, CurvePoints
 from truerank.families.gom.axes import GomAxes
 from truerank.families.gom.collect import Gom
+from truerank.families.gom.curve_folds import Losses, knots_for, moved_curve
+from truerank.families.gom.curves import GomCurve, curves_on
 from truerank.families.gom.fewer import counted, end_of
 from truerank.families.gom.rate_folds import RateFolds
 from truerank.settings import current_limits
@@ -40,7 +43,10 @@ MOST_MOVES = 1 << 24
 """Most queries x folds for which it is computed how far a value moves, if folds are many."""
 MOST_HEIGHTS, FEWEST_POINTS = 1 << 27, 21
 """Most queries x folds x points of a curve that are looked at; and points that always are."""
-PEAKS = {"mvp_max": 0, "mrep_max": 1}
+PEAKS = {"mvp_max": 1, "mrep_max": 2}
+"""The numbers of the curves whose highest points are scores."""
+FEWEST_FOUND = 5
+"""With fewer queries that accept what a curve is made of, how it would move is not known."""
 REASONS = {
     "tau_max": "the place of a maximum jumps, and how far cannot be told by leaving classes out",
     "tau_nz": "the smallest of all distances is no mean, and leaving classes out says little of it",
@@ -59,9 +65,12 @@ class GomFolds:
         pairs = self._context.pairs
         looked_at = self._context.task.queries * min(1.0, self._most / max(1, pairs))
         self._folds = folds = folds.up_to(int(MOST_MOVES / max(1.0, looked_at)))
-        has_peaks = any(metric.name in PEAKS for metric in family.metrics)
-        if has_peaks and isinstance(family.seen.get("fixed"), Gom):
-            self._gom.keep_folds(folds.query, folds.columns)
+        self._stride = knots_for(math.ceil(looked_at), folds.own.stop)
+        if isinstance(family.seen.get("fixed"), Gom):
+            if any(metric.name in PEAKS for metric in family.metrics):
+                self._gom.keep_folds(folds.query, folds.columns, 1)
+            else:
+                self._gom.keep_folds(folds.query[:, :1], folds.own.stop, self._stride)
 
     @property
     def _gom(self) -> Gom:
@@ -86,7 +95,16 @@ class GomFolds:
             CurvePoints(number == PEAKS["mvp_max"], self._highest(number), self._gom.one)
             for number in sorted({PEAKS[m.name] for m in fixed if m.name in PEAKS})
         ]
-        again = Again(self._gom.axis, self._folds, context.with_mate, weight, curves, self._most)
+        again = Again(
+            self._gom.axis,
+            self._folds,
+            context.with_mate,
+            weight,
+            curves,
+            self._most,
+            stride=self._stride,
+            limits=self._gom.limits,
+        )
         context.observe_again(again, again.sample)
         return again
 
@@ -109,9 +127,43 @@ class GomFolds:
         strata = [Stratum(rows, self._again.changes[metric])]
         return replicates(self._folds, rows, values[rows], strata, self._context.weights(counts))
 
-    def curve_moves(self, curves: Mapping[str, Curve]) -> dict[str, CurveMoves]:
+    def curve_moves(self, curves: Mapping[str, Curve]) -> dict[str, BandMoves]:
         """See Without."""
-        return {}
+        return {
+            one.name: self._why_no_band(scale, one) or self._moves_of(one, curves[one.name])
+            for scale in self._family.seen
+            for one in curves_on(self._family, scale)
+        }
+
+    def _counts(self, one: GomCurve) -> Flags:
+        """The queries that a curve is a mean over."""
+        mates = self._context.with_mate
+        return mates if one.with_mate else ~mates
+
+    def _why_no_band(self, scale: str, one: GomCurve) -> str | None:
+        if scale in REASONS:
+            return REASONS[scale]
+        classes = len(np.unique(self._folds.query_codes[self._counts(one)]))
+        return why_too_few(classes, "class", FEWEST_CLASSES) if classes < FEWEST_CLASSES else None
+
+    def _moves_of(self, one: GomCurve, curve: Curve) -> CurveMoves:
+        """A curve on the fixed axis without each fold."""
+        gom, stride, own = self._gom, self._stride, self._folds.own
+        if one.limit is not None:
+            unit, sums, some = float(one.limit), gom.accepted(one.limit), gom.accepting()
+            of_fold, column = gom.accepted_by_fold(one.limit, stride), "value"
+        else:
+            unit, sums, column = gom.one, gom.totals()[one.number], "lower"
+            of_fold = gom.totals_by_fold(stride)[:, one.number]
+            some = (gom.totals()[0] / unit).astype(np.int64)  # at least so many found a mate
+        counts = self._counts(one)
+        gone = np.bincount(self._folds.query[counts, 0], minlength=own.stop)[own]
+        losses = Losses(sums[::stride] / unit, of_fold[own] / unit, int(counts.sum()), gone)
+        away, noise = losses.without(), None
+        if self._folds.takes_items:  # otherwise the gallery stays
+            moved, noise = self._again.bands.moved(one.number, losses.left)
+            away = away + moved
+        return moved_curve(one.like, column, curve[column], away, noise, some < FEWEST_FOUND)
 
     def _highest(self, curve: int) -> Integers:
         """The points of a curve, or the highest of them, where without a fold its peak may be."""
@@ -124,7 +176,7 @@ class GomFolds:
         """How far the highest point of a curve moves."""
         points = self._highest(curve)
         total = self._gom.totals()[curve][points]
-        of_fold = self._gom.totals_by_fold()[:, curve][:, points]
+        of_fold = self._gom.totals_by_fold(1)[:, curve][:, points]
         gone = np.bincount(self._folds.query[counts].ravel(), minlength=len(of_fold))
         curves = (total - of_fold) / (int(counts.sum()) - gone)[:, None]
         if self._folds.takes_items:  # otherwise the gallery stays

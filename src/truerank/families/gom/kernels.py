@@ -164,12 +164,14 @@ def curves(
     totals: Any,
     trapezoid: Any,
     folds: Any,
+    knots: int,
     parts: Any,
 ) -> None:
     """Add RP, VP, ReP and frozen ReP of every query to totals[point, tie bound, curve].
 
-    Where the three bounds agree they are added once, as the fourth. VP and the lower ReP are added
-    up for each of a query's folds as well; ReP's trapezoid is taken besides.
+    Where the three bounds agree they are added once, as the fourth. The lower ones are added up
+    for each of a query's folds as well, at every so many points (`knots`); ReP's trapezoid is taken
+    besides.
     """
     points = totals.shape[0]
     combined, frozen = np.zeros((2, 3))
@@ -208,9 +210,10 @@ def curves(
                 place = 3 if same else bound
                 for curve in range(4):
                     totals[point, place, curve] += values[bound, curve]
-            for column in folds[q]:
-                parts[column, 0, point] += values[0, 1]
-                parts[column, 1, point] += values[0, 2]
+            if point % knots == 0:
+                for column in folds[q]:
+                    for curve in range(4):
+                        parts[column, curve, point // knots] += values[0, curve]
             if point % coarse == 0:
                 weight = 1.0
                 if point == 0 or point == points - 1:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank.core.curve import Curve
-from truerank.core.curve_moves import CurveMoves
+from truerank.core.curve_moves import BandMoves
 from truerank.core.folds import FEWEST_CLASSES, FoldAssignment
 from truerank.core.metric import Metric
 from truerank.core.registry import definition
@@ -91,8 +91,13 @@ class OpenSetFolds:
             if below < FEWEST_BELOW:
                 return why_too_few_below(below)
         used = {definition(metric).with_mate, not by_threshold and definition(metric).with_mate}
+        return self._why_too_few(used)
+
+    def _why_too_few(self, used: set[bool]) -> str | None:
+        """The reason, where the queries with a mate, or those without, have too few classes."""
         for with_mate in sorted(used, reverse=True):
-            classes = self._classes(mates == with_mate)
+            some = self._seen.context.with_mate == with_mate
+            classes = len(np.unique(self._folds.query_codes[some]))
             if classes < FEWEST_CLASSES:
                 which = "with" if with_mate else "without"
                 return (
@@ -101,20 +106,15 @@ class OpenSetFolds:
                 )
         return None
 
-    def curve_moves(self, curves: Mapping[str, Curve]) -> dict[str, CurveMoves]:
+    def curve_moves(self, curves: Mapping[str, Curve]) -> dict[str, BandMoves]:
         """See Without."""
-        seen, mates = self._seen, self._seen.context.with_mate
-        if min(self._classes(mates), self._classes(~mates)) < FEWEST_CLASSES:
-            return {}
+        seen, reason = self._seen, self._why_too_few({True, False})
         return {
-            name: moved_dir(seen, self._folds, self._gallery, curves[name], rank, FEWEST_BELOW)
+            name: reason
+            or moved_dir(seen, self._folds, self._gallery, curves[name], rank, FEWEST_BELOW)
             for rank, name in curve_names(seen).items()
             if name in curves
         }
-
-    def _classes(self, some: npt.NDArray[np.bool_]) -> int:
-        """The classes of some of the queries."""
-        return len(np.unique(self._folds.query_codes[some]))
 
     def _means(self, metric: Metric) -> Reals:
         """The mean over the queries that count and stay, without each fold."""

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank.core.curve import Curve
-from truerank.core.curve_moves import CurveMoves
+from truerank.core.curve_moves import BandMoves, CurveMoves
 from truerank.core.folds import FoldAssignment
 from truerank.core.metric import Metric
 from truerank.core.score import Score
@@ -68,6 +68,14 @@ class FoldCounts:
         return replace(self, true=true, false=false, met=met, matched=matched)
 
 
+def why_few(classes: int) -> str:
+    """Why so few classes to compare have no interval."""
+    return (
+        f"{count(classes, 'class')} to compare; an interval of how far classes are apart "
+        f"needs at least {FEWEST_COMPARED}"
+    )
+
+
 class Unlabelled:
     """OPIS without folds where judgements name no classes: no score, nothing to count for it."""
 
@@ -77,7 +85,7 @@ class Unlabelled:
         """See Without."""
         return "judgements name no classes"
 
-    def curve_moves(self, curves: Mapping[str, Curve]) -> dict[str, CurveMoves]:
+    def curve_moves(self, curves: Mapping[str, Curve]) -> dict[str, BandMoves]:
         """See Without."""
         return {}
 
@@ -113,28 +121,31 @@ class OpisFolds:
 
     def moves(self, metric: Metric, score: Score) -> Moves:
         """The score without each fold, or why that cannot be told."""
-        if metric["negatives"] is not None:
-            return "its negatives are a sample; opis over all of them has one"
-        if score.n < FEWEST_COMPARED:
-            return (
-                f"{count(score.n, 'class')} to compare; an interval of how far classes are apart "
-                f"needs at least {FEWEST_COMPARED}"
-            )
+        reason = self._why_not(metric, score.n)
+        if reason is not None:
+            return reason
         every = self._value(metric, -1)
         columns = range(self._folds.columns)
         with ThreadPoolExecutor(self._context.threads) as pool:
             without = list(pool.map(lambda column: self._value(metric, column), columns))
         return self._folds.replicates(score.value + (np.array(without) - every))
 
-    def curve_moves(self, curves: Mapping[str, Curve]) -> dict[str, CurveMoves]:
+    def _why_not(self, metric: Metric, classes: int) -> str | None:
+        if metric["negatives"] is not None:
+            return "its negatives are a sample; opis over all of them has one"
+        return why_few(classes) if classes < FEWEST_COMPARED else None
+
+    def curve_moves(self, curves: Mapping[str, Curve]) -> dict[str, BandMoves]:
         """See Without: the mean utility of the classes at each threshold."""
         family = self._family
         metric = next((m for m in family.metrics if measured(family, m) is not None), None)
-        if "utility" not in curves or metric is None or metric["negatives"] is not None:
+        if "utility" not in curves or metric is None:
             return {}
+        classes = len(self._left(-1).genuine)
+        reason = self._why_not(metric, classes)
         every = self._mean_utility(metric, -1, curves["utility"])
-        if every is None or len(self._left(-1).genuine) < FEWEST_COMPARED:
-            return {}
+        if reason is not None or every is None:
+            return {"utility": reason or why_few(classes)}
         own = range(self._folds.own.start, self._folds.own.stop)
         with ThreadPoolExecutor(self._context.threads) as pool:
             some = pool.map(lambda c: self._mean_utility(metric, c, curves["utility"]), own)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank.core.curve import Curve
-from truerank.core.curve_moves import CurveMoves
+from truerank.core.curve_moves import BandMoves
 from truerank.core.folds import FoldAssignment
 from truerank.core.metric import Metric
 from truerank.core.score import Score
@@ -80,12 +80,15 @@ class VerificationFolds:
         values = pair_metric(metric).at_points(points, metric)
         return self._folds.replicates(score.value + (values[1:] - values[0]))
 
-    def curve_moves(self, curves: Mapping[str, Curve]) -> dict[str, CurveMoves]:
+    def curve_moves(self, curves: Mapping[str, Curve]) -> dict[str, BandMoves]:
         """See Without."""
-        if self._judged.lacking is not None:
+        if self._judged.lacking is not None:  # then there is no curve either
             return {}
         moved = moved_curves(self._points.at_cuts(self._curve), curves, self._judged.negatives)
-        return {name: one.moves(one.without[self._folds.own]) for name, one in moved.items()}
+        own = self._folds.own
+        return {
+            name: tuple(one.moves(one.without[own]) for one in some) for name, some in moved.items()
+        }
 
     def _cut(self, metric: Metric) -> float:
         """The threshold that a metric is asked at; pairs that never meet are beyond it."""

@@ -1,7 +1,7 @@
 """The curves of verification without each fold: read off the operating points without it.
 
 ROC and DET move at a rate of false accepts, as tar@far does; precision at a recall; F1 at a
-threshold.
+threshold; a histogram's bars between two of them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from truerank.core.curve import Curve
+from truerank.core.curve import SECOND, Curve
 from truerank.core.curve_moves import CurveMoves
 from truerank.families.verification.points import Points
 
@@ -32,12 +32,13 @@ class MovedCurve:
     """A curve of verification without each fold, of whatever kind."""
 
     column: str
-    like: str
+    like: str | None
     rises: int
     without: Reals
     """(columns of folds, points): NaN where there are too few negatives."""
-    sparse: npt.NDArray[np.bool_] | None
-    bare: npt.NDArray[np.bool_] | None
+    sparse: npt.NDArray[np.bool_] | None = None
+    bare: npt.NDArray[np.bool_] | None = None
+    before: str = ""
 
     def moves(self, values: Reals, noise: Reals | None = None) -> CurveMoves:
         """The moves without some of the folds."""
@@ -49,14 +50,17 @@ class MovedCurve:
             sparse=self.sparse,
             bare=self.bare,
             rises=self.rises,
+            before=self.before,
         )
 
 
 def moved_curves(
     points: Points, curves: Mapping[str, Curve], negatives: int
-) -> dict[str, MovedCurve]:
+) -> dict[str, tuple[MovedCurve, ...]]:
     """The curves that operating points tell of, by name; `negatives` is the number of trials."""
-    found = {}
+    found: dict[str, tuple[MovedCurve, ...]] = {}
+    if "scores" in curves:
+        found["scores"] = _moved_histogram(points, curves["scores"])
     for name, (column, like, rises, read) in _READ.items():
         if name in curves:
             curve = curves[name]
@@ -69,8 +73,28 @@ def moved_curves(
                 away = np.minimum(curve[column], 1 - curve[column]) * points.positives[0]
                 sparse = away < FEWEST_MISSED
                 bare = reached < FEWEST_ALONE
-            found[name] = MovedCurve(column, like, rises, values, sparse, bare)
+            found[name] = (MovedCurve(column, like, rises, values, sparse, bare),)
     return found
+
+
+def _moved_histogram(points: Points, curve: Curve) -> tuple[MovedCurve, ...]:
+    """The bars of mates and those of others."""
+    borders = np.append(curve["from"][:1], curve["distance"])
+    found = []
+    for column, rates, before in (("mates", points.true, ""), ("others", points.false, SECOND)):
+        upto = _at_thresholds(points, rates, borders)
+        upto[:, 0], upto[:, -1] = 0.0, 1.0  # the first bin holds what is nearer, the last the rest
+        rows = np.diff(upto, axis=1)
+        values = curve[column] + (rows[1:] - rows[0])
+        found.append(MovedCurve(column, None, 0, values, before=before))
+    return tuple(found)
+
+
+def _at_thresholds(points: Points, rates: Reals, thresholds: Reals) -> Reals:
+    """Rates at some thresholds, a row for all pairs and one without each fold."""
+    sign = -1.0 if points.at[0] > points.at[-1] else 1.0  # similarities fall along the points
+    wanted, at = sign * thresholds, sign * points.at
+    return np.stack([np.interp(wanted, at, row) for row in rates])
 
 
 def _accepted(points: Points, curve: Curve) -> Reals:
@@ -92,10 +116,8 @@ def _precision(points: Points, curve: Curve) -> Reals:
 
 def _f1(points: Points, curve: Curve) -> Reals:
     """F1 at each threshold of the curve."""
-    sign = -1.0 if points.at[0] > points.at[-1] else 1.0  # similarities fall along the points
-    wanted, at = sign * curve["threshold"], sign * points.at
-    true = np.stack([np.interp(wanted, at, row) for row in points.true]) * points.positives
-    false = np.stack([np.interp(wanted, at, row) for row in points.false]) * points.negatives
+    true = _at_thresholds(points, points.true, curve["threshold"]) * points.positives
+    false = _at_thresholds(points, points.false, curve["threshold"]) * points.negatives
     return _share(2 * true, false + points.positives - true)
 
 
