@@ -151,3 +151,27 @@ def test_the_command_shows_sizes_and_what_a_fit_expects(tmp_path: Any) -> None:
 def test_options_that_no_gallery_has(options: Any, sentence: str, tmp_path: Any) -> None:
     np.savez(tmp_path / "x.npz", embeddings=ROWS, labels=LABELS)
     assert sentence in driving.run("evaluate", tmp_path / "x.npz", *options).complaint()
+
+
+def test_a_task_tells_sizes_in_the_full_result_alone(tmp_path: Any) -> None:
+    """Scores at many sizes are as good as a curve: the public result holds none."""
+    task = truerank.Task(LABELS)
+    task.save(tmp_path / "hidden.task")
+    np.savez(tmp_path / "x.npz", embeddings=ROWS)
+    given = ("evaluate", tmp_path / "x.npz", "--task", tmp_path / "hidden.task", "-m", "map")
+    sizes = ("--gallery-sizes", "10,30", "-o", tmp_path / "public.json")
+    assert "at which ranks the mates" in driving.run(*given, *sizes).complaint()
+    run = driving.run(*given, *sizes, "--full", tmp_path / "full.json")
+    assert run.status == 0, run
+    full, public = (Result.from_json(tmp_path / f"{name}.json") for name in ("full", "public"))
+    expected = evaluated(metrics="map").at_gallery(10)["map"].value
+    assert full.at_gallery(10)["map"].value == expected
+    assert f"{100 * expected:.2f}" not in run.out
+    assert public.gallery_sizes == ()
+    assert "gallery_sizes" not in (tmp_path / "public.json").read_text()
+    fit = ("--extrapolate", "600", "--full", tmp_path / "other.json")
+    assert "--extrapolate goes with labels" in driving.run(*given, *fit).complaint()
+    with pytest.raises(InputError, match="at which ranks the mates"):
+        task.evaluate(ROWS, gallery_sizes=[10])
+    again = task.evaluate(ROWS, metrics="map", gallery_sizes=[10], full=True)
+    assert again.at_gallery(10)["map"].value == expected

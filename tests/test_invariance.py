@@ -224,6 +224,7 @@ def test_there_are_smaller_galleries_to_move(setting: str) -> None:
         assert score.lower < score.expected < score.upper
         assert score.interval is not None
         assert result["map"].value < score.value
+        assert result.at_gallery(size)["dir@rank=5,tau=0.5"].interval is not None
 
 
 def test_trees_go_through_what_exists() -> None:

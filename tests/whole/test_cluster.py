@@ -1,7 +1,8 @@
 """One cluster of separate processes on this machine, from its first worker to a killed node.
 
-Every metric, interval and curve is compared, bit by bit, with the run of a single process. It is
-one test because it is one cluster: starting it takes longer than most of what is asked of it.
+Every metric, interval and curve, and scores at gallery sizes, are compared, bit by bit, with the
+run of a single process. It is one test because it is one cluster: starting it takes longer than
+most of what is asked of it.
 """
 
 from __future__ import annotations

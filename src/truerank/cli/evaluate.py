@@ -161,6 +161,11 @@ def evaluate(
         raise InputError("--full goes with --task; the result of labels is full as it is, in -o.")
     if by is not None and hidden and full is None:
         raise InputError("--by shows the classes of a hidden task; pass --full FILE to have that.")
+    if options["gallery_sizes"] is not None and hidden and full is None:
+        raise InputError(
+            "--gallery-sizes tells at which ranks the mates of a hidden task are, as a curve does; "
+            "pass --full FILE to have that there."
+        )
     inputs = tuple(value for value in options.values() if isinstance(value, Path))
     targets = {"-o": output, "--per-query": per_query, "--report": report, "--full": full}
     outputs.check_targets(targets, inputs)

@@ -75,15 +75,16 @@ def evaluate_files(
         sizes = [*gallery_sizes, *(sizes_for(read.task.items) if fitted else ())]
         found = evaluate_task(*read[:3], metrics=chosen, held=held, gallery_sizes=sizes, **options)
         return found, read.ids
-    if gallery_sizes or fitted:
+    if fitted:
         raise InputError(
-            "--gallery-sizes and --extrapolate go with labels; a task's scores are of its gallery."
+            "--extrapolate goes with labels; of a task, pass --gallery-sizes with --full FILE and "
+            "have that result extrapolate."
         )
     for name in HELD_BY_A_TASK:
         if options.pop(name):
             option = f"--{name.replace('_', '-')}"
             raise InputError(f"--task already holds labels and rules; leave {option} out.")
-    return _evaluate_task(task_file, metrics=chosen, **options)
+    return _evaluate_task(task_file, metrics=chosen, gallery_sizes=gallery_sizes, **options)
 
 
 def read_task(

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from truerank import digest, notebook
+from truerank.errors import InputError
 from truerank.organise.public import PublicTask, public_result
 from truerank.organise.saved import load_task, save_task
 from truerank.organise.submissions import evaluate_submission
@@ -101,7 +102,8 @@ class Task(TaskRules):
             truerank.evaluate does. Whoever gets it has the hidden labels.
         **options
             gallery, distance, metrics, average, device, threads, confidence, seed, units, progress,
-            checkpoint, cluster as in evaluate.
+            checkpoint, cluster as in evaluate; gallery_sizes only with `full`, because scores at
+            many sizes tell at which ranks the mates are.
 
         Examples
         --------
@@ -112,6 +114,11 @@ class Task(TaskRules):
         >>> result["hit@1"].value, result["hit@1"].per_query
         (1.0, None)
         """
+        if not full and "gallery_sizes" in options:
+            raise InputError(
+                "scores at gallery sizes tell at which ranks the mates of a hidden task are, as a "
+                "curve does; pass full=True to have them."
+            )
         result = evaluate_submission(self, embeddings, ids, **options)
         result.provenance["task_commitment"] = self.commitment
         return result if full else public_result(result)
