@@ -63,7 +63,7 @@ def test_json_on_stdout_and_in_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("metrics_here.py:hit", "--like", "hit@30"), "at most 5"),
+        (("metrics_here.py:hit", "--like", "hit@30"), "at most 20"),
         (("metrics_here.py:nothing",), "has no 'nothing'"),
         (("metrics_here",), "package.module:function"),
         (("metrics_here.py:hit", "--with", "3"), "--with takes name=value"),

@@ -63,6 +63,74 @@ def test_the_metric_of_competitions() -> None:
     assert len(own.findings) == 1
 
 
+@pytest.mark.parametrize("k", [6, 10, 30, 100])
+def test_the_cuts_that_people_use(k: int) -> None:
+    """The same conventions are found at rank k, however far down that is."""
+    listed = conformance.check(
+        as_in_competitions, f"map@{k}", "lists", one_query=True, arguments={"k": k}
+    )
+    told = {name: listed.conventions[name] for name in ("divisor", "repeats", "no-mates")}
+    assert told == {"divisor": "min", "repeats": "wrong", "no-mates": "zero"}
+    for call in ("scores", "qrels"):
+        verdict = conformance.check(positive_only(k, call), f"recall@{k}", call)
+        assert verdict.conventions["sign"] == "unfound"
+        assert verdict.conventions["ties"] == "input"
+        one_less = conformance.check(positive_only(k - 1, call), f"recall@{k}", call)
+        assert not one_less.conforms
+        assert "sign" not in one_less.conventions
+
+
+def positive_only(k: int, call: str) -> Any:
+    """Recall at k over the scores above zero, of queries with a mate."""
+
+    def of_one(scores: Sequence[float], grades: Sequence[int], mates: int) -> float:
+        order = sorted(range(len(scores)), key=lambda place: -scores[place])[:k]
+        return sum(grades[place] > 0 for place in order if scores[place] > 0) / mates
+
+    def of_scores(scores: Any, relevance: Any) -> float:
+        shares = [
+            of_one(row.tolist(), grades.tolist(), int((grades > 0).sum()))
+            for row, grades in zip(scores, relevance, strict=True)
+            if (grades > 0).any()
+        ]
+        return sum(shares) / len(shares) if shares else float("nan")
+
+    def of_runs(qrels: Any, run: Any) -> float:
+        shares = []
+        for name, judged in qrels.items():
+            mates = sum(grade > 0 for grade in judged.values())
+            listed = run.get(name, {})
+            if mates:
+                grades = [judged.get(one, 0) for one in listed]
+                shares.append(of_one(list(listed.values()), grades, mates))
+        return sum(shares) / len(shares) if shares else float("nan")
+
+    return of_scores if call == "scores" else of_runs
+
+
+@pytest.mark.parametrize("k", [6, 10])
+def test_rows_and_the_cuts_that_people_use(k: int) -> None:
+    def precision(embeddings: Any, labels: Any) -> float:
+        similarity = embeddings @ embeddings.T
+        np.fill_diagonal(similarity, -np.inf)
+        nearest = np.argsort(-similarity, axis=1, kind="stable")[:, : min(k, len(labels) - 1)]
+        mates = labels[:, None] == labels
+        found = np.take_along_axis(mates, nearest, 1).sum(axis=1) / k
+        kept = mates.sum(axis=1) > 1
+        return float(found[kept].mean()) if kept.any() else float("nan")
+
+    verdict = conformance.check(precision, f"precision@{k}", allow=["ties=input"])
+    assert verdict.conforms
+    assert verdict.conventions["ties"] == "input"
+
+    def exact(rows: Any, labels: Any) -> float:
+        name = f"precision@{k}"
+        found = truerank.evaluate(rows, labels, metrics=[name], confidence=None)
+        return found[name].value
+
+    assert conformance.check(exact, f"precision@{k}").conforms
+
+
 def test_duplicates_that_count() -> None:
     def recall(retrieved: list[list[str]], relevant: list[list[str]], k: int = 3) -> float:
         shares = [
@@ -256,7 +324,8 @@ def test_a_failing_test_shows_the_case() -> None:
     [
         ({"function": 3}, "takes a function"),
         ({"like": "auc"}, "not checked here"),
-        ({"like": "map@6"}, "at most 5"),
+        ({"like": "map@21"}, "at most 20"),
+        ({"like": "map@1001", "call": "lists"}, "at most 1,000"),
         ({"like": "map@level=1"}, "one level"),
         ({"call": "pairs"}, "must be embeddings, scores, lists or qrels"),
         ({"arrays": "jax"}, "must be numpy, torch or lists"),

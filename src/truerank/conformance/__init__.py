@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from truerank.conformance.battery import LARGEST_CUT
+from truerank.conformance.battery import LARGEST_CUT, LARGEST_OF_ROWS
 from truerank.conformance.calling import Caller, load
 from truerank.conformance.cases import CALLS
 from truerank.conformance.conventions import QUESTIONS
@@ -45,7 +45,7 @@ def check(
         Called with two arguments, as `call` says; it returns a number.
     like : str
         What it is meant to compute: precision@k, r_precision, map, map@r, map@k, recall@k, hit@k,
-        mrr, minp, ndcg or ndcg@k, with k up to 5.
+        mrr, minp, ndcg or ndcg@k, with k up to 1000 (20 with embeddings).
     call : {"embeddings", "scores", "lists", "qrels"}
         f(embeddings, labels): rows of length 1, each searched among all others;
         f(scores, relevance): two (queries, items) matrices, greater scores first;
@@ -81,7 +81,7 @@ def check(
     >>> verdict.conforms, verdict.conventions["divisor"], verdict.conventions["ties"]
     (False, 'found', 'input')
     """
-    metric = _metric(like)
+    metric = _metric(like, call)
     allowed = _allowed(allow)
     caller = Caller(function, call, arrays, one_query, arguments)
     if call == "embeddings" and metric.name == "ndcg":
@@ -114,16 +114,17 @@ def assert_conforms(
         raise AssertionError(str(found))
 
 
-def _metric(like: str) -> Metric:
+def _metric(like: str, call: str) -> Metric:
     metric = registry.parse(like)
     if metric.name not in FORMULAS:
         raise InputError(f"{metric} is not checked here; known are {either(list(FORMULAS))}.")
     if metric.get("level") is not None:
         raise InputError("functions are checked on one level of labels; leave level= out.")
-    if isinstance(metric.cut, int) and metric.cut > LARGEST_CUT:
+    largest = LARGEST_OF_ROWS if call == "embeddings" else LARGEST_CUT
+    if isinstance(metric.cut, int) and metric.cut > largest:
         raise InputError(
-            f"cases are small, to be checked by hand: take a k of at most {LARGEST_CUT}. "
-            f"Got {metric}."
+            f"cases are small, to be checked by hand: take a k of at most {largest:,}, with a "
+            f"function of the same. Got {metric}."
         )
     return metric
 

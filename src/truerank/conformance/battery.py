@@ -18,10 +18,12 @@ from truerank.conformance.model import answer, neutral, right_answer
 from truerank.conformance.rows import drawn, shuffled
 from truerank.core.metric import Metric
 
-__all__ = ["LARGEST_CUT", "TOPICS", "battery"]
+__all__ = ["LARGEST_CUT", "LARGEST_OF_ROWS", "TOPICS", "battery"]
 
-LARGEST_CUT = 5
-"""Cases stay small enough to be checked by hand."""
+LARGEST_CUT, LARGEST_OF_ROWS = 1000, 20
+"""The largest k, and that of a call with embeddings: all orders of k rows and more are tried."""
+SMALL = 4
+"""Places in front of rank k that drawn cases fill at random; before them are strangers."""
 TOPICS: dict[str, tuple[str, ...]] = {
     "plain": ("formula", "discount", "mean", "self", "divisor", "ideal"),
     "short": ("beyond", "single"),
@@ -81,9 +83,9 @@ def _query(
 ) -> Query:
     """A list with falling scores, in the order of the pattern or as `order` says."""
     groups = _groups(pattern)
-    step = 0.1 if len(groups) < 10 else 0.04
+    step = 0.1 if len(groups) < 10 else 0.04 if len(groups) < 23 else 0.8 / len(groups)
     placed = [
-        (round(0.9 - step * number, 2), grade)
+        (round(0.9 - step * number, 2 if step > 0.035 else 6), grade)
         for number, group in enumerate(groups)
         for grade in group
     ]
@@ -128,7 +130,7 @@ def _settled(metric: Metric, call: str) -> list[Case]:
     cases.append(_case("two queries", "plain", call, *map(_query, pair)))
     cases.append(_case("two queries", "plain", call, *map(_query, reversed(pair)),
                        arrangement="the second first"))  # fmt: skip
-    shorter = range(1, k) if isinstance(metric.cut, int) else []
+    shorter = sorted({*range(1, min(k, 5)), k // 2, k - 1} - {0}) if _before(metric) else []
     for pattern in dict.fromkeys(["1", *("0 " * (size - 1) + "1" for size in shorter)]):
         cases.append(_case(f"a short list: {pattern}", "short", call, _query(pattern)))
     if call != "lists" and metric.name == "ndcg":
@@ -161,7 +163,9 @@ def _numbers(metric: Metric, call: str) -> list[Case]:
     """Scores that are close together, and scores at and below zero."""
     if call == "lists":
         return []
-    lead = [(round(2.0 - 0.1 * n, 1), 0) for n in range(_before(metric))]
+    count = _before(metric)
+    step = 0.1 if count < 10 else 1.0 / count
+    lead = [(round(2.0 - step * n, 4), 0) for n in range(count)]
     close, high = 0.5 + 2.0**-30, 0.5
     numbers = {
         ("close scores, the mate above", "resolution"): [(high, 0), (close, 1), (high, 0)],
@@ -175,9 +179,9 @@ def _numbers(metric: Metric, call: str) -> list[Case]:
     for (name, topic), placed in numbers.items():
         front = [] if name in ("scores below zero", "a mate last, below zero") else lead
         if name == "all scores below zero":
-            front = [(-0.01 * n, grade) for n, (_, grade) in enumerate(lead, start=1)]
+            front = [(-0.01 * n * 10 * step, grade) for n, (_, grade) in enumerate(lead, start=1)]
         entries = tuple(
-            Entry(f"d{number:02}", score, grade)
+            Entry(f"d{number:0{max(2, len(str(count + len(placed))))}}", score, grade)
             for number, (score, grade) in enumerate([*front, *placed], start=1)
         )
         cases.append(_case(name, topic, call, Query(entries)))
@@ -255,8 +259,10 @@ def _mixed(metric: Metric, call: str) -> list[Case]:
     """Drawn cases with ties, no mates and mates that are missing, all at once."""
     draw = random.Random(f"{metric} {call}")
     cases = []
+    front = max(0, _before(metric) - SMALL)
+    settled = [Entry(f"a{n:04}", 2.0 - n / max(front, 1), 0) for n in range(front)]
     for number in range(16):
-        size = draw.randint(2, 6) + _before(metric)
+        size = draw.randint(2, 6) + min(_before(metric), SMALL)
         queries = []
         for _ in range(draw.randint(1, 3)):
             entries = [
@@ -268,7 +274,7 @@ def _mixed(metric: Metric, call: str) -> list[Case]:
             missing = (
                 [Entry("m1", 0.0, 1)] if call in ("lists", "qrels") and number % 3 == 0 else []
             )
-            queries.append(Query(tuple(entries), tuple(missing)))
+            queries.append(Query((*settled, *entries), tuple(missing)))
         cases.append(_case(f"mixed {number + 1}", "mixed", call, *queries))
     return cases
 

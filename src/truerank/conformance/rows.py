@@ -1,8 +1,8 @@
 """Embeddings whose similarities are exact in every precision: rows of length 1 in short fractions.
 
-Every component is a whole number over 4 (or 16), every row has length 1, and every inner product is
-a multiple of 1/16 (1/256): cosine, inner product and euclidean distance rank alike and tie alike in
-float32, however they are computed.
+Every component is a whole number over 4 (16, 64 where there are more rows), every row has length 1,
+and every inner product is a multiple of the square of that: cosine, inner product and euclidean
+distance rank alike and tie alike in float32, however they are computed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def drawn(
 ) -> Case:
     """The first case of a seeded sequence that is as wanted; `repeat` makes rows equal."""
     draw = random.Random(name)
-    denominator = 4 if len(labels) <= 6 else 16
+    denominator = 4 if len(labels) <= 6 else 16 if len(labels) <= 12 else 64
     for _ in range(TRIES):
         rows = [_unit(draw, denominator) for _ in labels]
         for place, like in repeat:
@@ -56,15 +56,19 @@ def shuffled(case: Case, seed: int, arrangement: str) -> Case:
 
 def _unit(draw: random.Random, denominator: int) -> list[int]:
     """Whole numbers whose squares add up to the denominator's square."""
+    ends = 1 if denominator <= 16 else 2  # few large numbers are squares, many the sum of two
     while True:
         row: list[int] = []
         left = denominator**2
-        for _ in range(DIMENSIONS - 1):
+        for _ in range(DIMENSIONS - ends):
             most = math.isqrt(left)
             row.append(draw.randint(-most, most))
             left -= row[-1] ** 2
-        last = math.isqrt(left)
-        if last**2 == left:
-            row.append(last)
-            draw.shuffle(row)
-            return row
+        most = math.isqrt(left)
+        start = draw.randint(0, most) if ends == 2 else 0
+        for first in (*range(start, most + 1), *range(start)) if ends == 2 else (0,):
+            last = math.isqrt(left - first**2)
+            if last**2 == left - first**2:
+                row += [first, last][2 - ends :]
+                draw.shuffle(row)
+                return row
