@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from truerank.cli.options import PATH, examples
+from truerank.cli.options import PATH, examples, long_run_options
 
 __all__ = ["benchmark"]
 
@@ -26,22 +26,7 @@ EXAMPLES = examples(
     type=PATH,
     help="Folder of the benchmark; by default benchmarks/ and the configuration's name.",
 )
-@click.option(
-    "--resume", is_flag=True, help="Go on with the benchmark in the folder, if there is one."
-)
-@click.option(
-    "--jobs",
-    type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
-    help="Trainings at a time, each in a process of its own.",
-)
-@click.option(
-    "--until",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="SECONDS",
-    help="Stop after so many seconds, with everything kept.",
-)
+@long_run_options("the benchmark in the folder, if there is one")
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
 def benchmark(
     config: Path, output: Path | None, resume: bool, jobs: int, until: float | None, dry_run: bool

@@ -10,14 +10,20 @@ import click
 from truerank.cli.options import (
     PATH,
     Labelled,
+    adjusted_option,
+    average_option,
     confidence_option,
     device_option,
     distance_option,
     examples,
+    file_options,
     format_option,
-    label_options,
     metrics_option,
+    no_intervals_option,
+    no_mate_option,
     output_option,
+    per_query_option,
+    seed_option,
     threads_option,
 )
 from truerank.errors import InputError
@@ -44,19 +50,7 @@ WORST = 20
 
 
 @click.command(cls=Labelled, epilog=EXAMPLES, short_help="Score embeddings against labels.")
-@click.argument("embeddings", type=PATH)
-@click.option("--labels", type=PATH, help="Labels of the rows.")
-@click.option("--gallery", type=PATH, help="Embeddings to search in.")
-@click.option("--gallery-labels", type=PATH, help="Labels of the gallery.")
-@label_options
-@click.option(
-    "--relevance",
-    type=PATH,
-    help="Who is relevant to whom, instead of labels: TREC qrels, which go by the ids of the rows, "
-    "or a (queries, gallery) matrix in .npy.",
-)
-@click.option("--ids", type=PATH, help="File with a column id, for the rows.")
-@click.option("--gallery-ids", type=PATH, help="File with a column id, for the gallery.")
+@file_options
 @click.option(
     "--task", "task_file", type=PATH, help="A saved task; what is shown names no single query."
 )
@@ -65,27 +59,10 @@ WORST = 20
     type=PATH,
     help="With --task: the full result, which gives the labels away, for the organiser (.json).",
 )
-@click.option("--junk-label", multiple=True, help="Exclude gallery items of this label.")
 @distance_option(told=True)
 @metrics_option("Such as map@r,hit@10 (divided by spaces or commas), or all; may be repeated.")
-@click.option(
-    "--average",
-    type=click.Choice(("query", "class")),
-    default="query",
-    show_default=True,
-    help="What the mean is over.",
-)
-@click.option(
-    "--no-mate",
-    type=click.Choice(("report", "zero", "error")),
-    help="Queries with nothing to find are left out and counted (report, the default), count as "
-    "0, or are refused.",
-)
-@click.option(
-    "--unlabelled",
-    type=click.Choice(("error", "distractor")),
-    help="Whether gallery rows without a label are refused (the default) or relevant to nobody.",
-)
+@average_option
+@no_mate_option
 @device_option
 @threads_option
 @click.option(
@@ -94,8 +71,8 @@ WORST = 20
     "as head:6379.",
 )
 @confidence_option
-@click.option("--no-intervals", is_flag=True, help="Compute no intervals.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the intervals.")
+@no_intervals_option
+@seed_option
 @click.option(
     "--units",
     default="metric",
@@ -112,14 +89,14 @@ WORST = 20
     metavar="N,N,...",
     help="Show as well what a fit expects of larger galleries, and how far it errs.",
 )
-@click.option("--adjusted", is_flag=True, help="Show (score - chance)/(best - chance) as well.")
+@adjusted_option
 @click.option("--by", help="Show parts as well, the worst first: by label, group or a level.")
 @click.option(
     "--worst", type=click.IntRange(1), help=f"How many parts --by shows; {WORST} by default."
 )
 @format_option()
 @output_option()
-@click.option("--per-query", type=PATH, help="Write .csv or .parquet: a row a query.")
+@per_query_option
 @click.option(
     "--report", type=PATH, help="Write a page to look at (.html); -o then holds its data."
 )

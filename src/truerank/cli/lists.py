@@ -12,15 +12,25 @@ from truerank.cli.kinds import DistanceName
 from truerank.cli.options import (
     PATH,
     Labelled,
+    adjusted_option,
+    average_option,
     confidence_option,
     device_option,
     distance_option,
     examples,
     format_option,
+    id_options,
+    junk_option,
     label_options,
     metrics_option,
+    no_intervals_option,
+    no_mate_option,
     output_option,
+    per_query_option,
+    relevance_option,
+    seed_option,
     threads_option,
+    unlabelled_option,
 )
 from truerank.errors import InputError
 from truerank.progress import progress_bar
@@ -45,14 +55,8 @@ EXAMPLES = examples(
     help="Labels of the gallery; without it the queries are their own gallery.",
 )
 @label_options
-@click.option(
-    "--relevance",
-    type=PATH,
-    help="Who is relevant to whom, instead of labels: TREC qrels, which go by id, or a (queries, "
-    "gallery) matrix in .npy.",
-)
-@click.option("--ids", type=PATH, help="File with a column id, for the queries.")
-@click.option("--gallery-ids", type=PATH, help="File with a column id, for the gallery.")
+@relevance_option
+@id_options("queries")
 @click.option("--gallery-size", type=int, help="Items in all, where qrels and run name only some.")
 @click.option("--scores", type=PATH, help="Scores of the lists (.npy); equal ones tie.")
 @click.option("--ignore-scores", is_flag=True, help="Take the order of the lists as it is.")
@@ -63,29 +67,11 @@ EXAMPLES = examples(
     show_default=True,
     help="What lists name items by; auto takes integers for rows, unless ids are integers.",
 )
-@click.option("--junk-label", multiple=True, help="Exclude gallery items of this label.")
+@junk_option
 @metrics_option("Ranking metrics such as map@r,hit@10, or all; may be repeated.")
-@click.option(
-    "--average",
-    type=click.Choice(("query", "class")),
-    default="query",
-    show_default=True,
-    help="What the mean is over.",
-)
-@click.option(
-    "--no-mate",
-    type=click.Choice(("report", "zero", "error")),
-    default="report",
-    show_default=True,
-    help="Queries with nothing to find are left out and counted, count as 0, or are refused.",
-)
-@click.option(
-    "--unlabelled",
-    type=click.Choice(("error", "distractor")),
-    default="error",
-    show_default=True,
-    help="Whether gallery rows without a label are refused or relevant to nobody.",
-)
+@average_option
+@no_mate_option
+@unlabelled_option
 @click.option(
     "--settle",
     type=float,
@@ -113,12 +99,12 @@ EXAMPLES = examples(
 @device_option
 @threads_option
 @confidence_option
-@click.option("--no-intervals", is_flag=True, help="Compute no intervals.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the intervals.")
-@click.option("--adjusted", is_flag=True, help="Show (score - chance)/(best - chance) as well.")
+@no_intervals_option
+@seed_option
+@adjusted_option
 @format_option()
 @output_option()
-@click.option("--per-query", type=PATH, help="Write .csv or .parquet: a row a query.")
+@per_query_option
 def lists(
     form: str,
     output: Path | None,

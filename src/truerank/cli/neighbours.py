@@ -9,12 +9,11 @@ import click
 
 from truerank.cli.kinds import MetricName
 from truerank.cli.options import (
-    PATH,
     Labelled,
     distance_option,
     examples,
+    file_options,
     format_option,
-    label_options,
     output_option,
     threads_option,
 )
@@ -32,20 +31,7 @@ EXAMPLES = examples(
 
 
 @click.command(cls=Labelled, epilog=EXAMPLES, short_help="Look at what single queries find.")
-@click.argument("embeddings", type=PATH)
-@click.option("--labels", type=PATH, help="Labels of the rows.")
-@click.option("--gallery", type=PATH, help="Embeddings to search in.")
-@click.option("--gallery-labels", type=PATH, help="Labels of the gallery.")
-@label_options
-@click.option("--relevance", type=PATH, help="Who is relevant to whom, as for evaluate.")
-@click.option("--ids", type=PATH, help="File with a column id, for the rows.")
-@click.option("--gallery-ids", type=PATH, help="File with a column id, for the gallery.")
-@click.option("--junk-label", multiple=True, help="Exclude gallery items of this label.")
-@click.option(
-    "--unlabelled",
-    type=click.Choice(("error", "distractor")),
-    help="Whether gallery rows without a label are refused (the default) or relevant to nobody.",
-)
+@file_options
 @click.option(
     "--query",
     "queries",

@@ -18,15 +18,27 @@ __all__ = [
     "FORMATS",
     "PATH",
     "Labelled",
+    "adjusted_option",
+    "average_option",
     "confidence_option",
     "device_option",
     "distance_option",
     "examples",
+    "file_options",
     "format_option",
+    "id_options",
+    "junk_option",
     "label_options",
+    "long_run_options",
     "metrics_option",
+    "no_intervals_option",
+    "no_mate_option",
     "output_option",
+    "per_query_option",
+    "relevance_option",
+    "seed_option",
     "threads_option",
+    "unlabelled_option",
 ]
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -47,6 +59,43 @@ device_option = click.option(
     default="auto",
     show_default=True,
     help="Where to compute; reference is plain numpy.",
+)
+average_option = click.option(
+    "--average",
+    type=click.Choice(("query", "class")),
+    default="query",
+    show_default=True,
+    help="What the mean is over.",
+)
+seed_option = click.option(
+    "--seed", type=int, default=0, show_default=True, help="Of the intervals."
+)
+no_intervals_option = click.option("--no-intervals", is_flag=True, help="Compute no intervals.")
+adjusted_option = click.option(
+    "--adjusted", is_flag=True, help="Show (score - chance)/(best - chance) as well."
+)
+per_query_option = click.option(
+    "--per-query", type=PATH, help="Write .csv or .parquet: a row a query."
+)
+junk_option = click.option(
+    "--junk-label", multiple=True, help="Exclude gallery items of this label."
+)
+no_mate_option = click.option(
+    "--no-mate",
+    type=click.Choice(("report", "zero", "error")),
+    help="Queries with nothing to find are left out and counted (report, the default), count as "
+    "0, or are refused.",
+)
+unlabelled_option = click.option(
+    "--unlabelled",
+    type=click.Choice(("error", "distractor")),
+    help="Whether gallery rows without a label are refused (the default) or relevant to nobody.",
+)
+relevance_option = click.option(
+    "--relevance",
+    type=PATH,
+    help="Who is relevant to whom, instead of labels: TREC qrels, which go by the ids of the rows, "
+    "or a (queries, gallery) matrix in .npy.",
 )
 
 
@@ -84,6 +133,51 @@ def label_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "--taxonomy", type=PATH, help="CSV file with the columns child and parent."
     )
     return levels(taxonomy(command))
+
+
+def id_options(of: str) -> Decorator:
+    """--ids and --gallery-ids, of what `of` names."""
+    ids = click.option("--ids", type=PATH, help=f"File with a column id, for the {of}.")
+    gallery = click.option(
+        "--gallery-ids", type=PATH, help="File with a column id, for the gallery."
+    )
+    return lambda command: ids(gallery(command))
+
+
+def file_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """EMBEDDINGS and the files and rules that make a task of them."""
+    for part in (
+        unlabelled_option,
+        junk_option,
+        id_options("rows"),
+        relevance_option,
+        label_options,
+        click.option("--gallery-labels", type=PATH, help="Labels of the gallery."),
+        click.option("--gallery", type=PATH, help="Embeddings to search in."),
+        click.option("--labels", type=PATH, help="Labels of the rows."),
+        click.argument("embeddings", type=PATH),
+    ):
+        command = part(command)
+    return command
+
+
+def long_run_options(resumed: str) -> Decorator:
+    """--resume, --jobs and --until of runs that train; `resumed` is what --resume goes on with."""
+    resume = click.option("--resume", is_flag=True, help=f"Go on with {resumed}.")
+    jobs = click.option(
+        "--jobs",
+        type=click.IntRange(min=1),
+        default=1,
+        show_default=True,
+        help="Trainings at a time, each in a process of its own.",
+    )
+    until = click.option(
+        "--until",
+        type=click.FloatRange(min=0, min_open=True),
+        metavar="SECONDS",
+        help="Stop after so many seconds, with everything kept.",
+    )
+    return lambda command: resume(jobs(until(command)))
 
 
 def distance_option(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from truerank.cli.options import PATH, examples
+from truerank.cli.options import PATH, examples, long_run_options
 
 __all__ = ["reproduce"]
 
@@ -30,20 +30,7 @@ EXAMPLES = examples(
     help="Folder of the run; by default reproduce/ and the paper's name.",
 )
 @click.option("--quick", is_flag=True, help="A small run that shows that everything works.")
-@click.option("--resume", is_flag=True, help="Go on with the run in the folder.")
-@click.option(
-    "--jobs",
-    type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
-    help="Trainings at a time, each in a process of its own.",
-)
-@click.option(
-    "--until",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="SECONDS",
-    help="Stop after so many seconds, with everything kept.",
-)
+@long_run_options("the run in the folder")
 @click.option(
     "--data",
     multiple=True,

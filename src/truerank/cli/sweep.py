@@ -8,16 +8,18 @@ from typing import Any
 import click
 
 from truerank.cli.options import (
-    PATH,
     Labelled,
+    average_option,
     confidence_option,
     device_option,
     distance_option,
     examples,
+    file_options,
     format_option,
-    label_options,
     metrics_option,
+    no_mate_option,
     output_option,
+    seed_option,
     threads_option,
 )
 from truerank.errors import InputError
@@ -32,23 +34,14 @@ EXAMPLES = examples(
     "-o sweep.csv",
 )
 
+OF_SCORES = ("distance", "average", "device", "threads", "confidence", "seed")
+"""Options that say how copies are scored; the others make the task."""
+
 
 @click.command(
     cls=Labelled, epilog=EXAMPLES, short_help="Find the smallest copy that is not worse."
 )
-@click.argument("embeddings", type=PATH)
-@click.option("--labels", type=PATH, help="Labels of the rows.")
-@click.option("--gallery", type=PATH, help="Embeddings to search in.")
-@click.option("--gallery-labels", type=PATH, help="Labels of the gallery.")
-@label_options
-@click.option(
-    "--relevance",
-    type=PATH,
-    help="Who is relevant to whom, instead of labels: TREC qrels or a matrix in .npy.",
-)
-@click.option("--ids", type=PATH, help="File with a column id, for the rows.")
-@click.option("--gallery-ids", type=PATH, help="File with a column id, for the gallery.")
-@click.option("--junk-label", multiple=True, help="Exclude gallery items of this label.")
+@file_options
 @click.option("--dims", help="Prefixes to try beside all dimensions, such as 64,128,256.")
 @click.option(
     "--dtypes",
@@ -65,28 +58,12 @@ EXAMPLES = examples(
 )
 @distance_option(lambda catalogue: [n for n in catalogue.names(points=True) if n != "hamming"])
 @metrics_option("Such as map@r,hit@1; map@r if left out. A copy must not be worse in any.")
-@click.option(
-    "--average",
-    type=click.Choice(("query", "class")),
-    default="query",
-    show_default=True,
-    help="What the mean is over.",
-)
-@click.option(
-    "--no-mate",
-    type=click.Choice(("report", "zero", "error")),
-    help="Queries with nothing to find are left out (report, the default), count as 0, or are "
-    "refused.",
-)
-@click.option(
-    "--unlabelled",
-    type=click.Choice(("error", "distractor")),
-    help="Whether gallery rows without a label are refused (the default) or relevant to nobody.",
-)
+@average_option
+@no_mate_option
 @device_option
 @threads_option
 @confidence_option
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the intervals.")
+@seed_option
 @format_option()
 @output_option()
 def sweep(
@@ -96,12 +73,6 @@ def sweep(
     dtypes: str,
     margin: float,
     metrics: str | None,
-    distance: str,
-    average: str,
-    device: str,
-    threads: int | None,
-    confidence: float,
-    seed: int,
     **given: Any,
 ) -> None:
     """Evaluate smaller copies of EMBEDDINGS, and name the smallest that is not worse.
@@ -117,8 +88,9 @@ def sweep(
     files = tuple(value for value in given.values() if isinstance(value, Path))
     outputs.check_targets({"-o": output}, files)
     prefixes = None if dims is None else [_number(part) for part in dims.split(",")]
+    options = {name: given.pop(name) for name in OF_SCORES}
     with progress_bar("sweeping") as progress:
-        task, rows, items, _ = read_task(**given, distance=distance)
+        task, rows, items, _ = read_task(**given, distance=options["distance"])
         found = sweep_task(
             task,
             rows,
@@ -127,13 +99,8 @@ def sweep(
             dtypes=[part.strip() for part in dtypes.split(",")],
             margin=margin,
             metrics=inputs.chosen_metrics(metrics),
-            distance=distance,
-            average=average,
-            device=device,
-            threads=threads,
-            confidence=confidence,
-            seed=seed,
             progress=progress,
+            **options,
         )
     forms = {
         "table": lambda: found.to_text(rule=printing.ruled()),

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from truerank.cli.options import PATH, distance_option, examples, label_options
+from truerank.cli.options import (
+    PATH,
+    distance_option,
+    examples,
+    junk_option,
+    label_options,
+    no_mate_option,
+    unlabelled_option,
+)
 from truerank.errors import InputError
 from truerank.wording import count
 
@@ -38,21 +46,9 @@ def task() -> None:
 @click.argument("labels", type=PATH)
 @click.option("--gallery-labels", type=PATH, help="Labels of a gallery of its own.")
 @label_options
-@click.option("--junk-label", multiple=True, help="Exclude gallery items of this label.")
-@click.option(
-    "--no-mate",
-    type=click.Choice(("report", "zero", "error")),
-    default="report",
-    show_default=True,
-    help="What happens to queries with nothing to find.",
-)
-@click.option(
-    "--unlabelled",
-    type=click.Choice(("error", "distractor")),
-    default="error",
-    show_default=True,
-    help="Whether gallery rows may have no label.",
-)
+@junk_option
+@no_mate_option
+@unlabelled_option
 @click.option("-o", "--output", type=PATH, required=True, help="The hidden task, which you keep.")
 @click.option("--public", type=PATH, help="Write what participants may have: ids, no label.")
 def make(
@@ -61,8 +57,8 @@ def make(
     levels: str | None,
     taxonomy: Path | None,
     junk_label: tuple[str, ...],
-    no_mate: str,
-    unlabelled: str,
+    no_mate: str | None,
+    unlabelled: str | None,
     output: Path,
     public: Path | None,
 ) -> None:
@@ -95,8 +91,8 @@ def make(
             gallery_ids=items.ids,
             gallery_groups=items.groups,
             junk_labels=as_labels(junk_label, queries.labels),
-            no_mate=no_mate,
-            unlabelled=unlabelled,
+            no_mate=no_mate or "report",
+            unlabelled=unlabelled or "error",
         )
     warn_of_giveaways(made)
     if public is not None:
