@@ -8,6 +8,7 @@ import pytest
 import truerank
 from tests.builders import clusters
 from truerank.bars import bars_of
+from truerank.stats.intervals import from_replicates
 
 METRICS = ["precision@1,level=1", "precision@1", "h_ap"]
 
@@ -28,9 +29,16 @@ def test_levels_and_severity(result: truerank.Result, read: bool) -> None:
     assert levels["lower"].tolist() == [score.value for score in scores]
     ends = [score.interval or (np.nan, np.nan) for score in scores]
     assert np.array_equal(np.stack([levels["low"], levels["high"]], 1), ends, equal_nan=True)
+    wide = one.curve("levels", band="simultaneous")
+    for place, score in enumerate(scores):
+        own = score.replicates
+        assert own is not None
+        expected = from_replicates(score.value, own, own, 0.975, (0.0, 1.0)).ends  # of two bars
+        assert (wide["low"][place], wide["high"][place]) == pytest.approx(expected, rel=1e-9)
     severity, known = one.curve("severity"), result.severity()
     assert severity["shared"].tolist() == ["none", "1"]
     assert severity["value"].sum() * known.queries == pytest.approx(known.errors)
+    assert "precision@1,level" in str(severity.band_reason)
     assert severity["value"][0] == known.by_level["none"] / known.queries
 
 

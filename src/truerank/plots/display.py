@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from truerank.core.curve import Curve
+from truerank.core.curve import POINTWISE, SECOND, Curve
 from truerank.operating_marks import Mark
 from truerank.plots.axes import MOST_RATE, CurveAxes, axes_of, prepare
 from truerank.plots.style import COLOURS, DASHES, new_axes, plain_text, tidy
@@ -124,6 +124,18 @@ class CurveDisplay:
                 curve[kind], borders, color=COLOURS[2 * place], fill=number == 0,
                 alpha=0.45 if number == 0 else 1.0, linestyle=DASHES[number % len(DASHES)],
             )  # fmt: skip
+            low, high = (f"{SECOND if place else ''}{end}" for end in POINTWISE)
+            if low in curve:
+                edges = [
+                    np.where(np.isfinite(curve[end]), curve[end], curve[kind])
+                    for end in (low, high)
+                ]
+                self.bands_.append(
+                    self.ax_.stairs(
+                        edges[1], borders, baseline=edges[0], fill=True, alpha=0.3, linewidth=0,
+                        color=COLOURS[2 * place],
+                    )
+                )  # fmt: skip
             drawn.set_label(kind if len(self.models) == 1 else f"{model.name}: {kind}")
             self.lines_.append(drawn)
 

@@ -9,7 +9,7 @@ const KNOWN = {
   pr: { title: "Precision and recall", text: "How clean the accepted pairs are, for every share of mates accepted.", x: Object.assign({ title: "recall" }, SHARE), y: Object.assign({ title: "precision" }, SHARE) },
   f1: { title: "F1", text: "The balance of precision and recall over thresholds.", x: { title: "threshold" }, y: Object.assign({ title: "F1" }, SHARE) },
   cmc: { title: "CMC", text: "How often a mate is among the first items.", x: { title: "rank (log)", type: "log", dtick: "D2" }, y: Object.assign({ title: "hit rate" }, SHARE) },
-  dir: { title: "DIR over FAR", text: "Queries identified, for every share of strangers let in.", x: Object.assign({}, AT_FAR, { title: "strangers accepted (log)" }), y: Object.assign({ title: "identified" }, SHARE) },
+  dir: { title: "DIR over FAR", text: "Queries identified, for every share of strangers let in.", x: Object.assign({}, AT_FAR, { title: "strangers accepted (log)", tickvals: [1e-5, 1e-4, 1e-3, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1] }), y: Object.assign({ title: "identified" }, SHARE) },
   mrep: { title: "mReP", text: "Ranking and accepting at once, over all thresholds.", x: { title: "τ" }, y: Object.assign({ title: "mReP" }, SHARE) },
   mvp: { title: "mVP", text: "How clean and complete the accepted items are.", x: { title: "τ" }, y: Object.assign({ title: "mVP" }, SHARE) },
   mrp: { title: "mRP", text: "How well the accepted mates are ranked.", x: { title: "τ" }, y: Object.assign({ title: "mRP" }, SHARE) },
@@ -62,10 +62,18 @@ function lines(name, columns, label, number) {
     return [bar];
   }
   if (kindOf(name) === "scores") {
-    return ["mates", "others"].map((kind, place) => ({
-      x, y: columns[kind], name: kind, mode: "lines", fill: "tozeroy", line: { shape: columns.from ? "vh" : "hv", width: 1.5, color: colour(place), dash: DASHES[number] },
-      fillcolor: faint(colour(place), 0.15), hovertemplate: "%{x:.4~g}: %{y:.2%}<extra>" + kind + "</extra>",
-    }));
+    const steps = columns.from ? "vh" : "hv";
+    return ["mates", "others"].flatMap((kind, place) => {
+      const ends = ["low", "high"].map((end) => columns[(place ? "others_" : "") + end]);
+      const edges = !ends[0] ? [] : ends.map((end, high) => ({
+        x, y: end.map((value, at) => (value === null ? columns[kind][at] : value)), mode: "lines", line: { width: 0, shape: steps }, hoverinfo: "skip", showlegend: false,
+        fill: high ? "tonexty" : "none", fillcolor: faint(colour(place), 0.35),
+      }));
+      return [...edges, {
+        x, y: columns[kind], name: kind, mode: "lines", fill: "tozeroy", line: { shape: steps, width: 1.5, color: colour(place), dash: DASHES[number] },
+        fillcolor: faint(colour(place), 0.15), hovertemplate: "%{x:.4~g}: %{y:.2%}<extra>" + kind + "</extra>",
+      }];
+    });
   }
   const shape = kindOf(name) === "cmc" ? "hv" : "linear";
   const band = (low, high, opacity) => {
@@ -148,6 +156,7 @@ function curveCharts(models, shownModel) {
       const mine = all[models.indexOf(shownModel)][name];
       if (mine && !several) data.push(...marked(mine, name, sliderValues));
       const layout = { xaxis: Object.assign({}, known.x), yaxis: Object.assign({ rangemode: "tozero" }, known.y), showlegend: several || kindOf(name) === "scores", barmode: "group" };
+      if (data.some((one) => one.type === "bar")) layout.xaxis.type = "category"; /* a level may be called "1" */
       if (known.y && known.y.type !== "log" && kindOf(name) !== "scores") layout.yaxis.rangemode = "tozero";
       return { data, layout };
     };
