@@ -125,8 +125,10 @@ def in_process(workers: int = 3, *, shared: bool = False) -> Iterator[InProcess]
     ray = InProcess(workers)
 
     @contextmanager
-    def connect(address: object, *, gpu: bool | None = False) -> Iterator[Cluster]:
-        yield Cluster(ray, gpu)
+    def connect(
+        address: object, *, gpu: bool | None = False, share: float = 1.0
+    ) -> Iterator[Cluster]:
+        yield Cluster(ray, gpu, share)
 
     least = 0 if shared else SHARED_BYTES
     with (

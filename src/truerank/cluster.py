@@ -81,10 +81,11 @@ class Call:
 
 
 @contextmanager
-def connect(address: object, *, gpu: bool | None = False) -> Iterator[Cluster]:
+def connect(address: object, *, gpu: bool | None = False, share: float = 1.0) -> Iterator[Cluster]:
     """A cluster for as long as the block runs: "auto" is the one that Ray finds, or an address.
 
     `gpu` says whether tasks need a GPU; None if they get one wherever the cluster has some.
+    `share` is the part of a GPU that a task then takes.
     """
     address = _checked(address)
     try:
@@ -102,7 +103,7 @@ def connect(address: object, *, gpu: bool | None = False) -> Iterator[Cluster]:
             raise InputError(f"no Ray cluster was found ({found}); {START}.") from None
     cluster = None
     try:
-        cluster = Cluster(ray, gpu)
+        cluster = Cluster(ray, gpu, share)
         yield cluster
     finally:
         if cluster is not None:
@@ -135,14 +136,17 @@ def _check_answers(address: str) -> None:
 class Cluster:
     """A cluster that this process is connected to; one thread uses it."""
 
-    def __init__(self, ray: Any, gpu: bool | None) -> None:
-        self._ray = ray
+    def __init__(self, ray: Any, gpu: bool | None, share: float = 1.0) -> None:
+        self._ray, self._share = ray, share
         resources = ray.cluster_resources()
         self.gpu = resources.get("GPU", 0) > 0 if gpu is None else gpu
-        """Whether each task has a GPU of its own."""
+        """Whether each task has a GPU, or its share of one."""
         if self.gpu and not resources.get("GPU", 0):
             raise InputError("the cluster has no GPU; use device='cpu' or add a machine with one.")
-        wants: dict[str, Any] = {"num_cpus": 0 if self.gpu else 1, "num_gpus": 1 if self.gpu else 0}
+        wants: dict[str, Any] = {
+            "num_cpus": 0 if self.gpu else 1,
+            "num_gpus": share if self.gpu else 0,
+        }
         wants |= {"max_retries": RETRIES, "scheduling_strategy": "SPREAD"}
         self._call = ray.remote(_call).options(**wants)
         self._keep = ray.remote(_call_and_keep).options(**wants, num_returns=2)
@@ -150,13 +154,14 @@ class Cluster:
         self._put: dict[int, tuple[Any, Held]] = {}
         self._slots, self._looked = 1, float("-inf")
 
-    def put(self, value: Any, *, fresh: bool = False) -> Held:
-        """Put a value there, once as long as it is not fresh."""
+    def put(self, value: Any, *, fresh: bool = False, shared: bool = True) -> Held:
+        """Put a value there, once as long as it is not fresh; workers may share a large one."""
         if fresh:
             return Held(self._ray.put(_packed(value)), fresh=True)
         if id(value) not in self._put:
             # A value that refers to others must be told to Ray as it is.
-            whole = getattr(value, "refers", False) or _size(value) >= SHARED_BYTES
+            refers = getattr(value, "refers", False)
+            whole = refers or (shared and _size(value) >= SHARED_BYTES)
             stored = value if whole else _packed(value)
             self._put[id(value)] = (value, Held(self._ray.put(stored)))
         return self._put[id(value)][1]
@@ -170,7 +175,8 @@ class Cluster:
         """Tasks that can run at a time, as far as it is known."""
         if time.monotonic() - self._looked >= LOOK_SECONDS:
             kind = "GPU" if self.gpu else "CPU"
-            self._slots = max(1, int(self._ray.cluster_resources().get(kind, 1)))
+            room = self._ray.cluster_resources().get(kind, 1)
+            self._slots = max(1, int(room / self._share if self.gpu else room))
             self._looked = time.monotonic()
         return self._slots
 
@@ -184,11 +190,23 @@ class Cluster:
         self._staying[reference] = staying
         return reference
 
-    def answer(self, reference: Any) -> Any:
-        """What a task returned, or the error in which it ended."""
+    def answer(self, reference: Any, *, cancelled: Any = None) -> Any:
+        """What a task returned, or the error in which it ended; `cancelled` if it was."""
         staying = self._staying.pop(reference, None)
-        found = pickle.loads(_get(self._ray, reference))
+        try:
+            found = pickle.loads(_get(self._ray, reference))
+        except self._ray.exceptions.TaskCancelledError:
+            return cancelled
         return found if staying is None else (found, staying)
+
+    def ended(self, references: list[Any], timeout: float | None) -> list[Any]:
+        """Which tasks have ended, after one has or the seconds are over."""
+        ready: list[Any] = self._ray.wait(references, num_returns=1, timeout=timeout)[0]
+        return ready
+
+    def cancel(self, reference: Any) -> None:
+        """Ask a task to end."""
+        self._ray.cancel(reference)
 
     def gather(self, calls: Iterable[Call]) -> Generator[tuple[Any, Any], None, None]:
         """Yield (key, answer) of every task as it ends; calls are taken as workers become free.
@@ -209,8 +227,7 @@ class Cluster:
                         pending[self.start(call)] = call.key
                 if not pending:
                     break
-                ready, _ = self._ray.wait(list(pending), num_returns=1, timeout=LOOK_SECONDS)
-                for reference in ready:
+                for reference in self.ended(list(pending), LOOK_SECONDS):
                     key = pending.pop(reference)
                     try:
                         answer = self.answer(reference)
@@ -222,7 +239,7 @@ class Cluster:
                 raise failed
         finally:
             for reference in pending:
-                self._ray.cancel(reference)
+                self.cancel(reference)
 
 
 def fetch(reference: Any) -> Any:
@@ -242,6 +259,8 @@ def _get(ray: Any, reference: Any) -> Any:
             cause = cause.cause  # a task that asked for what another one could not make
         if isinstance(cause, (InputError, ExactnessError, MemoryError)):
             raise cause from None
+        raise
+    except ray.exceptions.TaskCancelledError:
         raise
     except ray.exceptions.RayError as error:
         raise ClusterError(

@@ -76,6 +76,35 @@ def nodes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Nodes]:
             found.end()
 
 
+@pytest.mark.slow
+def test_a_benchmark_has_the_table_of_one_machine(nodes: Nodes, tmp_path: Path) -> None:
+    """Folds and reruns are tasks; it is stopped, and goes on with another worker."""
+    from tests.benchmark.small import settings as benchmark_of
+    from tests.benchmark.small import write_drawings
+    from truerank import benchmark
+
+    config = benchmark_of(write_drawings(tmp_path / "drawings.npz"))
+    benchmark.run(config, tmp_path / "alone")
+    began: list[int] = []
+
+    class Stopping(benchmark.Display):
+        """It is interrupted at its third look."""
+
+        def show(self, plan: Any, running: Any) -> None:
+            began.append(len(running))
+            if len(began) == 3:
+                raise KeyboardInterrupt
+
+    there = tmp_path / "there"
+    with pytest.raises(KeyboardInterrupt):
+        benchmark.run(config, there, cluster="auto", display=Stopping(quiet=True))
+    assert not (there / "table.json").exists()
+    nodes.add()
+    assert benchmark.run(config, there, cluster="auto", resume=True) is not None
+    tables = [(tmp_path / name / "table.json").read_bytes() for name in ("alone", "there")]
+    assert tables[0] == tables[1]
+
+
 def spread(distance: str, setting: str, **tiles: Any) -> dict[str, list[str]]:
     """The fields of every metric and curve that a cluster gives otherwise than one process."""
     data = replace(untouched(distance, setting), options={"cluster": "auto"}, tiles=TILES | tiles)

@@ -22,7 +22,7 @@ from typing import Any
 from truerank.benchmark.worker import Half, Reply, Task
 from truerank.errors import InputError, TruerankWarning
 
-__all__ = ["Stopped", "Workers"]
+__all__ = ["PATIENCE", "Outcomes", "Stopped", "Workers"]
 
 _ONE_THREAD = (
     "OMP_NUM_THREADS",
@@ -38,6 +38,23 @@ START = "from truerank.benchmark.worker import main; main()"
 
 class Stopped:
     """In place of an outcome: the task was stopped and can go on later."""
+
+
+class Outcomes:
+    """What replies amount to; a warning is told once."""
+
+    def __init__(self) -> None:
+        self._told: set[str] = set()
+
+    def of(self, reply: Reply) -> Any:
+        """The outcome of a task, Stopped, or the error in which it ended."""
+        for sentence in reply.warnings:
+            if sentence not in self._told:
+                self._told.add(sentence)
+                warnings.warn(sentence, TruerankWarning, stacklevel=2)
+        if reply.error is not None:
+            raise InputError(reply.error) if reply.is_input else RuntimeError(reply.error)
+        return Stopped() if reply.stopped else reply.outcome
 
 
 class Workers:
@@ -60,7 +77,7 @@ class Workers:
         self._lock = threading.Lock()
         self._running: dict[Future[Any], Hashable] = {}
         self._stopping = False
-        self._told: set[str] = set()
+        self._outcomes = Outcomes()
 
     def __enter__(self) -> Workers:
         return self
@@ -105,7 +122,7 @@ class Workers:
         ended = []
         for future in done:
             key = self._running.pop(future)
-            ended.append((key, self._outcome(future.result())))
+            ended.append((key, self._outcomes.of(future.result())))
         return ended
 
     def stop(self) -> None:
@@ -115,15 +132,6 @@ class Workers:
             for process in self._processes:
                 if process.poll() is None:
                     process.send_signal(signal.SIGTERM)
-
-    def _outcome(self, reply: Reply) -> Any:
-        for sentence in reply.warnings:
-            if sentence not in self._told:
-                self._told.add(sentence)
-                warnings.warn(sentence, TruerankWarning, stacklevel=2)
-        if reply.error is not None:
-            raise InputError(reply.error) if reply.is_input else RuntimeError(reply.error)
-        return Stopped() if reply.stopped else reply.outcome
 
     def _do(self, task: Task) -> Reply:
         """Hand a task to this thread's process and wait for its reply."""

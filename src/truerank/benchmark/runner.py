@@ -9,10 +9,13 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 from truerank import datasets
+from truerank.benchmark.cluster_workers import ClusterWorkers
 from truerank.benchmark.config import BenchmarkConfig
 from truerank.benchmark.config import read as read_config
 from truerank.benchmark.cost import write_cost
@@ -30,6 +33,7 @@ from truerank.benchmark.splits import Splits, check_unchanged, make_splits, writ
 from truerank.benchmark.study import Studies
 from truerank.benchmark.table import Table, make_table
 from truerank.benchmark.worker import Half
+from truerank.cluster import Cluster, connect
 from truerank.datasets.base import Dataset
 from truerank.errors import InputError
 from truerank.files import read_json, to_json
@@ -37,6 +41,8 @@ from truerank.losses.registry import SearchChoice
 
 __all__ = ["describe_plan", "run"]
 
+Hire = Callable[[Half], Workers | ClusterWorkers]
+"""Who gives workers for one half of the data."""
 TICK = 0.5
 """Seconds between two looks at the clock."""
 
@@ -50,6 +56,8 @@ def run(
     jobs: int = 1,
     until: float | None = None,
     display: Display | None = None,
+    cluster: str | None = None,
+    gpu_share: float = 1.0,
 ) -> Table | None:
     """Run a benchmark, or go on with one.
 
@@ -68,6 +76,11 @@ def run(
         Seconds after which to stop, with everything kept; `resume=True` goes on.
     display : Display, optional
         What is told about the progress.
+    cluster : str, optional
+        The Ray cluster that trains and scores, "auto" or an address, as many at a time as it has
+        room for; all of its machines must see the folder. The table is the same.
+    gpu_share : float
+        The part of a GPU that a training takes on a cluster that has some.
 
     Returns
     -------
@@ -77,8 +90,40 @@ def run(
     chosen = _config(config)
     if jobs < 1:
         raise InputError(f"The 'jobs' parameter of run must be an int >= 1. Got {jobs!r} instead.")
+    if not isinstance(gpu_share, (int, float)) or not 0 < gpu_share <= 1:
+        raise InputError(
+            "The 'gpu_share' parameter of run must be a number above 0 and up to 1. "
+            f"Got {gpu_share!r} instead."
+        )
+    if cluster is not None and jobs != 1:
+        raise InputError("jobs are for one machine; a cluster does as many as it has room for.")
     clock = _Clock(until)
-    layout = Layout(folder)
+    # Workers of a cluster are at work in folders of their own.
+    layout = Layout(folder if cluster is None else os.path.abspath(folder))
+    with ExitStack() as stack:
+        hire: Hire = partial(Workers, jobs=jobs)
+        if cluster is not None:
+            gpu = {"auto": None, "cuda": True}.get(chosen.shared.training.device, False)
+            hire = partial(
+                _spread, stack.enter_context(connect(cluster, gpu=gpu, share=float(gpu_share)))
+            )
+        return _locked(chosen, layout, data, resume, hire, clock, display)
+
+
+def _spread(cluster: Cluster, half: Half) -> ClusterWorkers:
+    return ClusterWorkers(half, cluster)
+
+
+def _locked(
+    chosen: BenchmarkConfig,
+    layout: Layout,
+    data: Dataset | None,
+    resume: bool,
+    hire: Hire,
+    clock: _Clock,
+    display: Display | None,
+) -> Table | None:
+    """Run it, as long as nobody else writes to the folder."""
     with layout.locked():
         layout.begin(chosen, resume)
         whole = _read(chosen, data)
@@ -86,7 +131,7 @@ def run(
         half = Half(extract(whole, splits.search), splits.folds)
         test = extract(whole, splits.test) if data is not None else None
         del whole, data
-        return _run(chosen, layout, half, splits, test, jobs, clock, display or Display(quiet=True))
+        return _run(chosen, layout, half, splits, test, hire, clock, display or Display(quiet=True))
 
 
 class _Clock:
@@ -127,7 +172,7 @@ def _run(
     half: Half,
     splits: Splits,
     test: Dataset | None,
-    jobs: int,
+    hire: Hire,
     clock: _Clock,
     display: Display,
 ) -> Table | None:
@@ -145,12 +190,12 @@ def _run(
         try:
             with display:
                 if not plan.is_complete:
-                    _train(config, layout, half, plan, jobs, clock, display)
+                    _train(config, layout, half, plan, hire, clock, display)
                 del half
                 finished = [method for method in methods if not method.is_trained]
                 if plan.is_complete and not clock.is_over:
                     _open(
-                        config, layout, plan, finished, splits, test, openings, jobs, clock, display
+                        config, layout, plan, finished, splits, test, openings, hire, clock, display
                     )
         finally:
             plan.write_trials()
@@ -173,7 +218,7 @@ def _train(
     layout: Layout,
     half: Half,
     plan: Plan,
-    jobs: int,
+    hire: Hire,
     clock: _Clock,
     display: Display,
 ) -> None:
@@ -181,11 +226,11 @@ def _train(
     base = base_of(config)
     if base is not None:
         if not layout.features.exists():
-            with Workers(half, 1) as workers:
+            with hire(half) as workers:
                 workers.submit("features", ComputeFeatures(base, layout.features))
                 workers.next()
         half = Half(with_features(half.data, layout.features), half.folds)
-    with Workers(half, jobs) as workers:
+    with hire(half) as workers:
         stopping = False
         while True:
             while not stopping and workers.free > 0:
@@ -212,7 +257,7 @@ def _open(
     splits: Splits,
     test: Dataset | None,
     openings: Openings,
-    jobs: int,
+    hire: Hire,
     clock: _Clock,
     display: Display,
 ) -> None:
@@ -227,7 +272,7 @@ def _open(
         del whole
     openings.announce([opening for opening, _ in left])
     total = len(left)
-    with Workers(Half(test, []), jobs) as workers:
+    with hire(Half(test, [])) as workers:
         while left or workers.running:
             while left and workers.free > 0 and not clock.is_over:
                 opening, task = left.pop(0)

@@ -18,7 +18,7 @@ from typing import IO, Any, Protocol
 from truerank.datasets.base import Dataset
 from truerank.errors import InputError, TruerankWarning
 
-__all__ = ["Half", "Reply", "Task", "main"]
+__all__ = ["Half", "Reply", "Task", "main", "run_task"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +62,7 @@ def main() -> None:
     tasks: queue.SimpleQueue[Any] = queue.SimpleQueue()
     threading.Thread(target=_receive, args=(stream, tasks), daemon=True).start()
     while True:
-        reply = _run(tasks.get(), half)
+        reply = run_task(tasks.get(), half)
         pickle.dump(reply, out)
         out.flush()
 
@@ -75,7 +75,8 @@ def _receive(stream: IO[bytes], tasks: queue.SimpleQueue[Any]) -> None:
             os._exit(0)
 
 
-def _run(task: Task, half: Half) -> Reply:
+def run_task(task: Task, half: Half) -> Reply:
+    """How a task ended."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", TruerankWarning)

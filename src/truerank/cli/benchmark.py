@@ -15,6 +15,7 @@ EXAMPLES = examples(
     "benchmark config.yaml --dry-run",
     "benchmark config.yaml -o runs/losses --jobs 8",
     "benchmark config.yaml -o runs/losses --resume --until 3600",
+    "benchmark config.yaml -o /shared/losses --cluster auto --gpu-share 0.25",
 )
 
 
@@ -27,9 +28,28 @@ EXAMPLES = examples(
     help="Folder of the benchmark; by default benchmarks/ and the configuration's name.",
 )
 @long_run_options("the benchmark in the folder, if there is one")
+@click.option(
+    "--cluster",
+    metavar="ADDRESS",
+    help="Train and score on a Ray cluster: auto for the one that runs here, or an address.",
+)
+@click.option(
+    "--gpu-share",
+    type=click.FloatRange(0, 1, min_open=True),
+    default=1.0,
+    show_default=True,
+    help="Part of a GPU that each training takes on a cluster.",
+)
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
 def benchmark(
-    config: Path, output: Path | None, resume: bool, jobs: int, until: float | None, dry_run: bool
+    config: Path,
+    output: Path | None,
+    resume: bool,
+    jobs: int,
+    until: float | None,
+    cluster: str | None,
+    gpu_share: float,
+    dry_run: bool,
 ) -> None:
     """Compare losses as CONFIG (YAML) says: all under the same conditions, each searched.
 
@@ -45,7 +65,14 @@ def benchmark(
     folder = output if output is not None else Path("benchmarks") / config.stem
     try:
         table = protocol.run(
-            config, folder, resume=resume, jobs=jobs, until=until, display=protocol.Display()
+            config,
+            folder,
+            resume=resume,
+            jobs=jobs,
+            until=until,
+            display=protocol.Display(),
+            cluster=cluster,
+            gpu_share=gpu_share,
         )
     except KeyboardInterrupt:
         click.echo(f"truerank: what is done is kept in {folder}; --resume goes on.", err=True)
