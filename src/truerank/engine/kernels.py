@@ -15,14 +15,11 @@ __all__ = [
     "count_pairs",
     "count_tile",
     "nearest_by_fold",
-    "pack",
-    "rank_grades",
     "split_pairs",
     "split_relevant",
     "split_tile",
     "tally_by_fold",
     "tally_grades",
-    "walk",
 ]
 
 
@@ -176,74 +173,6 @@ def split_relevant(
         g += place[q] - offsets[q]
         for way in range(fold.shape[1]):
             split[1 + grade[p], g, fold[item[p], way]] += 1
-
-
-GRADE_BITS = 7
-LAST = np.iinfo(np.int64).max
-"""The key of what is not ranked, behind every distance."""
-
-
-@kernel
-def pack(distances: Any, grade: Any, keys: Any) -> None:
-    """Integral distances with the grade in the lowest bits: sorted, both come in order."""
-    for q in range(distances.shape[0]):
-        for g in range(distances.shape[1]):
-            d = distances[q, g]
-            if d == np.inf:
-                keys[q, g] = LAST
-            else:
-                keys[q, g] = (np.int64(d) << GRADE_BITS) | grade[q, g]
-
-
-@kernel
-def rank_grades(distances: Any, order: Any, grade: Any, keys: Any) -> None:
-    """Keys as of `pack` for any distances, from their argsort: equal ones share a number."""
-    for q in range(distances.shape[0]):
-        number = np.int64(0)
-        previous = distances[q, order[q, 0]]
-        for rank in range(distances.shape[1]):
-            item = order[q, rank]
-            d = distances[q, item]
-            if d != previous:
-                number += 1
-                previous = d
-            keys[q, rank] = LAST if d == np.inf else (number << GRADE_BITS) | grade[q, item]
-
-
-@kernel
-def walk(keys: Any, start: Any, count: Any, before: Any, size: Any, graded: Any) -> None:
-    """Tie groups of whole rows of sorted keys.
-
-    Row q writes its groups from start[q] on and their number to count[q]. A group is written before
-    it is known to hold anything relevant, so one place more is needed behind the last.
-    """
-    mask = (1 << GRADE_BITS) - 1
-    grades = graded.shape[1]
-    for q in range(keys.shape[0]):
-        row = keys[q]
-        g = start[q]
-        first = 0
-        while first < row.size and row[first] != LAST:
-            d = row[first] >> GRADE_BITS
-            level = row[first] & mask
-            before[g] = first
-            size[g] = 1
-            for i in range(grades):
-                graded[g, i] = i == level - 1
-            first += 1
-            if first == row.size or row[first] >> GRADE_BITS != d:
-                g += level > 0
-                continue
-            relevant = level > 0
-            while first < row.size and row[first] >> GRADE_BITS == d:
-                level = row[first] & mask
-                size[g] += 1
-                if level > 0:
-                    relevant = True
-                    graded[g, level - 1] += 1
-                first += 1
-            g += relevant
-        count[q] = g - start[q]
 
 
 @kernel

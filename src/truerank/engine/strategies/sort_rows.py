@@ -1,7 +1,7 @@
 """Sorted rows: many relevant items, as at the coarse levels of a hierarchy.
 
-Looking each item up among them would cost more than sorting the row: whole rows of distances,
-sorted once for all grades. With folds, the groups in the view of `split_view` are counted and split
+Looking each item up among them would cost more than sorting the row: whole rows of distances are
+ranked once for all grades. With folds, the groups in the view of `split_view` are counted and split
 from the same distances, for the queries that go with it and have few mates there.
 """
 
@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from truerank.core.folds import GalleryFolds
 from truerank.core.groups import Block, LocatedGroups, SplitGroups, TieGroups
-from truerank.engine import kernels
+from truerank.engine import row_kernels
 from truerank.engine.context import PassContext
 from truerank.engine.distance_block import DistanceBlock, ExcludedPairs
 from truerank.engine.observers import Observers
@@ -72,12 +72,6 @@ def _sort_rows(
             pairs = other.block(rows[some])
             few = split_counts(space, rows[some], whole, other, pairs, folds).split
             split = replace(few, queries=some)
-    keys = workspace.array("keys", distances.shape, np.int64)
-    if space.integral:
-        kernels.pack(distances, grade, keys)
-        keys.sort(axis=1)
-    else:
-        kernels.rank_grades(distances, np.argsort(distances, axis=1), grade, keys)
     most = view.mates[rows]
     first = np.cumsum(most) - most
     count = np.zeros(len(rows), np.int64)
@@ -85,7 +79,9 @@ def _sort_rows(
     before = workspace.array("before", (groups,), np.int64)
     size = workspace.array("size", (groups,), np.int64)
     graded = workspace.array("graded", (groups, view.grades), np.int32)
-    kernels.walk(keys, first, count, before, size, graded)
+    distance = np.empty(0 if observers is None else groups)  # which observers may keep
+    bits = row_kernels.bucket_bits(space.gallery)
+    row_kernels.rank_rows(distances, grade, bits, first, count, before, size, graded, distance)
     gone = np.bincount(excluded.query, minlength=len(rows))
     offsets = np.concatenate([[0], np.cumsum(count)])
     kept: Any = slice(offsets[-1])
@@ -93,15 +89,10 @@ def _sort_rows(
         owner = np.repeat(np.arange(len(rows)), count)
         kept = first[owner] + np.arange(offsets[-1]) - offsets[owner]
     before, size, graded = before[kept], size[kept], graded[kept]
-    ranked = TieGroups(offsets, before, size, graded, space.gallery - gone)
     if observers is None:
+        ranked = TieGroups(offsets, before, size, graded, space.gallery - gone)
         return Block(rows, ranked, split)
-    owner = np.repeat(np.arange(len(rows)), count)
-    if space.integral:
-        distance = (keys[owner, before] >> kernels.GRADE_BITS).astype(np.float64)
-    else:
-        distance = np.sort(distances, axis=1)[owner, before]
-    located = LocatedGroups(offsets, before, size, graded, space.gallery - gone, distance)
+    located = LocatedGroups(offsets, before, size, graded, space.gallery - gone, distance[kept])
     observers.observe_rows_at_once(
         DistanceBlock(rows, distances, True), ExcludedPairs.of(excluded), lambda: located
     )
