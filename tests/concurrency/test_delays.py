@@ -55,6 +55,8 @@ def outcome(shape: str, path: str, part: int, folder: Path) -> dict[str, str]:
         if path == "GPU's path":
             options |= stack.enter_context(torch_devices())
         stack.enter_context(engine.settings(**SETTINGS.get(path, {"query_rows": 4})))
+        patch = stack.enter_context(pytest.MonkeyPatch.context())
+        patch.setattr("truerank.scoring.run._PARALLEL_GROUPS", 16)  # few are worth a thread
         stack.enter_context(delays(part))
         if path == "resumed":
             options["checkpoint"] = folder / "counts"

@@ -100,6 +100,7 @@ def watched(path: str, folder: Path, **options: Any) -> Watch:
     watch = Watch()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ThreadPoolExecutor, "submit", watch.watched(ThreadPoolExecutor.submit))
+        patch.setattr("truerank.scoring.run._PARALLEL_GROUPS", 4)  # few groups are worth a thread
         with engine.settings(**(KEPT | SETTINGS.get(path, {"query_rows": 16}))):
             if path == "resumed":
                 options["checkpoint"] = folder / "counts"

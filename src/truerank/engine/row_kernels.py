@@ -124,7 +124,7 @@ def rank_rows(
 
 
 @kernel
-def insert_all(near: Any, kind: Any, count: int) -> bool:
+def insert_all(near: Any, kind: Any, count: Any) -> bool:
     """Put what is almost in order in order; False if it turns out not to be, with all still there.
 
     Few items move, and those not far.
@@ -149,7 +149,7 @@ def insert_all(near: Any, kind: Any, count: int) -> bool:
 
 
 @kernel
-def merge_all(near: Any, kind: Any, count: int, spare: Any, spare_kind: Any) -> None:
+def merge_all(near: Any, kind: Any, count: Any, spare: Any, spare_kind: Any) -> None:
     """Put any items in order: runs of one, of two, of four, ... are merged."""
     run = 1
     while run < count:
