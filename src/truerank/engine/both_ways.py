@@ -5,8 +5,8 @@ Only the tiles on and above the diagonal are made; observers see such a tile twi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import combinations_with_replacement, pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,16 @@ __all__ = ["BothWays", "every_two", "strips_of"]
 
 SQUARE = 32
 """Strips on either side of a square of tiles."""
+
+
+class Side(NamedTuple):
+    """A tile as one of its strips sees it."""
+
+    strip: int
+    """The number of the strip that has the queries."""
+    rows: Tile
+    items: Tile
+    distances: Distances
 
 
 class BothWays:
@@ -40,22 +50,27 @@ class BothWays:
             excluded.append(ExcludedPairs.of(pairs))
         return BothWays(strips, excluded)
 
-    def sides(self, space: Space, tile: Tile) -> Iterator[tuple[int, Tile, Tile, Distances]]:
-        """Each side of a tile: the strip that has the queries, queries, items and distances."""
+    def sides(self, space: Space, tile: Tile) -> list[Side]:
+        """Both sides of a tile; on the diagonal they are one."""
         i, j = tile
         rows, columns = self.strips[i], self.strips[j]
         distances = space.block(np.arange(*rows))(*columns)
-        turned = None if i == j else np.ascontiguousarray(distances.T)
-        yield i, rows, columns, distances
-        if turned is not None:
-            yield j, columns, rows, turned
+        one = Side(i, rows, columns, distances)
+        return [one] if i == j else [one, Side(j, columns, rows, np.ascontiguousarray(distances.T))]
 
-    def observe(self, observers: Observers, number: int, items: Tile, distances: Distances) -> None:
-        """Let observers see one side of a tile."""
-        rows = np.arange(*self.strips[number])
-        observers.observe_at_once(
-            DistanceBlock(rows, distances, True, items[0]), self._excluded[number]
-        )
+    def observe(self, observers: Observers, sides: list[Side]) -> None:
+        """Let observers see all sides of a tile."""
+        blocks = [
+            DistanceBlock(np.arange(*side.rows), side.distances, True, side.items[0])
+            for side in sides
+        ]
+        excluded = [self._excluded[side.strip] for side in sides]
+        each = list(zip(blocks, excluded, strict=True))
+        if len(blocks) == 2 and not any(gone.meet(block.items) for block, gone in each):
+            observers.observe_both(*blocks)
+            return
+        for block, gone in each:
+            observers.observe_at_once(block, gone)
 
 
 def strips_of(rows: int, side: int) -> list[Tile]:

@@ -82,14 +82,18 @@ def tally(
     counts: npt.NDArray[np.integer],
     *,
     compiled: bool,
+    times: int = 1,
 ) -> None:
-    """counts[owner of the row, k] += finite distances in (cut k-1, cut k], the last k above all."""
+    """counts[owner of the row, k] += finite distances in (cut k-1, cut k], the last k above all.
+
+    Each distance counts so many times.
+    """
     if compiled:
-        _tally(distances, cuts.at, cuts.start, cuts.low, cuts.scale, owner, counts)
+        _tally(distances, cuts.at, cuts.start, cuts.low, cuts.scale, owner, times, counts)
         return
     for row, number in zip(distances, owner, strict=True):
         place = np.searchsorted(cuts.at, row[row < np.inf], side="left")
-        counts[number] += np.bincount(place, minlength=len(cuts) + 1)
+        counts[number] += times * np.bincount(place, minlength=len(cuts) + 1)
 
 
 @kernel
@@ -112,20 +116,51 @@ def place(d: float, at: Any, start: Any, low: float, scale: float) -> int:
 
 @kernel
 def _tally(
-    distances: Any, at: Any, start: Any, low: float, scale: float, owner: Any, counts: Any
+    distances: Any,
+    at: Any,
+    start: Any,
+    low: float,
+    scale: float,
+    owner: Any,
+    times: int,
+    counts: Any,
 ) -> None:
-    highest = at[at.size - 1]
+    last = at.size - 1
+    highest = at[last]
+    beyond = float(start.size - 2)
     near = np.empty(distances.shape[1] + 1)
+    cell = np.empty(distances.shape[1], np.uint32)
     for q in range(distances.shape[0]):
         row = distances[q]
         mine = counts[owner[q]]
         met = 0
+        count = 0
         for item in range(row.size):
             met += row[item] < np.inf
-        count = 0
-        for item in range(row.size):  # often few: a list without a branch that is guessed wrong
-            near[count] = row[item]
             count += row[item] <= highest
-        mine[at.size] += met - count
-        for d in near[:count]:
-            mine[place(d, at, start, low, scale)] += 1
+        mine[at.size] += times * (met - count)
+        some = row
+        if 2 * count < row.size:  # few: a list without a branch that is guessed wrong
+            count = 0
+            for item in range(row.size):
+                near[count] = row[item]
+                count += row[item] <= highest
+            some = near[:count]
+        for i in range(some.size):
+            d = min(some[i], highest)
+            cell[i] = np.uint32(np.int32(min(max((d - low) * scale, 0.0), beyond)))
+        for i in range(some.size):
+            d = min(some[i], highest)
+            first = np.uint32(start[cell[i]])
+            end = np.uint32(start[cell[i] + np.uint32(1)])
+            while first + SHORT < end:
+                middle = (first + end) // np.uint32(2)
+                if at[middle] < d:
+                    first = middle + np.uint32(1)
+                else:
+                    end = middle
+            first += np.uint32(at[first] < d)  # cuts of later cells are larger
+            while at[first] < d:
+                first += np.uint32(1)
+            mine[first] += times
+        mine[last] -= times * (some.size - count)  # what lies beyond was taken for the last cut

@@ -61,6 +61,11 @@ class ExcludedPairs:
         order = np.argsort(excluded.item, kind="stable")
         return ExcludedPairs(excluded.query[order], excluded.item[order])
 
+    def meet(self, items: slice) -> bool:
+        """Whether any of the pairs has one of these items."""
+        start, stop = self.item.searchsorted((items.start, items.stop))
+        return bool(start < stop)
+
 
 class DistanceBlock:
     """A block of queries against part of the gallery; valid only while it is observed.
@@ -156,6 +161,11 @@ class DistanceBlock:
         distances = np.ascontiguousarray(self.distances.T) if turned else self.distances
         with borrow() as counts:
             tally(distances, cuts, owner, counts, compiled=self.compiled)
+
+    def tally_twice(self, cuts: Cuts, owner: Integers, borrow: Borrow) -> None:
+        """`tally` with each pair counted for either of its orders."""
+        with borrow() as counts:
+            tally(self.distances, cuts, owner, counts, compiled=self.compiled, times=2)
 
     def tally_by_fold(
         self,

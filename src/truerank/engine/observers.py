@@ -75,6 +75,11 @@ class PairObserver(Observer, ABC):
         for deferred in self.observe(block) or ():
             deferred()
 
+    def observe_both(self, block: DistanceBlock, turned: DistanceBlock) -> None:
+        """Observe a block, and the same pairs from their other side."""
+        self.observe_at_once(block)
+        self.observe_at_once(turned)
+
 
 class RankObserver(Observer, ABC):
     """An observer of whole rows of distances with their tie groups by the finest label."""
@@ -162,6 +167,11 @@ class Observers:
         for deferred in self.observe(block, excluded):
             deferred()
 
+    def observe_both(self, block: DistanceBlock, turned: DistanceBlock) -> None:
+        """Let all observers see a tile from both sides, in which all pairs meet."""
+        for observer in self._matrix + self._tiled:
+            observer.observe_both(block, turned)
+
     def observe_rows_at_once(
         self, block: DistanceBlock, excluded: ExcludedPairs, groups: Callable[[], LocatedGroups]
     ) -> None:
@@ -215,6 +225,13 @@ class Tally(PairObserver, ResumableObserver):
         if self._item_owner is not None:
             owner = self._item_owner[block.items]
             block.tally(self.cuts, owner, self._counts.borrow, turned=True)
+
+    def observe_both(self, block: DistanceBlock, turned: DistanceBlock) -> None:
+        """See PairObserver."""
+        if self._shape[0] > 1 or self._item_owner is not None:
+            super().observe_both(block, turned)
+        else:  # whose side it is does not show
+            block.tally_twice(self.cuts, self._owner[block.rows], self._counts.borrow)
 
     def state(self) -> dict[str, Array]:
         """See ResumableObserver."""
@@ -331,9 +348,16 @@ class Collector(PairObserver, ResumableObserver):
 
     def observe(self, block: DistanceBlock) -> None:
         """See PairObserver."""
+        self._collect(block, 1)
+
+    def observe_both(self, block: DistanceBlock, turned: DistanceBlock) -> None:
+        """See PairObserver."""
+        self._collect(block, 2)
+
+    def _collect(self, block: DistanceBlock, times: int) -> None:
         found = block.between(self.ranges, self._places.mine())
         for part, distances in zip(self._parts.mine(), found, strict=True):
-            part.append(distances)
+            part += [distances] * times
 
     def state(self) -> dict[str, Array]:
         """See ResumableObserver."""

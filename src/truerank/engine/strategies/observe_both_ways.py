@@ -27,12 +27,13 @@ class CountObservedBothWays:
             counts, guards = shared.counts, shared.guards
 
             def add(tile: Tile) -> None:
-                for number, rows, items, distances in ways.sides(space, tile):
+                sides = ways.sides(space, tile)
+                for number, rows, items, distances in sides:
                     with guards[number]:
                         counts.add_tile_from(
                             rows[0], distances, np.arange(*rows), items, item.folds
                         )
-                    ways.observe(observers, number, items, distances)
+                ways.observe(observers, sides)
 
             return lambda: add
 
@@ -47,8 +48,7 @@ class ObserveBothWays:
         ways, space, observers = _strips(item), context.space(item), context.observers
 
         def observe(tile: Tile, unused: Workspace) -> None:
-            for number, _, items, distances in ways.sides(space, tile):
-                ways.observe(observers, number, items, distances)
+            ways.observe(observers, ways.sides(space, tile))
 
         run_in_threads(every_two(ways.strips), context.request.threads, observe)
         yield from ()

@@ -19,7 +19,7 @@ from truerank.engine.schedule import WorkItem
 from truerank.engine.threads import NextTile, Tile, TilePool
 from truerank.pairs import PairList
 from truerank.relevance import View
-from truerank.space import Rows, Space
+from truerank.space import Distances, Rows, Space
 
 __all__ = ["Add", "Begin", "Prepare", "begin_counts", "count_blocks"]
 
@@ -42,7 +42,7 @@ def begin_counts(
     Pairs that never meet will be met in the tiles: they are taken out beforehand.
     """
     pairs = view.block(rows)
-    mates = space.pairs(rows[pairs.relevant.query], pairs.relevant.item)
+    mates = _mates(space, rows, view, pairs.relevant)
     counts = Counts.frame(pairs.relevant.query, mates, pairs.grade, len(rows), view.grades)
     excluded = pairs.excluded
     gone = space.pairs(rows[excluded.query], excluded.item)
@@ -58,6 +58,25 @@ def begin_counts(
     if folds is not None:
         counts.split_by(folds, rows, pairs, mates, gone, buffer)
     return counts, space.gallery - np.bincount(excluded.query, minlength=len(rows))
+
+
+def _mates(space: Space, rows: Rows, view: View, relevant: PairList) -> Distances:
+    """The distances of relevant pairs, in integers.
+
+    Queries of one kind come together, whatever their order: they have the same mates, whose rows
+    then stay in the cache.
+    """
+    kinds = view.kinds(rows)
+    if (kinds[1:] >= kinds[:-1]).all():
+        return space.pairs(rows[relevant.query], relevant.item)
+    order = np.argsort(kinds, kind="stable")
+    sizes = np.bincount(relevant.query, minlength=len(rows))
+    first = (np.cumsum(sizes) - sizes)[order]
+    sizes = sizes[order]
+    place = np.repeat(first - np.cumsum(sizes) + sizes, sizes) + np.arange(len(relevant))
+    found = np.empty(len(relevant))
+    found[place] = space.pairs(rows[relevant.query[place]], relevant.item[place])
+    return found
 
 
 def count_blocks(
