@@ -199,9 +199,11 @@ class FoldAssignment:
         priority = self.priority[rows]
         if 0 < count < len(rows):
             rows = rows[priority <= np.partition(priority, count - 1)[count - 1]]
-            priority = self.priority[rows]
-        order = np.lexsort((self.query_codes[rows], priority))  # rows may be equal
-        return np.sort(rows[order[:count]])
+        return np.sort(self.in_order(rows)[:count])
+
+    def in_order(self, rows: Integers) -> Integers:
+        """These queries in the order in which samples take them."""
+        return rows[np.lexsort((self.query_codes[rows], self.priority[rows]))]  # rows may be equal
 
 
 def random_numbers(seed: int, count: int) -> npt.NDArray[np.uint64]:

@@ -224,7 +224,7 @@ class Plan:
         """The CMC curve without each fold, once all is counted; None if that is not known."""
         if self.cmc is None:
             return None
-        return self.cmc[1].moves(self.few & self.counts_first)
+        return self.cmc[1].moves(self.few & self.counts_first, not self._may_all_move)
 
     def _moving(self, column: Column) -> Flags:
         """Queries with few mates whose value may be another without some of the others."""
@@ -355,7 +355,11 @@ class Plan:
                 wanted = np.zeros(len(moving), bool)
                 wanted[self.sets.sample(np.flatnonzero(moving), ENOUGH)] = True
                 more[column.metric, unit] = wanted & ~self.counted
-        every = np.zeros(len(self.few), bool)
+        since = np.full(len(self.few), -1)
+        if self.cmc is not None and self.counts_first and not self._may_all_move:
+            in_order = self.sets.in_order(np.flatnonzero(self.few))
+            since = self.cmc[1].wanted(in_order, self.counted, ENOUGH)
+        every = since >= 0
         for wanted in more.values():
             every |= wanted
         if not every.any():
@@ -369,6 +373,13 @@ class Plan:
                 left = LeftOut.of(some.only(self._split_sets.of(unit)), column.grade)
                 self._collect(use, block.rows[some.queries], left)
 
+        def collect_first(unit: Unit, first: FirstMateMoves, block: Block) -> None:
+            wanted = since[block.rows[block.split.queries]] >= 0
+            for some in self._chunks(block.split.some(np.flatnonzero(wanted))):
+                left = LeftOut.of(some.only(self._split_sets.of(unit)), first.grade)
+                mine = block.rows[some.queries]
+                first.count(mine, left, since[mine])
+
         uses = [use for use in self.uses if (use[0].metric, use[1]) in more]
         rows = np.flatnonzero(every)
         with (
@@ -378,6 +389,8 @@ class Plan:
             for block in blocks:
                 for _ in pool.map(partial(collect, block=block), uses):
                     pass
+                if self.cmc is not None and (since[block.rows] >= 0).any():
+                    collect_first(*self.cmc, block)
 
     def _sampled(
         self, uses: list[Use], rest: dict[Metric, Integers], device: str, threads: int

@@ -49,3 +49,7 @@ class FoldSets:
     def sample(self, rows: Integers, count: int) -> Integers:
         """A sample of these queries; what units there are does not matter."""
         return next(iter(self.folds.values())).sample(rows, count)
+
+    def in_order(self, rows: Integers) -> Integers:
+        """These queries in the order in which samples take them."""
+        return next(iter(self.folds.values())).in_order(rows)
