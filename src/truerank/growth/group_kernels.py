@@ -238,6 +238,8 @@ def leaving(between: Any, equal: Any, gone: Any, larger: Any, offsets: Any, out:
                     out[g, c] = out[g - 1, c]
             for c in range(larger.shape[0]):
                 taken = int(between[g, c]) + int(equal[g, c]) - int(gone[g, c])
+                if taken == 0:  # as of most folds
+                    continue
                 for way in range(larger.shape[1]):
                     out[g, larger[c, way]] += taken
 
