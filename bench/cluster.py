@@ -2,23 +2,28 @@
 
 A local cluster of separate processes. First tasks that sleep, so that nothing but the scheduling is
 measured: wall time over tasks x seconds / workers. Then one evaluation cut into few and into many
-tasks: how far the driver's memory grows.
+tasks, and galleries of ever more shards, which workers read: how far the driver's memory grows.
 """
 
 from __future__ import annotations
 
 import argparse
 import resource
+import tempfile
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 import truerank
 from truerank.cluster import Call, connect
 from truerank.settings import settings
 
 ROWS, DIMENSIONS, CLASSES = 6_000, 32, 1_200
+SHARD, WIDE = 1_000, 1_024
+"""Rows and dimensions of a shard."""
 
 
 def asleep(held: list[Any], seconds: float) -> float:
@@ -30,6 +35,27 @@ def asleep(held: list[Any], seconds: float) -> float:
 def peak_megabytes() -> float:
     """The largest memory of this process so far."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def blocks(shards: int) -> Iterator[npt.NDArray[np.float32]]:
+    """The rows of a gallery, a shard at a time."""
+    for number in range(shards):
+        yield np.random.default_rng(number).normal(size=(SHARD, WIDE)).astype(np.float32)
+
+
+def evaluate_shards(shards: int) -> float:
+    """Some queries against a gallery of so many shards of 4 MB; the seconds it took."""
+    with tempfile.TemporaryDirectory() as folder:
+        queries = truerank.shard(blocks(1), f"{folder}/queries")
+        gallery = truerank.shard(blocks(shards), f"{folder}/gallery", rows=SHARD)
+        labels = np.arange(SHARD * shards) % (SHARD * shards // 4)
+        began = time.perf_counter()
+        truerank.evaluate(
+            queries, np.arange(SHARD), gallery=gallery, gallery_labels=labels,
+            query_ids=np.arange(SHARD), gallery_ids=np.arange(SHARD * shards),
+            metrics=["mrr"], confidence=None, device="cpu", cluster="auto",
+        )  # fmt: skip
+        return time.perf_counter() - began
 
 
 def main() -> None:
@@ -44,7 +70,7 @@ def main() -> None:
 
     ray.init(
         num_cpus=given.workers,
-        object_store_memory=200 << 20,
+        object_store_memory=1 << 30,
         include_dashboard=False,
         log_to_driver=False,
     )
@@ -70,6 +96,10 @@ def main() -> None:
             truerank.evaluate(rows, labels, metrics=["map@r"], confidence=None, cluster="auto")
             wall = time.perf_counter() - began
         print(f"evaluate in {tasks} tiles: {wall:.1f} s, peak {peak_megabytes():.0f} MB")
+    for shards in (4, 16, 64):
+        wall = evaluate_shards(shards)
+        print(f"gallery of {shards} shards, {4 * shards} MB: {wall:.1f} s, peak "
+              f"{peak_megabytes():.0f} MB")  # fmt: skip
     ray.shutdown()
 
 

@@ -75,7 +75,8 @@ def test_a_gallery_and_labels_that_are_junk(tmp_path: Path) -> None:
         alone = truerank.evaluate(MIXED, LABELS, gallery=MIXED, **options)
         with in_process(), unread():
             there = truerank.evaluate(queries, LABELS, gallery=gallery, cluster="auto", **options)
-    assert bits(there) == bits(alone)
+            mixed = truerank.evaluate(MIXED, LABELS, gallery=gallery, cluster="auto", **options)
+    assert bits(there) == bits(alone) == bits(mixed)
 
 
 @pytest.mark.parametrize("distance", ["cityblock", "hamming"])

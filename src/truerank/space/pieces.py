@@ -85,6 +85,24 @@ class Pieces:
         found = dict(self._each(f"{__name__}:work_on", {n: (target, *g) for n, g in given.items()}))
         return [found[n] for n in range(len(self._references))]
 
+    def products(
+        self, target: str, left: Array, query: npt.NDArray[Any], item: npt.NDArray[Any]
+    ) -> npt.NDArray[np.int64]:
+        """Products of single pairs, made where the items are: only what they need travels.
+
+        `target` names the function of (items, queries, query, item) that makes them.
+        """
+        out = np.empty(len(item), np.int64)
+        number = np.searchsorted(self._starts, item, "right") - 1
+        wanted = {n: np.flatnonzero(number == n) for n in np.unique(number).tolist()}
+        given = {}
+        for n, places in wanted.items():
+            rows, mine = np.unique(query[places], return_inverse=True)
+            given[n] = (target, left[rows], mine, item[places] - self._starts[n])
+        for n, found in self._each(f"{__name__}:work_on", given):
+            out[wanted[n]] = found
+        return out
+
     def _inside(self, start: int, stop: int) -> Array | None:
         """Consecutive rows of one piece, which a worker need not copy."""
         if self._cluster is not None or stop <= start:

@@ -31,7 +31,15 @@ from truerank.space.short import ShortRows, short_rows
 from truerank.space.sides import Side
 from truerank.storage import allocate
 
-__all__ = ["GridRows", "integer_products", "round_rows", "round_shard", "scaled_rows", "unit_rows"]
+__all__ = [
+    "GridRows",
+    "integer_products",
+    "products_of",
+    "round_rows",
+    "round_shard",
+    "scaled_rows",
+    "unit_rows",
+]
 
 Integers = Any
 """An array of int16 or int32; or rows on a device or in a cluster (DeviceRows, Pieces)."""
@@ -70,20 +78,25 @@ def integer_products(left: Integers, right: Integers, query: Rows, item: Rows) -
     """X_q . Y_g for single pairs of integer rows: an integer below 2^53."""
     if isinstance(left, DeviceRows) and isinstance(right, DeviceRows):
         return left.products(right, query, item)
+    if isinstance(left, Pieces):
+        some, query = np.unique(query, return_inverse=True)
+        left = left[some]
+    if isinstance(right, Pieces):
+        return right.products(f"{__name__}:products_of", left, query, item)
+    return products_of(right, left, query, item)
+
+
+def products_of(right: Integers, left: Integers, query: Rows, item: Rows) -> Rows:
+    """See integer_products, of rows that are here."""
     out = np.empty(query.size, np.int64)
-    there = isinstance(left, Pieces) or isinstance(right, Pieces)
-    if compiled and not there:
+    if compiled:
         kernels.pair_product(left, right, query, item, out)
         return out
-    step = max(1, (1 << 24 if there else 1 << 22) // left.shape[1])
+    step = max(1, (1 << 22) // left.shape[1])
     for first in range(0, query.size, step):
         some = slice(first, first + step)
-        x, y = left[query[some]], right[item[some]]
-        if compiled:
-            index = np.arange(len(x))
-            kernels.pair_product(x, y, index, index, out[some])
-        else:
-            out[some] = np.einsum("ij,ij->i", x.astype(np.int64), y.astype(np.int64))
+        x = left[query[some]].astype(np.int64)
+        out[some] = np.einsum("ij,ij->i", x, right[item[some]].astype(np.int64))
     return out
 
 

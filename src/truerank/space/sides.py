@@ -20,7 +20,13 @@ from truerank.cluster import Cluster
 from truerank.errors import InputError, TruerankWarning
 from truerank.files.shards import Shards
 from truerank.space.base import Facts, Rows
-from truerank.space.digests import Digests, classes_of_equals, content_order, sorted_bytes
+from truerank.space.digests import (
+    Digests,
+    classes_of_equals,
+    content_order,
+    row_digests,
+    sorted_bytes,
+)
 
 __all__ = ["Side", "Sides"]
 
@@ -179,13 +185,15 @@ def _merged(sides: list[Side], orders: list[Rows]) -> int:
     digests = np.concatenate([side.digests for side in sides])
     number, times = classes_of_equals(digests, orders[0] if len(sides) == 1 else None)
     originals: dict[int, set[bytes]] = {}
+    digested = any(side.originals is not None for side in sides)
     for side, numbers in zip(sides, np.split(number, [sides[0].count]), strict=False):
         for row in np.flatnonzero(times[numbers] > 1):
             if side.originals is not None:
-                before = side.originals[row].tobytes()
-                originals.setdefault(int(numbers[row]), set()).add(before)
-                continue
-            index = row if side.columns is None else side.columns[row]
-            original = np.asarray(side.array[index], np.float64) + 0.0
-            originals.setdefault(int(numbers[row]), set()).add(original.tobytes())
+                before = side.originals[row]
+            else:
+                index = row if side.columns is None else side.columns[row]
+                before = np.asarray(side.array[index], np.float64) + 0.0
+                if digested:  # one side's rows are known by their digests alone
+                    before = row_digests(before.view(np.int64)[None])
+            originals.setdefault(int(numbers[row]), set()).add(before.tobytes())
     return sum(len(distinct) - 1 for distinct in originals.values())
