@@ -17,6 +17,8 @@ __all__ = ["class_mean", "exact_sum", "mean", "plain_mean"]
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
 _AT_A_TIME = 1 << 26
+_FEW = 64
+"""Up to so many values Python's integers add up faster than arrays are made."""
 
 
 def exact_sum(values: Reals, times: Integers | None = None) -> Fraction:
@@ -40,6 +42,12 @@ def mean(values: Reals, times: Integers | None = None) -> float:
 def _binary_sum(values: Reals, times: Integers | None) -> tuple[int, int]:
     """A sum as an integer and the number of its binary places."""
     total = bits = 0
+    if times is None and len(values) <= _FEW:
+        for top, bottom in (value.as_integer_ratio() for value in values.tolist()):
+            more = max(bottom.bit_length() - 1 - bits, 0)  # denominators are powers of two
+            total, bits = total << more, bits + more
+            total += top << (bits + 1 - bottom.bit_length())
+        return total, bits
     if times is not None and times.sum() > _AT_A_TIME:
         values, times = np.repeat(values, times), None
     for start in range(0, len(values), _AT_A_TIME):

@@ -50,10 +50,14 @@ class PerQuery:
     ) -> list[float]:
         """Means of lower, expected and upper of some queries, or of their classes; NaN if none."""
         counts = chosen[~np.isnan(self.lower[chosen])]
-        ends = (self.lower[counts], self.expected[counts], self.upper[counts])
+        ends = [self.lower[counts], self.expected[counts], self.upper[counts]]
+        if all(np.array_equal(ends[0], other) for other in ends[1:]):
+            ends = ends[:1]
         if classes is None:
-            return [mean(values) for values in ends]
-        return [class_mean(values, classes[counts]) for values in ends]
+            means = [mean(values) for values in ends]
+        else:
+            means = [class_mean(values, classes[counts]) for values in ends]
+        return means if len(means) > 1 else 3 * means
 
     @staticmethod
     def from_dict(data: Mapping[str, Any]) -> PerQuery:
