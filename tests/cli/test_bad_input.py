@@ -264,7 +264,10 @@ def test_a_name_that_is_not_unicode(data: Path) -> None:
 @pytest.mark.parametrize(
     "command", [["train", "run.yaml", "-o"], ["data", "get", "emoji", "--from"]]
 )
-def test_a_name_that_no_file_can_have(command: list[str], tmp_path: Path) -> None:
+def test_a_name_that_no_file_can_have(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRUERANK_CACHE", str(tmp_path / "cache"))  # nothing was fetched before
     config = tmp_path / "run.yaml"
     config.write_text("data:\n  name: nowhere\n  root: .\nloss:\n  name: triplet\n")
     words = [str(config) if word == "run.yaml" else word for word in command]
