@@ -25,7 +25,7 @@ from truerank.core.curve_moves import BandMoves, CurveMoves
 from truerank.core.folds import random_numbers
 from truerank.jit import compiled, kernel
 from truerank.stats.intervals import ends
-from truerank.stats.student import MOST_FREEDOM, central, quantile
+from truerank.stats.student import MOST_FREEDOM, central, near, quantile
 
 __all__ = ["put_band"]
 
@@ -37,8 +37,6 @@ SEED = 0
 """The draws do not follow the user's seed: they stand for no data."""
 MOST_POINTS = 128
 """Points whose largest deviation is looked at: neighbours move together."""
-LADDER = (3, 4, 5, 6, 7, 8, 10, 12, 15, 20, 30, 60, 120, 400)
-"""Degrees of freedom at which Student's t is computed, where a simultaneous band needs many."""
 GRID = 2.0**30
 """Deviations, in units of their root mean square, are multiples of 2^-30: sums do not round."""
 
@@ -84,9 +82,10 @@ def _edges(column: Reals, moves: CurveMoves, confidence: float) -> dict[str, Rea
     spread = _Spread.of(moves, told)
     freedom = spread.heavy if steep else spread.freedom.astype(np.float64)
     degrees = sorted(set(freedom.tolist()))
+    everywhere = _together(_moving(moves, told & ~_sparse(moves)), confidence)
     students = (
         {number: quantile(confidence, number) for number in degrees},
-        _students(_together(_moving(moves, told & ~_sparse(moves)), confidence), degrees),
+        {number: near(everywhere, number) for number in degrees},
     )
     values = column[told]
     found = {}
@@ -216,21 +215,6 @@ def _weights(count: int) -> tuple[Reals, float]:
     ones = (ones + (ones >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
     ones = (ones * np.uint64(0x0101010101010101)) >> np.uint64(56)
     return ones.astype(np.float64).reshape(DRAWS, count) - 32.0, 4.0
-
-
-def _students(confidence: float, freedom: list[float]) -> dict[float, float]:
-    """Student's t for each number of degrees of freedom, ascending.
-
-    Many are found between a few: over 1 / freedom, t is nearly a straight line there.
-    """
-    steps = sorted({*LADDER, freedom[0], freedom[-1]})
-    some = [number for number in steps if freedom[0] <= number <= freedom[-1]][::-1]
-    found = np.interp(
-        [1 / number for number in freedom],
-        [1 / number for number in some],
-        [quantile(confidence, number) for number in some],
-    )
-    return dict(zip(freedom, found.tolist(), strict=True))
 
 
 def _limits(

@@ -6,10 +6,11 @@ once, so that an interval has the same bits whatever the machine's mathematical 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from decimal import Context, Decimal, localcontext
 from functools import lru_cache
 
-__all__ = ["MOST_FREEDOM", "central", "quantile"]
+__all__ = ["MOST_FREEDOM", "central", "near", "quantile"]
 
 DIGITS = 50
 LEAST = Decimal("1e-52")
@@ -19,11 +20,14 @@ MANY = 400
 MOST_FREEDOM = 1000
 """Degrees beyond which t has settled: its 97.5 % point is 1.9623 there, 1.9600 at infinity."""
 
+LADDER = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 20, 30, 60, 120, 400)
+"""Degrees of freedom between which others are found, where there are many."""
+
 
 def quantile(confidence: float, freedom: float) -> float:
     """The t for which a t variable lies between -t and t with this probability.
 
-    Between two whole degrees of freedom it is taken to go evenly with one over them.
+    For numbers that are not whole it is found between those of a few (see `near`).
 
     Examples
     --------
@@ -31,11 +35,25 @@ def quantile(confidence: float, freedom: float) -> float:
     2.093024
     """
     whole = int(freedom)
-    t = _quantile(confidence, _settled(whole))
-    if freedom == whole:
-        return t
-    share = (freedom - whole) * (whole + 1) / freedom
-    return t + share * (_quantile(confidence, _settled(whole + 1)) - t)
+    return _quantile(confidence, _settled(whole)) if freedom == whole else near(confidence, freedom)
+
+
+def near(confidence: float, freedom: float) -> float:
+    """The same to .03 %, quickly for many degrees: over 1 / freedom it is nearly a line between a
+    few of them, and nearly that of the last one beyond it.
+
+    Examples
+    --------
+    >>> round(near(0.95, 18.5), 3), round((quantile(0.95, 18) + quantile(0.95, 19)) / 2, 3)
+    (2.097, 2.097)
+    """
+    if not LADDER[0] < freedom < LADDER[-1]:
+        return _quantile(confidence, _settled(int(freedom)))
+    step = bisect_right(LADDER, freedom)
+    low, high = LADDER[step - 1], LADDER[step]
+    share = (freedom - low) * high / (freedom * (high - low))
+    t = _quantile(confidence, low)
+    return t + share * (_quantile(confidence, high) - t)
 
 
 @lru_cache(maxsize=1024)

@@ -74,8 +74,18 @@ def _meeting(pool: Pooled, before: tuple[int, int], after: tuple[int, int]) -> f
 
 
 def _at_points(points: Points, metric: Metric) -> npt.NDArray[np.float64]:
-    gap = points.false - (1 - points.true)
-    return np.array([np.interp(0.0, *row) for row in zip(gap, points.false, strict=True)])
+    """The rates at the crossing move, and what falls between them is shared by how they run there.
+
+    Which pairs lie next to the crossing is an accident; so how steep the two rates are is taken from
+    all thresholds at which they differ by no more than half of the rate.
+    """
+    number = np.arange(len(points.at), dtype=np.float64)
+    gap = points.false[0] - (1 - points.true[0])
+    place, rate = (np.interp(0.0, gap, of) for of in (number, points.false[0]))
+    low, high = np.interp([-rate / 2, rate / 2], gap, points.false[0])
+    share = (high - low) / rate if rate > 0 else 0.0  # of the gap's change that is the FAR's
+    true, false = points.between(np.array([place]))
+    return np.asarray((1 - share) * false + share * (1 - true), np.float64)[:, 0]
 
 
 register(

@@ -36,6 +36,8 @@ Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
 CELLS = 512
 """Cuts at quantiles of the positives, and as many at quantiles of a sample of the negatives."""
+FARTHEST = 64
+"""Cuts before and behind positives that are among the farthest: of few misses each one counts."""
 FEWEST_BELOW = 20
 """A threshold set by fewer negatives than this has no interval: it jumps from one to the next."""
 
@@ -145,12 +147,13 @@ class VerificationFolds:
 
 
 def _places(context: Context) -> Distances:
-    """Cuts where positives and negatives lie, finer where false accepts are few."""
+    """Cuts where positives and negatives lie, finer where misses or false accepts are few."""
     ours, sample = context.positives.ascending, context.foretold
     even = np.linspace(0.0, 1.0, CELLS + 1)
     parts = [np.zeros(0)]
     if len(ours):
-        parts.append(at_places(ours, even))
+        far = at_places(ours, 1 - np.geomspace(1 / len(ours), 1 / 8, FARTHEST))
+        parts += [at_places(ours, even), far, np.nextafter(far, -np.inf)]
     if len(sample):
         parts.append(at_places(sample, np.geomspace(1 / len(sample), 1.0, CELLS)))
     every = np.concatenate(parts)

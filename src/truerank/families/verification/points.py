@@ -11,6 +11,8 @@ __all__ = ["Points"]
 
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
+NEAR = (0.8, 1.25)
+"""Shares of a rate between which many pairs say how rates, and thresholds, run at it."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,32 @@ class Points:
     def at_cut(self, cut: int) -> Points:
         """The operating point at one cut."""
         return self._some(np.array([cut + 1]))
+
+    def between(self, places: Reals) -> tuple[Reals, Reals]:
+        """(1 + columns, places) each: shares of positives and of negatives accepted at places
+        between two points, which are counted from 0."""
+        before = np.clip(places.astype(np.int64), 0, len(self.at) - 2)
+        part = places - before
+        true, false = (
+            rows[:, before] + part * (rows[:, before + 1] - rows[:, before])
+            for rows in (self.true, self.false)
+        )
+        return true, false
+
+    def true_at(self, rates: Reals) -> Reals:
+        """(1 + columns, rates): share of positives accepted where negatives are at some rates.
+
+        A threshold moves by what is accepted at it too much, or too little. Which positives lie
+        next to it is an accident; so what a negative is worth is taken from all thresholds
+        between four fifths and five fourths of the rate.
+        """
+        whole, number = self.false[0], np.arange(len(self.at), dtype=np.float64)
+        true, false = self.between(np.interp(rates, whole, number))
+        ends = [np.minimum(share * rates, 1.0) for share in NEAR]
+        low, high = (np.interp(end, whole, self.true[0]) for end in ends)
+        width = ends[1] - ends[0]
+        worth = np.divide(high - low, width, out=np.zeros_like(width), where=width > 0)
+        return np.asarray(true + worth * (rates - false), np.float64)
 
     def _some(self, points: Integers) -> Points:
         true, false = self.true[:, points], self.false[:, points]

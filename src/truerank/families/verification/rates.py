@@ -50,9 +50,7 @@ def _tar(pairs: PooledPairs, metric: Metric) -> Score:
 def _tar_at_points(points: Points, metric: Metric) -> Reals:
     if metric["tau"] is not None:
         return points.true[:, 0]
-    target = float(metric["far"])
-    rows = zip(points.false, points.true, strict=True)
-    return np.array([np.interp(target, false, true) for false, true in rows])
+    return points.true_at(np.array([float(metric["far"])]))[:, 0]
 
 
 register(
