@@ -102,7 +102,7 @@ class Limits:
     observed_pairs: int = _or_none(50_000_000)
     """Most pairs that GOM observes without each fold; with more, it does so for a sample of
     queries, at the least 64 with a mate and as many without."""
-    observed_again: int = 64
+    observed_again: int = 128
     """Queries with a mate, and as many without, that GOM at a rate observes without each fold."""
 
 

@@ -137,6 +137,22 @@ def test_trials_on_their_own_have_the_error_of_a_share() -> None:
         assert score.replicates.standard_error() == pytest.approx(error, rel=0.35)
 
 
+def test_many_people_have_the_error_of_leaving_out_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond 400 people it is added up from single trials; a float16 copy hardly changes it."""
+    data = faces(7, people=600, folds=5, pairs=400)
+    added = judged(*data)
+    rows, trials, person = data
+    copied = judged(rows.astype(np.float16), trials, person)
+    monkeypatch.setattr("truerank.stats.trials.MOST_FOLDS", 600)
+    alone = judged(*data)
+    assert "600 shares" in alone.provenance["intervals"]["method"]
+    for name in METRICS:
+        wanted = alone[name].replicates.standard_error()
+        assert added[name].replicates.standard_error() == pytest.approx(wanted, rel=0.06), name
+        widths = [np.diff(result[name].interval)[0] for result in (added, copied)]
+        assert widths[1] == pytest.approx(widths[0], rel=0.03), name
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("pairs", [12, 120], ids=["few trials", "many trials"])
 def test_coverage(pairs: int) -> None:

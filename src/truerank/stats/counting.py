@@ -29,13 +29,15 @@ from truerank.growth.columns import GrownColumns
 from truerank.relevance import TreeView, View
 from truerank.settings import current_limits
 from truerank.space import Space
+from truerank.stats.computed_again import Sampled, headline
 from truerank.stats.first_ranks import FirstMateMoves
 from truerank.stats.fold_sets import FoldSets
 from truerank.stats.grown import GrownMoves
+from truerank.stats.query_weights import QueryWeights
 from truerank.stats.units import Unit
 from truerank.task import TaskRules
 
-__all__ = ["Plan", "headline"]
+__all__ = ["Plan"]
 
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
@@ -56,15 +58,6 @@ ENOUGH = 400
 queries miss there are few in a sample of all."""
 AT_A_TIME = 1 << 16
 """Queries x folds that are looked at together: what is computed of them stays in the cache."""
-WORK = 1e6
-FEWEST_SAMPLED, MOST_SAMPLED = 32, 512
-"""The size of a sample to be computed again follows from the tie groups to walk, within limits."""
-
-
-def headline(metric: Metric, values: Reals) -> Reals:
-    """The end of (lower, expected, upper) that is the score."""
-    chosen: Reals = values[0 if registry.definition(metric).higher_is_better else 2]
-    return chosen
 
 
 @dataclass
@@ -97,6 +90,7 @@ class Plan:
             if registry.ranking(column.metric).reduced is not None and column.grade >= self.lowest
         }
         self.moves = GrownMoves.of(self.task, self.grown, self.uses)
+        self._weights = QueryWeights(self.task, self.view, self.by_class)
 
     @staticmethod
     def of(
@@ -198,7 +192,7 @@ class Plan:
     ) -> None:
         if self.moves is not None:
             folds = self.sets.folds[where[1]]
-            self.moves.add(where, who, rows, split, folds, self._weights)
+            self.moves.add(where, who, rows, split, folds, self._weights.of)
 
     def _chunks(self, split: SplitGroups) -> Iterator[SplitGroups]:
         """The queries that were counted by fold, so few at a time that tables stay small."""
@@ -248,7 +242,7 @@ class Plan:
 
     def _add(self, sums: ChangeSums, use: Use, rows: Integers, change: Reals) -> None:
         column, unit = use
-        weights = self._weights(column.grade)[rows]
+        weights = self._weights.of(column.grade)[rows]
         sums.add(change, self.sets.folds[unit].query[rows], weights)
 
     def _change(self, values: Reals, before: Reals) -> Reals:
@@ -256,27 +250,6 @@ class Plan:
         if self.task.no_mate == "zero":
             values = np.where(np.isnan(values), 0.0, values)
         return values - before[:, None]
-
-    def _weights(self, grade: int) -> Reals:
-        """The weight of every query in a mean, by the mates from a grade on that it has."""
-        if not self.by_class:
-            return np.ones(self.task.queries)
-        return self._class_weights[grade]
-
-    @cached_property
-    def _class_weights(self) -> dict[int, Reals]:
-        """In a mean over classes, one over the queries of the class that count."""
-        found = {}
-        codes = self.task.query_codes
-        for grade in {column.grade for column, _ in self.uses}:
-            counts = np.ones(self.task.queries, bool)
-            if self.task.no_mate != "zero":
-                is_tree = isinstance(self.view, TreeView) and grade > self.view.lowest
-                view = self.task.tree_view(grade) if is_tree else self.view
-                counts = view.mates > 0
-            size = np.bincount(codes[counts], minlength=int(codes.max()) + 1)
-            found[grade] = 1.0 / np.maximum(size[codes], 1)
-        return found
 
     def finish(self, device: str, threads: int) -> dict[Key, tuple[Replicates, Replicates]]:
         """The replicates of every column, once all blocks are in."""
@@ -306,7 +279,7 @@ class Plan:
             values = headline(column.metric, column.values)
             rows = np.arange(len(values)) if none_counts else np.flatnonzero(~np.isnan(values))
             zeroed = np.where(np.isnan(values), 0.0, values)[rows]
-            weights, folds = self._weights(column.grade), self.sets.folds[unit]
+            weights, folds = self._weights.of(column.grade), self.sets.folds[unit]
             if self.moves is not None:
                 whose = {False: rest[column.metric]}
                 if (column.metric, unit) in self._sums:
@@ -402,24 +375,21 @@ class Plan:
             if not mine:
                 continue
             rows = np.unique(np.concatenate([rest[column.metric] for column, _ in mine]))
-            steps = folds.columns * max(1.0, float(self.view.mates[rows].mean()))
-            count = min(max(int(WORK / steps), FEWEST_SAMPLED), MOST_SAMPLED)
-            sample = folds.sample(rows, count)
+            again = Sampled.of(self.view, self.space, folds, rows)
             moving = self.cmc[1] if self.cmc is not None and self.cmc[0] == unit else None
-            changes = self._compute(mine, rest, folds, sample, device, threads, moving)
+            changes = self._compute(mine, rest, again, device, threads, moving)
             for use in mine:
                 metric = use[0].metric
-                among = np.isin(sample, rest[metric])
+                among = np.isin(again.sample, rest[metric])
                 sums = found[metric, unit] = ChangeSums(folds.columns)
-                self._add(sums, use, sample[among], changes[metric][among])
+                self._add(sums, use, again.sample[among], changes[metric][among])
         return found
 
     def _compute(
         self,
         uses: list[Use],
         rest: dict[Metric, Integers],
-        folds: FoldAssignment,
-        sample: Integers,
+        again: Sampled,
         device: str,
         threads: int,
         moving: FirstMateMoves | None,
@@ -427,44 +397,12 @@ class Plan:
         """How each sampled query's value moves without each fold; NaN if no mate is left."""
         columns = [column for column, _ in uses]
         who = {c.metric: np.isin(np.arange(self.task.queries), rest[c.metric]) for c in columns}
-        wanted = np.zeros(self.task.queries, bool)
-        wanted[sample] = True
-        place = np.cumsum(wanted) - 1
-        values = {c.metric: np.full((len(sample), folds.columns), np.nan) for c in columns}
-        blocks = engine.tie_groups(
-            self.view,
-            self.space,
-            device=device,
-            threads=threads,
-            folds=folds.gallery(wanted),
-            only=sample,
-        )
 
-        ranks = None if moving is None else moving.nothing_left(len(sample))
+        def move(block: Block) -> None:
+            self._move((False, uses[0][1]), who, block.rows[block.split.queries], block.split)
 
-        def leave(fold: int, block: Block) -> None:
-            kept, left = block.split.without(fold)
-            if moving is not None and ranks is not None:
-                moving.leave(ranks, place[block.rows[kept]], fold, left)
-            parts = {0: (kept, left)}
-            for column in columns:
-                if column.grade not in parts:
-                    chosen, some = left.at_least(column.grade)
-                    parts[column.grade] = (kept[chosen], some)
-                some_kept, some = parts[column.grade]
-                if len(some_kept):
-                    per_query = registry.ranking(column.metric).per_query
-                    found = per_query(some, column.metric, column.scale)
-                    values[column.metric][place[block.rows[some_kept]], fold] = headline(
-                        column.metric, found
-                    )
-
-        with closing(blocks), ThreadPoolExecutor(threads) as pool:
-            for block in blocks:
-                some = partial(leave, block=block)
-                for _ in pool.map(some, range(folds.columns)):
-                    pass
-                self._move((False, uses[0][1]), who, block.rows[block.split.queries], block.split)
+        sample = again.sample
+        values, ranks = again.without(columns, moving, move, device, threads)
         if moving is not None and ranks is not None:
             others = ~(self.few[sample] & self.counts_first)
             moving.sample(sample[others], ranks[others])

@@ -33,7 +33,8 @@ from truerank.space.fingerprint import Fingerprints, mix
 from truerank.stats import intervals
 from truerank.stats.bands import put_band
 from truerank.stats.bootstrap import FEWEST_DRAWN, ClassSums, standard_errors
-from truerank.stats.counting import Plan, headline
+from truerank.stats.computed_again import headline
+from truerank.stats.counting import Plan
 from truerank.stats.first_ranks import FirstMateMoves, moved_cmc, ranks_of
 from truerank.stats.folds import deal, deal_queries
 from truerank.stats.intervals import Interval, IntervalRequest, interval_of

@@ -4,6 +4,9 @@ People are dealt into folds, and the jackknife leaves one fold out at a time. A 
 leaves with the fold of either, so its own chance is counted twice; how much that is, is measured by
 leaving out shares of such trials, and taken off again. That is the variance of dyadic data (Aronow,
 Samii & Assenova, Cluster-Robust Variance Estimation for Dyadic Data, Political Analysis 2015).
+
+Who shares a fold with whom is an accident. Of many people nobody weighs much, so that what a score
+moves by adds up over trials: its variance is then that of single people, whatever the folds.
 """
 
 from __future__ import annotations
@@ -22,11 +25,10 @@ from truerank.core.metric import Metric
 from truerank.core.registry import definition
 from truerank.core.replicates import Replicates
 from truerank.core.score import Score
-from truerank.engine.cuts import Cuts
 from truerank.families.family import Units
-from truerank.families.thresholds import allowed, at_places
+from truerank.families.thresholds import allowed
 from truerank.families.trials import FoldedTrials
-from truerank.families.verification.folds import FEWEST_BELOW
+from truerank.families.verification.folds import FEWEST_BELOW, places
 from truerank.families.verification.moved_curves import moved_curves
 from truerank.families.verification.pair_metric import PairMetric, pair_metric
 from truerank.families.verification.points import Points
@@ -44,8 +46,9 @@ Reals = npt.NDArray[np.float64]
 MOST_FOLDS = 400
 """Up to so many people each leaves alone. What is taken off is an estimate too, and must not drown
 the rest."""
-DISTINCT, CELLS = 1 << 12, 1 << 10
-"""Up to so many distinct distances all are cuts; beyond, quantiles of each kind."""
+CELLS, CELLS_OF_TRIALS = 1024, 256
+"""Cuts at quantiles of each kind for folds, and for single trials: between two cuts all trials of a
+kind move a score alike. Up to four times as many distinct distances all are cuts."""
 
 
 class TrialIntervals:
@@ -99,33 +102,44 @@ class TrialIntervals:
                     reason=f"{count(below, 'negative trial')} below its threshold; an interval "
                     f"needs at least {FEWEST_BELOW}"
                 )
-        if isinstance(definition(metric), PairMetric):
-            values = self._of_points(metric)
-        else:
-            values = self._of_right(folded.right)
+        singly = self._folds.classes > MOST_FOLDS
+        cell, values = self._values(metric, folded, singly=singly)
         if not np.isfinite(values).all():
             return Interval(reason="without some of the people it is not defined")
-        moved = score.value + (values[1:] - values[0])
-        own, twice = np.split(moved, 2)
-        away = twice - math.fsum(twice) / len(twice)
-        replicates = Replicates(tuple(own.tolist()), math.fsum(away * away))
+        moved = values[1:] - values[0]
+        own, noise = self._added_up(cell, moved) if singly else self._split(moved)
+        replicates = Replicates(tuple((score.value + own).tolist()), noise)
         return interval_of(score, metric, (replicates, replicates), self._request.confidence)
 
-    def _of_points(self, metric: Metric) -> Reals:
-        """A metric over thresholds from operating points: of all trials, then without each fold."""
-        if metric.get("tau") is None:
-            return pair_metric(metric).at_points(self._points, metric)
-        threshold = self._units.cut(metric["tau"])
-        cuts = Cuts.of(np.array([threshold]))
-        points = self._at(cuts).at_cut(cuts.where(threshold))
-        return pair_metric(metric).at_points(points, metric)
+    def _split(self, moved: Reals) -> tuple[Reals, float]:
+        """How far a score moves without each fold, and the squares that are in it twice."""
+        own, twice = np.split(moved, 2)
+        return own, _squares(twice)
+
+    def _added_up(self, cell: Integers, moved: Reals) -> tuple[Reals, float]:
+        """The same from what single trials move it by; the squares left are those of people."""
+        of_kind = moved.reshape(2, -1)
+        by_trial = np.where(self._same, of_kind[0][cell], of_kind[1][cell])
+        one = math.ldexp(1.0, math.frexp(float(np.abs(by_trial).max()))[1] - 36)
+        whole = np.rint(by_trial / one).astype(np.int64)  # sums in any order have the same bits
+        (rows, person), two = self._sides, np.flatnonzero(np.ptp(self._people, axis=1))
+        fold = self._fold_of_person
+        by_person, by_fold, by_pair = (
+            _sums(whole[some], owner, one)
+            for some, owner in (
+                (rows, person),
+                (rows, fold[person]),
+                (two, self._pair_of(two)),
+            )
+        )
+        return by_fold, _squares(by_fold) - (_squares(by_person) - _squares(by_pair))
 
     def banded(self, curves: Mapping[str, Curve]) -> dict[str, Curve]:
         """The curves with their confidence bands, unless there are too few people."""
         if self._folds is None:
             return {name: curve.without_band(self._too_few) for name, curve in curves.items()}
-        found = dict(curves)
-        for name, some in moved_curves(self._points, curves, int((~self._same).sum())).items():
+        found, points = dict(curves), self._without_folds[1]
+        for name, some in moved_curves(points, curves, int((~self._same).sum())).items():
             for one in some:
                 own, twice = np.split(one.without, 2)
                 away = twice - twice.mean(axis=0)
@@ -133,55 +147,78 @@ class TrialIntervals:
                 found[name] = put_band(found[name], moves, self._request.confidence)
         return found
 
+    def _values(
+        self, metric: Metric, folded: FoldedTrials, *, singly: bool
+    ) -> tuple[Integers, Reals]:
+        """The cell of each trial; the score of all trials, then without some of them."""
+        if not isinstance(definition(metric), PairMetric):
+            # The share judged rightly at thresholds that stay, at the list's share of positives.
+            cell, positive = (~folded.right).astype(np.int64), float(self._same.mean())
+            true, false = (self._shares(kind, cell, 2, singly)[0] for kind in (True, False))
+            return cell, positive * true[:, 1] + (1 - positive) * false[:, 1]
+        if metric.get("tau") is None:
+            cell, points = self._without_one if singly else self._without_folds
+        else:
+            cell, points = self._at(np.array([self._units.cut(metric["tau"])]), singly)
+            points = points.at_cut(0)
+        return cell, pair_metric(metric).at_points(points, metric)
+
     @cached_property
-    def _points(self) -> Points:
-        """Operating points at the places of the distances, of all trials and without each fold."""
-        cuts = Cuts.of(self._places)
-        return self._at(cuts).at_cuts(np.searchsorted(cuts.at, self._places))
+    def _without_folds(self) -> tuple[Integers, Points]:
+        """Operating points of all trials, then without each fold and each share of negatives."""
+        return self._at(self._places(CELLS), False)
 
-    def _at(self, cuts: Cuts) -> Points:
-        cell = np.searchsorted(cuts.at, self._distances, side="left")
-        true, positives = self._shares(True, cell, len(cuts) + 1)
-        false, negatives = self._shares(False, cell, len(cuts) + 1)
-        at = self._units.space.in_unit(cuts.at[[0, *range(len(cuts)), -1]])
-        return Points(at, true, false, positives, negatives)
+    @cached_property
+    def _without_one(self) -> tuple[Integers, Points]:
+        """Operating points of all trials, then without one of each cell, positives first."""
+        return self._at(self._places(CELLS_OF_TRIALS), True)
 
-    def _of_right(self, right: Flags) -> Reals:
-        """The share judged rightly at thresholds that stay, at the list's share of positives."""
-        judged = (~right).astype(np.int64)
-        of_positives, _ = self._shares(True, judged, 2)
-        of_negatives, _ = self._shares(False, judged, 2)
-        positive = float(self._same.mean())
-        return positive * of_positives[:, 1] + (1 - positive) * of_negatives[:, 1]
+    def _at(self, cuts: Reals, singly: bool) -> tuple[Integers, Points]:
+        """The cell of each trial between cuts, and the operating points there."""
+        cell = np.searchsorted(cuts, self._distances, side="left")
+        true, positives = self._shares(True, cell, len(cuts) + 1, singly)
+        false, negatives = self._shares(False, cell, len(cuts) + 1, singly)
+        at = self._units.space.in_unit(cuts[[0, *range(len(cuts)), -1]])
+        return cell, Points(at, true, false, positives, negatives)
 
-    def _shares(self, positive: bool, cell: Integers, cells: int) -> tuple[Reals, Reals]:
+    def _shares(
+        self, positive: bool, cell: Integers, cells: int, singly: bool
+    ) -> tuple[Reals, Reals]:
         """(rows, 1 + cells), (rows, 1): the share of one kind's trials up to each cell, and their
-        number; of all trials, then without each fold and each share of the negatives."""
-        rows, columns = self._leaving
+        number; of all trials, then without some of them."""
         kind = self._same == positive
-        chosen = kind[rows]
-        place = columns[chosen] * cells + cell[rows[chosen]]
-        gone = np.bincount(place, minlength=2 * self.folds * cells).reshape(-1, cells)
-        gone = np.cumsum(gone, axis=1)
         total = np.cumsum(np.bincount(cell[kind], minlength=cells))
-        # Negatives leave with either person, twice as many as the jackknife reckons with: taken
-        # away a little less often, they move a mean as far as a single fold's would.
-        share = gone[:, -1:] / max(int(total[-1]), 1)
-        times = 1.0 if positive else 1 / (1 - 1 / self.folds + share)
-        left = np.concatenate([total[None].astype(np.float64), total - times * gone])
+        if singly:
+            each, none = np.tri(cells).T, np.zeros((cells, cells))
+            gone = np.concatenate([each, none] if positive else [none, each])
+        else:
+            gone = self._gone(kind, cell, cells, int(total[-1]))
+        left = np.concatenate([total[None].astype(np.float64), total - gone])
         every = left[:, -1:]
         shares = left / np.maximum(every, 1.0)
         return np.concatenate([np.zeros((len(shares), 1)), shares], axis=1), every
 
-    @cached_property
-    def _places(self) -> Reals:
+    def _gone(self, kind: Flags, cell: Integers, cells: int, total: int) -> Reals:
+        """(columns, cells): trials of a kind, up to each cell, that leave with each column."""
+        rows, columns = self._leaving
+        chosen = kind[rows]
+        place = columns[chosen] * cells + cell[rows[chosen]]
+        gone = np.bincount(place, minlength=2 * self.folds * cells).reshape(-1, cells)
+        gone = np.cumsum(gone, axis=1)
+        if kind[self._same].any():
+            return gone.astype(np.float64)
+        # Negatives leave with either person, twice as many as the jackknife reckons with: taken
+        # away a little less often, they move a mean as far as a single fold's would.
+        return np.asarray(gone / (1 - 1 / self.folds + gone[:, -1:] / max(total, 1)), np.float64)
+
+    def _places(self, cells: int) -> Reals:
+        """Distances to count at: all, or quantiles of each kind, finer where misses or false
+        accepts are few."""
         distinct = np.unique(self._distances)
-        if len(distinct) <= DISTINCT:
+        if len(distinct) <= 4 * cells:
             return distinct
-        kinds = [np.sort(self._distances[kind]) for kind in (self._same, ~self._same)]
-        even = np.linspace(0.0, 1.0, CELLS + 1)
-        few = np.geomspace(1 / len(kinds[1]), 1.0, CELLS)
-        return np.unique(np.concatenate([at_places(kinds[0], even), at_places(kinds[1], few)]))
+        ours, theirs = (np.sort(self._distances[kind]) for kind in (self._same, ~self._same))
+        return np.unique(places(ours, theirs, cells))
 
     @cached_property
     def _prints(self) -> Fingerprints:
@@ -203,14 +240,16 @@ class TrialIntervals:
         return rows, np.concatenate([left, right[two]])
 
     @cached_property
+    def _fold_of_person(self) -> Integers:
+        if self._folds is None:
+            raise TypeError("too few people to leave any out")
+        return self._folds.deal(self._folds.orders[0], self.folds)
+
+    @cached_property
     def _leaving(self) -> tuple[Integers, Integers]:
         """Trials and the columns with which they leave: folds of people, and shares."""
-        folds = self._folds
-        if folds is None:
-            raise TypeError("too few people to leave any out")
         left, right = self._people.T
-        fold = folds.deal(folds.orders[0], self.folds)
-        first, second = fold[left], fold[right]
+        first, second = self._fold_of_person[left], self._fold_of_person[right]
         apart, two = np.flatnonzero(first != second), np.flatnonzero(left != right)
         shares = self.folds + self._shares_of(two, self.folds)
         rows = np.concatenate([np.arange(len(left)), apart, two])
@@ -218,10 +257,27 @@ class TrialIntervals:
 
     def _shares_of(self, rows: Integers, shares: int) -> Integers:
         """The share of each trial of two people; all trials of the same two go to one."""
-        low, high = np.sort(self._people[rows], axis=1).T
-        pair = np.unique(low * (int(self._people.max()) + 1) + high, return_inverse=True)[1]
+        pair = self._pair_of(rows)
         total = np.zeros(int(pair.max(initial=-1)) + 1, np.uint64)
         np.add.at(total, pair, self._prints[rows])
         place = np.empty(len(total), np.int64)
         place[np.argsort(mix(total), kind="stable")] = np.arange(len(total))
         return np.asarray(place[pair] % shares, np.int64)
+
+    def _pair_of(self, rows: Integers) -> Integers:
+        """A number for the two people of each of these trials."""
+        low, high = np.sort(self._people[rows], axis=1).T
+        return np.unique(low * (int(self._people.max()) + 1) + high, return_inverse=True)[1]
+
+
+def _sums(values: Integers, owner: Integers, one: float) -> Reals:
+    """The sum of each owner's values, which are in units of `one`."""
+    found = np.zeros(int(owner.max(initial=-1)) + 1, np.int64)
+    np.add.at(found, owner, values)
+    return np.asarray(found * one, np.float64)
+
+
+def _squares(values: Reals) -> float:
+    """The sum of squares around the mean; in any order it has the same bits."""
+    away = values - math.fsum(values) / max(len(values), 1)
+    return math.fsum(away * away)

@@ -74,10 +74,10 @@ def _meeting(pool: Pooled, before: tuple[int, int], after: tuple[int, int]) -> f
 
 
 def _at_points(points: Points, metric: Metric) -> npt.NDArray[np.float64]:
-    """The rates at the crossing move, and what falls between them is shared by how they run there.
+    """The rates at the crossing move apart, and meet again where their slopes lead them.
 
-    Which pairs lie next to the crossing is an accident; so how steep the two rates are is taken from
-    all thresholds at which they differ by no more than half of the rate.
+    Which pairs lie next to the crossing is an accident; so how steep the two rates are is taken
+    from all thresholds at which they differ by no more than half of the rate.
     """
     number = np.arange(len(points.at), dtype=np.float64)
     gap = points.false[0] - (1 - points.true[0])

@@ -30,7 +30,7 @@ from truerank.families.verification.pooled import PooledPairs
 from truerank.space import Distances
 from truerank.wording import count
 
-__all__ = ["FEWEST_BELOW", "VerificationFolds"]
+__all__ = ["FEWEST_BELOW", "VerificationFolds", "places"]
 
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
@@ -50,10 +50,10 @@ class VerificationFolds:
     ) -> None:
         self._context, self._judged, self._folds = context, judged, folds
         thresholds = [self._cut(m) for m in metrics if m.get("tau") is not None]
-        places = _places(context)
-        self.cuts = Cuts.of(np.concatenate([places, thresholds]))
+        at = places(context.positives.ascending, context.foretold, CELLS)
+        self.cuts = Cuts.of(np.concatenate([at, thresholds]))
         # Thresholds that other metrics are asked at must not move a score between cells.
-        self._curve = np.unique(np.searchsorted(self.cuts.at, places))
+        self._curve = np.unique(np.searchsorted(self.cuts.at, at))
         # One table serves both ways of the folds: its margins are the counts by fold.
         self._columns, self._owner = np.unique(folds.query, axis=0, return_inverse=True)
         self._owner = self._owner.ravel()
@@ -146,15 +146,15 @@ class VerificationFolds:
         return np.asarray(2 * (1 - inside), np.float64)
 
 
-def _places(context: Context) -> Distances:
-    """Cuts where positives and negatives lie, finer where misses or false accepts are few."""
-    ours, sample = context.positives.ascending, context.foretold
-    even = np.linspace(0.0, 1.0, CELLS + 1)
+def places(positives: Distances, negatives: Distances, cells: int) -> Distances:
+    """Cuts where ascending positives and negatives lie, finer where misses or false accepts are
+    few."""
     parts = [np.zeros(0)]
-    if len(ours):
-        far = at_places(ours, 1 - np.geomspace(1 / len(ours), 1 / 8, FARTHEST))
-        parts += [at_places(ours, even), far, np.nextafter(far, -np.inf)]
-    if len(sample):
-        parts.append(at_places(sample, np.geomspace(1 / len(sample), 1.0, CELLS)))
+    if len(positives):
+        far = at_places(positives, 1 - np.geomspace(1 / len(positives), 1 / 8, FARTHEST))
+        even = at_places(positives, np.linspace(0.0, 1.0, cells + 1))
+        parts += [even, far, np.nextafter(far, positives[0])]
+    if len(negatives):
+        parts.append(at_places(negatives, np.geomspace(1 / len(negatives), 1.0, cells)))
     every = np.concatenate(parts)
     return every if len(every) else np.zeros(1)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Points"]
+__all__ = ["Points", "read"]
 
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
@@ -41,13 +41,7 @@ class Points:
     def between(self, places: Reals) -> tuple[Reals, Reals]:
         """(1 + columns, places) each: shares of positives and of negatives accepted at places
         between two points, which are counted from 0."""
-        before = np.clip(places.astype(np.int64), 0, len(self.at) - 2)
-        part = places - before
-        true, false = (
-            rows[:, before] + part * (rows[:, before + 1] - rows[:, before])
-            for rows in (self.true, self.false)
-        )
-        return true, false
+        return read(self.true, places), read(self.false, places)
 
     def true_at(self, rates: Reals) -> Reals:
         """(1 + columns, rates): share of positives accepted where negatives are at some rates.
@@ -62,8 +56,19 @@ class Points:
         low, high = (np.interp(end, whole, self.true[0]) for end in ends)
         width = ends[1] - ends[0]
         worth = np.divide(high - low, width, out=np.zeros_like(width), where=width > 0)
-        return np.asarray(true + worth * (rates - false), np.float64)
+        np.subtract(rates, false, out=false)
+        false *= worth
+        return np.add(true, false, out=true)
 
     def _some(self, points: Integers) -> Points:
         true, false = self.true[:, points], self.false[:, points]
         return Points(self.at[points], true, false, self.positives, self.negatives)
+
+
+def read(rows: Reals, places: Reals) -> Reals:
+    """Every row at places between two of its numbers, which are counted from 0."""
+    before = np.clip(places.astype(np.int64), 0, rows.shape[1] - 2)
+    low, high = (np.take(rows, at, axis=1) for at in (before, before + 1))
+    high -= low
+    high *= places - before
+    return np.add(low, high, out=low)
