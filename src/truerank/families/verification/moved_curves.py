@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from truerank.core.curve import SECOND, Curve
 from truerank.core.curve_moves import CurveMoves
-from truerank.families.verification.points import Points, read
+from truerank.families.verification.points import Points, read_rows
 
 __all__ = ["MovedCurve", "moved_curves"]
 
@@ -94,7 +94,7 @@ def _at_thresholds(points: Points, rates: Reals, thresholds: Reals) -> Reals:
     """Rates at some thresholds, a row for all pairs and one without each fold."""
     sign = -1.0 if points.at[0] > points.at[-1] else 1.0  # similarities fall along the points
     wanted, at = sign * thresholds, sign * points.at
-    return read(rates, np.interp(wanted, at, np.arange(len(at), dtype=np.float64)))
+    return read_rows(rates, np.interp(wanted, at, np.arange(len(at), dtype=np.float64)))
 
 
 def _accepted(points: Points, curve: Curve) -> Reals:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Points", "read"]
+__all__ = ["Points", "read_rows"]
 
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
@@ -41,7 +41,7 @@ class Points:
     def between(self, places: Reals) -> tuple[Reals, Reals]:
         """(1 + columns, places) each: shares of positives and of negatives accepted at places
         between two points, which are counted from 0."""
-        return read(self.true, places), read(self.false, places)
+        return read_rows(self.true, places), read_rows(self.false, places)
 
     def true_at(self, rates: Reals) -> Reals:
         """(1 + columns, rates): share of positives accepted where negatives are at some rates.
@@ -65,7 +65,7 @@ class Points:
         return Points(self.at[points], true, false, self.positives, self.negatives)
 
 
-def read(rows: Reals, places: Reals) -> Reals:
+def read_rows(rows: Reals, places: Reals) -> Reals:
     """Every row at places between two of its numbers, which are counted from 0."""
     before = np.clip(places.astype(np.int64), 0, rows.shape[1] - 2)
     low, high = (np.take(rows, at, axis=1) for at in (before, before + 1))
