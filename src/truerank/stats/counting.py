@@ -19,7 +19,7 @@ from truerank import engine
 from truerank.core import registry
 from truerank.core.column import Column
 from truerank.core.curve_moves import CurveMoves
-from truerank.core.folds import MOST_SINGLY, FoldAssignment, GalleryFolds
+from truerank.core.folds import FoldAssignment, GalleryFolds
 from truerank.core.groups import Block, SplitGroups
 from truerank.core.jackknife import ChangeSums, Stratum, replicates
 from truerank.core.left_out import LeftOut
@@ -27,11 +27,10 @@ from truerank.core.metric import Metric
 from truerank.core.replicates import Replicates
 from truerank.growth.columns import GrownColumns
 from truerank.relevance import TreeView, View
-from truerank.settings import current_limits
 from truerank.space import Space
 from truerank.stats.computed_again import Sampled, headline
 from truerank.stats.first_ranks import FirstMateMoves
-from truerank.stats.fold_sets import FoldSets
+from truerank.stats.fold_sets import FoldSets, most_counted
 from truerank.stats.grown import GrownMoves
 from truerank.stats.query_weights import QueryWeights
 from truerank.stats.units import Unit
@@ -49,10 +48,6 @@ Key = tuple[Metric, Unit]
 FEW = 0.05
 """Queries with at most this share of the gallery as mates are counted without each fold; it is no
 setting, because it decides which values an interval is made of."""
-MOST_COUNTED = 1 << 16
-"""An eighth of the queries with few mates is counted by fold, but, without limits, no more."""
-MOST_CELLS, LEAST_COUNTED = 6_000_000, 512
-"""Most mates x folds of the queries counted by fold; and queries that are counted all the same."""
 ENOUGH = 400
 """Queries that may move, of each metric, whose moves are known at the least: of a metric that few
 queries miss there are few in a sample of all."""
@@ -128,13 +123,9 @@ class Plan:
     @cached_property
     def counted(self) -> Flags:
         """Queries with few mates that are counted by fold."""
-        rows = np.flatnonzero(self.few)
-        counted = np.zeros(len(self.few), bool)
-        count = max(current_limits().counted, min(len(rows) // 8, MOST_COUNTED))
-        mates = float(self.split_view.mates[rows].mean()) if len(rows) else 1.0
+        rows, counted = np.flatnonzero(self.few), np.zeros(len(self.few), bool)
         # other metrics' units must not change whose values an interval is made of
-        columns = min(len(np.unique(self.task.query_codes)), MOST_SINGLY)
-        count = min(count, max(LEAST_COUNTED, int(MOST_CELLS / mates / columns)))
+        count = most_counted(self.split_view.mates[rows], len(np.unique(self.task.query_codes)))
         counted[self.sets.sample(rows, count)] = True
         return counted
 

@@ -7,13 +7,25 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from truerank.core.folds import FoldAssignment, GalleryFolds
+from truerank.core.folds import MOST_SINGLY, FoldAssignment, GalleryFolds
+from truerank.settings import current_limits
 from truerank.stats.units import Unit
 
-__all__ = ["FoldSets"]
+__all__ = ["FoldSets", "most_counted"]
 
 Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
+MOST_COUNTED = 1 << 16
+"""An eighth of the queries with few mates is counted by fold, but, without limits, no more."""
+MOST_CELLS, LEAST_COUNTED = 6_000_000, 512
+"""Most mates x folds of the queries counted by fold; and queries that are counted all the same."""
+
+
+def most_counted(mates: Integers, units: int) -> int:
+    """How many queries are counted by fold, of those that have so many mates each."""
+    count = max(current_limits().counted, min(len(mates) // 8, MOST_COUNTED))
+    average = float(mates.mean()) if len(mates) else 1.0
+    return min(count, max(LEAST_COUNTED, int(MOST_CELLS / average / min(units, MOST_SINGLY))))
 
 
 @dataclass(frozen=True)
