@@ -187,10 +187,9 @@ class Plan:
 
     def _chunks(self, split: SplitGroups) -> Iterator[SplitGroups]:
         """The queries that were counted by fold, so few at a time that tables stay small."""
-        every = np.arange(len(split.queries))
-        step = max(1, AT_A_TIME // max(1, split.candidates.shape[1]))
-        for start in range(0, len(every), step):
-            yield split.some(every[start : start + step])
+        every, step = np.arange(len(split.queries)), AT_A_TIME // max(1, split.candidates.shape[1])
+        for start in range(0, len(every), max(1, step)):
+            yield split.some(every[start : start + max(1, step)])
 
     def _left_out(
         self, split: SplitGroups, key: tuple[int, Unit], made: dict[tuple[int, Unit], LeftOut]
@@ -285,10 +284,7 @@ class Plan:
 
     def _catch_up(self, device: str, threads: int) -> None:
         """Count by fold what no block brought: a GPU's rows, or those of an earlier run."""
-        if not self._sums:
-            return
-        missing = np.flatnonzero(self.counted & ~self.known)
-        if not len(missing):
+        if not self._sums or not len(missing := np.flatnonzero(self.counted & ~self.known)):
             return
         folds = self.gallery_folds
         with (
