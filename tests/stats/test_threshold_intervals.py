@@ -122,8 +122,8 @@ def test_replicates_are_the_scores_of_what_is_left(
         together = np.corrcoef(replicates.values, expected.values)[0, 1]
         assert together > (0.8 if "eps" in name or name.startswith("threshold") else 0.9), name
         ratio = replicates.standard_error() / expected.standard_error()
-        # a threshold jumps from pair to pair, where cells let it slide
-        assert (0.5 if name.startswith("threshold") else 0.85) < ratio < 1.15, name
+        # a threshold and a crossing jump from pair to pair, where their replicates slide
+        assert (0.5 if name.startswith(("threshold", "eer")) else 0.85) < ratio < 1.15, name
 
 
 @pytest.mark.parametrize("average", ["query", "class"])
