@@ -29,7 +29,6 @@ from truerank.core.groups import Block, TieGroups
 from truerank.core.registry import DEFAULT, parse, ranking
 from truerank.core.scale import Scale
 from truerank.engine import cuda
-from truerank.engine.cuda import filtered_search
 from truerank.engine.cuda.search import Search
 from truerank.engine.cuda.worker import Worker, own_filters
 from truerank.relevance import Exclusions, LabelView
@@ -140,13 +139,8 @@ def measure(
     search = Search(pair, bench.device, bench.kernels, bench.filters)
     for k in PLACES:
         bench.note(case, f"torch.topk, k={k}", peers[k], base)
-        for at_once, how in ((False, ""), (True, ", listed by the kernel that multiplies")):
-            if distance != "cosine" and at_once:
-                continue
-            filtered_search.AT_ONCE = at_once
-            spent = bench.seconds(partial(search.nearest, rows, k))
-            bench.note(case, f"truth, k={k}{how}", spent, base)
-        filtered_search.AT_ONCE = False
+        spent = bench.seconds(partial(search.nearest, rows, k))
+        bench.note(case, f"truth, k={k}", spent, base)
     check_search(search, pair, rows[:: max(1, queries // 64)])
     del search
     bench.forget()

@@ -128,11 +128,9 @@ def crowds() -> np.ndarray:
     return rows + rng.standard_normal(rows.shape) * 2.0**-13
 
 
-@pytest.mark.parametrize("at_once", [False, True])
 def test_whoever_may_be_among_the_nearest_is_looked_at(
-    at_once: bool, searched_exactly: list[int], monkeypatch: pytest.MonkeyPatch
+    searched_exactly: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(filtered_search, "AT_ONCE", at_once)
     monkeypatch.setattr(filtered_search, "STRIP", 1100)
     found, expected = filtered(crowds(), 100, 10)
     assert_equal_lists(found, expected)

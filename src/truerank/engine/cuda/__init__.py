@@ -131,28 +131,9 @@ class Engine:
         def work(worker: Worker, rows: Rows) -> Block:
             return worker.count(rows, self._limits, distances=distances, folds=folds)
 
-        found: Iterator[tuple[Rows, Block]] | None = None
-        if len(self._devices) == 1 and not distances:
-            several = list(blocks)
-            found, blocks = self._all_at_once(several, folds), iter(several)
-        for rows, block in found or self._in_turn(blocks, work):
+        for rows, block in self._in_turn(blocks, work):
             self._tick(len(rows) * self._space.gallery)
             yield block
-
-    def _all_at_once(
-        self, blocks: list[Rows], folds: GalleryFolds | None
-    ) -> Iterator[tuple[Rows, Block]] | None:
-        """The blocks with each pair computed once, where that can be and pays."""
-        if not blocks:
-            return None
-        from truerank.engine.cuda.symmetric import count_all
-
-        steps = self._work(
-            0, blocks[0], lambda worker, _: count_all(worker, blocks, self._limits, folds)
-        )
-        if steps is None:
-            return None
-        return self._in_turn(iter(blocks), lambda worker, _: next(steps))
 
     def rankings(self, blocks: Iterator[Rows], tied: list[Rows]) -> Iterator[Block]:
         """Many relevant items: rankings that stay on the device; ties are put aside."""

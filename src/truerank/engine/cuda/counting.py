@@ -14,12 +14,11 @@ import numpy.typing as npt
 import torch
 
 from truerank.core.groups import LocatedGroups, TieGroups
-from truerank.engine.cuda.pairs import Lists
 from truerank.engine.cuda.splitting import COMPARISONS, Splitting
-from truerank.engine.cuda.transfer import DeviceQueries, fetched
+from truerank.engine.cuda.transfer import fetched
 from truerank.errors import ExactnessError
 
-__all__ = ["NOTHING", "Begun", "DeviceTally", "Frame"]
+__all__ = ["NOTHING", "DeviceTally", "Frame"]
 
 Integers = npt.NDArray[np.int64]
 
@@ -148,13 +147,3 @@ class DeviceTally:
         if not distances:
             return TieGroups(*groups)
         return LocatedGroups(*groups, fetched(self.edges.flatten()[place]))
-
-
-@dataclass(frozen=True)
-class Begun:
-    """A block of queries that is being counted."""
-
-    queries: DeviceQueries
-    lists: Lists
-    frame: Frame
-    tally: DeviceTally

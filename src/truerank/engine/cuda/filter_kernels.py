@@ -17,14 +17,7 @@ import triton.language as tl
 from truerank.engine.cuda.splitting import Splitting
 from truerank.engine.cuda.triton_kernels import EXACT, MODES, by_fold, distance, look_up
 
-__all__ = [
-    "half_products",
-    "list_near",
-    "near_products",
-    "refine",
-    "room_for_products",
-    "settle",
-]
+__all__ = ["half_products", "list_near", "refine", "room_for_products", "settle"]
 
 _TILE: dict[str, Any] = {
     "ROWS": 128,
@@ -110,80 +103,6 @@ def half_products(left: Any, right: Any, queries: int, items: int, out: Any) -> 
     tiles = triton.cdiv(queries, _TILE["ROWS"]) * triton.cdiv(items, _TILE["ITEMS"])
     _half_products[(tiles,)](
         left, right, out, queries, items, out.stride(0), DIMENSION=left.shape[1], **_TILE
-    )
-
-
-@triton.jit(do_not_specialize=["queries", "items", "room", "turned_room"])
-def _near_products(
-    left,
-    right,
-    last,
-    turned_last,
-    found,
-    near,
-    turned_found,
-    turned_near,
-    queries,
-    items,
-    room,
-    turned_room,
-    DIMENSION: tl.constexpr,
-    ROWS: tl.constexpr,
-    ITEMS: tl.constexpr,
-    DEPTH: tl.constexpr,
-    GROUP: tl.constexpr,
-    TURNED: tl.constexpr,
-):
-    q, g = _place(queries, items, ROWS, ITEMS, GROUP)
-    product = _product(left, right, DIMENSION, ROWS, ITEMS, DEPTH, q, g)
-    bits = product.to(tl.int32, bitcast=True).to(tl.int64) & 0xFFFFFFFF
-    row, column = q.to(tl.int64)[:, None], g.to(tl.int64)[None, :]
-    inside = (row < queries) & (column < items)
-    nowhere = tl.zeros([ROWS, ITEMS], tl.int64)
-    least = tl.load(last + q, mask=q < queries, other=float("inf"))
-    is_near = inside & (product >= least[:, None])
-    slot = tl.atomic_add(found + row + nowhere, 1, mask=is_near, sem="relaxed")
-    tl.store(near + row * room + slot, (column << 32) | bits, mask=is_near)
-    if TURNED:
-        least = tl.load(turned_last + g, mask=g < items, other=float("inf"))
-        is_near = inside & (product >= least[None, :])
-        slot = tl.atomic_add(turned_found + column + nowhere, 1, mask=is_near, sem="relaxed")
-        tl.store(turned_near + column * turned_room + slot, (row << 32) | bits, mask=is_near)
-
-
-def near_products(
-    left: Any,
-    right: Any,
-    last: Any,
-    found: Any,
-    near: Any,
-    turned: tuple[Any, Any, Any] | None,
-) -> None:
-    """Write down, as list_near does, the items whose product is no less than each query's `last`.
-
-    Products never reach memory: this pays where few are listed. With `turned` (the same three
-    tables for the rows of `right`) each product serves both of its rows.
-    """
-    turned_last: Any
-    turned_last, turned_found, turned_near = (None, None, None) if turned is None else turned
-    queries, items = len(last), near.shape[1]
-    tiles = triton.cdiv(queries, _TILE["ROWS"]) * triton.cdiv(items, _TILE["ITEMS"])
-    _near_products[(tiles,)](
-        left,
-        right,
-        last,
-        turned_last,
-        found,
-        near,
-        turned_found,
-        turned_near,
-        queries,
-        items,
-        near.stride(0),
-        0 if turned is None else turned[2].stride(0),
-        DIMENSION=left.shape[1],
-        TURNED=turned is not None,
-        **_TILE,
     )
 
 

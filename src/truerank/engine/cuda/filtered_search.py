@@ -32,8 +32,6 @@ STEPS = 12
 """Bisections towards the k-th product: the rest is little beside the bound."""
 SPARE, ROOMY = 64, 4
 """Places for items written down, and how many times as many as the sample foretells."""
-AT_ONCE = False
-"""Whether the kernel that multiplies writes items down, so that products never reach memory."""
 FAILED = 1 / 4
 """Where so many queries of a block fail, the others are searched exactly at once."""
 
@@ -138,12 +136,8 @@ class FilteredSearch:
             size = (queries, stop - start)
             listed = torch.zeros(queries, dtype=torch.int32, device=device)
             items = self._items.part(start, stop)
-            if AT_ONCE:
-                here = near[:, : stop - start]
-                self._filters.near_products(halves.rows, items.rows, limit, listed, here, None)
-            else:
-                self._filters.half_products(halves.rows, items.rows, *size, products)
-                self._filters.list_near(products, *size, limit[:, None].contiguous(), listed, near)
+            self._filters.half_products(halves.rows, items.rows, *size, products)
+            self._filters.list_near(products, *size, limit[:, None].contiguous(), listed, near)
             wide = torch.arange(min(room, int(listed.max())), device=device)
             query, column = torch.nonzero(wide < listed[:, None], as_tuple=True)
             place = count[query] + column

@@ -12,14 +12,7 @@ import torch
 from truerank.engine.cuda import torch_kernels
 from truerank.engine.cuda.splitting import Splitting
 
-__all__ = [
-    "half_products",
-    "list_near",
-    "near_products",
-    "refine",
-    "room_for_products",
-    "settle",
-]
+__all__ = ["half_products", "list_near", "refine", "room_for_products", "settle"]
 
 
 def room_for_products(queries: int, items: int, device: Any) -> Any:
@@ -40,24 +33,6 @@ def list_near(products: Any, queries: int, items: int, lost: Any, found: Any, ne
     both = torch.stack([seen[query, item].view(torch.int32), item.to(torch.int32)], 1)
     near[query, found[query] + place] = both.view(torch.int64).flatten()
     found += count.to(found.dtype)
-
-
-def near_products(
-    left: Any,
-    right: Any,
-    last: Any,
-    found: Any,
-    near: Any,
-    turned: tuple[Any, Any, Any] | None,
-) -> None:
-    """Write down the items whose product is no less than each query's `last`, and the other way."""
-    queries, items = len(last), near.shape[1]
-    products = room_for_products(queries, items, near.device)
-    half_products(left, right, queries, items, products)
-    list_near(products, queries, items, last[:, None], found, near)
-    if turned is not None:
-        last, found, near = turned
-        list_near(products.T.contiguous(), items, queries, last[:, None], found, near)
 
 
 def settle(

@@ -22,7 +22,7 @@ import torch
 from truerank.core.folds import GalleryFolds
 from truerank.core.groups import Block, LocatedGroups, SplitGroups
 from truerank.engine.cuda import tensor_filter
-from truerank.engine.cuda.counting import Begun, DeviceTally, Frame
+from truerank.engine.cuda.counting import DeviceTally, Frame
 from truerank.engine.cuda.distance_block import DeviceDistanceBlock
 from truerank.engine.cuda.pairs import DevicePairs
 from truerank.engine.cuda.placing import place
@@ -76,16 +76,15 @@ class Worker:
         """`filters` are the filter's kernels, if not the device's own."""
         self._grades, self._gallery = view.grades, space.gallery
         self.device, self._kernels = device, kernels
-        self._pairs, self.cached = DevicePairs(view, device), DeviceCache(device)
-        self.space = place(space, device, kernels)
-        self.filterable: Any = None
+        self._pairs, self._cache = DevicePairs(view, device), DeviceCache(device)
+        self._space = place(space, device, kernels)
+        self._filterable: Any = None
         """The space, where half precision can be tried."""
-        self.filters: Any = filters or own_filters(device, kernels)
-        if isinstance(self.space, InnerProducts) and self.space.filters and self.filters:
-            self.filterable = self.space
+        self._filters = filters or own_filters(device, kernels)
+        if isinstance(self._space, InnerProducts) and self._space.filters and self._filters:
+            self._filterable = self._space
         self._streams = PerThread(lambda: torch.cuda.Stream(device))
-        self.items: Any = None
-        """The gallery in half precision and its extremes, once they are kept."""
+        self._items: tuple[tensor_filter.Halves, tensor_filter.Extremes] | None = None
         # Refining a pair costs as much as making some twenty by a float64 product of full rate.
         slow = device.type == "cuda" and (
             torch.cuda.get_device_capability(device) not in _FULL_RATE
@@ -93,14 +92,14 @@ class Worker:
         self._sparse = 4 if slow else 16
         """One item in so many may stay open for a query."""
         part = free_bytes(device) // 64
-        comes_again = isinstance(self.space, InnerProducts) and not self.space.resident
+        comes_again = isinstance(self._space, InnerProducts) and not self._space.resident
         products = 2 * _PRODUCTS if comes_again else _PRODUCTS
         self._most_products, self._most_sorted = min(products, part), min(_SORTED, part)
         probe(space, lambda some: self._place(some, space).tiles)
 
     def _place(self, some: Space, own: Space) -> DeviceSpace:
         """A space of the probe on the device: this worker's own, or one of two others."""
-        return self.space if some is own else place(some, self.device, self._kernels)
+        return self._space if some is own else place(some, self.device, self._kernels)
 
     def count(
         self,
@@ -111,34 +110,23 @@ class Worker:
         folds: GalleryFolds | None = None,
     ) -> Block:
         """Tie groups of a block of queries with few relevant items, split where that is wanted."""
-        begun = self.begin(rows, folds)
-        self._tally(begun.queries, begun.tally, limits)
-        return self.finish(begun, folds, distances=distances)
-
-    def begin(self, rows: Rows, folds: GalleryFolds | None) -> Begun:
-        """The pairs and thresholds of a block, with nothing counted yet."""
         queries = DeviceQueries.of(rows, self.device)
         lists = self._pairs.block(queries)
-        mates = self.space.pairs(queries, lists.query, lists.item)
+        mates = self._space.pairs(queries, lists.query, lists.item)
         frame = Frame.of(lists.query, mates, lists.grade, len(rows), self._grades)
+        wanted = np.flatnonzero(folds.queries[rows]) if folds is not None else rows[:0]
         split = None
-        if folds is not None and folds.queries[rows].any():
+        if folds is not None and len(wanted):
             chosen = sent(folds.queries[rows], self.device)
-            fold, thresholds = self.cached(folds.item), frame.edges.shape[1]
+            fold, thresholds = self._cache(folds.item), frame.edges.shape[1]
             split = Splitting.of(fold, folds.columns, chosen, thresholds)
-        return Begun(queries, lists, frame, DeviceTally.of(frame.edges, split))
-
-    def finish(self, begun: Begun, folds: GalleryFolds | None, *, distances: bool = False) -> Block:
-        """The tie groups of a block whose gallery is counted."""
-        rows, lists, frame, tally = begun.queries.rows, begun.lists, begun.frame, begun.tally
-        split = tally.split
-        excluded = self.space.pairs(begun.queries, lists.excluded_query, lists.excluded_item)
+        tally = self._tally(queries, frame.edges, limits, split)
+        excluded = self._space.pairs(queries, lists.excluded_query, lists.excluded_item)
         tally.take_out(lists.excluded_query, excluded)
         gone = torch.bincount(lists.excluded_query, minlength=len(rows))
         groups = tally.tie_groups(frame.graded, self._gallery - gone, distances=distances)
         if folds is None or split is None:
             return Block(rows, groups, SplitGroups.none())
-        wanted = np.flatnonzero(folds.queries[rows])
         split.take_out(lists.excluded_query, lists.excluded_item, excluded, frame.edges)
         relevant = (lists.query, lists.item, lists.grade, frame.places(lists.query))
         counts = split.counts(*relevant, frame.edges, self._grades, folds)
@@ -146,13 +134,17 @@ class Worker:
         some = groups if len(wanted) == len(rows) else groups.some(wanted)
         return Block(rows, groups, SplitGroups(wanted, some, counts, met))
 
-    def _tally(self, queries: DeviceQueries, tally: DeviceTally, limits: Settings) -> None:
-        """Count the gallery at a block's thresholds, by the path that suits it."""
-        space = self.filterable
-        if space is not None and self.filter_pays(space, queries, tally.edges, limits):
+    def _tally(
+        self, queries: DeviceQueries, edges: Any, limits: Settings, split: Splitting | None
+    ) -> DeviceTally:
+        """The gallery counted at these thresholds, by the path that suits the block."""
+        tally = DeviceTally.of(edges, split)
+        space = self._filterable
+        if space is not None and self._filter_pays(space, queries, edges, limits):
             self._filter(space, queries, tally, limits)
         else:
             self._exact(queries, tally, limits)
+        return tally
 
     def observe(self, rows: Rows, observers: Observers) -> list[Deferred]:
         """Let observers see whole rows of distances; what they leave to do is handed back."""
@@ -199,8 +191,8 @@ class Worker:
 
     def _whole_rows(self, queries: DeviceQueries) -> tuple[DeviceDistanceBlock, ExcludedPairs]:
         excluded = ExcludedPairs(*self._pairs.excluded(queries))
-        distances = self.space.whole_rows(queries)
-        return DeviceDistanceBlock(queries.rows, distances, self._kernels, self.cached), excluded
+        distances = self._space.whole_rows(queries)
+        return DeviceDistanceBlock(queries.rows, distances, self._kernels, self._cache), excluded
 
     def rank(self, rows: Rows) -> tuple[Ranked, npt.NDArray[np.bool_]]:
         """Many relevant items: whole rows sorted. Which queries have ties is said, not resolved."""
@@ -215,7 +207,7 @@ class Worker:
         for first in range(0, len(rows), step):
             some = slice(first, first + step)
             part = queries.part(some)
-            distances = self.space.whole_rows(part)
+            distances = self._space.whole_rows(part)
             grade = self._pairs.grade_rows(part)
             query, item = self._pairs.excluded(part)
             grade[query, item] = 0
@@ -237,7 +229,7 @@ class Worker:
         """Compare one mate of each query with the product of a single pair of integer rows."""
         query = torch.arange(len(queries), device=self.device)
         item = torch.argmax((grade > 0).to(torch.uint8), 1)
-        if not torch.equal(self.space.pairs(queries, query, item), distances[query, item]):
+        if not torch.equal(self._space.pairs(queries, query, item), distances[query, item]):
             raise ExactnessError(INEXACT)
 
     def _exact(self, queries: DeviceQueries, tally: DeviceTally, limits: Settings) -> None:
@@ -246,16 +238,16 @@ class Worker:
             some = slice(first, first + tall)
             part = tally.part(some)
             wanted = () if part.split is None else part.split.rows
-            norm, tile = self.space.block(queries.part(some))
+            norm, tile = self._space.block(queries.part(some))
             for start in range(0, self._gallery, wide):
                 stop = min(start + wide, self._gallery)
                 products, item_norm = tile(start, stop)
-                scores = (products, norm, item_norm, self.space.mode, part.edges)
+                scores = (products, norm, item_norm, self._space.mode, part.edges)
                 self._kernels.count_tile(*scores, part.less, part.bins, part.equal)
                 if part.split is not None and len(wanted):
                     self._kernels.split_tile(*scores, wanted, part.split.items(start, stop))
 
-    def filter_pays(
+    def _filter_pays(
         self, space: InnerProducts, queries: DeviceQueries, edges: Any, limits: Settings
     ) -> bool:
         """Whether half precision leaves few enough pairs of the block open."""
@@ -277,13 +269,7 @@ class Worker:
         found = [
             self._filter_part(space, queries.part(some), tally.part(some), limits) for some in parts
         ]
-        self.count_again(queries, tally, torch.cat(found), self.places(strip), limits)
-
-    def count_again(
-        self, queries: DeviceQueries, tally: DeviceTally, found: Any, places: int, limits: Settings
-    ) -> None:
-        """Count the queries exactly that had more open items than places for them."""
-        again = torch.nonzero(found > places).flatten()
+        again = torch.nonzero(torch.cat(found) > self._places(strip)).flatten()
         if len(again):
             exact = tally.again(again)
             self._exact(
@@ -296,7 +282,7 @@ class Worker:
         parts = -(-self._gallery // min(_STRIP, 1024 * limits.gallery_rows))
         return -(-self._gallery // parts)
 
-    def places(self, strip: int) -> int:
+    def _places(self, strip: int) -> int:
         """Open items that are held for each query, in each strip of the gallery."""
         return max(256, strip // self._sparse)
 
@@ -304,25 +290,25 @@ class Worker:
         self, space: InnerProducts, queries: DeviceQueries, tally: DeviceTally, limits: Settings
     ) -> Any:
         """Filter and refine; returns the most items that any strip left open, for each query."""
-        filters: Any = self.filters
+        filters: Any = self._filters
         integers, norm = space.unit_queries(queries)
         exact = space.query_rows(queries), space.query_norm(queries)
         strip = self._strip(limits)
         products = filters.room_for_products(len(queries), strip, self.device)
         near = torch.empty((len(queries), strip), dtype=torch.int64, device=self.device)
-        shape = (len(queries), self.places(strip))
+        shape = (len(queries), self._places(strip))
         entries = torch.empty(shape, dtype=torch.int32, device=self.device)
         most = torch.zeros(len(queries), dtype=torch.int32, device=self.device)
-        self.keep_items(space)
+        self._keep_items(space)
         halves = self._half_queries(space, queries, integers)
-        if self.items is not None:
+        if self._items is not None:
             sure, lost = tensor_filter.thresholds(
-                tally.edges, norm, halves, self.items[1], space.slack
+                tally.edges, norm, halves, self._items[1], space.slack
             )
         for start in range(0, self._gallery, strip):
             stop = min(start + strip, self._gallery)
-            if self.items is not None:
-                items = self.items[0].part(start, stop)
+            if self._items is not None:
+                items = self._items[0].part(start, stop)
             else:
                 gallery, item_norm = space.unit_items(start, stop)
                 items = tensor_filter.halves(gallery)
@@ -357,17 +343,16 @@ class Worker:
             )
         return most
 
-    def keep_items(self, space: InnerProducts) -> None:
+    def _keep_items(self, space: InnerProducts) -> None:
         """Keep the gallery in half precision, if it fits."""
-        if self.items is None:
-            self.items = space.half_items()
+        if self._items is None:
+            self._items = space.half_items()
 
     def _half_queries(
         self, space: InnerProducts, queries: DeviceQueries, integers: Any
     ) -> tensor_filter.Halves:
-        if self.items is not None and space.one_side:
-            halves: tensor_filter.Halves = self.items[0].take(queries.there)
-            return halves
+        if self._items is not None and space.one_side:
+            return self._items[0].take(queries.there)
         return tensor_filter.halves(integers)
 
 
