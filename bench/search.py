@@ -29,6 +29,7 @@ from truerank.core.groups import Block, TieGroups
 from truerank.core.registry import DEFAULT, parse, ranking
 from truerank.core.scale import Scale
 from truerank.engine import cuda
+from truerank.engine.cuda import torch_filter
 from truerank.engine.cuda.search import Search
 from truerank.engine.cuda.worker import Worker, own_filters
 from truerank.relevance import Exclusions, LabelView
@@ -57,12 +58,8 @@ class Bench:
     def __init__(self, small: bool, folder: Path | None) -> None:
         self.small, self._folder = small, folder
         self.device = torch.device("cpu" if small else "cuda:0")
-        self.kernels = cuda.best_kernels()
-        self.filters = own_filters(self.device, self.kernels)
-        if small:
-            from truerank.engine.cuda import torch_filter, torch_kernels
-
-            self.kernels, self.filters = torch_kernels, torch_filter
+        self.kernels = cuda.best_kernels(self.device)
+        self.filters = torch_filter if small else own_filters(self.device, self.kernels)
         self.measured: list[dict[str, Any]] = []
 
     def note(

@@ -128,11 +128,18 @@ def test_tensors_of_a_gpu_are_rounded_where_they_are(dtype: Any) -> None:
 def test_a_call_leaves_no_memory_behind(distance: str) -> None:
     rows = torch.from_numpy(noise(4000, 64)).to("cuda", torch.float32)
     labels = torch.arange(4000, device="cuda") % 900
+    given = rows > 0 if distance == "hamming" else rows
     metrics = ["map@r", "map", "auc"]
-    truerank.evaluate(rows, labels, device="cuda", distance=distance, metrics=metrics)
-    gc.collect()
-    before = torch.cuda.memory_allocated()
-    result = truerank.evaluate(rows, labels, device="cuda", distance=distance, metrics=metrics)
-    gc.collect()
-    assert torch.cuda.memory_allocated() <= before
+    truerank.evaluate(given, labels, device="cuda", distance=distance, metrics=metrics)
+    before = held()
+    result = truerank.evaluate(given, labels, device="cuda", distance=distance, metrics=metrics)
+    assert held() <= before
     assert len(result) == 3
+
+
+def held() -> int:
+    """Bytes that something refers to on the GPU, less cuBLAS's workspaces, which torch counts."""
+    gc.collect()
+    torch.cuda.synchronize()
+    torch._C._cuda_clearCublasWorkspaces()
+    return int(torch.cuda.memory_allocated())

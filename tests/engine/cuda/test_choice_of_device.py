@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
+from threading import Thread
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 import truerank
+from tests.engine.cuda.devices import space_of, views
 from truerank import engine
 from truerank.engine import cuda
+from truerank.engine.cuda import torch_kernels, worker
 from truerank.errors import InputError
 
 
@@ -49,3 +55,36 @@ def test_torch_is_not_imported_where_no_driver_is(monkeypatch: pytest.MonkeyPatc
     assert "torch" not in sys.modules
     monkeypatch.setattr(cuda, "DRIVERS", ("null",))
     assert cuda.likely()
+
+
+def test_kernels_go_by_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where Triton is installed, tensors of the CPU are still none of its business."""
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
+    cpu: Any = torch.device("cpu")
+    assert cuda.best_kernels(cpu) is torch_kernels
+    assert worker.own_filters(cpu, SimpleNamespace(FUSED=True)) is None  # type: ignore[arg-type]
+
+
+def test_streams_are_those_of_earlier_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[object] = []
+
+    def stream(device: Any) -> object:
+        made.append(object())
+        return made[-1]
+
+    worker.side_stream.cache_clear()
+    monkeypatch.setattr(torch.cuda, "Stream", stream)
+    taken = []
+    for _ in range(3):
+        one = worker.Worker(
+            views()["labels"], space_of("cosine"), torch.device("cpu"), torch_kernels
+        )
+        threads = [Thread(target=lambda w=one: taken.append(w._streams.mine())) for _ in range(5)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    worker.side_stream.cache_clear()
+    assert len(taken) == 15
+    assert 1 <= len(made) <= worker.STREAMS == cuda.OBSERVING
+    assert set(taken) == set(made)

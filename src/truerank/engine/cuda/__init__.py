@@ -17,7 +17,7 @@ from itertools import count
 from pathlib import Path
 from threading import Lock
 from types import ModuleType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -109,7 +109,7 @@ class Engine:
         names = devices or [f"cuda:{number}" for number in range(torch.cuda.device_count())]
         self._devices = [torch.device(name) for name in names]
         self._view, self._space, self._limits, self._tick = view, space, limits, tick
-        self._kernels, self._filters = kernels or best_kernels(), filters
+        self._kernels, self._filters = kernels or best_kernels(self._devices[0]), filters
         self._workers: dict[int, Worker] = {}
         self._lock, self._turns = Lock(), count()
 
@@ -229,7 +229,8 @@ class DeviceBackedSpace(Space):
         from truerank.engine.cuda.placing import place
 
         self._space = space
-        self._placed = place(space, torch.device(device), kernels or best_kernels())
+        where = torch.device(device)
+        self._placed = place(space, where, kernels or best_kernels(where))
         self.queries, self.gallery, self.facts = space.queries, space.gallery, space.facts
         self.integral = space.integral
 
@@ -250,9 +251,9 @@ class DeviceBackedSpace(Space):
         return self._space.fingerprints()
 
 
-def best_kernels() -> ModuleType:
-    """Triton's kernels where Triton is installed, else plain torch operations."""
-    if importlib.util.find_spec("triton") is None:
+def best_kernels(device: Any) -> ModuleType:
+    """Triton's kernels on GPUs where Triton is installed, else plain torch operations."""
+    if device.type != "cuda" or importlib.util.find_spec("triton") is None:
         from truerank.engine.cuda import torch_kernels
 
         return torch_kernels

@@ -68,7 +68,8 @@ class Searches:
     ) -> None:
         names = devices or [f"cuda:{number}" for number in range(torch.cuda.device_count())]
         self.space, self._devices = space, [torch.device(name) for name in names]
-        self._kernels, self._filters = kernels or cuda.best_kernels(), filters
+        self._kernels = kernels or cuda.best_kernels(self._devices[0])
+        self._filters = filters
         self._made: dict[int, Search] = {}
         self._lock = Lock()
 

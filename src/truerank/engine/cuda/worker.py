@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
+from itertools import count
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +42,7 @@ from truerank.space.probe import probe
 if TYPE_CHECKING:
     from truerank.engine.cuda.ranked import Ranked
 
-__all__ = ["Worker", "accumulates_well", "own_filters"]
+__all__ = ["Worker", "accumulates_well", "own_filters", "side_stream"]
 
 INEXACT = (
     "a distance differs from integer arithmetic: the matrix product of this GPU is not exact in "
@@ -49,6 +50,8 @@ INEXACT = (
 )
 WIDER = 8
 """A GPU's tiles are this many times as tall and as wide as the CPU's."""
+STREAMS = 3
+"""Streams of a device beside its default one: as many as threads observe."""
 _STRIP = 1 << 14
 """Most items between two refinements: their integer rows stay in the device's cache."""
 _PRODUCTS = 1 << 29
@@ -83,7 +86,8 @@ class Worker:
         self._filters = filters or own_filters(device, kernels)
         if isinstance(self._space, InnerProducts) and self._space.filters and self._filters:
             self._filterable = self._space
-        self._streams = PerThread(lambda: torch.cuda.Stream(device))
+        number = count()
+        self._streams = PerThread(lambda: side_stream(device, next(number) % STREAMS))
         self._items: tuple[tensor_filter.Halves, tensor_filter.Extremes] | None = None
         # Refining a pair costs as much as making some twenty by a float64 product of full rate.
         slow = device.type == "cuda" and (
@@ -356,9 +360,19 @@ class Worker:
         return tensor_filter.halves(integers)
 
 
+@cache
+def side_stream(device: Any, number: int) -> Any:
+    """One of a few streams of a device, kept for all calls of the process.
+
+    cuBLAS keeps a workspace for every stream that it has met, and torch keeps free memory by
+    stream: with new streams for each call, both would grow from call to call.
+    """
+    return torch.cuda.Stream(device)
+
+
 def own_filters(device: Any, kernels: ModuleType) -> ModuleType | None:
     """The filter's kernels where there are some and the device can be trusted with them."""
-    if not kernels.FUSED or not accumulates_well(device):
+    if device.type != "cuda" or not kernels.FUSED or not accumulates_well(device):
         return None
     from truerank.engine.cuda import filter_kernels
 
