@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from truerank.files import read
 from truerank.files.vectors import read_ibin, read_ivecs
 from truerank.ranked import nearest
 from truerank.settings import settings
+from truerank.space import rows as space_rows
 
 RNG = np.random.default_rng(4)
 QUERIES = RNG.integers(-3, 4, size=(23, 4)).astype(np.float32)
@@ -152,3 +154,34 @@ def test_what_cannot_be_searched(change: dict[str, Any], words: list[str]) -> No
 def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
     found = truerank.truth(QUERIES, GALLERY, 1)
     assert_refused(lambda: found.save(tmp_path / "truth.txt"), [".ibin or .ivecs"])
+
+
+@pytest.mark.parametrize("kind", ["floats", "integers"])
+@pytest.mark.parametrize("distance", ["cosine", "euclidean", "dot", "cityblock", "hamming"])
+def test_rows_among_themselves_are_rounded_once(
+    distance: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same object on both sides: lists, ties and facts are those of two equal arrays."""
+    rng = np.random.default_rng(5)
+    rows = rng.integers(-2, 3, size=(60, 4))
+    if kind == "floats" and distance != "hamming":
+        rows = rows + rng.standard_normal((60, 4))
+        rows[7], rows[8], rows[9], rows[11] = 0.0, -0.0, 3 * rows[10], rows[10]
+    seen: list[str] = []
+    one_by_one = space_rows.round_rows
+
+    def watched(side: Any, *how: Any) -> Any:
+        seen.append(side.name)
+        return one_by_one(side, *how)
+
+    monkeypatch.setattr(space_rows, "round_rows", watched)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        two, one = (
+            truerank.truth(rows, other, 9, distance=distance) for other in (rows.copy(), rows)
+        )
+    assert one.facts == two.facts
+    for name in ("item", "distance", "first", "tied"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
+    if distance in ("cosine", "euclidean", "dot"):
+        assert seen == ["embeddings", "gallery", "embeddings"]

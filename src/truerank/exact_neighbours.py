@@ -151,7 +151,8 @@ def truth(
     known = catalogue.find(distance)
     if known.given:
         raise InputError(f"neighbours are looked for among rows; {distance} has none.")
-    rows, items = (_matrix(*side) for side in ((queries, "queries"), (gallery, "gallery")))
+    rows = _matrix(queries, "queries")
+    items = rows if gallery is queries else _matrix(gallery, "gallery")
     if rows.shape[1] != items.shape[1]:
         raise InputError(
             "queries and gallery must have the same number of dimensions. "

@@ -75,12 +75,15 @@ def build(
     """
     known = find(distance)
     if device is None or not known.on_device or columns is not None:
-        device, queries, gallery = None, _fetched(queries), _fetched(gallery)
+        same, queries = gallery is queries, _fetched(queries)
+        device, gallery = None, queries if same else _fetched(gallery)
     if known.given:
         sides = Sides(distance, Side(f"the {distance} matrix", queries, None), columns=columns)
     else:
         both = [Side("embeddings", queries, None, threads, device, cluster)]
-        if gallery is not None:
+        if gallery is queries and columns is None:
+            both.append(both[0])
+        elif gallery is not None:
             both.append(Side("gallery", gallery, columns, threads, device, cluster))
         elif columns is not None:
             both.append(Side("embeddings", queries, columns, threads, None, cluster))

@@ -30,7 +30,7 @@ from truerank.space.digests import first_by_content
 from truerank.space.grid import UNIT_BITS
 from truerank.space.inner import SquaredDistance
 from truerank.space.pieces import over
-from truerank.space.rows import GridRows, integer_products, round_rows, unit_rows
+from truerank.space.rows import GridRows, integer_products, round_sides, unit_rows
 from truerank.space.short import ShortRows, short_distances, short_tile
 from truerank.space.sides import Sides
 from truerank.space.single import KEPT_BYTES, MOST_DIMENSIONS, SinglePrecision
@@ -161,7 +161,7 @@ class Cosine(SquaredDistance):
     @classmethod
     def of(cls, sides: Sides) -> Space:
         """The cosine space of these sides."""
-        rows = [round_rows(side, unit_rows, None) for side in sides]
+        rows = round_sides(sides, unit_rows, None)
         space = cls(rows[0], rows[-1], sides.facts("2^-25 of the unit vector"))
         shorts = [side.short for side in rows if side.short is not None]
         space.facts.short_rows = sum(int(np.count_nonzero(some.square)) for some in shorts)

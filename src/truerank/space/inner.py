@@ -27,7 +27,7 @@ from truerank.space.base import Distances, Facts, Rows, Space
 from truerank.space.fingerprint import Fingerprints, row_prints, told_apart
 from truerank.space.grid import LARGEST_EXPONENT, SCALED_BITS
 from truerank.space.pieces import Pieces
-from truerank.space.rows import GridRows, integer_products, round_rows, scaled_rows
+from truerank.space.rows import GridRows, integer_products, round_sides, scaled_rows
 from truerank.space.sides import Sides
 from truerank.storage import fits
 
@@ -144,7 +144,7 @@ class _Scaled(_InnerProductSpace):
     @classmethod
     def of(cls, sides: Sides) -> Space:
         """The space of these sides, each row with an exponent of its own."""
-        rows = [round_rows(side, scaled_rows, LARGEST_EXPONENT) for side in sides]
+        rows = round_sides(sides, scaled_rows, LARGEST_EXPONENT)
         return cls(rows[0], rows[-1], sides.facts("2^-26 of each row's length"))
 
     def block(self, rows: Rows) -> Callable[[int, int], Distances]:

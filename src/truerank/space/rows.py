@@ -28,7 +28,7 @@ from truerank.space.device_rows import DeviceRows
 from truerank.space.digests import Digests, row_digests
 from truerank.space.pieces import Pieces
 from truerank.space.short import ShortRows, short_rows
-from truerank.space.sides import Side
+from truerank.space.sides import Side, Sides
 from truerank.storage import allocate
 
 __all__ = [
@@ -37,6 +37,7 @@ __all__ = [
     "products_of",
     "round_rows",
     "round_shard",
+    "round_sides",
     "scaled_rows",
     "unit_rows",
 ]
@@ -101,6 +102,12 @@ def products_of(right: Integers, left: Integers, query: Rows, item: Rows) -> Row
 
 
 Rounding = Callable[[npt.NDArray[np.float64]], tuple["GridRows", bool]]
+
+
+def round_sides(sides: Sides, rounding: Rounding, limit: int | None) -> list[GridRows]:
+    """Each side's rows; those of a side that comes twice are rounded once, and share an array."""
+    rows = [round_rows(side, rounding, limit) for side in dict.fromkeys(sides)]
+    return rows if len(rows) == len(sides) else [rows[0], replace(rows[0])]
 
 
 def round_rows(side: Side, rounding: Rounding, limit: int | None) -> GridRows:

@@ -103,6 +103,14 @@ class Side:
             wild = np.flatnonzero(finite & ~tame) + where.start
         return rows, np.flatnonzero(~finite) + where.start, wild
 
+    def before(self, rows: Rows, *, digested: bool) -> Array:
+        """Some rows as they were before they were rounded (no zero is -0), or their digests."""
+        if self.originals is not None:
+            return self.originals[rows]
+        index = rows if self.columns is None else self.columns[rows]
+        found: Array = np.asarray(self.array[index], np.float64, order="C") + 0.0
+        return row_digests(found.view(np.int64)) if digested else found
+
     def tensor(self, where: slice, device: Any) -> Any:
         """A range of rows as a tensor on a device."""
         import torch
@@ -138,9 +146,10 @@ class Side:
 
 
 class Sides:
-    """The queries and, where it is another array, the gallery of one distance.
+    """The queries and, unless they are their own gallery, the gallery of one distance.
 
-    `columns` are the columns of a given matrix that take part, None for all.
+    That may be the side of the queries once more, which is then rounded once. `columns` are
+    the columns of a given matrix that take part, None for all.
     """
 
     def __init__(self, distance: str, *sides: Side, columns: Rows | None = None) -> None:
@@ -156,20 +165,26 @@ class Sides:
         """The side of the gallery: the queries, where they are their own gallery."""
         return self._sides[-1]
 
+    def __len__(self) -> int:
+        return len(self._sides)
+
     def __iter__(self) -> Iterator[Side]:
         return iter(self._sides)
 
     def facts(self, grid: str) -> Facts:
         """What the result must say of rows that have been rounded to this grid."""
         total = blake2b(digest_size=16)
-        orders = [content_order(side.digests) for side in self]
-        for side, order in zip(self, orders, strict=True):
+        different = list(dict.fromkeys(self))
+        orders = [content_order(side.digests) for side in different]
+        ordered = {
+            side: sorted_bytes(side.digests, order)
+            for side, order in zip(different, orders, strict=True)
+        }
+        for side in self:
             total.update(b"side")
-            total.update(sorted_bytes(side.digests, order))
+            total.update(ordered[side])
         zero_rows = sum(side.zero_rows for side in self)
-        facts = Facts(
-            self.distance, grid, _merged(list(self), orders), zero_rows, total.hexdigest()
-        )
+        facts = Facts(self.distance, grid, _merged(different, orders), zero_rows, total.hexdigest())
         if any(side.inexact for side in self):
             note = (
                 f"float64 input holds more significant bits than the {self.distance} grid "
@@ -185,15 +200,14 @@ def _merged(sides: list[Side], orders: list[Rows]) -> int:
     digests = np.concatenate([side.digests for side in sides])
     number, times = classes_of_equals(digests, orders[0] if len(sides) == 1 else None)
     originals: dict[int, set[bytes]] = {}
+    # A side that a cluster holds knows its rows by their digests alone.
     digested = any(side.originals is not None for side in sides)
     for side, numbers in zip(sides, np.split(number, [sides[0].count]), strict=False):
-        for row in np.flatnonzero(times[numbers] > 1):
-            if side.originals is not None:
-                before = side.originals[row]
-            else:
-                index = row if side.columns is None else side.columns[row]
-                before = np.asarray(side.array[index], np.float64) + 0.0
-                if digested:  # one side's rows are known by their digests alone
-                    before = row_digests(before.view(np.int64)[None])
-            originals.setdefault(int(numbers[row]), set()).add(before.tobytes())
+        several = np.flatnonzero(times[numbers] > 1)
+        step = max(1, _CHUNK_NUMBERS // side.dimension)
+        for start in range(0, len(several), step):
+            some = several[start : start + step]
+            before = side.before(some, digested=digested)
+            for row, original in zip(numbers[some].tolist(), before, strict=True):
+                originals.setdefault(row, set()).add(original.tobytes())
     return sum(len(distinct) - 1 for distinct in originals.values())
