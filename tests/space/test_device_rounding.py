@@ -106,6 +106,19 @@ def test_an_evaluation_has_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> Non
     assert_same(wanted, truerank.evaluate(rows, labels, device="cuda"))
 
 
+def test_rows_among_themselves_have_the_lists_of_two_arrays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = noise(300, 12).astype(np.float32)
+    rows[5], rows[7] = rows[6], 0
+    wanted = truerank.truth(rows, rows.copy(), 9, device="cpu")
+    pretend(monkeypatch)
+    found = truerank.truth(rows, rows, 9, device="cuda")
+    assert found.facts == wanted.facts
+    for name in ("item", "distance", "first", "tied"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name))
+
+
 def assert_same(one: Any, other: Any) -> None:
     for name in one:
         assert one[name].to_dict() == other[name].to_dict()
