@@ -133,7 +133,7 @@ def listed(module: Path) -> list[str]:
 
 
 def _relinked(page: Path, place: Path) -> str:
-    """A page whose links to other pages hold on the site; those to other files become words."""
+    """A page whose links to other pages hold on the site; those to files become words."""
     text = page.read_text(encoding="utf-8")
 
     def moved(found: re.Match[str]) -> str:
@@ -143,7 +143,7 @@ def _relinked(page: Path, place: Path) -> str:
         there = Path(os.path.normpath(page.parent / target))
         if there in FROM_THE_ROOT:
             goal = Path(FROM_THE_ROOT[there])
-        elif there.is_relative_to(DOCS) and there.suffix != ".json":
+        elif there.is_relative_to(DOCS) and there.suffix != ".json" and not there.is_dir():
             goal = there.relative_to(DOCS)
         else:
             return "]()"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from truerank.wording import count
+from truerank.wording import count, level_name
 
 if TYPE_CHECKING:
     from truerank.task import TaskRules
@@ -57,7 +57,7 @@ class Severity:
         if not self.errors:
             return f"No top-1 error in {count(self.queries, 'query')}."
         parts = [
-            f"{number:,} share {'nothing' if name == NONE else f'level {name}'}"
+            f"{number:,} share {'nothing' if name == NONE else level_name(name)}"
             for name, number in reversed(self.by_level.items())
         ]
         return f"Of {count(self.errors, 'top-1 error')}, {', '.join(parts)}."

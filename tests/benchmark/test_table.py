@@ -78,7 +78,8 @@ def test_it_says_what_a_reader_must_know(uninterrupted: Path) -> None:
 def test_layouts(uninterrupted: Path) -> None:
     table = content(uninterrupted)
     markdown = layouts.as_markdown(table)
-    assert "| Concatenated (16-dim) P@1 |" in markdown
+    assert "| Concatenated (16-dim) | P@1 | RP | MAP@R | ranks |" in markdown
+    assert "| Separated (8-dim) | P@1 | RP | MAP@R | ranks |" in markdown
     assert "Untrained + PCA" in markdown
     latex = layouts.as_latex(table)
     assert latex.count(r" \\") == 2 + 4

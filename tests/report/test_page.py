@@ -192,15 +192,32 @@ def test_a_benchmark_shows_its_table_and_figures(tmp_path: Path) -> None:
     (folder / "config.yaml").write_text("data: emoji\n")
     with pytest.raises(truerank.InputError, match="is not finished"):
         report.write([folder], tmp_path / "page.html")
-    (folder / "table.csv").write_text(
-        f'method,map@r\n"{HOSTILE.replace(chr(34), chr(34) * 2)}",0.5\n'
-    )
+    score = {"mean": 0.5, "interval": [0.46, 0.54], "n": 5}
+    untrained = {"name": "Untrained", "notes": []}
+    searched = {
+        "name": HOSTILE, "ranks": {"concatenated": [1, 1], "separated": [1, 2]},
+        "parameters": {"margin": 0.123456, "bins": 3}, "notes": ["bins at the low end"],
+        "default": {"separated": {"map@r": {**score, "mean": 0.25}}},
+    }  # fmt: skip
+    parts = {"concatenated": {"map@r": score}, "separated": {"map@r": score}}
+    alone = {part: {"map@r": {**score, "interval": None}} for part in parts}
+    rows = [{**untrained, **alone}, {**searched, **parts}]
+    table = {"metric": "map@r", "metrics": ["map@r"], "rows": rows}
+    (folder / "table.json").write_text(json.dumps(table))
+    (folder / "table.md").write_text(f"| a table |\n\n- One sentence.\n- {HOSTILE}\n")
     (folder / "figures" / "search.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'/>")
     (folder / "figures" / "search.png").write_bytes(b"not taken")
     report.write([folder], tmp_path / "page.html")
     (shown,) = page_of(tmp_path / "page.html")[1]["benchmarks"]
     assert shown["name"] == "emoji"
-    assert shown["table"]["rows"] == [[HOSTILE, "0.5"]]
+    concatenated, separated, found = shown["tables"]
+    assert concatenated["rows"] == [
+        ["Untrained", 0.5, None, ""],
+        [HOSTILE, 0.5, pytest.approx(0.04), "1"],
+    ]
+    assert [row[-1] for row in separated["rows"]] == ["", "1-2"]
+    assert found["rows"] == [[HOSTILE, "margin 0.1235, bins 3", "bins at the low end", 0.25, 0.5]]
+    assert shown["notes"] == ["One sentence.", HOSTILE]
     assert [figure["name"] for figure in shown["figures"]] == ["search"]
     assert shown["figures"][0]["image"].startswith("data:image/svg+xml;base64,")
 

@@ -96,21 +96,21 @@ def legend(content: Content) -> list[str]:
             "A head on fixed features compresses differences between losses: this table decides no "
             "verdict about them."
         )
-    for one in content["deviations"]:
-        lines.append(f"Deviates from the paper: {one}.")
+    if content["deviations"]:
+        lines.append(f"Deviates from the paper: {'; '.join(content['deviations'])}.")
     for part, found in (content["verdict"] or {}).items():
         if found is not None and found["gain"] is not None:
             ends = found["interval"]
-            where = "" if ends is None else f" ({100 * ends[0]:+.1f} % to {100 * ends[1]:+.1f} %)"
+            where = "" if ends is None else f", {100 * ends[0]:+.1f} % to {100 * ends[1]:+.1f} %"
             lines.append(
-                f"{HEADINGS[part]}: {found['best']} is {100 * found['gain']:+.1f} %{where} of "
-                f"contrastive, simultaneous 95 %: {found['verdict']}."
+                f"{HEADINGS[part]}: {found['best']} against contrastive {100 * found['gain']:+.1f} "
+                f"%{where} (simultaneous 95 % interval): {found['verdict']}."
             )
     for part in PARTS:
         lines += _apart(content, part)
     for row in content["rows"]:
-        for note in row["notes"]:
-            lines.append(f"{row['name']}: {note}.")
+        if row["notes"]:
+            lines.append(f"{row['name']}: {'; '.join(row['notes'])}.")
     looks = content["openings"]
     again = looks["second_looks"]
     lines.append(
@@ -139,13 +139,19 @@ def _apart(content: Content, part: str) -> list[str]:
 
 
 def as_markdown(content: Content) -> str:
-    """A Markdown table, the parameters found, and the legend."""
-    metrics = content["metrics"]
-    top = ["", *(f"{_heading(content, part)} {_short(m)}" for part in PARTS for m in metrics)]
-    top += [f"ranks, {part}" for part in PARTS]
-    lines = [_pipe(top), _pipe(["---", *["---:"] * (len(top) - 1)])]
-    lines += [_pipe(cells) for cells in _grid(content, "±", ("**", "**"))]
-    lines += ["", "| method | parameters found | default, separated | searched, separated |"]
+    """A Markdown table for each part, the parameters found, and the legend."""
+    count = len(content["metrics"])
+    grid = _grid(content, "±", ("**", "**"))
+    lines = []
+    for place, part in enumerate(PARTS):
+        top = [_heading(content, part), *map(_short, content["metrics"]), "ranks"]
+        lines += [_pipe(top), _pipe(["---", *["---:"] * (count + 1)])]
+        first = 1 + place * count
+        for cells in grid:
+            ranks = cells[1 + len(PARTS) * count + place]
+            lines.append(_pipe([cells[0], *cells[first : first + count], ranks]))
+        lines.append("")
+    lines.append("| method | parameters found | default, separated | searched, separated |")
     lines.append("|---|---|---:|---:|")
     for row in content["rows"]:
         if "parameters" in row:

@@ -30,7 +30,8 @@ __all__ = ["task"]
         "task make labels.csv -o hidden.task --public public.task",
         "task check submission.npz --task public.task",
         "task reveal hidden.task -o revealed.json",
-    )
+    ),
+    short_help="Run a competition with hidden labels.",
 )
 def task() -> None:
     """Hide the labels of a competition, check submissions, reveal the labels at the end."""

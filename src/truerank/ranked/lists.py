@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from truerank import notebook, tables, typesetting
 from truerank.typesetting import Table
-from truerank.wording import count
+from truerank.wording import count, level_name
 
 __all__ = ["Items", "NeighbourList", "Neighbours"]
 
@@ -128,7 +128,7 @@ class NeighbourList:
         for one in items.plain(levels):
             verdict = one["verdict"]
             if verdict == "near miss":
-                verdict += f" ({_level(one['level'])})"
+                verdict += f" ({level_name(one['level'])})"
             cells = ["" if one[name] is None else str(one[name]) for name in names]
             grades = [f"{one['grade']:g}" for _ in judged]
             ranks = _ranks(one["rank"], one["last_rank"])
@@ -245,10 +245,6 @@ class Neighbours:
 def _ranks(first: int, last: int) -> str:
     """'4', or '4-6' where ties leave it open."""
     return f"{first:,}" if first == last else f"{first:,}-{last:,}"
-
-
-def _level(name: str) -> str:
-    return f"level {name}" if name.isdigit() else name
 
 
 def _plain(value: Any) -> Any:

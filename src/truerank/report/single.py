@@ -18,6 +18,7 @@ from truerank.report.queries import preferred_metric
 from truerank.report.words import in_words
 from truerank.result import Result
 from truerank.severity import NONE
+from truerank.wording import level_name
 
 __all__ = ["model_data"]
 
@@ -159,7 +160,8 @@ def _parts(result: Result) -> list[dict[str, Any]]:
         if parts.of > len(parts.rows):
             note = f"The {len(parts.rows):,} of {parts.of:,} that are worst in {metrics[0]}."
         higher = registry.find(metrics[0]).higher_is_better
-        title = {"label": "Classes", "group": "Groups"}.get(attribute, f"Level {attribute}")
+        level = f"Level {attribute}" if attribute.isdigit() else attribute
+        title = {"label": "Classes", "group": "Groups"}.get(attribute, level)
         order = (2, "ascending" if higher else "descending")
         found.append(
             page_table(title, columns, rows, note=note, sorted_by=order, file=f"by {attribute}")
@@ -193,11 +195,11 @@ def _severity(result: Result) -> dict[str, Any] | None:
     if facts is None or not facts["errors"]:
         return None
     levels = list(result.provenance["hierarchy"]["levels"])[:-1]
-    shown = [*(("level", name) for name in reversed(levels)), ("nothing", NONE)]
-    counts = [int(facts["by_level"].get(name, 0)) for _, name in shown]
+    shown = [*reversed(levels), NONE]
+    counts = [int(facts["by_level"].get(name, 0)) for name in shown]
     return {
         "names": [
-            "shares nothing" if name == NONE else f"shares {kind} {name}" for kind, name in shown
+            "shares nothing" if name == NONE else f"shares {level_name(name)}" for name in shown
         ],
         "errors": counts,
         "queries": facts["queries"],

@@ -38,7 +38,7 @@ function solvedView(pair, columns) {
 
 function comparisonSections(found) {
   if (!found) return [];
-  const parts = [section("comparison", "Comparison", "Differences, paired over the same classes, with their intervals. A hollow dot is a difference that chance may have made.",
+  const parts = [section("comparison", "Comparison", "Differences, paired over the same classes, with their intervals. A hollow dot is a difference that chance may have made, or that could not be tested.",
     differencesChart(found), el("div", { class: "gap" }, dataTable(found.differences, { page: 20 })),
     el("div", { class: "gap" }, el("h3", { text: "Groups" }),
       el("p", { class: "lead", text: "Models that share a letter cannot be told apart in that metric." }),
@@ -52,6 +52,7 @@ function comparisonSections(found) {
 
 function benchmarkSections(benchmarks) {
   return benchmarks.map((one, place) => section("benchmark-" + place, "Benchmark " + one.name, null,
-    dataTable(one.table, { page: 30 }),
+    tabs("Tables", one.tables.map((table) => ({ name: table.title, make: () => dataTable(table, { page: 40 }) }))),
+    notes(one.notes),
     el("div", { class: "figures" }, ...one.figures.map((figure) => el("figure", { class: "card paper" }, el("figcaption", {}, el("h3", { text: figure.name.replace(/[_-]/g, " ") })), el("img", { src: figure.image, alt: figure.name }))))));
 }

@@ -49,7 +49,7 @@ function kindOf(name) {
   return name.split("@")[0];
 }
 
-function lines(name, columns, label, number) {
+function lines(name, columns, label, number, several = false) {
   const names = Object.keys(columns);
   const x = columns[names[0]];
   const mine = colour(number);
@@ -65,13 +65,14 @@ function lines(name, columns, label, number) {
     const steps = columns.from ? "vh" : "hv";
     return ["mates", "others"].flatMap((kind, place) => {
       const ends = ["low", "high"].map((end) => columns[(place ? "others_" : "") + end]);
+      const told = several ? kind + ", " + plain(label) : kind;
       const edges = !ends[0] ? [] : ends.map((end, high) => ({
         x, y: end.map((value, at) => (value === null ? columns[kind][at] : value)), mode: "lines", line: { width: 0, shape: steps }, hoverinfo: "skip", showlegend: false,
         fill: high ? "tonexty" : "none", fillcolor: faint(colour(place), 0.35),
       }));
       return [...edges, {
-        x, y: columns[kind], name: kind, mode: "lines", fill: "tozeroy", line: { shape: steps, width: 1.5, color: colour(place), dash: DASHES[number] },
-        fillcolor: faint(colour(place), 0.15), hovertemplate: "%{x:.4~g}: %{y:.2%}<extra>" + kind + "</extra>",
+        x, y: columns[kind], name: told, mode: "lines", fill: "tozeroy", line: { shape: steps, width: 1.5, color: colour(place), dash: DASHES[number] },
+        fillcolor: faint(colour(place), 0.15), hovertemplate: "%{x:.4~g}: %{y:.2%}<extra>" + told + "</extra>",
       }];
     });
   }
@@ -151,7 +152,7 @@ function curveCharts(models, shownModel) {
     const known = KNOWN[kindOf(name)] || { title: name, text: "" };
     const title = name === kindOf(name) ? known.title : known.title + " (" + name + ")";
     const make = () => {
-      const data = all.flatMap((curves, number) => (curves[name] ? lines(name, several ? withoutClasses(curves[name].columns) : curves[name].columns, models[number].name, number) : []));
+      const data = all.flatMap((curves, number) => (curves[name] ? lines(name, several ? withoutClasses(curves[name].columns) : curves[name].columns, models[number].name, number, several) : []));
       data.push(...models.flatMap((model, number) => taken((model.marks || {})[name], number, several)));
       const mine = all[models.indexOf(shownModel)][name];
       if (mine && !several) data.push(...marked(mine, name, sliderValues));

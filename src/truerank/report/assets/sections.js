@@ -71,7 +71,7 @@ function tileOf(model, about, side) {
 function neighbour(model, about, rank) {
   const right = about.shares === "right";
   const kind = right ? "right" : about.shares ? "near" : "wrong";
-  const verdict = right ? "right" : about.shares ? "near miss: level " + about.shares : "wrong";
+  const verdict = right ? "right" : about.shares ? "near miss: " + levelName(about.shares) : "wrong";
   return el("li", { class: "neighbour " + kind },
     tileOf(model, about, "g"),
     el("span", { class: "verdict", text: verdict }),

@@ -18,6 +18,11 @@ function el(tag, options, ...children) {
   return made;
 }
 
+/* "level 2" for a level that is called 2; a name of its own as it is. */
+function levelName(name) {
+  return /^[0-9]+$/.test(name) ? "level " + name : name;
+}
+
 /* Digits after the point, half to even on exact halves: Python's rule, not that of toFixed. */
 function fixed(value, decimals) {
   const [whole, rest] = Math.abs(value).toFixed(80).split(".");

@@ -254,11 +254,11 @@ def _table(table: Mapping[str, Any]) -> Sheet:
         default = row.get("default", {}).get("separated", {}).get(metric)
         cells.append("" if default is None else f"{100 * default['mean']:.2f}")
         ranks = row.get("ranks", {}).get("separated")
-        cells.append("" if ranks is None else f"{ranks[0]} to {ranks[1]}")
+        cells.append("" if ranks is None else " to ".join(map(str, sorted(set(ranks)))))
         rows.append([row["name"], *cells, "; ".join(row.get("notes", []))])
     return Sheet(
         f"{table['title']}: {metric} in percent, mean over reruns and its 95 % interval",
-        ["method", "concatenated", "separated", "default, separated", "ranks", "notes"],
+        ["method", "concatenated", "separated", "default, separated", "ranks, separated", "notes"],
         rows,
         "Ranks: what is left open once differences by Holm's correction are taken for real.",
     )
