@@ -73,6 +73,18 @@ def test_data_are_no_markup() -> None:
     assert json.loads(text) == {"a": HOSTILE, "b": "</script><b>&amp;"}
 
 
+def test_levels_are_called_by_their_names(tmp_path: Path) -> None:
+    """The finest level may be called label, as a column of a file is: its classes have a table."""
+    arguments = hierarchy(noise=3.0)
+    columns = np.asarray(arguments["labels"]).T
+    arguments["labels"] = dict(zip(("level1", "family", "label"), columns, strict=True))
+    result = truerank.evaluate(**arguments, metrics=["map@r", "h_ap"], confidence=None)
+    result.to_html(tmp_path / "page.html")
+    (model,) = page_of(tmp_path / "page.html")[1]["models"]
+    assert [table["title"] for table in model["parts"]] == ["Classes", "level1", "family"]
+    assert model["severity"]["names"] == ["shares family", "shares level1", "shares nothing"]
+
+
 def test_a_page_has_every_section(written: tuple[str, dict[str, Any]]) -> None:
     (model,) = written[1]["models"]
     assert model["missing"] is None

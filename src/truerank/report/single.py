@@ -144,8 +144,9 @@ def _parts(result: Result) -> list[dict[str, Any]]:
         return []
     found = []
     levels = (result.provenance.get("hierarchy") or {}).get("levels", [])
+    left_out = {"id", *levels[-1:]} - {"label"}  # the finest level is the label, by another name
     for attribute in result.attributes:
-        if attribute == "id" or attribute in levels[-1:]:  # the finest level is the label
+        if attribute in left_out:
             continue
         parts = Parts.of_result(result, attribute, MOST_ROWS)
         metrics = parts.metrics[:MOST_METRICS]

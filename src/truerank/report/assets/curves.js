@@ -2,7 +2,7 @@
 /* The curves of one model or of several, each curve a chart. */
 
 const SHARE = { tickformat: ".0%" };
-const AT_FAR = { title: "false accept rate (log)", type: "log", tickformat: "~%" };
+const AT_FAR = { title: "false accept rate (log)", type: "log", tickformat: "~%", nticks: 4 }; /* more would overlap: 0.00002% is long */
 const KNOWN = {
   roc: { title: "ROC", text: "Pairs of one class accepted, for every rate of false accepts.", x: AT_FAR, y: Object.assign({ title: "true accept rate" }, SHARE), marks: ["far", "tar"] },
   det: { title: "DET", text: "The two kinds of error against each other; lower left is better.", x: AT_FAR, y: { title: "false reject rate (log)", type: "log", tickformat: "~%" }, marks: ["far", "frr"] },
