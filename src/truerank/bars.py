@@ -20,18 +20,14 @@ from truerank.stats.bootstrap import FEWEST_DRAWN
 from truerank.stats.intervals import ends
 from truerank.stats.student import quantile
 
-__all__ = ["bars_of"]
-
-NOT_REPLICATED = (
-    "errors by level are counted with all classes there, and not without each of them; "
-    "precision@1,level=... has an interval at each level"
-)
+__all__ = ["bars_of", "severity_bars"]
 
 
 def bars_of(scores: Mapping[str, Score], provenance: Mapping[str, Any]) -> dict[str, Curve]:
     """The bars that a result has, as curves over names: "levels" and "severity"."""
     confidence = (provenance.get("intervals") or {}).get("confidence")
-    found = [_levels(scores, confidence), _severity(provenance, confidence)]
+    severity = severity_bars(provenance.get("severity"), provenance.get("hierarchy"))
+    found = [_levels(scores, confidence), severity]
     return {curve.name: curve for curve in found if curve is not None}
 
 
@@ -86,12 +82,16 @@ def _wider(score: Score, confidence: float, wanted: float) -> tuple[float, float
     return ends(p, math.sqrt(ratio * p * (1 - p)), more, (0.0, 1.0))
 
 
-def _severity(provenance: Mapping[str, Any], confidence: float | None) -> Curve | None:
-    """Shares of the queries whose first item is wrong, by what it shares, the worst first."""
-    facts, hierarchy = provenance.get("severity"), provenance.get("hierarchy")
+def severity_bars(
+    facts: Mapping[str, Any] | None, hierarchy: Mapping[str, Any] | None
+) -> Curve | None:
+    """Shares of the queries whose first item is wrong, by what it shares, the worst first.
+
+    They are without a band: how they move without each class, only an evaluation knows.
+    """
     if not facts or not hierarchy or not facts["queries"]:
         return None
     names = [NONE, *map(str, hierarchy["levels"][:-1])]
     errors = np.array([facts["by_level"].get(name, 0) for name in names], np.int64)
     columns = {"shared": np.array(names, np.str_), "value": errors / int(facts["queries"])}
-    return Curve("severity", columns, None if confidence is None else NOT_REPLICATED)
+    return Curve("severity", columns)

@@ -37,7 +37,8 @@ class DrawnCurves:
         saved: Mapping[str, Any] | None,
         bars: Callable[[], dict[str, Curve]] = dict,
     ) -> None:
-        """`bars` follow from what else a result holds, and are not saved."""
+        """`bars` follow from what else a result holds, and are not saved; where a curve of one's
+        name is there, with a band, it takes its place."""
         self._saved = saved
         self._curves = dict(curves or {}) or read_curves(saved)
         self._first_mates, self._make_bars = first_mates, bars
@@ -49,7 +50,9 @@ class DrawnCurves:
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the curves there are."""
-        return (*(["cmc"] if self._first_mates is not None else []), *self._curves, *self._bars)
+        first = ["cmc"] if self._first_mates is not None else []
+        others = [name for name in self._curves if name not in self._bars]
+        return (*first, *others, *self._bars)
 
     def get(self, name: str, ranks: int = FIRST_RANKS, band: str | None = "pointwise") -> Curve:
         """A curve, at so many ranks and with one of its bands or none."""

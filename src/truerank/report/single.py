@@ -198,7 +198,14 @@ def _severity(result: Result) -> dict[str, Any] | None:
     levels = list(result.provenance["hierarchy"]["levels"])[:-1]
     shown = [*reversed(levels), NONE]
     counts = [int(facts["by_level"].get(name, 0)) for name in shown]
+    curve = result.curve("severity") if "severity" in result.curves else None
+    band = {}
+    if curve is not None and "low" in curve:  # the mildest first, in queries
+        ends = {end: (curve[end][::-1] * facts["queries"]).tolist() for end in ("low", "high")}
+        band = {end: [v if v == v else None for v in values] for end, values in ends.items()}
     return {
+        **band,
+        "band_reason": None if curve is None else curve.band_reason,
         "names": [
             "shares nothing" if name == NONE else f"shares {level_name(name)}" for name in shown
         ],

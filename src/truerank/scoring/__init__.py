@@ -11,9 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank import engine
+from truerank.bars import severity_bars
 from truerank.checkpoint import Checkpoint
 from truerank.core import registry
 from truerank.core.curve import Curve
+from truerank.core.curve_moves import BandMoves
 from truerank.core.groups import Block
 from truerank.core.metric import Metric, RankingDefinition, ThresholdDefinition
 from truerank.core.scale import Scale
@@ -30,6 +32,7 @@ from truerank.scoring.run import PassResources, Workers, complete, fill, restore
 from truerank.scoring.score import combine, score_column
 from truerank.severity import Severity
 from truerank.space import Space
+from truerank.stats.bands import put_band
 from truerank.stats.estimation import Estimation
 from truerank.stats.intervals import IntervalRequest
 from truerank.task import TaskRules
@@ -51,6 +54,8 @@ class Findings:
     ties: dict[str, int] = field(default_factory=lambda: {"queries": 0, "groups": 0})
     hierarchy: dict[str, Any] | None = None
     severity: Severity | None = None
+    severity_moves: BandMoves | None = None
+    """How the bars of severity move without each fold, where a band is wanted."""
     intervals: dict[str, Any] | None = None
     level_units: dict[str, Any] = field(default_factory=dict)
     """Units of intervals that are not classes by the finest label, by the name of their level."""
@@ -113,7 +118,7 @@ def score(
                     plan = estimation.plan(current.view, current.columns, first, current.grown)
                 observing = families if number == 0 else None
                 complete(current, observing, plan, resources, behind=sum(work[: number + 1]))
-                _find(task, current, findings)
+                _find(task, current, findings, estimation, device=device, threads=threads)
                 if estimation is not None and plan is not None:
                     estimation.finish(plan, device, threads)
         scores = _scores(task, metrics, passes, average, threads, families, estimation, findings)
@@ -165,16 +170,16 @@ def score_groups(
     """
     passes = fill_passes(task, metrics, blocks, threads)
     findings = Findings()
-    for current in passes:
-        _find(task, current, findings)
-        if strangers is not None:
-            for column in current.columns:
-                held = ~np.isnan(column.values[0])
-                column.candidates[held] -= strangers[held]
     estimation = None
     if request is not None:
         parts = {metric: level_parts(task, metric) for metric in metrics}
         estimation = Estimation(task, None, request, average, parts)
+    for current in passes:
+        _find(task, current, findings, estimation)
+        if strangers is not None:
+            for column in current.columns:
+                held = ~np.isnan(column.values[0])
+                column.candidates[held] -= strangers[held]
     scores = _scores(task, metrics, passes, average, threads, None, estimation, findings)
     return scores, findings
 
@@ -229,6 +234,11 @@ def _scores(
         findings.intervals = estimation.facts()
         findings.level_units = estimation.level_units()
         findings.curves = estimation.banded(findings.curves)
+        if findings.severity is not None and findings.severity_moves is not None:
+            bars = severity_bars(findings.severity.to_dict(), findings.hierarchy)
+            if bars is not None:
+                confidence = estimation.request.confidence
+                findings.curves["severity"] = put_band(bars, findings.severity_moves, confidence)
         if findings.first_mates is not None and len(findings.first_mates.before):
             moves = estimation.cmc_moves(passes[0].first)
             findings.first_mates = replace(
@@ -245,10 +255,20 @@ def _scores(
     return scores
 
 
-def _find(task: TaskRules, current: Pass, findings: Findings) -> None:
-    """Note what a pass over a whole tree tells besides scores."""
+def _find(
+    task: TaskRules,
+    current: Pass,
+    findings: Findings,
+    estimation: Estimation | None,
+    **how: Any,
+) -> None:
+    """Note what a pass over a whole tree tells besides scores; `how` is whom to ask for more."""
     if current.whole and task.levels is not None and getattr(current.view, "lowest", 1) == 1:
         counted = current.view.mates > 0
         falling = float(np.mean(~current.monotone[counted])) if counted.any() else 0.0
         findings.hierarchy = {"levels": task.levels.names, "non_monotone_share": falling}
         findings.severity = Severity.of(task, current.nearest, current.findable)
+        if estimation is not None and findings.severity.queries:
+            findings.severity_moves = estimation.severity_moves(
+                current.view, current.nearest, current.findable, **how
+            )

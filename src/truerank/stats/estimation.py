@@ -19,7 +19,7 @@ import numpy.typing as npt
 from truerank.core import registry
 from truerank.core.column import Column
 from truerank.core.curve import Curve, rank_ladder
-from truerank.core.curve_moves import CurveMoves
+from truerank.core.curve_moves import BandMoves, CurveMoves
 from truerank.core.folds import FEWEST_CLASSES, FoldAssignment
 from truerank.core.metric import Metric, RankingDefinition
 from truerank.core.replicates import Replicates
@@ -38,6 +38,7 @@ from truerank.stats.counting import Plan
 from truerank.stats.first_ranks import FirstMateMoves, moved_cmc, ranks_of
 from truerank.stats.folds import deal, deal_queries
 from truerank.stats.intervals import Interval, IntervalRequest, interval_of
+from truerank.stats.shared_levels import levels_without, moved_severity
 from truerank.stats.units import Unit, finest_unit, unit_of
 from truerank.task import TaskRules
 
@@ -227,6 +228,36 @@ class Estimation:
             folds = self._of_queries(mix(before + mix(size + mix(relevant + np.uint64(1)))))
             moves = None if folds is None else moved_cmc(folds, ranks_of(first), self._ladder, [])
         return None if moves is None else replace(moves, items=self.task.items)
+
+    def severity_moves(
+        self, view: View, nearest: Integers, findable: npt.NDArray[np.bool_], **how: Any
+    ) -> BandMoves:
+        """The bars of severity without each fold of the coarsest classes, or why that is not known.
+
+        `nearest` is how many levels each query shares with its first item, of those that are
+        `findable`; `how` says where to look again: `device` and `threads`.
+        """
+        task, space, levels = self.task, self.space, self.task.named_levels
+        coarsest = Unit(1, by_path=not levels.is_tree)
+        for unit in (coarsest, self._finest) if self.request.finest else (coarsest,):
+            codes = unit.codes(task)[0]
+            alive = len(np.unique(codes[findable]))
+            if alive >= self._fewest:
+                break
+        else:
+            return str(self._too_few(alive, unit).reason)
+        if not self.jackknife or space is None:
+            # what a query is worth is all that tells it from others
+            prints = mix(np.where(findable, nearest + 1, 0).astype(np.uint64))
+            queries = deal_queries(prints, codes, findable, task.id_names)
+            assert queries is not None
+            return moved_severity(queries, nearest, findable, len(levels), nearest[:0], None)
+        folds = deal(task, space, unit, findable)
+        assert folds is not None
+        # whole classes of the coarsest level share nothing with who stays
+        may = np.flatnonzero(findable & (nearest < (1 if unit == coarsest else len(levels))))
+        seen = levels_without(view, space, folds, may, **how) if len(may) else None
+        return moved_severity(folds, nearest, findable, len(levels), may, seen)
 
     def why_no_band(self) -> str | None:
         """Why no curve has a band, where there are too few classes for any."""

@@ -103,12 +103,14 @@ function severitySection(model) {
   if (!found) return null;
   const total = found.errors.reduce((a, b) => a + b, 0);
   const table = {
-    title: "Severity of errors", file: "severity.csv", note: "", sorted: null,
+    title: "Severity of errors", file: "severity.csv", note: found.band_reason ? `No confidence band: ${found.band_reason}.` : "", sorted: null,
     columns: [{ name: "a wrong first item", kind: "text" }, { name: "queries", kind: "count" }, { name: "of the errors", kind: "percent", decimals: 2 }, { name: "of all queries", kind: "percent", decimals: 2 }],
     rows: found.names.map((name, place) => [name, found.errors[place], found.errors[place] / total, found.errors[place] / found.queries]),
   };
+  const away = (ends, sign) => ends.map((end, at) => (end === null ? 0 : sign * (end - found.errors[at])));
+  const bars = () => (found.low ? { error_x: { type: "data", symmetric: false, array: away(found.high, 1), arrayminus: away(found.low, -1), color: theme().muted, thickness: 1.5 } } : {});
   const drawn = chart("Errors by what they share with the query", () => ({
-    data: [{ type: "bar", orientation: "h", y: found.names.map(plain), x: found.errors, marker: { color: found.names.map((_, place) => faint(colour(0), 0.35 + (0.65 * (place + 1)) / found.names.length)) }, hovertemplate: "%{y}: %{x:,}<extra></extra>" }],
+    data: [{ ...bars(), type: "bar", orientation: "h", y: found.names.map(plain), x: found.errors, marker: { color: found.names.map((_, place) => faint(colour(0), 0.35 + (0.65 * (place + 1)) / found.names.length)) }, hovertemplate: "%{y}: %{x:,}<extra></extra>" }],
     layout: { xaxis: { title: "queries", rangemode: "tozero" }, yaxis: { autorange: "reversed", type: "category" } },
   }), { class: "low", file: "severity" });
   return section("severity", "Severity of errors", "Not all errors are equal: what a wrong first item still shares with the query, the mildest first.",
