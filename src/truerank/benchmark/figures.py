@@ -89,7 +89,7 @@ def _gains(figure_class: Any, table: Table, baseline: str, metric: str) -> Any:
     )  # fmt: skip
     axes.set_xticks(range(len(rows)), [row["name"] for row in rows], rotation=45, ha="right")
     axes.set_ylabel(f"{metric} over {baseline} [%]")
-    axes.legend(fontsize=8)
+    axes.legend(fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, frameon=False)
     return figure
 
 
