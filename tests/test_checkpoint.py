@@ -297,8 +297,8 @@ def test_a_watched_pass_goes_on_between_tiles(name: str, tmp_path: Path) -> None
     with engine.settings(method="symmetric", side=50, sort_share=1.0):
         whole = stopping_after(0)
         truerank.evaluate(NEAR, labels, checkpoint=path, progress=whole, **options)
-        assert len(whole.heard) == 6  # of 3 strips, tiles on and above the diagonal
-        for calls in range(1, 6):
+        assert len(whole.heard) == 10  # of 4 strips, tiles on and above the diagonal
+        for calls in range(1, 10):
             stop = stopping_after(calls)
             with pytest.raises(Stop):
                 truerank.evaluate(NEAR, labels, checkpoint=path, progress=stop, **options)
@@ -306,7 +306,7 @@ def test_a_watched_pass_goes_on_between_tiles(name: str, tmp_path: Path) -> None
             result = truerank.evaluate(NEAR, labels, checkpoint=path, progress=again, **options)
             assert bits(result) == expected
             assert again.heard[0] == stop.heard[-1]
-            assert len(again.heard) == 7 - calls
+            assert len(again.heard) == 11 - calls
 
 
 @pytest.mark.usefixtures("short_chapters", "one_by_one")

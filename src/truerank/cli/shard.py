@@ -14,7 +14,6 @@ __all__ = ["shard"]
 STREAMED = ("npy", "fbin", "u8bin", "i8bin", "fvecs", "bvecs")
 EXAMPLES = examples(
     "shard embeddings.npy --labels labels.csv -o shards",
-    "evaluate shards/manifest.json --cluster auto -o result.json",
     "shard part-0.parquet part-1.parquet --in-place -o manifest.json",
     "shard shards/manifest.json --check",
 )

@@ -81,9 +81,9 @@ def check(
     >>> verdict.conforms, verdict.conventions["divisor"], verdict.conventions["ties"]
     (False, 'found', 'input')
     """
+    caller = Caller(function, call, arrays, one_query, arguments)
     metric = _metric(like, call)
     allowed = _allowed(allow)
-    caller = Caller(function, call, arrays, one_query, arguments)
     if call == "embeddings" and metric.name == "ndcg":
         raise InputError("ndcg needs grades; check it with call='scores' or call='qrels'.")
     if name is not None and not isinstance(name, str):

@@ -229,9 +229,10 @@ class TilePool:
         already = sum(map(pairs, tiles)) - sum(map(pairs, ahead))
         if already:
             self.tick(already)
+        share = self._make_alone if len(tiles) == 1 else self._share_out
         while ahead:
             self.checkpoint.release(key)
-            outcomes, stopped = self._share_out(ahead, work, pairs)
+            outcomes, stopped = share(ahead, work, pairs)
             for outcome in outcomes:
                 merge(outcome)
             left_over = set(ahead)
@@ -256,6 +257,18 @@ class TilePool:
             return state
         return self.checkpoint.with_seen(state, self.observers.state())
 
+    def _make_alone(
+        self,
+        ahead: deque[Tile],
+        work: Callable[[NextTile, Callable[[Tile], None]], Outcome],
+        pairs: Callable[[Tile], int],
+    ) -> tuple[list[Outcome], BaseException | None]:
+        """A single tile is not worth a thread; interrupted, it was never counted."""
+        done: list[Tile] = []
+        outcome = work(lambda: ahead.popleft() if ahead else None, done.append)
+        self.tick(pairs(done[0]))
+        return [outcome], None
+
     def _share_out(
         self,
         ahead: deque[Tile],
@@ -273,10 +286,6 @@ class TilePool:
             except IndexError:
                 return None
 
-        if len(ahead) == 1:  # not worth a thread; interrupted, it has not been counted
-            outcome = work(next_tile, done.append)
-            self.tick(pairs(done.popleft()))
-            return [outcome], None
         try:
             workers = [
                 self.pool.submit(work, next_tile, done.append)

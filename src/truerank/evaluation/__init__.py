@@ -167,7 +167,7 @@ def evaluate(
         no_mate=no_mate,
         unlabelled=unlabelled,
         lazily=True,
-        on_device=device in ("auto", "cuda") and cluster is None,
+        on_device=isinstance(device, str) and device in ("auto", "cuda") and cluster is None,
     )
     held = HeldRows(task, embeddings, gallery, distance=distance, threads=threads)
     return evaluate_task(

@@ -82,7 +82,7 @@ def _moved_histogram(points: Points, curve: Curve) -> tuple[MovedCurve, ...]:
     borders = np.append(curve["from"][:1], curve["distance"])
     found = []
     for column, rates, before in (("mates", points.true, ""), ("others", points.false, SECOND)):
-        upto = _at_thresholds(points, rates, borders)
+        upto = _at_thresholds(points, rates, borders, ends_at=borders[-1])
         upto[:, 0], upto[:, -1] = 0.0, 1.0  # the first bin holds what is nearer, the last the rest
         rows = np.diff(upto, axis=1)
         values = curve[column] + (rows[1:] - rows[0])
@@ -90,10 +90,18 @@ def _moved_histogram(points: Points, curve: Curve) -> tuple[MovedCurve, ...]:
     return tuple(found)
 
 
-def _at_thresholds(points: Points, rates: Reals, thresholds: Reals) -> Reals:
-    """Rates at some thresholds, a row for all pairs and one without each fold."""
+def _at_thresholds(
+    points: Points, rates: Reals, thresholds: Reals, ends_at: float | None = None
+) -> Reals:
+    """Rates at some thresholds, a row for all pairs and one without each fold.
+
+    Everything is accepted at `ends_at`. Without it, where the last cut is: that may be the farthest
+    positive, or a threshold beyond all distances that somebody asked for.
+    """
     sign = -1.0 if points.at[0] > points.at[-1] else 1.0  # similarities fall along the points
     wanted, at = sign * thresholds, sign * points.at
+    if ends_at is not None:
+        at = np.append(np.minimum(at[:-1], sign * ends_at), sign * ends_at)
     return read_rows(rates, np.interp(wanted, at, np.arange(len(at), dtype=np.float64)))
 
 
