@@ -72,6 +72,9 @@ losses:
   network before training, with a random head (*untrained* is the trunk without a head). Searched
   rates are 1e-5 to 2.4e-5; those of FastAP and SNR lie at the lower end of the range, and might be
   better below it.
+- Two thirds of the searches' trainings ran before the network's passes were recorded and replayed
+  on the GPU, the rest and all reruns after it: the same arithmetic, launched another way.
+- The longer trainings were thought of after the test half was opened. They decide nothing.
 - The year of a loss explains nothing: +0.4 % of the mean a year.""",
 }
 """What to bear in mind, folder by folder: looked at by a person."""
