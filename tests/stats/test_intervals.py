@@ -90,6 +90,27 @@ def test_replicates_of_trees(average: str) -> None:
                 assert found == pytest.approx(part[name].value, abs=1e-9), (name, k)
 
 
+@pytest.mark.parametrize(("units", "level", "count"), [("finer", 2, 20), ("finest", 3, 40)])
+def test_finer_classes_stand_in_for_too_few(units: str, level: int, count: int) -> None:
+    """The coarsest level below with enough classes, or the finest; mates leave one by one."""
+    x, y = clusters(2, classes=40, size=4)
+    paths = np.column_stack([y % 5, y % 20, y])
+    metrics = ["h_ap", "asi", "ndcg", "map@level=1", "hit@1,level=2", "map@level=mean", "map@r"]
+    result = truerank.evaluate(x, paths, metrics=metrics, units=units)
+    own = {"map@r": 3, "hit@1,level=2": 2}
+    for k in (0, 7, 19):
+        for taken in {level, *own.values()}:
+            names = [name for name in metrics if own.get(name, level) == taken]
+            left = paths[:, taken - 1] != k
+            part = truerank.evaluate(x[left], paths[left], metrics=names, confidence=None)
+            for name in names:
+                found = result[name].replicates.values
+                assert len(found) == {2: 20, 3: 40}[taken]
+                assert found[k] == pytest.approx(part[name].value, abs=1e-9), (name, k)
+    assert result.provenance["intervals"]["units"]["h_ap"] == f"level {level}"
+    assert len(result["h_ap"].replicates.values) == count
+
+
 def test_units_where_labels_form_no_tree() -> None:
     """Graded metrics go by paths, levels by their labels."""
     x, y = clusters(2, classes=36, size=6)
@@ -338,7 +359,7 @@ def test_coarse_classes_are_drawn_with_a_gallery_of_its_own() -> None:
     assert np.array_equal(result.level_units["level 1"], paths[::2, 0])
 
 
-@pytest.mark.parametrize("units", ["coarse", None, 3])
+@pytest.mark.parametrize("units", ["coarse", "fine", None, 3])
 def test_bad_units(units: Any) -> None:
     x, y = clusters(10)
     with pytest.raises(InputError, match="units"):

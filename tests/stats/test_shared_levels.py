@@ -81,6 +81,9 @@ def test_finest_units_where_asked_for() -> None:
     found = bars(rows, labels, units="finest")
     units = [labels[:, 2] != unit for unit in np.unique(labels[:, 2])]
     check(found, [bars(rows[kept], labels[kept], confidence=None)["value"] for kept in units])
+    found = bars(rows, labels, units="finer")
+    units = [labels[:, 1] != unit for unit in np.unique(labels[:, 1])]
+    check(found, [bars(rows[kept], labels[kept], confidence=None)["value"] for kept in units])
 
 
 @pytest.mark.filterwarnings("ignore:a label of level 2 appears")

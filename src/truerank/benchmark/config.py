@@ -67,7 +67,7 @@ class ProtocolSection(Section):
     seed: int = Field(default=0, ge=0, lt=2**32)
     metric: str = "map@r"
     metrics: list[str] = Field(default_factory=list)
-    units: Literal["metric", "finest"] = "metric"
+    units: Literal["metric", "finer", "finest"] = "metric"
 
     @model_validator(mode="after")
     def _known(self) -> ProtocolSection:

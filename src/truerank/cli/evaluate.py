@@ -77,7 +77,7 @@ WORST = 20
     "--units",
     default="metric",
     show_default=True,
-    help="Of the intervals: metric, or finest where a metric's classes are too few.",
+    help="Of the intervals: metric; finer or finest where a metric's classes are too few.",
 )
 @click.option(
     "--gallery-sizes",

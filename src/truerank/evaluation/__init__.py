@@ -122,10 +122,11 @@ def evaluate(
     seed : int
         Of what the intervals draw at random, which is resamples for a gallery of its own; and of
         clusterings. In leave-one-out intervals follow the data alone.
-    units : {"metric", "finest"}
+    units : {"metric", "finer", "finest"}
         What an interval in leave-one-out leaves out as a whole: classes of the coarsest level that
         a metric's relevance uses; or, where these are fewer than 10 (30 with a gallery of its own),
-        classes by the finest label, which do not show how coarse classes vary.
+        classes of the coarsest level below that has as many, or by the finest label. These do not
+        show how coarse classes vary.
     gallery_sizes : ints, optional
         Sizes, up to that of the gallery, at which `result.at_gallery` tells the scores as well: on
         average over all galleries that keep a query's mates and as large a share of its others.
@@ -338,8 +339,8 @@ def _identity(
         "choice of metrics": " ".join(map(str, metrics)),
         "seed of the intervals": "none" if request is None else str(request.seed),
     }
-    if request is not None and request.finest:
-        found["choice of units"] = "finest"
+    if request is not None and request.units != "metric":
+        found["choice of units"] = request.units
     if sizes:
         found["choice of gallery sizes"] = " ".join(map(str, sizes))
     return found

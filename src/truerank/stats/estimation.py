@@ -84,9 +84,14 @@ class Estimation:
         self._grown: dict[tuple[int, Metric, Unit], tuple[Replicates, Replicates]] = {}
 
     def _chosen(self, unit: Unit) -> Unit:
-        """The unit itself, or the finest one if that was asked for where there are too few."""
-        few = self.request.finest and self._alive(unit) < self._fewest
-        return self._finest if few else unit
+        """The unit itself, or a finer one if that was asked for where there are too few."""
+        if self.request.units == "metric" or self._alive(unit) >= self._fewest:
+            return unit
+        return next((u for u in self._finer(unit) if self._alive(u) >= self._fewest), self._finest)
+
+    def _finer(self, unit: Unit) -> list[Unit]:
+        """What may take a unit's place."""
+        return unit.below(self.task) if self.request.units == "finer" else [self._finest]
 
     def _counted(self, unit: Unit) -> npt.NDArray[np.bool_]:
         if unit not in self._counts:
@@ -239,7 +244,8 @@ class Estimation:
         """
         task, space, levels = self.task, self.space, self.task.named_levels
         coarsest = Unit(1, by_path=not levels.is_tree)
-        for unit in (coarsest, self._finest) if self.request.finest else (coarsest,):
+        may_stand_in = [] if self.request.units == "metric" else self._finer(coarsest)
+        for unit in (coarsest, *may_stand_in):
             codes = unit.codes(task)[0]
             alive = len(np.unique(codes[findable]))
             if alive >= self._fewest:

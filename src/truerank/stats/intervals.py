@@ -33,8 +33,9 @@ __all__ = [
     "too_few",
 ]
 
-UNITS = ("metric", "finest")
-"""Units of intervals: those of each metric, or the finest where these are too few."""
+UNITS = ("metric", "finer", "finest")
+"""Units of intervals: those of each metric; or, where these are too few, those of the coarsest level
+below that has enough, or the finest."""
 AT_LIMIT = "every query scores {limit} %, which says nothing about the spread"
 ALL_AT_LIMIT = "the score is {limit} %, which says nothing about the spread"
 
@@ -45,8 +46,8 @@ class IntervalRequest:
 
     confidence: float
     seed: int
-    finest: bool = False
-    """Whether metrics with too few units take the classes by the finest label instead."""
+    units: str = "metric"
+    """What metrics with too few units do: nothing, or take finer classes."""
 
     @staticmethod
     def of(confidence: Any, seed: Any, units: Any = "metric") -> IntervalRequest | None:
@@ -64,7 +65,7 @@ class IntervalRequest:
                 "The 'confidence' parameter must be a number between 0 and 1, such as 0.95, or "
                 f"None. Got {shortened(confidence)} instead."
             )
-        return IntervalRequest(number, int(seed), units == "finest")
+        return IntervalRequest(number, int(seed), str(units))
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,11 @@ class Unit:
             return [self]
         return [Unit(level, self.by_path) for level in range(1, self.level + 1)]
 
+    def below(self, task: TaskRules) -> list[Unit]:
+        """The finer levels, the finest the last."""
+        between = [Unit(level, self.by_path) for level in range(self.level + 1, depth(task))]
+        return [*between, finest_unit(task)]
+
     def counts(self, task: TaskRules) -> npt.NDArray[np.bool_]:
         """Queries with a mate in their own unit, and those that count without one."""
         view = task.view

@@ -99,7 +99,7 @@ def _config(
             "preset": "smoke" if quick else "standard", "folds": 2,
             "trials": 1 if quick else trials, "startup": 1 if quick else min(2, trials),
             "reruns": 2 if quick else reruns, "metric": "h_ap", "metrics": list(METRICS),
-            "units": "finest",
+            "units": "finer",
         },
         "shared": {
             "model": {"trunk": "convnet", "dimensions": 128},

@@ -31,8 +31,8 @@ RUNS = (
     "TL_SH is the triplet loss with semihard triplets; its sum over levels has none, because a "
     "miner goes by one level.",
     "The emoji have 9 categories, too few to leave out for an interval of H-AP: intervals leave "
-    "out emoji, the finest level, and say nothing about other categories. The grocery store has 3 "
-    "coarse classes: no usable interval there either; it is shown and decides nothing.",
+    "out subcategories, the level below, and say nothing about other categories. The grocery store "
+    "has 3 coarse classes: no usable interval there either; it is shown and decides nothing.",
 )
 NOTES = (
     "Eq. 4's relevance is not monotone where a finer level is much larger than a coarser one: with "
