@@ -34,8 +34,8 @@ __all__ = [
 ]
 
 UNITS = ("metric", "finer", "finest")
-"""Units of intervals: those of each metric; or, where these are too few, those of the coarsest level
-below that has enough, or the finest."""
+"""Units of intervals: those of each metric; or, where these are too few, those of the coarsest
+level below that has enough, or the finest."""
 AT_LIMIT = "every query scores {limit} %, which says nothing about the spread"
 ALL_AT_LIMIT = "the score is {limit} %, which says nothing about the spread"
 
