@@ -150,16 +150,16 @@ class Trainer:
 
     @property
     def finished(self) -> bool:
-        """Whether all epochs are done, or the metric has not risen for `patience` epochs."""
-        if self.epoch >= self.config.training.epochs:
-            return True
-        patience = self.config.training.patience
-        return (
-            patience is not None
-            and self.best_epoch is not None
-            and self.validation is not None
-            and self.epoch - self.best_epoch >= patience
-        )
+        """Whether all epochs are done, or the metric has not risen for `patience` epochs.
+
+        Epoch 0 is not waited for: a loss with new proxies may begin below it, and rise for long.
+        """
+        settings, patience = self.config.training, self.config.training.patience
+        if patience is None or self.validation is None or self.epoch <= patience:
+            return self.epoch >= settings.epochs
+        values = [record[settings.metric] for record in self.history[1:]]
+        waited = max(values[-patience:]) <= max(values[:-patience])
+        return waited or self.epoch >= settings.epochs
 
     @property
     def iteration(self) -> int:

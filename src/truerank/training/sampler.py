@@ -49,9 +49,12 @@ class Deck:
             generator = np.random.Generator(np.random.Philox(key=self.key, counter=counter))
             fresh = generator.permutation(self.cards)
             self.rounds += 1
-            new = np.flatnonzero(~np.isin(fresh, hand))[:missing]
-            hand = np.concatenate([hand, fresh[new]])
-            self.left = np.delete(fresh, new)
+            held = np.zeros(self.cards, bool)
+            held[hand] = True
+            stays = np.ones(self.cards, bool)
+            stays[np.flatnonzero(~held[fresh])[:missing]] = False
+            hand = np.concatenate([hand, fresh[~stays]])
+            self.left = fresh[stays]
         return hand
 
     def state(self) -> State:
