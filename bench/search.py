@@ -1,9 +1,10 @@
 """python -m bench.search: exact neighbours on a GPU, and a gallery kept in half precision there.
 
 First truerank.truth's search beside the ranking pass over the same rows and beside a float32
-product with torch.topk. Then the counts of many queries against a gallery that no memory holds:
-its rows are made anew from their numbers, the device keeps them in half precision, and what that
-leaves in doubt is rounded again from the source. A sample of queries is counted in float64 as well.
+product with torch.topk, and the seconds of its steps. Then its products by tiles of several sizes.
+Then the counts of many queries against a gallery that no memory holds: its rows are made anew from
+their numbers, the device keeps them in half precision, and what that leaves in doubt is rounded
+again from the source. A sample of queries is counted in float64 as well.
 
 --small runs the same code on torch's CPU device, in seconds.
 """
@@ -24,13 +25,14 @@ import numpy as np
 import torch
 
 import truerank
+from bench.search_steps import search_steps
 from truerank import engine
 from truerank.core.groups import Block, TieGroups
 from truerank.core.registry import DEFAULT, parse, ranking
 from truerank.core.scale import Scale
 from truerank.engine import cuda
-from truerank.engine.cuda import torch_filter
-from truerank.engine.cuda.search import Search
+from truerank.engine.cuda import torch_filter, torch_search
+from truerank.engine.cuda.search import Search, search_kernels
 from truerank.engine.cuda.worker import Worker, own_filters
 from truerank.relevance import Exclusions, LabelView
 from truerank.space import build
@@ -46,6 +48,18 @@ SMALL_SIZES = (("cosine", 200, 200, 32, 40), ("euclidean", 50, 2_000, 32, 400))
 LARGE, SMALL_LARGE = (100_000, 50_000_000, 512), (100, 12_800, 32)
 MATES, CHECKED = 4, 32
 PLACES = (10, 100)
+TILES = (
+    {},
+    {"num_warps": 8},
+    {"num_stages": 4},
+    {"GROUP": 8},
+    {"GROUP": 32},
+    {"ITEMS": 256, "num_warps": 8},
+    {"ITEMS": 256, "num_warps": 8, "GROUP": 8},
+    {"ROWS": 256, "num_warps": 8},
+    {"ROWS": 64, "ITEMS": 256},
+)
+"""What differs from the tiles of the search."""
 NOISE, CENTRE = 7, 4
 """Weights of a row's own part and that of its class: mates lie among the nearest of millions."""
 ODD = (-7046029254386353131, -4417276706812531889, -7723592293110705685, -4658895280553007687)
@@ -60,6 +74,7 @@ class Bench:
         self.device = torch.device("cpu" if small else "cuda:0")
         self.kernels = cuda.best_kernels(self.device)
         self.filters = torch_filter if small else own_filters(self.device, self.kernels)
+        self.searching = torch_search if small else search_kernels(self.device, self.kernels)
         self.measured: list[dict[str, Any]] = []
 
     def note(
@@ -133,7 +148,7 @@ def measure(
         base = bench.seconds(partial(bench.worker(task.view, space).count, rows, limits))
     bench.forget()
     bench.note(case, "ranking pass", base, base)
-    search = Search(pair, bench.device, bench.kernels, bench.filters)
+    search = Search(pair, bench.device, bench.kernels, bench.searching)
     for k in PLACES:
         bench.note(case, f"torch.topk, k={k}", peers[k], base)
         spent = bench.seconds(partial(search.nearest, rows, k))
@@ -141,6 +156,12 @@ def measure(
     check_search(search, pair, rows[:: max(1, queries // 64)])
     del search
     bench.forget()
+    for k in PLACES:
+        where = (bench.device, bench.kernels, bench.searching)
+        steps, told = search_steps(pair, *where, rows, k)
+        for name, spent in steps.items():
+            bench.note(case, f"k={k}: {name}", spent, base, **told.get(name, {}))
+        bench.forget()
     if alone and not bench.small:
         given: dict[str, Any] = {"device": "cuda", "distance": distance}
         whole = partial(truerank.evaluate, x, labels, confidence=None, **given)
@@ -302,14 +323,57 @@ def by_query(blocks: list[Block], rows: Any) -> dict[int, Any]:
     return found
 
 
-SECTIONS = {"truth": truth, "large": large}
+def tiles(bench: Bench) -> None:
+    """The search's products by tiles of several sizes, to choose from; a GPU alone has tiles."""
+    if bench.small:
+        return
+    queries, items, dimension = 10_240, 131_072, 512
+    case = f"{queries:,} x {items:,} x {dimension}"
+    generator = torch.Generator(bench.device).manual_seed(26)
+    left, right = (
+        torch.nn.functional.normalize(
+            torch.randn((rows, dimension), generator=generator, device=bench.device)
+        ).half()
+        for rows in (queries, items)
+    )
+    limit = torch.full((queries,), 3.3 / dimension**0.5, device=bench.device)
+    for given in TILES:
+        seconds = near_seconds(bench, left, right, limit, given)
+        named = ", ".join(f"{name} {value}" for name, value in given.items())
+        flop = 2 * queries * items * dimension
+        bench.note(case, named, seconds, tera_flop_per_second=round(flop / 1e12 / seconds))
+
+
+def near_seconds(bench: Bench, left: Any, right: Any, limit: Any, tile: dict[str, int]) -> float:
+    """Seconds of the products of these rows that reach a limit, by tiles of this size."""
+    from truerank.engine.cuda import search_kernels as own
+
+    size, room = (len(left), len(right)), 512
+    count = torch.zeros(len(left), dtype=torch.int32, device=bench.device)
+    parts = torch.empty((len(left), room), dtype=torch.int32, device=bench.device)
+    products = torch.empty((len(left), room * own.PART), device=bench.device)
+
+    def work() -> None:
+        count.zero_()
+        own.near_parts(left, right, None, limit, size, count, parts, products)
+
+    before = dict(own.TILE)
+    own.TILE.update(tile)
+    try:
+        return bench.seconds(work)
+    finally:
+        own.TILE.clear()
+        own.TILE.update(before)
+
+
+SECTIONS = {"truth": truth, "tiles": tiles, "large": large}
 
 
 def main(given: list[str] | None = None) -> None:
     """Parse, measure, print."""
     parser = argparse.ArgumentParser(prog="bench.search", description=__doc__)
     parser.add_argument("--small", action="store_true", help="on the CPU, in seconds")
-    parser.add_argument("--only", choices=tuple(SECTIONS), help="one of the two parts")
+    parser.add_argument("--only", choices=tuple(SECTIONS), help="one of the parts")
     parser.add_argument("--out", type=Path, help="folder for search.json")
     chosen = parser.parse_args(given)
     bench = Bench(chosen.small, chosen.out)

@@ -13,7 +13,7 @@ import truerank
 from tests import registered
 from truerank import engine
 from truerank.engine import cuda
-from truerank.engine.cuda import search, torch_filter, torch_kernels
+from truerank.engine.cuda import search, torch_kernels, torch_search
 from truerank.relevance import View
 from truerank.space import Space, build
 
@@ -31,7 +31,7 @@ def pretend(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(cuda, "Engine", engines)
     patch.setattr(cuda, "DeviceBackedSpace", lent)
     searches = partial(search.Searches, devices=["cpu", "cpu"], kernels=torch_kernels)
-    patch.setattr(search, "Searches", partial(searches, filters=torch_filter))
+    patch.setattr(search, "Searches", partial(searches, filters=torch_search))
 
 
 def tied_rows(rng: np.random.Generator, count: int, dimension: int) -> np.ndarray:

@@ -21,7 +21,14 @@ from tests.engine.cuda.devices import (
 )
 from tests.in_process_cluster import in_process
 from truerank.engine import cuda
-from truerank.engine.cuda import exact_search, filtered_search, torch_filter, torch_kernels
+from truerank.engine.cuda import (
+    exact_search,
+    filtered_search,
+    half_rows,
+    torch_filter,
+    torch_kernels,
+    torch_search,
+)
 from truerank.engine.cuda.placing import place
 from truerank.engine.cuda.transfer import DeviceQueries
 from truerank.errors import InputError
@@ -52,7 +59,7 @@ def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exact_search, "SPARE", 4)
     monkeypatch.setattr(exact_search, "WIDEST", 32)
     monkeypatch.setattr(exact_search, "LISTED", 1 << 10)
-    monkeypatch.setattr(filtered_search, "STRIP", 64)
+    monkeypatch.setattr(filtered_search, "SAMPLED", 64)
     monkeypatch.setattr(filtered_search, "PRODUCTS", 1 << 12)
 
 
@@ -94,12 +101,13 @@ def searched_exactly(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     return left
 
 
-def filtered(rows: np.ndarray, queries: int, k: int) -> tuple[Any, Any]:
+def filtered(rows: np.ndarray, queries: int, k: int, distance: str = "cosine") -> tuple[Any, Any]:
     """What the filter finds on torch's CPU device, and what exact tiles find."""
-    space = build("cosine", rows[:queries], rows)
+    space = build(distance, rows[:queries], rows)
     placed = place(space, torch.device("cpu"), torch_kernels)
     everyone = DeviceQueries.of(np.arange(queries), torch.device("cpu"))
-    search = filtered_search.FilteredSearch(placed, torch_filter)  # type: ignore[arg-type]
+    half = half_rows.half_rows(placed)  # type: ignore[arg-type]
+    search = filtered_search.FilteredSearch(placed, half, torch_search)  # type: ignore[arg-type]
     return search.nearest(everyone, k), exact_search.search_exactly(placed, everyone, k)
 
 
@@ -108,11 +116,46 @@ def assert_equal_lists(found: Any, expected: Any) -> None:
         torch.testing.assert_close(getattr(found, name), getattr(expected, name), rtol=0, atol=0)
 
 
-def test_half_precision_decides_for_nearly_all_queries(searched_exactly: list[int]) -> None:
+@pytest.mark.parametrize("distance", ["cosine", "euclidean", "dot"])
+def test_half_precision_decides_for_nearly_all_queries(
+    distance: str, searched_exactly: list[int]
+) -> None:
     """A filter that left all queries to exact tiles would be right as well."""
-    found, expected = filtered(rows_of("clustered", 6000, 32), 400, 10)
+    rows = rows_of("clustered", 6000, 32)
+    rows *= np.random.default_rng(4).uniform(0.5, 20, size=(6000, 1)).astype(np.float32)
+    found, expected = filtered(rows, 400, 10, distance)
     assert_equal_lists(found, expected)
-    assert sum(searched_exactly) <= 20
+    assert sum(searched_exactly) <= 2
+
+
+@pytest.mark.filterwarnings("ignore:float64 input")
+@pytest.mark.parametrize("size", [1e-140, 1e140])
+@pytest.mark.parametrize("distance", ["euclidean", "dot"])
+def test_rows_of_very_different_lengths(distance: str, size: float) -> None:
+    rows = rows_of("clustered", 2000, 16).astype(np.float64)
+    rows *= size * 10.0 ** np.random.default_rng(4).uniform(-3, 3, size=(2000, 1))
+    rows[::50] = 0
+    assert_equal_lists(*filtered(rows, 100, 10, distance))
+
+
+def test_who_fails_is_filtered_once_more(
+    searched_exactly: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sample foretells too much for some, too little for others, and far too little."""
+    foretold = torch_search.limits
+    asked: list[int] = []
+
+    def wrong(products: Any, shift: Any, size: tuple[int, int], *given: Any) -> None:
+        foretold(products, shift, size, *given)
+        if not asked:
+            given[-1][:10] = 1e6
+            given[-1][10:20] = -1e6
+        asked.append(size[0])
+
+    monkeypatch.setattr(torch_search, "limits", wrong)
+    assert_equal_lists(*filtered(rows_of("clustered", 6000, 32), 100, 10))
+    assert asked == [100, 20]
+    assert searched_exactly == []
 
 
 def test_among_near_ties_all_queries_are_searched_exactly(searched_exactly: list[int]) -> None:
@@ -129,9 +172,8 @@ def crowds() -> np.ndarray:
 
 
 def test_whoever_may_be_among_the_nearest_is_looked_at(
-    searched_exactly: list[int], monkeypatch: pytest.MonkeyPatch
+    searched_exactly: list[int],
 ) -> None:
-    monkeypatch.setattr(filtered_search, "STRIP", 1100)
     found, expected = filtered(crowds(), 100, 10)
     assert_equal_lists(found, expected)
     assert sum(searched_exactly) < 50
@@ -155,7 +197,10 @@ def test_items_without_a_place_are_missed_by_nobody(
     assert_equal_lists(*filtered(crowds()[::-1].copy(), 100, 10))
 
 
-def test_any_product_within_the_bound_finds_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("distance", ["cosine", "euclidean", "dot"])
+def test_any_product_within_the_bound_finds_the_same(
+    distance: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The accumulation may be off by its bound, for every pair in any direction."""
     rng = np.random.default_rng(2)
 
@@ -166,7 +211,7 @@ def test_any_product_within_the_bound_finds_the_same(monkeypatch: pytest.MonkeyP
         out[:queries, :items] = (x @ y.T + sign * most).float()
 
     monkeypatch.setattr(torch_filter, "half_products", noisy)
-    assert_equal_lists(*filtered(rows_of("clustered", 3000, 16), 60, 10))
+    assert_equal_lists(*filtered(rows_of("clustered", 3000, 16), 60, 10, distance))
 
 
 def test_on_a_cluster_whose_workers_have_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,8 +246,25 @@ def test_progress_and_devices(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @needs_gpu
+@pytest.mark.parametrize("k", [1, 100, 700])
 @pytest.mark.parametrize("kind", ["clustered", "tied", "near"])
-def test_a_gpu_finds_what_the_cpu_finds(kind: str, triton_kernels: Any) -> None:
+@pytest.mark.parametrize("distance", ["cosine", "euclidean", "dot"])
+def test_a_gpu_finds_what_the_cpu_finds(
+    distance: str, kind: str, k: int, triton_kernels: Any
+) -> None:
     rows = rows_of(kind, 20_000, 64)
-    expected = truerank.truth(rows[:500], rows, 100, device="cpu")
-    assert_same(truerank.truth(rows[:500], rows, 100, device="cuda"), expected)
+    given: dict[str, Any] = {"k": k, "distance": distance}
+    expected = truerank.truth(rows[:500], rows, device="cpu", **given)
+    assert_same(truerank.truth(rows[:500], rows, device="cuda", **given), expected)
+
+
+@needs_gpu
+@pytest.mark.parametrize("room", [5, 15, 30])
+def test_a_gpu_misses_nobody_without_a_place(
+    room: int, triton_kernels: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(filtered_search, "SPARE", room)
+    monkeypatch.setattr(filtered_search, "ROOMY", 0)
+    rows = crowds()
+    expected = truerank.truth(rows[:100], rows, 10, device="cpu")
+    assert_same(truerank.truth(rows[:100], rows, 10, device="cuda"), expected)

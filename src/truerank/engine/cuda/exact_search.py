@@ -44,6 +44,11 @@ class FoundNearest:
             torch.empty(queries, dtype=torch.int64, device=device),
         )
 
+    @property
+    def parts(self) -> tuple[Any, Any, Any]:
+        """Distances, items and numbers of tied items."""
+        return self.distance, self.item, self.tied
+
     def put(self, rows: Any, other: FoundNearest) -> None:
         """Take in the lists of some of the queries."""
         self.distance[rows], self.item[rows] = other.distance, other.item

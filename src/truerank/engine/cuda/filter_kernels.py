@@ -17,7 +17,15 @@ import triton.language as tl
 from truerank.engine.cuda.splitting import Splitting
 from truerank.engine.cuda.triton_kernels import EXACT, MODES, by_fold, distance, look_up
 
-__all__ = ["half_products", "list_near", "refine", "room_for_products", "settle"]
+__all__ = [
+    "half_product",
+    "half_products",
+    "list_near",
+    "place_of_tile",
+    "refine",
+    "room_for_products",
+    "settle",
+]
 
 _TILE: dict[str, Any] = {
     "ROWS": 128,
@@ -33,7 +41,7 @@ _LISTED, _PARTS = 2048, 8
 
 
 @triton.jit
-def _product(
+def half_product(
     left,
     right,
     DIMENSION: tl.constexpr,
@@ -56,7 +64,7 @@ def _product(
 
 
 @triton.jit
-def _place(queries, items, ROWS: tl.constexpr, ITEMS: tl.constexpr, GROUP: tl.constexpr):
+def place_of_tile(queries, items, ROWS: tl.constexpr, ITEMS: tl.constexpr, GROUP: tl.constexpr):
     """This program's rows and items; neighbouring programs share items, which stay in the cache."""
     tall = tl.cdiv(queries, ROWS)
     wide = tl.cdiv(items, ITEMS)
@@ -83,8 +91,8 @@ def _half_products(
     DEPTH: tl.constexpr,
     GROUP: tl.constexpr,
 ):
-    q, g = _place(queries, items, ROWS, ITEMS, GROUP)
-    product = _product(left, right, DIMENSION, ROWS, ITEMS, DEPTH, q, g)
+    q, g = place_of_tile(queries, items, ROWS, ITEMS, GROUP)
+    product = half_product(left, right, DIMENSION, ROWS, ITEMS, DEPTH, q, g)
     tl.store(out + q.to(tl.int64)[:, None] * stride + g[None, :], product)
 
 

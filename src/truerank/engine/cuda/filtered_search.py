@@ -1,59 +1,58 @@
 """The k nearest items on a device: half precision says who can be among them, integers who is.
 
-A product P in half precision tells a distance up to 2 B (truerank.engine.cuda.tensor_filter). If k
-items have products of at least p, then k distances are at most that of p - B, and an item whose
-product is below p - 2 B is farther than all of these: it is neither listed nor tied with the last.
+A product P in half precision tells who is nearer up to a margin M (truerank.engine.cuda.half_rows):
+if k items have products of at least p, an item whose product is below p - M is farther than all of
+these, and neither listed nor tied with the last.
 
 Where to begin is foretold by a sample of the gallery: how many items lie above the r-th product of
 a random sample does not depend on the data, only on r and the two sizes. What must hold is checked
-for each query (enough items listed, none cut off, room for all); who fails is searched exactly.
+for each query (enough items written down, none cut off, room for all). Who fails is filtered once
+more, from a product that its first list tells, with more room; who fails again is searched exactly.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
 import torch
 
-from truerank.engine.cuda import tensor_filter
 from truerank.engine.cuda.exact_search import FoundNearest, search_exactly
+from truerank.engine.cuda.half_rows import HalfRows
 from truerank.engine.cuda.rows import InnerProducts, free_bytes
+from truerank.engine.cuda.tensor_filter import Halves
+from truerank.engine.cuda.torch_search import MISSED, PART
 from truerank.engine.cuda.transfer import DeviceQueries
 
 __all__ = ["FilteredSearch"]
 
-STRIP = 1 << 14
-"""Most items of a tile of products."""
-PRODUCTS = 1 << 29
-"""Most products in half precision at a time, if they fit."""
-STEPS = 12
-"""Bisections towards the k-th product: the rest is little beside the bound."""
-SPARE, ROOMY = 64, 4
+SAMPLED = 1 << 14
+"""Most items of the sample."""
+PRODUCTS = 1 << 31
+"""Most products in half precision that are held at a time, if they fit."""
+STEPS = 14
+"""Bisections towards a product: the rest is little beside the margin."""
+SPARE, ROOMY = 64, 3
 """Places for items written down, and how many times as many as the sample foretells."""
+LONGER = 8
+"""How many times as many places there are for a query that failed."""
 FAILED = 1 / 4
-"""Where so many queries of a block fail, the others are searched exactly at once."""
+"""Where so many queries of a part fail, the others are searched exactly at once."""
 
 
 class FilteredSearch:
-    """A gallery kept in half precision."""
+    """A gallery kept in half precision; `filters` are the kernels."""
 
-    def __init__(self, space: InnerProducts, filters: ModuleType) -> None:
-        self._space, self._filters, self._gallery = space, filters, space.space.gallery
-        integers, norm = space.unit_items(0, self._gallery)
-        self._items = tensor_filter.halves(integers)
-        self._extremes = tensor_filter.Extremes.of(self._items, norm)
-        self._strip = -(-self._gallery // -(-self._gallery // STRIP))
-        self._sampled = min(self._gallery, max(1 << 10, min(STRIP, self._gallery // 24)))
+    def __init__(self, space: InnerProducts, half: HalfRows, filters: ModuleType) -> None:
+        self._space, self._half, self._filters = space, half, filters
+        self._gallery = space.space.gallery
+        self._sampled = min(self._gallery, max(1 << 10, min(SAMPLED, self._gallery // 24)))
         chosen = torch.randperm(self._gallery, generator=torch.Generator().manual_seed(26))
-        self._sample = self._items.take(chosen[: self._sampled].to(space.device))
-
-    @staticmethod
-    def fits(space: InnerProducts) -> bool:
-        """Whether a device has room for it, beside the rows."""
-        size = 2 * space.space.gallery * space.dimension
-        return space.resident and size <= free_bytes(space.device) // 4
+        sample = chosen[: self._sampled].to(space.device)
+        self._sample = half.items.take(sample)
+        self._sample_shift = None if half.shift is None else half.shift[sample].contiguous()
 
     def pays(self, k: int) -> bool:
         """Whether few enough items are refined: each costs as much as some float64 products."""
@@ -62,122 +61,164 @@ class FilteredSearch:
     def nearest(self, queries: DeviceQueries, k: int) -> FoundNearest:
         """The k nearest items of these queries."""
         found = FoundNearest.room(len(queries), k, self._space.device)
-        tall = max(1, min(PRODUCTS, free_bytes(self._space.device) // 64) // self._width)
-        failed = []
-        for first in range(0, len(queries), tall):
-            some = slice(first, min(first + tall, len(queries)))
-            lost = self._part(queries.part(some), k, found, first)
-            failed.append(lost + first)
-            if len(lost) > FAILED * (some.stop - some.start):
-                failed.append(torch.arange(some.stop, len(queries), device=lost.device))
+        most = min(PRODUCTS, free_bytes(self._space.device) // 32)
+        width = max(self._sampled, PART * self._parts(self._room(k)))
+        step, lost = max(1, most // width), []
+        for first in range(0, len(queries), step):
+            some = slice(first, min(first + step, len(queries)))
+            part = FoundNearest(found.distance[some], found.item[some], found.tied[some])
+            failed, hopeless = self._part(queries.part(some), k, part)
+            lost.append(failed + first)
+            if hopeless:
+                lost.append(torch.arange(some.stop, len(queries), device=failed.device))
                 break
-        again = torch.cat(failed)
+        again = torch.cat(lost)
         if len(again):
-            rows = queries.rows[again.cpu().numpy()]
-            exact = DeviceQueries(rows, queries.there[again])
-            found.put(again, search_exactly(self._space, exact, k))
+            found.put(again, search_exactly(self._space, _some(queries, again), k))
         return found
-
-    @property
-    def _width(self) -> int:
-        return max(self._strip, self._sampled)
 
     def _rank(self, k: int) -> int:
         """The place in the sample above which enough items of the gallery lie, nearly always."""
         among = (1.25 * k + 16) * self._sampled / self._gallery
         return min(self._sampled, math.ceil(among + 2.5 * math.sqrt(among) + 2))
 
-    def _part(self, queries: DeviceQueries, k: int, found: FoundNearest, first: int) -> Any:
-        """Fill in the lists of some queries, from `first` on; returns those that failed."""
-        integers, _ = self._space.unit_queries(queries)
-        if self._space.one_side:
-            halves = self._items.take(queries.there)
-        else:
-            halves = tensor_filter.halves(integers)
-        bound = tensor_filter.error_bound(halves, self._extremes, self._space.slack)
-        limit, entries, count = self._listed(halves, len(queries), k)
-        room = entries.shape[1]
-        places = torch.arange(min(room, int(count.max())), device=entries.device)
-        both = entries.view(torch.int32)
-        product, item = both[:, : 2 * len(places) : 2], both[:, 1 : 2 * len(places) : 2]
-        product = torch.where(places < count[:, None], product.view(torch.float32), -torch.inf)
-        low, high = limit, product.max(1).values
-        for _ in range(STEPS):  # at least k products are not below `low`
-            middle = (low + high) / 2
-            enough = (product >= middle[:, None]).sum(1) >= k
-            low, high = torch.where(enough, middle, low), torch.where(enough, high, middle)
-        cut = (low.double() - 2 * tensor_filter.IN_PRODUCTS * bound).float()
-        cut = torch.nextafter(cut, torch.full_like(cut, -torch.inf))
-        good = (count >= k) & (count <= room) & (cut >= limit)
-        query, place = torch.nonzero((product >= cut[:, None]) & good[:, None], as_tuple=True)
-        good_rows = torch.nonzero(good).flatten()
-        if len(good_rows):
-            several = self._refined(queries, query, item[query, place].long(), k)
-            found.put(good_rows + first, several.some(good_rows))
-        return torch.nonzero(~good).flatten()
+    def _room(self, k: int) -> int:
+        """Places for the items of a query that are written down."""
+        foretold = self._rank(k) * self._gallery // self._sampled
+        return min(self._gallery, SPARE + ROOMY * foretold)
 
-    def _listed(self, halves: tensor_filter.Halves, queries: int, k: int) -> tuple[Any, Any, Any]:
-        """A product for each query, the items not below it with theirs, and their number, which is
-        larger than the room if some had to be left out."""
-        device, rank = self._space.device, self._rank(k)
-        products = self._filters.room_for_products(queries, self._width, device)
-        self._filters.half_products(
-            halves.rows, self._sample.rows, queries, self._sampled, products
-        )
-        seen = products[:queries, : self._sampled]
-        limit = torch.topk(seen, rank, dim=1, sorted=False).values.min(1).values
-        foretold = rank * self._gallery // self._sampled
-        room = min(self._gallery, SPARE + ROOMY * foretold)
+    def _parts(self, room: int) -> int:
+        """Parts of the gallery that hold so many items, each in another if it can be."""
+        return min(room, -(-self._gallery // PART))
+
+    def _part(self, queries: DeviceQueries, k: int, found: FoundNearest) -> tuple[Any, bool]:
+        """Fill in the lists of some queries; returns those that failed, and whether too many did
+        for others to be tried."""
+        rows, room = self._rows(queries), self._room(k)
+        limit = self._limits(rows, self._rank(k))
+        written = self._written(rows, limit, room)
+        chosen = self._chosen(written, rows, limit, k)
+        failed = self._finished(queries, chosen, k, found)
+        if len(failed) > FAILED * len(queries):
+            return failed, True
+        longer = min(self._gallery, LONGER * room)
+        if not len(failed) or len(failed) * PART * self._parts(longer) > PRODUCTS:
+            return failed, False
+        some, fewer = _some(queries, failed), rows.some(failed)
+        deeper = self._limits(fewer, min(self._sampled, 4 * self._rank(k)))
+        told = (chosen.cut[failed] - fewer.margin).float()  # a margin more: it is bisected again
+        limit = torch.where(written.count[failed] % MISSED >= k, told, deeper)
+        chosen = self._chosen(self._written(fewer, limit, longer), fewer, limit, k)
+        part = FoundNearest.room(len(failed), k, self._space.device)
+        left = self._finished(some, chosen, k, part)
+        done = torch.nonzero(chosen.number).flatten()
+        found.put(failed[done], FoundNearest(*(x[done] for x in part.parts)))
+        return failed[left], False
+
+    def _rows(self, queries: DeviceQueries) -> _Queries:
+        """The queries in half precision."""
+        return _Queries(*self._half.queries(queries))
+
+    def _limits(self, rows: _Queries, rank: int) -> Any:
+        """For each query a product that `rank` items of the sample reach."""
+        size = (len(rows), self._sampled)
+        products = self._filters.room_for_products(*size, self._space.device)
+        self._filters.half_products(rows.halves.rows, self._sample.rows, *size, products)
+        limit = torch.empty(len(rows), dtype=torch.float32, device=self._space.device)
+        self._filters.limits(products, self._sample_shift, size, rank, STEPS, limit)
+        return limit
+
+    def _written(self, rows: _Queries, limit: Any, room: int) -> _Written:
+        """The items whose products are not below the query's limit."""
+        device, half, filters = self._space.device, self._half, self._filters
+        queries, places = len(rows), self._parts(room)
+        near, count = torch.zeros((2, queries), dtype=torch.int32, device=device)
+        parts = torch.empty((queries, places), dtype=torch.int32, device=device)
+        products = torch.empty((queries, places * PART), dtype=torch.float32, device=device)
+        found, size = (near, parts, products), (queries, self._gallery)
+        filters.near_parts(rows.halves.rows, half.items.rows, half.shift, limit, size, *found)
         entries = torch.empty((queries, room), dtype=torch.int64, device=device)
-        near = torch.empty((queries, self._strip), dtype=torch.int64, device=device)
-        count = torch.zeros(queries, dtype=torch.int64, device=device)
-        for start in range(0, self._gallery, self._strip):
-            stop = min(start + self._strip, self._gallery)
-            size = (queries, stop - start)
-            listed = torch.zeros(queries, dtype=torch.int32, device=device)
-            items = self._items.part(start, stop)
-            self._filters.half_products(halves.rows, items.rows, *size, products)
-            self._filters.list_near(products, *size, limit[:, None].contiguous(), listed, near)
-            wide = torch.arange(min(room, int(listed.max())), device=device)
-            query, column = torch.nonzero(wide < listed[:, None], as_tuple=True)
-            place = count[query] + column
-            held = place < room
-            query, column, place = query[held], column[held], place[held]
-            entries[query, place] = near[query, column] + (start << 32)
-            count += listed
-        return limit, entries, count
+        filters.write_down(*found, limit, self._gallery, count, entries)
+        return _Written(count, entries)
 
-    def _refined(self, queries: DeviceQueries, query: Any, item: Any, k: int) -> _Refined:
-        """Exact lists from all items that may be in them; queries without any have none."""
-        distance = self._space.pairs(queries, query, item)
-        count = torch.bincount(query, minlength=len(queries))
-        begin = torch.cumsum(count, 0) - count
-        place = torch.arange(len(query), device=query.device) - begin[query]
-        shape = (len(queries), max(k, int(count.max())))
-        distances = torch.full(shape, torch.inf, dtype=torch.float64, device=query.device)
-        items = torch.zeros(shape, dtype=torch.int64, device=query.device)
-        distances[query, place], items[query, place] = distance, item
-        return _Refined(distances, items, k)
+    def _chosen(self, written: _Written, rows: _Queries, limit: Any, k: int) -> _Chosen:
+        """Of the items written down, those that may be among the k nearest or tie with the last."""
+        queries, places = written.entries.shape
+        chosen = _Chosen.room(queries, places, self._space.device)
+        self._filters.choose(
+            written.entries,
+            written.count,
+            limit,
+            rows.margin,
+            k,
+            STEPS,
+            chosen.cut,
+            chosen.number,
+            chosen.item,
+        )
+        return chosen
+
+    def _finished(
+        self, queries: DeviceQueries, chosen: _Chosen, k: int, found: FoundNearest
+    ) -> Any:
+        """Fill in the exact lists; returns the queries of which no items were chosen."""
+        most = int(chosen.number.max())
+        distances = self._measured(queries, chosen)
+        self._ordered(chosen, most, distances, found)
+        return torch.nonzero(chosen.number == 0).flatten()
+
+    def _measured(self, queries: DeviceQueries, chosen: _Chosen) -> Any:
+        """The exact distances of the chosen items."""
+        distances = torch.empty(chosen.item.shape, dtype=torch.float64, device=self._space.device)
+        sides = self._space.query_side(queries), self._space.gallery_side()
+        self._filters.measure(*sides, self._space.mode, chosen.number, chosen.item, distances)
+        return distances
+
+    def _ordered(self, chosen: _Chosen, most: int, distances: Any, found: FoundNearest) -> None:
+        """Put them in order."""
+        if most:
+            self._filters.order(chosen.number, most, chosen.item, distances, found.parts)
 
 
-class _Refined:
-    """Exact distances of the items that may be listed, in no order."""
+@dataclass(frozen=True)
+class _Queries:
+    """Some queries in half precision."""
 
-    def __init__(self, distance: Any, item: Any, k: int) -> None:
-        distance, order = torch.sort(distance, dim=1)
-        item = torch.gather(item, 1, order)
-        same = (distance[:, 1:] == distance[:, :-1]) & (item[:, 1:] < item[:, :-1])
-        mixed = torch.nonzero((same & (distance[:, 1:] < torch.inf)).any(1)).flatten()
-        if len(mixed):  # items that tie go by their numbers
-            some, order = torch.sort(item[mixed], dim=1)
-            far, again = torch.sort(torch.gather(distance[mixed], 1, order), dim=1, stable=True)
-            distance[mixed], item[mixed] = far, torch.gather(some, 1, again)
-        tied = (distance == distance[:, k - 1 : k]).sum(1)
-        self._lists = FoundNearest(distance[:, :k], item[:, :k], tied)
+    halves: Halves
+    margin: Any
 
-    def some(self, rows: Any) -> FoundNearest:
-        """The lists of some of the queries."""
-        if len(rows) == len(self._lists.tied):
-            return self._lists
-        parts = (self._lists.distance, self._lists.item, self._lists.tied)
-        return FoundNearest(*(part[rows] for part in parts))
+    def __len__(self) -> int:
+        return len(self.margin)
+
+    def some(self, index: Any) -> _Queries:
+        return _Queries(self.halves.take(index), self.margin[index])
+
+
+@dataclass(frozen=True)
+class _Written:
+    """The items written down for each query, in no order, and how many had to be."""
+
+    count: Any
+    entries: Any
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """The items that get exact distances."""
+
+    cut: Any
+    """The least product of an item that may be among the nearest."""
+    number: Any
+    item: Any
+
+    @staticmethod
+    def room(queries: int, places: int, device: Any) -> _Chosen:
+        return _Chosen(
+            torch.empty(queries, dtype=torch.float64, device=device),
+            torch.empty(queries, dtype=torch.int32, device=device),
+            torch.empty((queries, places), dtype=torch.int32, device=device),
+        )
+
+
+def _some(queries: DeviceQueries, index: Any) -> DeviceQueries:
+    return DeviceQueries(queries.rows[index.cpu().numpy()], queries.there[index])

@@ -26,12 +26,15 @@ from truerank.space.grid import SCALED_BITS
 from truerank.space.inner import Dot, Euclidean, SquaredDistance
 from truerank.space.short import ShortRows
 
-__all__ = ["DeviceSpace", "Elementwise", "InnerProducts", "OpenRows", "Tile", "free_bytes"]
+__all__ = ["DeviceSpace", "Elementwise", "InnerProducts", "OpenRows", "Side", "Tile", "free_bytes"]
 
 _NEGLIGIBLE = 2.0**-60
 """A product that is not 0 and changes no distance."""
 Tile = Callable[[int, int], tuple[Any, Any]]
 """From (start, stop) to a tile of products and the norms of its items."""
+
+Side = tuple[Any, Any, Any]
+"""Integer rows, their norms, and what scales each, if anything does."""
 
 
 class DeviceSpace:
@@ -246,6 +249,16 @@ class InnerProducts(DeviceSpace):
         """Integer rows of these items, and their norms."""
         items = slice(start, stop)
         return self._right.rows(items), self._right.norm[items]
+
+    def query_side(self, queries: DeviceQueries) -> Side:
+        """These queries as they enter exact distances."""
+        scale = self._left.scale
+        own = None if scale is None else scale[queries.there]
+        return self.query_rows(queries), self.query_norm(queries), own
+
+    def gallery_side(self) -> Side:
+        """The whole gallery as it enters exact distances."""
+        return *self.gallery_rows(0, self.space.gallery), self._right.scale
 
     def half_items(self) -> tuple[tensor_filter.Halves, tensor_filter.Extremes] | None:
         """The whole gallery in half precision, to be kept; None where there is no room."""

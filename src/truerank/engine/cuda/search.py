@@ -14,6 +14,7 @@ import torch
 from truerank.engine import cuda
 from truerank.engine.cuda.exact_search import search_exactly
 from truerank.engine.cuda.filtered_search import FilteredSearch
+from truerank.engine.cuda.half_rows import half_rows
 from truerank.engine.cuda.placing import place
 from truerank.engine.cuda.rows import InnerProducts
 from truerank.engine.cuda.transfer import DeviceQueries, fetched
@@ -21,14 +22,14 @@ from truerank.engine.cuda.worker import own_filters
 from truerank.space.base import Distances, Rows, Space
 from truerank.space.probe import probe
 
-__all__ = ["Search", "Searches"]
+__all__ = ["Search", "Searches", "search_kernels"]
 
 Lists = tuple[Distances, Rows, Rows]
 """Distances and items, (queries, k) each, and how many items lie at the last distance."""
 
 
 class Search:
-    """One device with a space on it; `filters` are the filter's kernels, None for exact tiles."""
+    """One device with a space on it; `filters` are the search's kernels, None for exact tiles."""
 
     def __init__(
         self, space: Space, device: Any, kernels: ModuleType, filters: ModuleType | None
@@ -38,8 +39,9 @@ class Search:
         probe(space, lambda some: self._tiles_of(some, space, kernels))
         self._filtered = None
         if isinstance(self._space, InnerProducts) and filters is not None:
-            if_kept = self._space.filters and FilteredSearch.fits(self._space)
-            self._filtered = FilteredSearch(self._space, filters) if if_kept else None
+            half = half_rows(self._space)
+            if half is not None:
+                self._filtered = FilteredSearch(self._space, half, filters)
 
     def _tiles_of(self, some: Space, own: Space, kernels: ModuleType) -> Any:
         """How the device makes tiles of a space of the probe."""
@@ -100,6 +102,15 @@ class Searches:
         device = self._devices[number]
         with torch.cuda.device(device) if device.type == "cuda" else nullcontext(), torch.no_grad():
             if number not in self._made:  # by the one thread of this device
-                filters = self._filters or own_filters(device, self._kernels)
+                filters = self._filters or search_kernels(device, self._kernels)
                 self._made[number] = Search(self.space, device, self._kernels, filters)
             return self._made[number].nearest(rows, k, method)
+
+
+def search_kernels(device: Any, kernels: ModuleType) -> ModuleType | None:
+    """The kernels of the filtered search, where the device can be trusted with half precision."""
+    if own_filters(device, kernels) is None:
+        return None
+    from truerank.engine.cuda import search_kernels as own
+
+    return own

@@ -27,6 +27,7 @@ __all__ = [
     "halves",
     "holds",
     "probe_rows",
+    "product_bound",
     "thresholds",
 ]
 
@@ -120,13 +121,19 @@ class Extremes:
         return Extremes(norm.min(), norm.max(), items.half_length.max(), items.residual.max())
 
 
-def error_bound(queries: Halves, items: Extremes, slack: float) -> Any:
-    """How far (|X|^2 + middle - D)/2 may be from a query's product with any of these items, in
-    units of X; `middle` is that of their squared lengths, and `slack` as in thresholds."""
+def product_bound(queries: Halves, items: Extremes) -> Any:
+    """How far the products of these queries with any of these items may be off, in units of X."""
     bound = queries.length * items.residual
     bound += queries.residual * items.half_length
     accumulated = queries.rows.shape[1] * 2.0**-LOST_BITS
     bound += accumulated * queries.half_length * items.half_length
+    return bound * _CAUTION
+
+
+def error_bound(queries: Halves, items: Extremes, slack: float) -> Any:
+    """How far (|X|^2 + middle - D)/2 may be from a query's product with any of these items, in
+    units of X; `middle` is that of their squared lengths, and `slack` as in thresholds."""
+    bound = product_bound(queries, items)
     bound += (items.longest - items.shortest) / 4 + slack / 2 + 4
     return bound * _CAUTION
 
