@@ -10,8 +10,6 @@ import argparse
 import datetime
 import gc
 import json
-import os
-import platform
 import subprocess
 import sys
 import time
@@ -19,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from bench import table
+from bench import machine, table
 from bench.contenders import CONTENDERS, prepare
 from bench.data import KINDS, make
 from bench.memory import peak, start_peak
@@ -61,19 +59,14 @@ def main() -> None:
     parser.add_argument("--record", type=Path, help="write all measurements to this JSON file")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     parser.add_argument("--gpu", action="store_true", help="the GPU's own table instead")
-    parser.add_argument("--quick", action="store_true", help="with --gpu: no million rows")
+    parser.add_argument("--quick", action="store_true", help="with --gpu: the main figures")
     parser.add_argument("--profile", action="store_true", help="with --gpu: where time goes")
+    parser.add_argument("--out", type=Path, help="with --gpu --quick or --profile: a folder")
+    parser.add_argument("--seconds", type=float, help="with --gpu --quick: time that it may take")
     parser.add_argument("--ten", action="store_true", help="with --gpu: ten million rows")
     options = parser.parse_args()
     if options.gpu:
-        from bench import gpu
-
-        if options.profile:
-            gpu.run_profile(options.rows or 60_502)
-        elif options.ten:
-            gpu.run_ten()
-        else:
-            gpu.run(quick=options.quick)
+        run_on_gpu(options)
         return
     if options.worker:
         print(json.dumps(measure(**json.loads(options.worker))))
@@ -84,11 +77,25 @@ def main() -> None:
         for name, rounds in run_case(case, options).items()
     ]
     date = datetime.date.today().isoformat()
-    record = {"date": date, "machine": machine(), "measured": measured}
+    record = {"date": date, "machine": machine.describe(), "measured": measured}
     if options.record:
         options.record.write_text(json.dumps(record, indent=1) + "\n")
     print(f"{record['machine']}, {date}\n")
     print("\n".join(table.lines(record)))
+
+
+def run_on_gpu(options: argparse.Namespace) -> None:
+    """The tables that were asked for; torch is imported for them alone."""
+    from bench import gpu, gpu_profile, gpu_quick
+
+    if options.profile:
+        gpu_profile.run(options.rows or gpu_quick.ROWS, options.out)
+    elif options.ten:
+        gpu.run_ten()
+    elif options.quick:
+        gpu_quick.run(options.out, seconds=options.seconds or gpu_quick.SECONDS)
+    else:
+        gpu.run()
 
 
 def chosen_cases(options: argparse.Namespace) -> tuple[Case, ...]:
@@ -146,12 +153,6 @@ def measure(case: dict[str, Any], name: str) -> dict[str, Any]:
         "megabytes": (peak() - before) / 2**20,
         "score": value if isinstance(value, float) else None,
     }
-
-
-def machine() -> str:
-    """In words that stay meaningful elsewhere."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return f"{cores} cores, {platform.machine()}, Python {platform.python_version()}"
 
 
 main()

@@ -7,8 +7,6 @@ of the queries and scaled up: every query costs the same.
 
 from __future__ import annotations
 
-import cProfile
-import pstats
 import statistics
 import time
 from collections.abc import Callable
@@ -20,7 +18,8 @@ import numpy as np
 import torch
 
 import truerank
-from bench.data import NOISE
+from bench import peers
+from bench.gpu_data import make
 from truerank import engine
 from truerank.arrays import DeviceMatrix
 from truerank.core.registry import DEFAULT
@@ -29,7 +28,7 @@ from truerank.engine.cuda import triton_kernels
 from truerank.engine.cuda.worker import Worker
 from truerank.space import build
 
-__all__ = ["run", "run_profile", "run_ten"]
+__all__ = ["run", "run_ten"]
 
 SIZES = (
     (5_000, 512, 1_000),
@@ -42,21 +41,15 @@ SIZES = (
     (1_000_000, 512, 20_000),
     (1_000_000, 512, 200_001),
 )
-OTHER_NOISE = {(1_000_000, 20_000): 2.12, (1_000_000, 200_001): 100.0}
-"""Noise around the centres that keeps MAP@R above .4 among so many rows and mates; or that hides
-the centres, for data that are as good as random."""
 MILLION = 1_000_000
-BLOCK = 4096
 MOST_QUERIES = 65_536
 REPEAT, REPEAT_LONG = 5, 2
-ASKED = 100
-"""Queries that torchmetrics, which takes them one by one, is measured on."""
 LEVELS = (2, 8, 32, 128, 640, 1920)
 """Classes that share a node of each level above the finest, in the tree of 136,093 rows."""
 
 
-def run(*, quick: bool) -> None:
-    """Print the table; `quick` leaves out a million rows."""
+def run() -> None:
+    """Print the tables."""
     name = torch.cuda.get_device_name(0)
     print(
         f"{name}, torch {torch.__version__}, {date.today():%B %Y}; medians of {REPEAT}, "
@@ -65,25 +58,10 @@ def run(*, quick: bool) -> None:
     print("| rows x dimensions | mates | | ms | x float64 GEMM | peak GPU GB |")
     print("|---|---:|---|---:|---:|---:|")
     for rows, dimensions, classes in SIZES:
-        if not (quick and rows >= MILLION):
-            _measure(rows, dimensions, classes)
-    if not quick:
-        _tree()
+        _measure(rows, dimensions, classes)
+    _tree()
     print()
-    _thresholds(1 if quick else 5)
-
-
-def make(rows: int, dimensions: int, classes: int) -> tuple[Any, Any]:
-    """Trained-like data, made on the device; bench.data's for a million rows takes minutes."""
-    generator = torch.Generator("cuda").manual_seed(2026)
-    labels = torch.arange(rows, device="cuda") * classes // rows
-    labels = labels[torch.randperm(rows, generator=generator, device="cuda")]
-    centres = torch.randn((classes, dimensions), generator=generator, device="cuda")
-    x = torch.randn((rows, dimensions), generator=generator, device="cuda")
-    x *= OTHER_NOISE.get((rows, classes), NOISE[dimensions])
-    for start in range(0, rows, BLOCK):
-        x[start : start + BLOCK] += centres[labels[start : start + BLOCK]]
-    return x, labels
+    _thresholds()
 
 
 def _measure(rows: int, dimensions: int, classes: int) -> None:
@@ -101,48 +79,17 @@ def _measure(rows: int, dimensions: int, classes: int) -> None:
 
 def _peers(x: Any, labels: Any, queries: int, print_row: _Printer) -> None:
     for dtype in (torch.float64, torch.float32, torch.bfloat16):
-        print_row(f"{str(dtype)[6:]} GEMM", partial(_products, x.to(dtype), queries))
-    few = min(queries, 4 * _height(x))
-    print_row("argsort mAP", lambda: _argsort(x, labels, few), queries / few)
-    print_row("top 20", lambda: _top(x, few), queries / few)
+        print_row(f"{str(dtype)[6:]} GEMM", partial(peers.products, x.to(dtype), queries))
+    few = min(queries, 4 * peers.height(x))
+    print_row("argsort mAP", lambda: peers.argsort(x, labels, few), queries / few)
+    print_row("top 20", lambda: peers.top(x, few), queries / few)
     if len(x) <= MOST_QUERIES:
-        calculator = _metric_learning(labels)
+        calculator = peers.metric_learning(labels)
         if calculator is not None:
             print_row("pytorch-metric-learning, top R", lambda: calculator(x), repeat=1)
-        asked = _torchmetrics(x, labels)
+        asked = peers.torchmetrics_precision(x, labels)
         if asked is not None:
-            print_row("torchmetrics, mAP", asked, queries / ASKED, repeat=1)
-
-
-def _metric_learning(labels: Any) -> Callable[[Any], Any] | None:
-    """MAP@R, R-precision and precision@1 of pytorch-metric-learning, if it is installed."""
-    try:
-        from pytorch_metric_learning.distances import CosineSimilarity
-        from pytorch_metric_learning.utils.accuracy_calculator import AccuracyCalculator
-        from pytorch_metric_learning.utils.inference import CustomKNN
-    except ImportError:
-        return None
-    include = ("mean_average_precision_at_r", "r_precision", "precision_at_1")
-    search = CustomKNN(CosineSimilarity(), batch_size=BLOCK)
-    judge = AccuracyCalculator(include, k="max_bin_count", knn_func=search)
-    return lambda x: judge.get_accuracy(x, labels)
-
-
-def _torchmetrics(x: Any, labels: Any) -> Callable[[], Any] | None:
-    """Average precision of some queries by torchmetrics, if it is installed."""
-    try:
-        from torchmetrics.functional.retrieval import retrieval_average_precision
-    except ImportError:
-        return None
-    unit = torch.nn.functional.normalize(x)
-
-    def work() -> None:
-        for query in range(ASKED):
-            scores, same = unit @ unit[query], labels == labels[query]
-            others = torch.arange(len(x), device=x.device) != query
-            retrieval_average_precision(scores[others], same[others])
-
-    return work
+            print_row("torchmetrics, mAP", asked, queries / peers.ASKED, repeat=1)
 
 
 def _counting(x: Any, labels: Any, queries: int, print_row: _Printer) -> None:
@@ -197,26 +144,6 @@ def _by_row(rows: Any, groups: Any) -> dict[int, Any]:
         row: (groups.before[start:stop].tolist(), groups.size[start:stop].tolist())
         for row, start, stop in ends
     }
-
-
-def run_profile(rows: int = 60_502) -> None:
-    """Where the time of whole calls goes: functions on the CPU, then kernels on the GPU."""
-    x, labels = make(rows, 512, rows // 5)
-    here = x.cpu().numpy(), labels.cpu().numpy()
-    for name, arrays in {"tensors": (x, labels), "arrays": here}.items():
-        for confidence in (None, 0.95):
-            call = partial(truerank.evaluate, *arrays, device="cuda", confidence=confidence)
-            call()
-            start = time.perf_counter()
-            call()
-            print(f"\n{rows:,} x 512, {name}, {confidence}: {time.perf_counter() - start:.3f} s")
-            profile = cProfile.Profile()
-            profile.runcall(call)
-            pstats.Stats(profile).sort_stats("tottime").print_stats(16)
-    kinds = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
-    with torch.profiler.profile(activities=kinds) as seen:
-        truerank.evaluate(x, labels, device="cuda")
-    print(seen.key_averages().table(sort_by="cuda_time_total", row_limit=25))
 
 
 def _tree() -> None:
@@ -314,42 +241,3 @@ class _Printer:
             flush=True,
         )
         self._head = "| | "
-
-
-def _products(x: Any, queries: int) -> None:
-    wide = 2 * BLOCK
-    for start in range(0, queries, 4 * BLOCK):
-        some = x[start : min(start + 4 * BLOCK, queries)]
-        for first in range(0, len(x), wide):
-            torch.mm(some, x[first : first + wide].T)
-
-
-def _height(x: Any) -> int:
-    """Rows of scores to sort at a time."""
-    return min(BLOCK, (1 << 28) // len(x))
-
-
-def _scores(x: Any, start: int, stop: int) -> Any:
-    scores = x[start:stop] @ x.T
-    own = torch.arange(len(scores), device=x.device)
-    scores[own, own + start] = -torch.inf
-    return scores
-
-
-def _argsort(x: Any, labels: Any, queries: int) -> float:
-    x = torch.nn.functional.normalize(x)
-    ranks = torch.arange(1, len(x), device=x.device)
-    total = 0.0
-    for start in range(0, queries, _height(x)):
-        scores = _scores(x, start, min(start + _height(x), queries))
-        order = torch.argsort(scores, dim=1, descending=True)[:, :-1]
-        matches = labels[order] == labels[start : start + len(order), None]
-        found = torch.cumsum(matches, 1)
-        total += float(((found / ranks * matches).sum(1) / matches.sum(1)).sum())
-    return total / queries
-
-
-def _top(x: Any, queries: int) -> None:
-    x = torch.nn.functional.normalize(x)
-    for start in range(0, queries, _height(x)):
-        torch.topk(_scores(x, start, min(start + _height(x), queries)), 20, dim=1)

@@ -1,6 +1,7 @@
-"""Put a recorded run of the benchmark into docs/performance.md: its table, and how cost grows.
+"""Put recorded runs of the benchmark into docs/performance.md: tables, and how cost grows.
 
 python -m bench --record bench/cpu.json
+python -m bench --gpu --quick --out bench     # on a machine with a GPU: bench/gpu.json
 python scripts/document_performance.py
 """
 
@@ -15,9 +16,10 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from bench import table  # noqa: E402
+from bench import gpu_record, table  # noqa: E402
 
 RECORD = ROOT / "bench" / "cpu.json"
+GPU_RECORD = ROOT / "bench" / "gpu.json"
 PAGE = ROOT / "docs" / "performance.md"
 PICTURE = ROOT / "docs" / "img" / "growth.svg"
 ANSWER = {"rows": 20_000, "dimensions": 512, "mates": 5, "data": "trained"}
@@ -45,6 +47,15 @@ def page(text: str, record: dict[str, Any]) -> str:
     answer = ["|" + line.split("|", 2)[2] for line in table.lines({"measured": first})]
     text = _put(text, "answer", [f"{table.describe(ANSWER)}:", "", *answer])
     return _put(text, "table", [about, "", *table.lines(record)])
+
+
+def gpu_table(text: str, record: dict[str, Any]) -> str:
+    """The page with the table of a GPU."""
+    about = (
+        f"Measured on {record['date']}: {record['machine']}; medians, milliseconds. "
+        '"~": measured on some of the queries and scaled up.'
+    )
+    return _put(text, "gpu", [about, "", *gpu_record.lines(record)])
 
 
 def _put(text: str, name: str, lines: list[str]) -> str:
@@ -146,7 +157,10 @@ def _text(
 def main() -> None:
     """Write the table and the picture."""
     record = json.loads(RECORD.read_text(encoding="utf-8"))
-    PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), record), encoding="utf-8")
+    text = page(PAGE.read_text(encoding="utf-8"), record)
+    if GPU_RECORD.exists():
+        text = gpu_table(text, json.loads(GPU_RECORD.read_text(encoding="utf-8")))
+    PAGE.write_text(text, encoding="utf-8")
     PICTURE.write_text(picture(record), encoding="utf-8")
     print(f"{PAGE} and {PICTURE} show the run of {record['date']}")
 

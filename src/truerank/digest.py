@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from hashlib import blake2b
-from itertools import islice
 from typing import Any
 
 __all__ = ["SALT_BYTES", "canonical_text", "commitment", "task_digest"]
@@ -14,9 +13,8 @@ Records = Iterable[tuple[str, list[str]]]
 CountedRecords = Iterable[tuple[str, Iterable[tuple[str, int]]]]
 """Distinct records, and how many rows have each: those of a class are often alike."""
 SALT_BYTES = 32
-_AT_ONCE, _CHARACTERS = 32, 1 << 12
-"""Parts hashed at a time, and characters of a line that is repeated in one of them: a label may be
-as long as a book."""
+_CHARACTERS = 1 << 16
+"""Characters hashed at a time, and of a line that is repeated: a label may be as long as a book."""
 
 
 def canonical_text(sides: CountedRecords, junk_labels: Iterable[Any], masks: Records) -> str:
@@ -30,8 +28,7 @@ def canonical_text(sides: CountedRecords, junk_labels: Iterable[Any], masks: Rec
 def task_digest(sides: CountedRecords, junk_labels: Iterable[Any], masks: Records) -> str:
     """Hash of a task's canonical text, by which two people see that they mean the same task."""
     total = blake2b(digest_size=16)
-    lines = _lines(sides, junk_labels, masks)
-    while some := "".join(islice(lines, _AT_ONCE)):
+    for some in _lines(sides, junk_labels, masks):
         total.update(some.encode())
     return total.hexdigest()
 
@@ -45,14 +42,22 @@ def _lines(sides: CountedRecords, junk_labels: Iterable[Any], masks: Records) ->
 
 
 def _part(title: str, records: Iterable[tuple[str, int]]) -> Iterator[str]:
-    yield f"{title}\n"
+    """The lines of a part, many at a time."""
+    some, room = [f"{title}\n"], _CHARACTERS
     for record, times in sorted(records):
         line = f"{record}\n"
-        most = max(1, _CHARACTERS // len(line))
-        while times > most:
-            yield line * most
-            times -= most
-        yield line * times
+        length = len(line) * times
+        if length > room:
+            yield "".join(some)
+            some, room = [], _CHARACTERS
+            most = max(1, _CHARACTERS // len(line))
+            while times > most:
+                yield line * most
+                times -= most
+            length = len(line) * times
+        some.append(line * times)
+        room -= length
+    yield "".join(some)
 
 
 def commitment(salt: bytes, rules: Mapping[str, Any], text: str) -> str:

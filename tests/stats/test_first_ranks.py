@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import product
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import truerank
 from tests.builders import clusters, uneven_clusters
 from truerank.settings import limits
+from truerank.stats.first_ranks import RankChanges
 
 RANKS = (1, 2, 5, 10, 50)
 METRICS = [f"hit@{rank}" for rank in RANKS]
@@ -81,3 +85,34 @@ def test_without_intervals_there_is_no_band() -> None:
     assert "low" not in truerank.evaluate(rows, labels, confidence=None).curve("cmc")
     few = truerank.evaluate(rows[:18], labels[:18])  # three classes
     assert "low" not in few.curve("cmc")
+
+
+def test_sums_of_rank_changes_by_brute_force() -> None:
+    """Each query and fold by itself; some queries have no mate, some count from a rank on only."""
+    rng = np.random.default_rng(12)
+    ladder = np.array([1, 2, 3, 5, 9, 30])
+    queries, columns = 60, 7
+    own = rng.integers(columns, size=(queries, 2))
+    before = rng.integers(0, 33, size=queries)
+    without = np.minimum(rng.integers(0, 33, size=(queries, columns)), before[:, None])
+    changes = RankChanges(SimpleNamespace(columns=columns, query=own), ladder)  # type: ignore[arg-type]
+    since = np.minimum(rng.integers(0, 4, size=queries), np.searchsorted(ladder, before))
+    every, late = np.arange(40), np.arange(40, queries)
+    changes.add(every, before[every], without[every].astype(np.int32))
+    changes.add(late, before[late], without[late].copy(), since[late])
+    staying = np.zeros(columns, int)
+    missing, gained = np.zeros((2, columns, len(ladder)), int)
+    for query, column in product(range(queries), range(columns)):
+        now = without[query, column]
+        if now == 0 or column in own[query]:
+            continue
+        staying[column] += query < 40
+        for place, rank in enumerate(ladder.tolist()):
+            if query >= 40 and place < since[query]:
+                continue
+            misses = before[query] > rank
+            missing[column, place] += misses
+            gained[column, place] += misses and now <= rank
+    np.testing.assert_array_equal(changes.staying, staying)
+    np.testing.assert_array_equal(changes.gained, gained)
+    np.testing.assert_array_equal(changes.missing, missing)

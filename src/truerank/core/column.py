@@ -11,7 +11,7 @@ from truerank.core import registry
 from truerank.core.metric import Metric
 from truerank.core.scale import Scale
 
-__all__ = ["Column"]
+__all__ = ["Column", "as_run", "share_counts"]
 
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
@@ -41,3 +41,18 @@ class Column:
             np.zeros((queries, grades), np.int64),
             np.zeros(queries, np.int64),
         )
+
+
+def share_counts(columns: list[Column]) -> None:
+    """Let columns of one grade have their mates and candidates in the same arrays."""
+    held: dict[tuple[int, tuple[int, ...]], Column] = {}
+    for column in columns:
+        first = held.setdefault((column.grade, column.totals.shape), column)
+        column.totals, column.candidates = first.totals, first.candidates
+
+
+def as_run(rows: Integers) -> Integers | slice:
+    """The rows, as a slice where they follow one another, which is filled much sooner."""
+    if len(rows) and (np.diff(rows) == 1).all():
+        return slice(int(rows[0]), int(rows[-1]) + 1)
+    return rows

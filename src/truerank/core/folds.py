@@ -203,7 +203,12 @@ class FoldAssignment:
 
     def in_order(self, rows: Integers) -> Integers:
         """These queries in the order in which samples take them."""
-        return rows[np.lexsort((self.query_codes[rows], self.priority[rows]))]  # rows may be equal
+        priority = self.priority[rows]
+        order = np.argsort(priority)
+        ordered = priority[order]
+        if (ordered[1:] == ordered[:-1]).any():  # rows may be equal
+            order = np.lexsort((self.query_codes[rows], priority))
+        return rows[order]
 
 
 def random_numbers(seed: int, count: int) -> npt.NDArray[np.uint64]:

@@ -71,7 +71,14 @@ class TieGroups:
     @cached_property
     def relevant(self) -> Integers:
         """Relevant items of any grade in each group."""
+        if self.graded.shape[1] == 1:
+            return self.graded[:, 0].astype(np.int64)
         return np.ascontiguousarray(self.graded.sum(axis=1, dtype=np.int64))
+
+    @cached_property
+    def untied(self) -> bool:
+        """Whether every group is of one item, so that no order is open."""
+        return bool((self.size == 1).all())
 
     @cached_property
     def mates(self) -> Integers:
@@ -114,6 +121,8 @@ class TieGroups:
     @property
     def mixed(self) -> Integers:
         """Ambiguous groups of each query."""
+        if self.untied:
+            return np.zeros(len(self), np.int64)
         return self.per_query(self.ambiguous.astype(np.int64))
 
     def nearest_level(self) -> Integers:
@@ -252,9 +261,15 @@ class SplitGroups:
     def part(self, start: int, stop: int) -> SplitGroups:
         """The split groups of the block's queries start to stop."""
         first, last = np.searchsorted(self.queries, [start, stop]).tolist()
+        found = self.run(first, last)
+        return replace(found, queries=found.queries - start)
+
+    def run(self, first: int, last: int) -> SplitGroups:
+        """The split groups of the queries at places first to last of `queries`; nothing is copied
+        but what is small."""
         groups = slice(*self.groups.offsets[[first, last]])
         return SplitGroups(
-            self.queries[first:last] - start,
+            self.queries[first:last],
             self.groups.part(first, last),
             self.counts[:, groups],
             self.candidates[first:last],

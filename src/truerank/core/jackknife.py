@@ -52,13 +52,24 @@ class ChangeSums:
 
     def add(self, change: Reals, mine: Integers, weights: Reals) -> None:
         """Add the changes of some queries (NaN: no mate left), which leave with columns `mine`."""
-        for start in range(0, len(change), _AT_A_TIME):
+        every = np.arange(len(change))
+        self.add_moved(change, every, np.zeros(len(change)), mine, weights)
+
+    def add_moved(
+        self, values: Reals, chosen: Integers, before: Reals, mine: Integers, weights: Reals
+    ) -> None:
+        """Add how far some rows of a table of values lie from what they were `before`.
+
+        `chosen` names the rows; the rest has an entry for each of these.
+        """
+        for start in range(0, len(chosen), _AT_A_TIME):
             some = slice(start, start + _AT_A_TIME)
             sums = np.zeros(self._sums.shape)
+            moved = (values, chosen[some], before[some], mine[some])
             if (weights[some] == 1.0).all():
-                _sum_alike(change[some], mine[some], sums)
+                _sum_alike(*moved, sums)
             else:
-                _sum(change[some], mine[some], weights[some], sums)
+                _sum(*moved, weights[some], sums)
             with self._lock:
                 self._sums += sums.astype(np.int64)
 
@@ -111,9 +122,11 @@ class Staying:
     @staticmethod
     def of(folds: FoldAssignment, rows: Integers, weight: Reals) -> Staying:
         """Of queries that leave with their folds; `weight` has an entry for every query."""
-        own = folds.query[rows]
+        own, mine = folds.query[rows], weight[rows]
         count = len(rows) - np.bincount(own.ravel(), minlength=folds.columns)
-        return Staying(left(weight[rows], own, folds.columns), count)
+        if (mine == 1.0).all():
+            return Staying(count.astype(np.float64), count)
+        return Staying(left(mine, own, folds.columns), count)
 
 
 def replicates(
@@ -177,13 +190,15 @@ def _sum_of_folds(values: Any, own: Any, out: Any) -> None:
 
 
 @kernel
-def _sum_alike(change: Any, mine: Any, sums: Any) -> None:
+def _sum_alike(values: Any, chosen: Any, before: Any, mine: Any, sums: Any) -> None:
     """_sum of queries that all weigh 1."""
-    columns = change.shape[1]
+    columns = values.shape[1]
     row = np.empty(columns)
-    for query in range(change.shape[0]):
+    for query in range(chosen.size):
+        own = values[chosen[query]]
+        was = before[query]
         for column in range(columns):
-            row[column] = change[query, column]
+            row[column] = own[column] - was
         for way in range(mine.shape[1]):
             row[mine[query, way]] = np.nan
         for column in range(columns):
@@ -199,17 +214,19 @@ def _sum_alike(change: Any, mine: Any, sums: Any) -> None:
 
 
 @kernel
-def _sum(change: Any, mine: Any, weights: Any, sums: Any) -> None:
+def _sum(values: Any, chosen: Any, before: Any, mine: Any, weights: Any, sums: Any) -> None:
     """Number, weight, weighted change, squared weight and its products with the change and its
     square, of the queries that stay: whole numbers, in float64 so that columns are vectors."""
-    columns = change.shape[1]
+    columns = values.shape[1]
     row = np.empty(columns)
-    for query in range(change.shape[0]):
+    for query in range(chosen.size):
+        own = values[chosen[query]]
+        was = before[query]
         weight = weights[query]
         unit = np.rint(weight * ONE)
         heavy = np.rint(weight * weight * ONE)
         for column in range(columns):
-            row[column] = change[query, column]
+            row[column] = own[column] - was
         for way in range(mine.shape[1]):
             row[mine[query, way]] = np.nan
         for column in range(columns):

@@ -65,8 +65,13 @@ class LeftOut:
         )
 
     def table(self, run: Callable[..., None], *options: Any) -> Reals:
-        """(queries, folds): what a kernel computes from these groups."""
-        out = np.full(self.mates.shape, np.nan)
+        """(queries, folds): what a kernel computes from these groups; it fills every cell."""
+        out = np.empty(self.mates.shape)
+        self.fill(run, *options, out)
+        return out
+
+    def fill(self, run: Callable[..., None], *options: Any) -> None:
+        """Run a kernel on these groups; the last option is what it fills."""
         run(
             self.offsets,
             self.before,
@@ -77,6 +82,4 @@ class LeftOut:
             self.gone,
             self.mates,
             *options,
-            out,
         )
-        return out

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from truerank.core.column import Column
+from truerank.core.column import Column, as_run
 from truerank.core.groups import TieGroups
 from truerank.growth.values import Growth, drawn_of, law_of
 
@@ -40,7 +40,7 @@ class GrownColumns:
             metrics = [self.columns[at].metric for at in places]
             found = self.growth.values(groups, metrics)
             for at, values in zip(places, np.moveaxis(found, 1, 0), strict=True):
-                self.values[:, at][:, :, _run(rows[chosen])] = values
+                self.values[:, at][:, :, as_run(rows[chosen])] = values
 
     def at(self, size: int) -> list[Column]:
         """The filled columns at one of the sizes, with as many candidates as it leaves; those of a
@@ -59,10 +59,3 @@ class GrownColumns:
                 Column(column.metric, column.grade, column.scale, values, *counts[column.grade])
             )
         return found
-
-
-def _run(rows: Integers) -> Integers | slice:
-    """The rows, as a slice where they follow one another, which is filled much sooner."""
-    if len(rows) and (np.diff(rows) == 1).all():
-        return slice(int(rows[0]), int(rows[-1]) + 1)
-    return rows

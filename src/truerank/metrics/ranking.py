@@ -55,8 +55,16 @@ def _found(groups: TieGroups, cut: Integers) -> tuple[Integers, Integers, Intege
 
 
 def _share(groups: TieGroups, cut: Integers, divisor: Integers) -> Triple:
+    if groups.untied:
+        inside = groups.before < np.repeat(cut, np.diff(groups.offsets))
+        return _alike(groups.per_query(inside) / divisor)
     fewest, most, numerator, denominator = _found(groups, cut)
     return np.stack([fewest / divisor, numerator / (denominator * divisor), most / divisor])
+
+
+def _alike(values: Reals) -> Triple:
+    """Of queries whose order is not open, all three bounds are one."""
+    return np.broadcast_to(values, (3, len(values)))
 
 
 def _precision(groups: TieGroups, metric: Metric, scale: Scale) -> Triple:
@@ -85,6 +93,8 @@ def _hit(groups: TieGroups, metric: Metric, scale: Scale) -> Triple:
     """Whether relevant items of the first group reach into the first `cut`; no other matters."""
     cut = _cut(groups, metric)
     first = groups.offsets[:-1]
+    if groups.untied:
+        return _alike((groups.before[first] < cut).astype(np.float64))
     before, size, relevant = groups.before[first], groups.size[first], groups.relevant[first]
     lower = (before + size - relevant < cut).astype(np.float64)
     upper = (before < cut).astype(np.float64)
@@ -120,6 +130,8 @@ def _inverse_negative_penalty(groups: TieGroups, metric: Metric, scale: Scale) -
 
 def _extreme(groups: TieGroups, which: Integers, numerator: Integers, *, last: bool) -> Triple:
     """numerator/rank of the first or last relevant item, which lies in the groups `which`."""
+    if groups.untied:
+        return _alike(numerator / (groups.before[which] + 1))
     before, size, relevant = groups.before[which], groups.size[which], groups.relevant[which]
     lower = numerator / (before + size if last else before + size - relevant + 1)
     upper = numerator / (before + relevant if last else before + 1)

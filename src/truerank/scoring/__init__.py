@@ -29,7 +29,7 @@ from truerank.relevance import View
 from truerank.scoring.grown import scores_at, widen
 from truerank.scoring.plan import Pass, plan_passes, try_out
 from truerank.scoring.run import PassResources, Workers, complete, fill, restore
-from truerank.scoring.score import combine, score_column
+from truerank.scoring.score import combine, score_columns
 from truerank.severity import Severity
 from truerank.space import Space
 from truerank.stats.bands import put_band
@@ -177,7 +177,7 @@ def score_groups(
     for current in passes:
         _find(task, current, findings, estimation)
         if strangers is not None:
-            for column in current.columns:
+            for column in {id(column.candidates): column for column in current.columns}.values():
                 held = ~np.isnan(column.values[0])
                 column.candidates[held] -= strangers[held]
     scores = _scores(task, metrics, passes, average, threads, None, estimation, findings)
@@ -217,8 +217,7 @@ def _scores(
     columns = [column for current in passes for column in current.columns]
     with ThreadPoolExecutor(threads) as pool:
         every = map if task.queries < _PARALLEL_QUERIES else pool.map
-        found = every(lambda column: score_column(column, task, average), columns)
-        scored = {column.metric: one for column, one in zip(columns, found, strict=True)}
+        scored = score_columns(columns, task, average, every=every) if columns else {}
     scores = {}
     for metric in metrics:
         known = registry.definition(metric)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
-from truerank.core.column import Column
 from truerank.core.metric import Metric, RankingDefinition
 from truerank.core.registry import definition
 from truerank.core.score import Score
@@ -15,8 +12,7 @@ from truerank.growth.at_size import AtSize
 from truerank.growth.columns import GrownColumns
 from truerank.growth.values import Growth, law_of, why_no_law
 from truerank.scoring.plan import Pass
-from truerank.scoring.score import combine, score_column
-from truerank.stats.chance import Kinds
+from truerank.scoring.score import combine, score_columns
 from truerank.stats.estimation import Estimation
 from truerank.task import TaskRules
 from truerank.task.levels import level_parts
@@ -66,7 +62,7 @@ def scores_at(
             if current.grown is not None
             for column in current.grown.at(size)
         ]
-        by_metric = _scored(columns, task, average, attainable)
+        by_metric = score_columns(columns, task, average, attainable)
         attainable |= {metric: score.attainable for metric, score in by_metric.items()}
         place = smaller.index(size)
         combined = {metric: combine(task, metric, by_metric) for metric in ranked}
@@ -81,26 +77,6 @@ def scores_at(
                     combined[metric] = here.interval_at_size(score, metric).put_on(score)
         combined = {metric: combined[metric] for metric in told}
         found[size] = AtSize(size, {str(m): score for m, score in combined.items()}, reasons)
-    return found
-
-
-def _scored(
-    columns: list[Column],
-    task: TaskRules,
-    average: str,
-    attainable: Mapping[Metric, float | None],
-) -> dict[Metric, Score]:
-    """The scores of columns; those of one grade in one pass share their kinds of queries, and what
-    is attainable is the same at all sizes."""
-    found: dict[Metric, Score] = {}
-    kinds: dict[int, Kinds] = {}
-    for column in columns:
-        shared = id(column.candidates)
-        if shared not in kinds:
-            alive = ~np.isnan(column.values[0])
-            kinds[shared] = Kinds.of(column.totals[alive], column.candidates[alive])
-        best = attainable.get(column.metric)
-        found[column.metric] = score_column(column, task, average, kinds[shared], best)
     return found
 
 

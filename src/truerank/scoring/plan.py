@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank.core import registry
-from truerank.core.column import Column
+from truerank.core.column import Column, share_counts
 from truerank.core.groups import TieGroups
 from truerank.core.metric import Metric
 from truerank.core.scale import Scale
@@ -88,6 +88,7 @@ def plan_passes(task: TaskRules, metrics: list[Metric]) -> list[Pass]:
     if isinstance(view, GradeView):
         scale = Scale(view.values.astype(np.float64), judged=True)
         columns = [Column.of(metric, 1, scale, queries) for metric in metrics]
+        share_counts(columns)
         return [Pass(view, scale, columns)]
     named = task.named_levels
     depth = len(named)
@@ -96,6 +97,7 @@ def plan_passes(task: TaskRules, metrics: list[Metric]) -> list[Pass]:
     lowest = 1 if graded else min(levels.values())
     if lowest < depth and named.is_tree:
         columns = [Column.of(metric, levels[metric], scale, queries) for metric in metrics]
+        share_counts(columns)
         return [Pass(task.tree_view(lowest), scale, columns)]
     passes: dict[int, Pass] = {}
     for metric in plain:
@@ -107,6 +109,8 @@ def plan_passes(task: TaskRules, metrics: list[Metric]) -> list[Pass]:
     if graded:
         columns = [Column.of(metric, 0, scale, queries) for metric in graded]
         in_order.append(Pass(task.tree_view(), scale, columns))
+    for current in in_order:
+        share_counts(current.columns)
     return in_order
 
 

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from truerank import engine
 from truerank.checkpoint import Checkpoint, chapters
 from truerank.core import registry
+from truerank.core.column import as_run
 from truerank.core.groups import Block, SplitGroups, TieGroups
 from truerank.families.collection import Collection
 from truerank.metrics import hierarchy
@@ -166,17 +167,17 @@ def fill(
         parts: dict[int, tuple[Integers, Any]] = {0: (np.arange(len(groups)), groups)}
         for grade in {current.finest, *(column.grade for column in current.columns)} - {0}:
             parts[grade] = groups.at_least(grade)
-        chosen, some = parts[current.finest]
-        current.first[:, block[chosen]] = some.first()
+        places = {grade: as_run(block[chosen]) for grade, (chosen, _) in parts.items()}
+        current.first[:, places[current.finest]] = parts[current.finest][1].first()
         for column in current.columns:
-            chosen, some = parts[column.grade]
-            if not len(some):
-                continue
-            rows = block[chosen]
-            definition = registry.ranking(column.metric)
-            column.values[:, rows] = some.values(column.metric, column.scale, definition)
-            column.totals[rows] = some.totals
-            column.candidates[rows] = some.candidates
+            some, rows = parts[column.grade][1], places[column.grade]
+            if len(some):
+                definition = registry.ranking(column.metric)
+                column.values[:, rows] = some.values(column.metric, column.scale, definition)
+        for column in {id(column.totals): column for column in current.columns}.values():
+            some, rows = parts[column.grade][1], places[column.grade]
+            if len(some):
+                column.totals[rows], column.candidates[rows] = some.totals, some.candidates
         if current.grown is not None:
             current.grown.fill(block, parts)
         if plan is not None and plan.splits:

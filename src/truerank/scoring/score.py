@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
+
 import numpy as np
 import numpy.typing as npt
 
@@ -14,7 +16,7 @@ from truerank.stats.chance import Kinds, attainable_of, chance_of
 from truerank.task import TaskRules
 from truerank.task.levels import level_parts
 
-__all__ = ["column_bounds", "combine", "score_column"]
+__all__ = ["column_bounds", "combine", "score_column", "score_columns"]
 
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
@@ -73,6 +75,31 @@ def score_column(
         reason=None if defined else "not defined: no query has a mate in the gallery",
         per_query=PerQuery(*every),
     )
+
+
+def score_columns(
+    columns: list[Column],
+    task: TaskRules,
+    average: str,
+    attainable: Mapping[Metric, float | None] | None = None,
+    every: Callable[..., Iterable[Score]] = map,
+) -> dict[Metric, Score]:
+    """The scores of columns; those of one grade in one pass share their kinds of queries.
+
+    `attainable` has what is known of that already; `every` is the map that is to be used.
+    """
+    kinds: dict[int, Kinds] = {}
+    for column in columns:
+        if id(column.candidates) not in kinds:
+            alive = ~np.isnan(column.values[0])
+            kinds[id(column.candidates)] = Kinds.of(column.totals[alive], column.candidates[alive])
+
+    def scored(column: Column) -> Score:
+        best = (attainable or {}).get(column.metric)
+        return score_column(column, task, average, kinds[id(column.candidates)], best)
+
+    metrics = [column.metric for column in columns]
+    return dict(zip(metrics, every(scored, columns), strict=True))
 
 
 def column_bounds(column: Column, task: TaskRules, average: str) -> tuple[float, float, float]:

@@ -7,6 +7,7 @@ device gives the same bits.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -108,6 +109,17 @@ class DeviceRows:
 
     def digests(self) -> Digests:
         """The digest of each row, as truerank.space.digests.row_digests gives it."""
+        if self.tensor.device.type == "cuda" and find_spec("triton") is not None:
+            from truerank.space import digest_kernels
+
+            state = digest_kernels.row_digests(self.tensor)
+        else:
+            state = self._digests()
+        found: npt.NDArray[np.int64] = state.cpu().numpy()
+        return found.view(np.uint64)
+
+    def _digests(self) -> Any:
+        """The digests, by operations of torch on whole columns."""
         import torch
 
         def both(numbers: Iterable[int]) -> Any:
@@ -122,8 +134,7 @@ class DeviceRows:
             state ^= column
             state *= factor
             state ^= (state >> shift) & kept
-        found: npt.NDArray[np.int64] = state.T.contiguous().cpu().numpy()
-        return found.view(np.uint64)
+        return state.T.contiguous()
 
 
 def _mixed(numbers: Any) -> Any:

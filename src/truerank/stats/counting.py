@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -187,9 +188,9 @@ class Plan:
 
     def _chunks(self, split: SplitGroups) -> Iterator[SplitGroups]:
         """The queries that were counted by fold, so few at a time that tables stay small."""
-        every, step = np.arange(len(split.queries)), AT_A_TIME // max(1, split.candidates.shape[1])
-        for start in range(0, len(every), max(1, step)):
-            yield split.some(every[start : start + max(1, step)])
+        count, step = len(split.queries), max(1, AT_A_TIME // max(1, split.candidates.shape[1]))
+        for start in range(0, count, step):
+            yield split.run(start, min(start + step, count))
 
     def _left_out(
         self, split: SplitGroups, key: tuple[int, Unit], made: dict[tuple[int, Unit], LeftOut]
@@ -210,10 +211,11 @@ class Plan:
             return None
         return self.cmc[1].moves(self.few & self.counts_first, not self._may_all_move)
 
-    def _moving(self, column: Column) -> Flags:
-        """Queries with few mates whose value may be another without some of the others."""
-        values = headline(column.metric, column.values)
-        moving = self.few & ~np.isnan(values)
+    def _moving(self, column: Column, rows: Any = slice(None)) -> Flags:
+        """Which of these queries have few mates and a value that may be another without some of
+        the others."""
+        values = headline(column.metric, column.values)[rows]
+        moving: Flags = self.few[rows] & ~np.isnan(values)
         if not self._may_all_move:
             moving &= values != registry.definition(column.metric).range[1]
         return moving
@@ -223,23 +225,18 @@ class Plan:
         reduced = registry.ranking(column.metric).reduced
         if reduced is None:
             return
-        held = np.flatnonzero(self._moving(column)[rows])
-        values = reduced(left, column.metric)
-        if len(held) < len(rows):
-            values = values[held]
-        before = headline(column.metric, column.values)[rows[held]]
-        self._add(self._sums[column.metric, unit], use, rows[held], self._change(values, before))
+        held = np.flatnonzero(self._moving(column, rows))
+        values = self._settled(reduced(left, column.metric))
+        some = rows[held]
+        before = headline(column.metric, column.values)[some]
+        weights, own = self._weights.of(column.grade)[some], self.sets.folds[unit].query[some]
+        self._sums[column.metric, unit].add_moved(values, held, before, own, weights)
 
-    def _add(self, sums: ChangeSums, use: Use, rows: Integers, change: Reals) -> None:
-        column, unit = use
-        weights = self._weights.of(column.grade)[rows]
-        sums.add(change, self.sets.folds[unit].query[rows], weights)
-
-    def _change(self, values: Reals, before: Reals) -> Reals:
-        """How far values move; a query without any mate left may count as 0."""
+    def _settled(self, values: Reals) -> Reals:
+        """Values without folds; a query without any mate left may count as 0."""
         if self.task.no_mate == "zero":
-            values = np.where(np.isnan(values), 0.0, values)
-        return values - before[:, None]
+            return np.where(np.isnan(values), 0.0, values)
+        return values
 
     def finish(self, device: str, threads: int) -> dict[Key, tuple[Replicates, Replicates]]:
         """The replicates of every column, once all blocks are in."""
@@ -369,7 +366,9 @@ class Plan:
                 metric = use[0].metric
                 among = np.isin(again.sample, rest[metric])
                 sums = found[metric, unit] = ChangeSums(folds.columns)
-                self._add(sums, use, again.sample[among], changes[metric][among])
+                rows = again.sample[among]
+                weights = self._weights.of(use[0].grade)[rows]
+                sums.add(changes[metric][among], folds.query[rows], weights)
         return found
 
     def _compute(
@@ -394,6 +393,7 @@ class Plan:
             others = ~(self.few[sample] & self.counts_first)
             moving.sample(sample[others], ranks[others])
         return {
-            c.metric: self._change(values[c.metric], headline(c.metric, c.values)[sample])
+            c.metric: self._settled(values[c.metric])
+            - headline(c.metric, c.values)[sample][:, None]
             for c in columns
         }

@@ -17,7 +17,6 @@ from truerank.core.folds import FoldAssignment
 from truerank.core.groups import TieGroups
 from truerank.core.left_out import LeftOut
 from truerank.jit import kernel
-from truerank.metrics.reduced import rank_of_first
 
 __all__ = ["FirstMateMoves", "moved_cmc", "ranks_of"]
 
@@ -55,8 +54,8 @@ class FirstMateMoves:
 
         `since` are the places on the ladder of ranks from which on each is wanted, if not from 0.
         """
-        rank = 1 / rank_of_first(left)
-        without = np.rint(np.where(np.isnan(rank), NONE_LEFT, rank)).astype(np.int64)
+        without = np.empty(left.mates.shape, np.int32)
+        left.fill(_first_ranks, without)
         self._counted.add(rows, ranks_of(self._first[:, rows]), without, since)
 
     def wanted(self, in_order: Integers, counted: npt.NDArray[np.bool_], enough: int) -> Integers:
@@ -108,32 +107,41 @@ class RankChanges:
 
     def __init__(self, folds: FoldAssignment, ladder: Integers) -> None:
         self._folds, self._ladder, self._lock = folds, ladder, Lock()
-        self.staying: Integers = np.zeros(folds.columns, np.int64)
-        """Queries that were added for all ranks and do not leave with each column."""
         self._steps: Integers = np.zeros((folds.columns, len(ladder) + 1), np.int64)
-        self._misses = np.zeros_like(self._steps)
+        # Of queries added for all ranks, and for some: how many they are, and where on the ladder
+        # misses begin and end; for all columns alike, and what single columns have to take back.
+        self._shared: Integers = np.zeros((2, len(ladder) + 2), np.int64)
+        self._away: Integers = np.zeros((2, folds.columns, len(ladder) + 2), np.int64)
 
     def add(
-        self, rows: Integers, before: Integers, without: Integers, since: Integers | None = None
+        self,
+        rows: Integers,
+        before: Integers,
+        without: npt.NDArray[np.integer],
+        since: Integers | None = None,
     ) -> None:
-        """Add queries by the rank of their first mate, and (queries, columns) without each fold.
+        """Add queries by the rank of their first mate, and (queries, columns) without each fold,
+        which are written over.
 
         They count from a place of the ladder on, where one is given for each.
         """
-        staying, steps = np.zeros_like(self.staying), np.zeros_like(self._steps)
-        misses = np.zeros_like(steps)
         places = np.zeros(len(rows), np.int64) if since is None else since
-        mine = self._folds.query[rows]
-        _add(before, without, mine, self._ladder, places, staying, steps, misses)
+        mine, which = self._folds.query[rows], 0 if since is None else 1
+        kept = self._shared[which], self._away[which]
         with self._lock:
-            self.staying += staying if since is None else 0
-            self._steps += steps
-            self._misses += misses
+            _add(before, without, mine, self._ladder, places, *kept, self._steps)
+
+    @property
+    def staying(self) -> Integers:
+        """Queries that were added for all ranks and do not leave with each column."""
+        found: Integers = self._shared[0, 0] - self._away[0, :, 0]
+        return found
 
     @property
     def missing(self) -> Integers:
         """(columns, ranks): queries that were added, miss at each rank, and do not leave."""
-        return np.cumsum(self._misses[:, :-1], axis=1)
+        misses = self._shared.sum(axis=0) - self._away.sum(axis=0)
+        return np.cumsum(misses[:, 1:-1], axis=1)
 
     @property
     def gained(self) -> Integers:
@@ -197,30 +205,78 @@ def moved_cmc(
 
 
 @kernel
+def _first_ranks(
+    offsets: Any,
+    before: Any,
+    size: Any,
+    relevant: Any,
+    between: Any,
+    equal: Any,
+    gone: Any,
+    mates: Any,
+    out: Any,
+) -> None:
+    """The rank of the first mate without each fold, NONE_LEFT where there is none."""
+    folds = out.shape[1]
+    missing = np.empty(folds, np.int32)
+    for q in range(out.shape[0]):
+        left = mates[q]
+        ranks = out[q]
+        for c in range(folds):
+            missing[c] = 0
+            ranks[c] = 0
+        for g in range(offsets[q], offsets[q + 1]):
+            waiting = 0
+            behind = np.int32(before[g] + size[g] + 1)
+            every = np.int32(relevant[g])
+            for c in range(folds):
+                missing[c] += np.int32(between[g, c]) + np.int32(equal[g, c])
+                m = every - np.int32(gone[g, c])
+                fresh = m > 0 and ranks[c] == 0
+                ranks[c] = behind - missing[c] - m if fresh else ranks[c]
+                waiting += left[c] > 0.0 and ranks[c] == 0
+            if waiting == 0:
+                break
+
+
+@kernel
 def _add(
     before: Any,
     without: Any,
     mine: Any,
     ladder: Any,
     since: Any,
-    staying: Any,
+    shared: Any,
+    away: Any,
     steps: Any,
-    misses: Any,
 ) -> None:
-    """Count a query at all ranks of the ladder from its first mate's new one up to its old one."""
+    """Count a query at all ranks of the ladder from its first mate's new one up to its old one.
+
+    It misses from `since` up to its old rank without nearly every fold: that is `shared`, and
+    `away` takes it back for the columns that it leaves with or that take all its mates.
+    """
     for query in range(before.size):
-        old = np.searchsorted(ladder, before[query])
-        for column in range(without.shape[1]):
-            leaves = without[query, column] == 0
-            for way in range(mine.shape[1]):
-                leaves |= mine[query, way] == column
-            if leaves:
+        was = before[query]
+        if was == 0:  # without a mate in any case
+            continue
+        from_on = since[query]
+        old = np.searchsorted(ladder, was)
+        shared[0] += 1
+        shared[1 + from_on] += 1
+        shared[1 + old] -= 1
+        ranks = without[query]
+        for way in range(mine.shape[1]):
+            ranks[mine[query, way]] = 0
+        for column in range(ranks.size):
+            now = ranks[column]
+            if now >= was:
                 continue
-            staying[column] += 1
-            misses[column, since[query]] += 1
-            misses[column, old] -= 1
-            if without[query, column] < before[query]:
-                new = max(since[query], np.searchsorted(ladder, without[query, column]))
-                if new < old:
-                    steps[column, new] += 1
-                    steps[column, old] -= 1
+            if now == 0:
+                away[column, 0] += 1
+                away[column, 1 + from_on] += 1
+                away[column, 1 + old] -= 1
+                continue
+            new = max(from_on, np.searchsorted(ladder, now))
+            if new < old:
+                steps[column, new] += 1
+                steps[column, old] -= 1

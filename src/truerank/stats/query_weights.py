@@ -26,9 +26,9 @@ class QueryWeights:
 
     def of(self, grade: int) -> Reals:
         """The weights where mates from a grade on count; one over the class's queries that do."""
-        if not self.by_class:
-            return np.ones(self.task.queries)
         if grade not in self._of_grade:
+            if not self.by_class:
+                return self._of_grade.setdefault(grade, np.ones(self.task.queries))
             codes, counts = self.task.query_codes, np.ones(self.task.queries, bool)
             if self.task.no_mate != "zero":
                 is_tree = isinstance(self.view, TreeView) and grade > self.view.lowest

@@ -306,7 +306,7 @@ class TaskRules:
             texts = [_text(names, names.codes[which][row]) for names, which in columns]
             if self._id_names is None:
                 texts.insert(0, [""] * len(row))
-            yield name, [repr(record) for record in zip(*texts, strict=True)], number
+            yield name, list(map(repr, zip(*texts, strict=True))), number
 
     def mask_records(self) -> Iterator[tuple[str, list[str]]]:
         """The pairs of each mask, by id where ids were given."""
@@ -329,5 +329,5 @@ class TaskRules:
 
 
 def _text(names: Encoded, codes: Codes) -> list[str]:
-    values = [repr(value) for value in names.values] + ["None"]
+    values = [*map(repr, names.values), "None"]
     return [values[code] for code in codes.tolist()]

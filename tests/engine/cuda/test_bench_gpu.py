@@ -1,0 +1,60 @@
+"""python -m bench --gpu in a small form: the tables that a GPU fills, on torch's CPU device."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bench import gpu_profile, gpu_quick
+from bench.gpu_record import Case, Record, lines
+from scripts.document_performance import gpu_table
+
+from tests.engine.cuda.devices import pretend
+
+
+@pytest.fixture(autouse=True)
+def device(monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend(monkeypatch)
+
+
+def test_the_main_figures_are_written_and_go_into_the_docs(tmp_path: Path) -> None:
+    gpu_quick.run(tmp_path, device="cpu", rows=(200, 300), dimensions=8)
+    record = json.loads((tmp_path / "gpu.json").read_text())
+    assert record["left_out"] == []
+    names = {entry["name"] for entry in record["measured"]}
+    for given in ("tensors", "arrays"):
+        assert {f"truerank, evaluate {given}", f"truerank, evaluate {given}, intervals"} <= names
+    sizes = {(e["case"]["rows"], e["case"]["mates"]) for e in record["measured"]}
+    assert sizes == {(200, 4), (200, 49), (300, 4), (300, 49)}
+    table = (tmp_path / "gpu.md").read_text().splitlines()
+    assert table[2:] == lines(record)
+    assert len(table) == 4 + len(record["measured"])
+    page = gpu_table("before\n<!-- gpu: begin -->\nold\n<!-- gpu: end -->\nafter", record)
+    assert page.startswith("before\n<!-- gpu: begin -->\nMeasured on")
+    assert page.endswith("|\n<!-- gpu: end -->\nafter")
+    assert "old" not in page
+
+
+def test_what_has_no_time_is_named_and_nothing_is_lost(tmp_path: Path) -> None:
+    record = Record(tmp_path, "cpu", 10.0)
+    case = Case(record, 5, 2, 1, "trained")
+    calls: list[str] = []
+    case("float64 GEMM", lambda: calls.append("base"), repeat=3)
+    case("half of it", lambda: calls.append("half"), repeat=2, warm=False, scale=2.0)
+    case("too long", lambda: calls.append("long"), expected=11.0)
+    assert calls == ["base"] * 4 + ["half"] * 2
+    kept = json.loads((tmp_path / "gpu.json").read_text())
+    assert kept["left_out"] == ["too long, 5 rows, 1 mates"]
+    assert [entry["name"] for entry in kept["measured"]] == ["float64 GEMM", "half of it"]
+    assert np.array([entry["seconds"] for entry in kept["measured"][:1]]).shape == (1, 3)
+    assert "| half of it | ~" in (tmp_path / "gpu.md").read_text()
+
+
+def test_the_profile_sees_the_threads(tmp_path: Path) -> None:
+    told = gpu_profile.run(200, tmp_path, device="cpu", dimensions=8)
+    assert (tmp_path / "profile.txt").read_text() == told
+    assert "fill_rows" in told
+    for name in ("tensors, no intervals", "arrays, with intervals"):
+        assert f"200 x 8, {name}: " in told
