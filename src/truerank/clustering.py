@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import closing
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from truerank.cluster import Call
 from truerank.core.folds import FEWEST_CLASSES, FoldAssignment
 from truerank.core.metric import Metric
 from truerank.core.registry import definition
@@ -23,7 +26,7 @@ from truerank.stats.intervals import Interval, IntervalRequest
 from truerank.task import TaskRules
 from truerank.wording import either
 
-__all__ = ["cluster", "score", "warn"]
+__all__ = ["cluster", "cluster_there", "score", "warn"]
 
 Integers = npt.NDArray[np.int64]
 PERMUTATIONS = 20
@@ -43,18 +46,17 @@ def score(
 
     Intervals come from leaving folds of the classes out of the same clustering.
     """
-    rows = space.vectors()
     reason = None
     if task.levels is None:
         reason = "not defined: there are no labels to compare clusters with"
-    elif rows is None:
+    elif catalogue.find(space.facts.distance).points is None:
         needed = either(catalogue.names(points=True))
         reason = f"not defined: k-means needs embeddings and the {needed} distance"
-    if reason is not None or rows is None:
+    if reason is not None:
         nan = float("nan")
         return {str(m): Score(str(m), nan, nan, nan, nan, reason=reason) for m in metrics}
     labels = np.unique(task.query_codes, return_inverse=True)[1]
-    clusters = cluster(space, rows, int(labels.max()) + 1, seed, threads)
+    clusters = _clusters(space, int(labels.max()) + 1, seed, threads)
     found = Contingency.of(labels, clusters)
     shuffled = _shuffled(found, seed)
     without = None if request is None else _without(task, space, labels, clusters)
@@ -73,6 +75,29 @@ def score(
             interval = intervals.from_replicates(value, own, paired, request.confidence, limits)
         out[str(metric)] = interval.put_on(certain(metric, value, len(labels), chance=chance))
     return out
+
+
+def _clusters(space: Space, count: int, seed: int, threads: int) -> Integers:
+    """The cluster of each row. Rows that a cluster of machines holds are clustered by one of its
+    workers, whose memory they must fit."""
+    if space.cluster is None or not space.refers:
+        return _cluster_vectors(space, count, seed, threads)
+    held = (space.cluster.put(space),)
+    call = Call(None, f"{__name__}:cluster_there", held, (count, seed))
+    with closing(space.cluster.gather([call])) as answers:
+        found: list[Integers] = [answer for _, answer in answers]
+    return found[0]
+
+
+def cluster_there(held: list[Any], count: int, seed: int) -> Integers:
+    """A task: the clusters of the rows of a space, which are had from all over the cluster."""
+    return _cluster_vectors(held[0], count, seed, 1)
+
+
+def _cluster_vectors(space: Space, count: int, seed: int, threads: int) -> Integers:
+    rows = space.vectors()
+    assert rows is not None
+    return cluster(space, rows, count, seed, threads)
 
 
 def cluster(

@@ -21,6 +21,7 @@ from truerank.files import read_embeddings
 from truerank.settings import settings
 from truerank.sharding import shard
 from truerank.space.build import build
+from truerank.space.cosine import Cosine
 from truerank.space.fingerprint import row_prints
 from truerank.space.pieces import Pieces
 
@@ -79,13 +80,79 @@ def test_a_gallery_and_labels_that_are_junk(tmp_path: Path) -> None:
     assert bits(there) == bits(alone) == bits(mixed)
 
 
+BITS = SMALL > 0
+SIGNED = SMALL.astype(np.int8)
+REAL_HALVES = REAL.astype(np.float64) / 3
+
+
+@pytest.mark.filterwarnings("ignore:float64 input")
+@pytest.mark.parametrize(
+    ("distance", "name"),
+    [("cityblock", "REAL_HALVES"), ("hamming", "SIGNED"), ("hamming", "BITS")],
+)
+def test_sums_over_components(distance: str, name: str, tmp_path: Path) -> None:
+    rows = globals()[name]
+    manifest = shard(rows, tmp_path, rows=33)
+    metrics = ["map", "auc", "opis", "mrr", "mrep@far=0.1"]
+    there, alone = both(manifest, rows, distance=distance, metrics=metrics)
+    assert there == alone
+
+
 @pytest.mark.parametrize("distance", ["cityblock", "hamming"])
-def test_other_distances_are_read_here(distance: str, tmp_path: Path) -> None:
+def test_some_rows_of_a_gallery_by_components(distance: str, tmp_path: Path) -> None:
+    """Other shards on either side, and gallery rows that take no part."""
     rows = np.abs(SMALL).astype(np.uint8)
-    with in_process(), settings(**TILES):
-        options: dict[str, Any] = {"distance": distance, "metrics": ["map", "auc"]}
-        there = truerank.evaluate(shard(rows, tmp_path), LABELS, cluster="auto", **options)
-        assert bits(there) == bits(truerank.evaluate(rows, LABELS, **options))
+    queries, gallery = (shard(rows, tmp_path / name, rows=n) for name, n in (("q", 50), ("g", 20)))
+    options: dict[str, Any] = {
+        "gallery_labels": LABELS, "junk_labels": [3, 7, 23], "query_ids": np.arange(140),
+        "gallery_ids": np.arange(140), "metrics": ["map", "auc"], "distance": distance,
+    }  # fmt: skip
+    with settings(**TILES):
+        alone = truerank.evaluate(rows, LABELS, gallery=rows, **options)
+        with in_process(), unread():
+            there = truerank.evaluate(queries, LABELS, gallery=gallery, cluster="auto", **options)
+    assert bits(there) == bits(alone)
+
+
+@pytest.mark.parametrize("distance", ["cityblock", "hamming"])
+def test_pieces_of_components_become_arrays(distance: str, tmp_path: Path) -> None:
+    expected, pairs = build(distance, SIGNED), (np.array([3, 139, 3]), np.array([0, 66, 139]))
+    with in_process() as ray:
+        manifest = shard(SIGNED, tmp_path, rows=33)
+        space = build(distance, read_embeddings(manifest), cluster=Cluster(ray, gpu=False))
+        assert space.refers
+        assert np.array_equal(space.pairs(*pairs), expected.pairs(*pairs))
+        assert np.array_equal(space.fingerprints(), expected.fingerprints())
+        space.settle()
+        assert not space.refers
+        assert np.array_equal(space.pairs(*pairs), expected.pairs(*pairs))
+
+
+@pytest.mark.parametrize("place", [0, 77])
+def test_rows_of_components_that_cannot_be_used(place: int, tmp_path: Path) -> None:
+    rows = REAL.copy()
+    rows[place, 2] = np.inf
+    manifest = shard(rows, tmp_path, rows=33)
+    with in_process(), refused(f"NaN or infinity in embeddings row {place} of 140"):
+        truerank.evaluate(manifest, LABELS, cluster="auto", distance="cityblock")
+
+
+@pytest.mark.filterwarnings("ignore:random embeddings")
+def test_one_worker_clusters_what_all_hold(tmp_path: Path) -> None:
+    manifest = shard(MIXED, tmp_path, rows=33)
+    options: dict[str, Any] = {"metrics": ["nmi", "ami", "map"], "seed": 3}
+    with in_process() as ray, unread():
+        asked = ray.calls
+        with patch("truerank.space.cosine.Cosine.vectors", vectors_of_tasks):
+            there = truerank.evaluate(manifest, LABELS, cluster="auto", **options)
+    assert asked.count("truerank.clustering:cluster_there") == 1
+    assert bits(there) == bits(truerank.evaluate(MIXED, LABELS, **options))
+
+
+def vectors_of_tasks(space: Any, whole: Any = Cosine.vectors) -> Any:
+    """All rows of a space, which only a task may ask for."""
+    assert space.cluster is None
+    return whole(space)
 
 
 def pieces(ray: InProcess, folder: Path, rows: Any) -> Any:

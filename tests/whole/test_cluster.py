@@ -155,6 +155,10 @@ def test_a_cluster_gives_the_bits_of_one_process(nodes: Nodes, tmp_path: Path) -
         assert spread("euclidean", "query and gallery") == {}
         # Workers read shards; one of these is cut off, and mended.
         assert bits(sharded(manifest, cluster="auto")) == alone_wide
+        for distance, metric in (("cityblock", "map@r"), ("cosine", "ami")):
+            given: dict[str, Any] = {"distance": distance, "metrics": [metric]}
+            there = truerank.evaluate(manifest, LABELS, cluster="auto", **given)
+            assert bits(there) == bits(truerank.evaluate(WIDE, LABELS, **given))
         ranked_alone = {"metrics": ["map@r"], "cluster": "auto", "checkpoint": kept}
         with pytest.raises(Stop):
             truerank.evaluate(manifest, LABELS, progress=after(9, stop), **ranked_alone)

@@ -279,7 +279,6 @@ def evaluate_task(
         )
     kept.remove()
     first = find_first(task, space, device=device, threads=threads) if first_found else None
-    space.cluster = None  # what is looked at later is looked at here
     if clustered:
         workers = threads or engine.available_cores()
         found = clustering.score(task, space, clustered, int(seed), workers, request)
@@ -288,6 +287,7 @@ def evaluate_task(
         findings.at_sizes = {n: one.but(reasons) for n, one in findings.at_sizes.items()}
         if not _is_all(metrics):
             clustering.warn(found)
+    space.cluster = None  # what is looked at later is looked at here
     warned = registry.warnings_about(scores.values())
     if given and not warned and findings.first_mates is not None:
         sentence = swapped(task, findings.first_mates, distance)

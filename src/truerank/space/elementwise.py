@@ -10,21 +10,33 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from truerank.files.manifest import Manifest
+from truerank.files.shards import read_shard
 from truerank.jit import compiled
 from truerank.space import grid, kernels
 from truerank.space.base import Distances, Facts, Rows, Space
-from truerank.space.digests import row_digests
 from truerank.space.fingerprint import Fingerprints, row_prints
-from truerank.space.sides import Sides
-from truerank.storage import allocate
+from truerank.space.pieces import Pieces
+from truerank.space.rows import GridRows, ask_shards, round_sides
+from truerank.space.sides import Side, Sides
 
-__all__ = ["Cityblock", "Hamming"]
+__all__ = [
+    "Cityblock",
+    "Hamming",
+    "cityblock_pairs",
+    "cityblock_rows",
+    "hamming_pairs",
+    "shard_exponent",
+]
 
-Grid = npt.NDArray[np.int64]
+Grid = Any
+"""An array of int64, or rows in a cluster (Pieces)."""
 _CHUNK = 1 << 22
 
 
@@ -36,14 +48,27 @@ class _Elementwise(Space):
     centre = 0.0
     integral = True
 
-    def __init__(self, queries: Grid, gallery: Grid, facts: Facts, unit: float = 1.0) -> None:
-        self._left, self._right, self._unit = queries, gallery, unit
-        self.queries, self.gallery, self.facts = len(queries), len(gallery), facts
+    def __init__(
+        self, queries: GridRows, gallery: GridRows, facts: Facts, unit: float = 1.0
+    ) -> None:
+        self._left, self._right, self._unit = queries.integers, gallery.integers, unit
+        self.queries, self.gallery, self.facts = len(self._left), len(self._right), facts
 
     @property
     def grids(self) -> tuple[Grid, Grid]:
         """The integer rows of queries and gallery."""
         return self._left, self._right
+
+    @property
+    def refers(self) -> bool:
+        """See Space."""
+        return any(isinstance(grid, Pieces) for grid in self.grids)
+
+    def settle(self) -> None:
+        """See Space."""
+        same = self._left is self._right
+        left = np.asarray(self._left)
+        self._left, self._right = left, left if same else np.asarray(self._right)
 
     def block(self, rows: Rows) -> Callable[[int, int], Distances]:
         """See Space."""
@@ -66,11 +91,23 @@ class _Elementwise(Space):
 
     def pairs(self, query: Rows, item: Rows) -> Distances:
         """See Space."""
+        left = self._left
+        if isinstance(left, Pieces):
+            some, query = np.unique(query, return_inverse=True)
+            left = left[some]
+        if isinstance(self._right, Pieces):
+            target = f"{__name__}:{type(self).__name__.lower()}_pairs"
+            return self._right.products(target, left, query, item).astype(np.float64)
+        return self.of_pairs(left, self._right, query, item)
+
+    @classmethod
+    def of_pairs(cls, left: Grid, right: Grid, query: Rows, item: Rows) -> Distances:
+        """The distances of single pairs of rows that are here."""
         out = np.empty(query.size)
         if compiled:
-            type(self).pair_kernel(self._left, self._right, query, item, out)
+            cls.pair_kernel(left, right, query, item, out)
         else:
-            out[:] = self._broadcast(self._left[query], self._right[item])
+            out[:] = cls._broadcast(left[query], right[item])
         return out
 
     def in_unit(self, distances: Distances) -> Distances:
@@ -97,18 +134,9 @@ class Cityblock(_Elementwise):
     def of(cls, sides: Sides) -> Space:
         """The cityblock space of these sides."""
         limit = grid.LARGEST_EXPONENT
-        exponent = max(
-            grid.cityblock_exponent(rows) for side in sides for _, rows in side.chunks(limit)
-        )
+        exponent = max(_exponent(side, limit) for side in dict.fromkeys(sides))
         exponent = 0 if exponent == -10_000 else exponent
-        grids = []
-        for side in sides:
-            integers = allocate((side.count, side.dimension), np.int64)
-            for where, rows in side.chunks(limit):
-                integers[where], inexact = grid.cityblock_grid(rows, exponent)
-                side.note_rounding(rows, inexact)
-                side.rounded.append(row_digests(integers[where]))
-            grids.append(integers)
+        grids = round_sides(sides, partial(cityblock_rows, exponent), limit, np.int64)
         facts = sides.facts("2^-52 of the largest L1 norm")
         return cls(grids[0], grids[-1], facts, unit=2.0 ** (exponent - grid.CITYBLOCK_BITS))
 
@@ -130,3 +158,47 @@ class Hamming(_Elementwise):
     @staticmethod
     def _broadcast(left: Grid, right: Grid) -> npt.NDArray[np.int64]:
         return np.asarray((left != right).sum(axis=-1), np.int64)
+
+
+def cityblock_pairs(right: Grid, left: Grid, query: Rows, item: Rows) -> Rows:
+    """Distances of single pairs of the cityblock space, which are integers."""
+    return Cityblock.of_pairs(left, right, query, item).astype(np.int64)
+
+
+def hamming_pairs(right: Grid, left: Grid, query: Rows, item: Rows) -> Rows:
+    """Distances of single pairs of the hamming space, which are integers."""
+    return Hamming.of_pairs(left, right, query, item).astype(np.int64)
+
+
+def cityblock_rows(exponent: int, rows: Distances) -> tuple[GridRows, bool]:
+    """Rows in units of 2^(exponent - 52), and whether anything was rounded."""
+    integers, inexact = grid.cityblock_grid(rows, exponent)
+    nothing = np.zeros(len(rows), np.int32)
+    return GridRows(integers, nothing, np.logical_not(rows.any(axis=1))), inexact
+
+
+def _exponent(side: Side, limit: int) -> int:
+    """The exponent of the largest L1 norm of a side's rows; workers read shards for it."""
+    if not side.spread:
+        return max(grid.cityblock_exponent(rows) for _, rows in side.chunks(limit))
+    asked = ask_shards(side, f"{__name__}:shard_exponent", limit)
+    found: list[tuple[int, Rows, Rows]] = asked.answers
+    bad = [one[1] + first for one, first in zip(found, asked.first, strict=True)]
+    wild = [one[2] + first for one, first in zip(found, asked.first, strict=True)]
+    side.refuse(bad, wild, limit)
+    return max(one[0] for one in found)
+
+
+def shard_exponent(
+    held: list[Any], shard: Manifest, chosen: Rows | None, limit: int
+) -> tuple[int, Rows, Rows]:
+    """A task: the exponent of a shard's largest L1 norm, and the rows that cannot be used."""
+    side = Side("embeddings", read_shard(shard, 0), chosen, 1)
+    exponent, bad, wild = -10_000, [], []
+    for where in side.slices():
+        rows, not_finite, too_large = side.read(where, limit)
+        bad.append(not_finite)
+        wild.append(too_large)
+        if not len(not_finite) and not len(too_large):
+            exponent = max(exponent, grid.cityblock_exponent(rows))
+    return exponent, np.concatenate(bad), np.concatenate(wild)

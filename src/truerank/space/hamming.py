@@ -8,15 +8,15 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank.errors import InputError
+from truerank.files.manifest import Manifest
+from truerank.files.shards import read_shard
 from truerank.space.base import Space
-from truerank.space.digests import row_digests
 from truerank.space.elementwise import Hamming
 from truerank.space.inner import SquaredDistance
-from truerank.space.rows import GridRows
-from truerank.space.sides import Sides
-from truerank.storage import allocate
+from truerank.space.rows import GridRows, ask_shards, round_sides
+from truerank.space.sides import Side, Sides
 
-__all__ = ["hamming"]
+__all__ = ["hamming", "integer_rows", "shard_of_bits"]
 
 
 def hamming(sides: Sides) -> Space:
@@ -28,22 +28,31 @@ def hamming(sides: Sides) -> Space:
                 f"integer. Got dtype {side.array.dtype} instead; binarise first, for example "
                 f"{side.name} > 0."
             )
-    bits = all(
-        side.array.dtype.kind == "b" or (side.array.min() >= 0 and side.array.max() <= 1)
-        for side in sides
-    )
-    grids: list[npt.NDArray[Any]] = []
-    for side in sides:
-        integers = allocate((side.count, side.dimension), np.int32 if bits else np.int64)
-        for where, rows in side.chunks(None):
-            integers[where] = rows
-            side.rounded.append(row_digests(integers[where]))
-        grids.append(integers)
+    bits = all(_bits(side) for side in dict.fromkeys(sides))
+    dtype = np.int32 if bits else np.int64
+    grids = round_sides(sides, integer_rows, None, dtype)
     facts = sides.facts("integers")
-    if not bits:
-        return Hamming(grids[0], grids[-1], facts)
-    bit_rows = [
-        GridRows(integers, np.zeros(len(integers), np.int32), np.zeros(len(integers), bool))
-        for integers in grids
-    ]
-    return SquaredDistance(bit_rows[0], bit_rows[-1], facts)
+    return (SquaredDistance if bits else Hamming)(grids[0], grids[-1], facts)
+
+
+def integer_rows(rows: npt.NDArray[np.float64]) -> tuple[GridRows, bool]:
+    """Rows of integers as they are."""
+    nothing = np.zeros(len(rows), np.int32)
+    return GridRows(rows.astype(np.int64), nothing, np.logical_not(rows.any(axis=1))), False
+
+
+def _bits(side: Side) -> bool:
+    """Whether there are only zeros and ones in a side's array; workers read shards for it."""
+    array = side.array
+    if array.dtype.kind == "b":
+        return True
+    if not side.spread:
+        return bool(array.min() >= 0 and array.max() <= 1)
+    whole = Side(side.name, array, None, cluster=side.cluster)
+    return all(ask_shards(whole, f"{__name__}:shard_of_bits").answers)
+
+
+def shard_of_bits(held: list[Any], shard: Manifest, chosen: None) -> bool:
+    """A task: whether there are only zeros and ones in a shard."""
+    rows = read_shard(shard, 0)
+    return bool(rows.min() >= 0 and rows.max() <= 1)

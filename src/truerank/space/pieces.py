@@ -29,17 +29,18 @@ class Pieces:
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: Cluster | None,
         references: Sequence[Any],
         counts: Sequence[int],
         dimension: int,
         member: str,
+        dtype: npt.DTypeLike,
     ) -> None:
-        self._cluster: Cluster | None = cluster
+        self._cluster = cluster
         self._references, self._member = list(references), member
         self._starts = np.cumsum([0, *counts])
         self.shape = (int(self._starts[-1]), dimension)
-        self.dtype = np.dtype({"integers": np.int32, "short": np.int16}[member])
+        self.dtype = np.dtype(dtype)
         self.nbytes = self.shape[0] * dimension * self.dtype.itemsize
 
     def __getstate__(self) -> dict[str, Any]:

@@ -33,6 +33,8 @@ from truerank.storage import allocate
 
 __all__ = [
     "GridRows",
+    "ShardAnswers",
+    "ask_shards",
     "integer_products",
     "products_of",
     "round_rows",
@@ -102,28 +104,33 @@ def products_of(right: Integers, left: Integers, query: Rows, item: Rows) -> Row
 
 
 Rounding = Callable[[npt.NDArray[np.float64]], tuple["GridRows", bool]]
+"""From rows to integers, and whether anything was rounded that is worth a note."""
 
 
-def round_sides(sides: Sides, rounding: Rounding, limit: int | None) -> list[GridRows]:
+def round_sides(
+    sides: Sides, rounding: Rounding, limit: int | None, dtype: Any = np.int32
+) -> list[GridRows]:
     """Each side's rows; those of a side that comes twice are rounded once, and share an array."""
-    rows = [round_rows(side, rounding, limit) for side in dict.fromkeys(sides)]
+    rows = [round_rows(side, rounding, limit, dtype) for side in dict.fromkeys(sides)]
     return rows if len(rows) == len(sides) else [rows[0], replace(rows[0])]
 
 
-def round_rows(side: Side, rounding: Rounding, limit: int | None) -> GridRows:
+def round_rows(
+    side: Side, rounding: Rounding, limit: int | None, dtype: Any = np.int32
+) -> GridRows:
     """A side's rows as integers; a larger magnitude than 2^limit is refused.
 
     Shards are read and rounded by the workers of a cluster, where there is one.
     """
     if side.spread:
-        return _spread_rows(side, rounding, limit)
+        return _spread_rows(side, rounding, limit, dtype)
     there = round_units(side) if rounding is unit_rows else None
     if there is not None:
         side.refuse([np.flatnonzero(there.bad)], [np.empty(0, np.int64)], limit)
         side.rounded, side.zero_rows = [there.rows.digests()], int(np.count_nonzero(there.zero))
         nothing = np.zeros(side.count, np.int32)
         return GridRows(there.rows, nothing, there.zero)
-    found = _rounded(side, rounding, limit)
+    found = _rounded(side, rounding, limit, dtype)
     side.refuse([found.bad], [found.wild], limit)
     side.rounded, side.zero_rows = [found.digests], int(np.count_nonzero(found.rows.zero))
     return found.rows
@@ -139,9 +146,9 @@ class _Rounded:
     wild: Rows
 
 
-def _rounded(side: Side, rounding: Rounding, limit: int | None) -> _Rounded:
+def _rounded(side: Side, rounding: Rounding, limit: int | None, dtype: Any) -> _Rounded:
     """A side's rows, chunk by chunk, in threads."""
-    integers = allocate((side.count, side.dimension), np.int32)
+    integers = allocate((side.count, side.dimension), dtype)
     exponent = np.zeros(side.count, np.int32)
     zero = np.zeros(side.count, bool)
     shorts = _Shorts(side.count, side.dimension)
@@ -187,12 +194,17 @@ class _Piece:
 
 
 def round_shard(
-    held: list[Any], shard: Manifest, chosen: Rows | None, rounding: str, limit: int | None
+    held: list[Any],
+    shard: Manifest,
+    chosen: Rows | None,
+    rounding: Rounding,
+    limit: int | None,
+    dtype: Any,
 ) -> tuple[_Piece, dict[str, Any]]:
     """A task: some rows of a shard, read here and rounded; the integers stay in the cluster."""
     array = read_shard(shard, 0)
     side = Side("embeddings", array, chosen, 1)
-    found = _rounded(side, globals()[rounding], limit)
+    found = _rounded(side, rounding, limit, dtype)
     rows, short = found.rows, found.rows.short
     originals = [
         row_digests((side.read(where, None)[0] + 0.0).view(np.int64)) for where in side.slices()
@@ -200,7 +212,7 @@ def round_shard(
     piece = _Piece(
         rows.exponent,
         rows.zero,
-        rows.squares(),
+        rows.squares() if dtype == np.int32 else np.zeros(side.count, np.int64),
         None if short is None else short.square,
         found.digests,
         np.concatenate(originals),
@@ -211,36 +223,54 @@ def round_shard(
     return piece, {"integers": rows.integers, "short": None if short is None else short.integers}
 
 
-def _spread_rows(side: Side, rounding: Rounding, limit: int | None) -> GridRows:
-    """A side's shards, each read and rounded by a worker; what is large stays there."""
+@dataclass(frozen=True)
+class ShardAnswers:
+    """What tasks said about the shards of a side that have rows of it, in their order."""
+
+    answers: list[Any]
+    first: list[int]
+    """The first row of each in the side."""
+    counts: list[int]
+
+
+def ask_shards(side: Side, target: str, *given: Any, keeps: bool = False) -> ShardAnswers:
+    """What a function says about each shard: the shard, the rows of it that the side has (None for
+    all), and what else it is given."""
     cluster, shards = side.cluster, side.array
     assert cluster is not None
     assert isinstance(shards, Shards)
     bounds = np.searchsorted(side.columns, shards.starts) if side.columns is not None else None
     starts = (shards.starts if bounds is None else bounds).tolist()
     counts = np.diff(starts)
+    order = np.flatnonzero(counts).tolist()
 
     def calls() -> Iterator[Call]:
-        for number in np.flatnonzero(counts).tolist():
+        for number in order:
             chosen = None
             if side.columns is not None:
                 chosen = side.columns[starts[number] : starts[number + 1]] - shards.starts[number]
-            given = (shards.manifest.only(number), chosen, rounding.__name__, limit)
-            yield Call(number, f"{__name__}:round_shard", given=given, keeps=True)
+            some = (shards.manifest.only(number), chosen, *given)
+            yield Call(number, target, given=some, keeps=keeps)
 
-    pieces: dict[int, _Piece] = {}
-    references: dict[int, Any] = {}
     with closing(cluster.gather(calls())) as answers:
-        for number, (piece, reference) in answers:
-            pieces[number], references[number] = piece, reference
-    order = sorted(pieces)
-    places = {number: starts[number] for number in order}
+        found = dict(answers)
+    return ShardAnswers(
+        [found[number] for number in order],
+        [starts[number] for number in order],
+        counts[order].tolist(),
+    )
+
+
+def _spread_rows(side: Side, rounding: Rounding, limit: int | None, dtype: Any) -> GridRows:
+    """A side's shards, each read and rounded by a worker; what is large stays there."""
+    given = (rounding, limit, dtype)
+    asked = ask_shards(side, f"{__name__}:round_shard", *given, keeps=True)
+    found: list[_Piece] = [piece for piece, _ in asked.answers]
     side.refuse(
-        [pieces[number].bad + places[number] for number in order],
-        [pieces[number].wild + places[number] for number in order],
+        [piece.bad + first for piece, first in zip(found, asked.first, strict=True)],
+        [piece.wild + first for piece, first in zip(found, asked.first, strict=True)],
         limit,
     )
-    found = [pieces[number] for number in order]
     side.rounded = [piece.digests for piece in found]
     side.originals = np.concatenate([piece.originals for piece in found])
     side.inexact = any(piece.inexact for piece in found)
@@ -248,8 +278,9 @@ def _spread_rows(side: Side, rounding: Rounding, limit: int | None) -> GridRows:
     side.zero_rows = int(np.count_nonzero(zero))
 
     def held(member: str) -> Any:
-        there = [references[number] for number in order]
-        return Pieces(cluster, there, counts[order].tolist(), side.dimension, member)
+        there = [reference for _, reference in asked.answers]
+        kind = np.int16 if member == "short" else dtype
+        return Pieces(side.cluster, there, asked.counts, side.dimension, member, kind)
 
     short = None
     if any(piece.short_square is not None for piece in found):
