@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import truerank
 from tests.rounding import nearest
-from truerank.core.average import class_mean, mean
+from truerank.core.average import class_mean, exact_sum, mean
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 
@@ -86,3 +86,18 @@ def test_the_class_mean_gives_every_class_one_vote() -> None:
         (true_mean(values[:8].tolist()) + true_mean(values[8:].tolist())) / 2
     )
     assert by_class.value != by_query.value
+
+
+@pytest.mark.parametrize("kind", ["shares", "every exponent", "subnormal", "zero"])
+def test_sums_of_more_than_a_few_values_are_exact(kind: str) -> None:
+    rng = np.random.default_rng(3)
+    values = rng.random(300)
+    if kind == "every exponent":
+        values = (values - 0.5) * np.ldexp(1.0, rng.integers(-1074, 1000, 300))
+    elif kind == "subnormal":
+        values[::2] = 0
+        values[1], values[3], values[5] = 5e-324, -5e-324, -(2.0**-1030)
+    elif kind == "zero":
+        values[:] = 0
+    assert exact_sum(values) == sum(map(Fraction, values.tolist()), Fraction(0))
+    assert exact_sum(values[::3]) == sum(map(Fraction, values[::3].tolist()), Fraction(0))

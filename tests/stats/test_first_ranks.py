@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -92,10 +93,11 @@ def test_sums_of_rank_changes_by_brute_force() -> None:
     rng = np.random.default_rng(12)
     ladder = np.array([1, 2, 3, 5, 9, 30])
     queries, columns = 60, 7
-    own = rng.integers(columns, size=(queries, 2))
+    own = rng.integers(columns, size=queries)
     before = rng.integers(0, 33, size=queries)
     without = np.minimum(rng.integers(0, 33, size=(queries, columns)), before[:, None])
-    changes = RankChanges(SimpleNamespace(columns=columns, query=own), ladder)  # type: ignore[arg-type]
+    folds: Any = SimpleNamespace(own=slice(0, columns), own_query=own)
+    changes = RankChanges(folds, ladder)
     since = np.minimum(rng.integers(0, 4, size=queries), np.searchsorted(ladder, before))
     every, late = np.arange(40), np.arange(40, queries)
     changes.add(every, before[every], without[every].astype(np.int32))
@@ -104,7 +106,7 @@ def test_sums_of_rank_changes_by_brute_force() -> None:
     missing, gained = np.zeros((2, columns, len(ladder)), int)
     for query, column in product(range(queries), range(columns)):
         now = without[query, column]
-        if now == 0 or column in own[query]:
+        if now == 0 or column == own[query]:
             continue
         staying[column] += query < 40
         for place, rank in enumerate(ladder.tolist()):

@@ -8,15 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from truerank.jit import compiled, kernel
 
 __all__ = ["class_mean", "exact_sum", "mean", "plain_mean"]
 
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
 _AT_A_TIME = 1 << 26
+_EXPONENTS, _PLACES = 2048, 1075
+"""Exponents that the bits of a float64 may have, and the one of whole numbers of 53 bits."""
 _FEW = 64
 """Up to so many values Python's integers add up faster than arrays are made."""
 
@@ -48,6 +53,15 @@ def _binary_sum(values: Reals, times: Integers | None) -> tuple[int, int]:
             total, bits = total << more, bits + more
             total += top << (bits + 1 - bottom.bit_length())
         return total, bits
+    if compiled and times is None:
+        high, low = np.zeros((2, _EXPONENTS), np.int64)
+        _sum_by_exponent(np.ascontiguousarray(values, np.float64).view(np.int64), high, low)
+        held = np.flatnonzero(high | low).tolist()
+        bits = max(0, _PLACES - held[0]) if held else 0
+        for place in held:
+            part = (int(high[place]) << 27) + int(low[place])
+            total += part << (place - _PLACES + bits)
+        return total, bits
     if times is not None and times.sum() > _AT_A_TIME:
         values, times = np.repeat(values, times), None
     for start in range(0, len(values), _AT_A_TIME):
@@ -66,6 +80,25 @@ def _binary_sum(values: Reals, times: Integers | None) -> tuple[int, int]:
         total, bits = total << more, bits + more
         total += whole << (bits - (53 - lowest))
     return total, bits
+
+
+@kernel
+def _sum_by_exponent(values: Any, high: Any, low: Any) -> None:
+    """Add up the high and low halves of float64 numbers, given by their bits, by exponent.
+
+    A sum has room for 2^36 halves of 27 bits.
+    """
+    for value in values:
+        exponent = (value >> 52) & 0x7FF
+        integer = value & 0xFFFFFFFFFFFFF
+        if exponent > 0:
+            integer |= 0x10000000000000
+        else:  # subnormal numbers have the exponent of the smallest normal ones
+            exponent = 1
+        if value < 0:
+            integer = -integer
+        high[exponent] += integer >> 27
+        low[exponent] += integer & 0x7FFFFFF
 
 
 def plain_mean(scores: Sequence[float]) -> float:

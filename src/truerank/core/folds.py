@@ -158,6 +158,11 @@ class FoldAssignment:
         return slice(0, self._ways[0][1])
 
     @property
+    def own_query(self) -> Integers:
+        """The column of each query among its own ones."""
+        return self.query[:, 0]
+
+    @property
     def paired(self) -> slice:
         """The columns that all models of a task have in common."""
         return slice(self.columns - self._ways[-1][1], self.columns)

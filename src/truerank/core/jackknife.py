@@ -122,11 +122,12 @@ class Staying:
     @staticmethod
     def of(folds: FoldAssignment, rows: Integers, weight: Reals) -> Staying:
         """Of queries that leave with their folds; `weight` has an entry for every query."""
-        own, mine = folds.query[rows], weight[rows]
-        count = len(rows) - np.bincount(own.ravel(), minlength=folds.columns)
+        gone, mine = np.zeros(folds.columns, np.int64), weight[rows]
+        _count_of_folds(rows, folds.query, gone)
+        count = len(rows) - gone
         if (mine == 1.0).all():
             return Staying(count.astype(np.float64), count)
-        return Staying(left(mine, own, folds.columns), count)
+        return Staying(_left(mine, rows, folds), count)
 
 
 def replicates(
@@ -143,7 +144,7 @@ def replicates(
     fold to fold, `sums` has the weighted ones of the queries that stay, added up by `fixed`.
     """
     if values is not None:
-        base = left(weight[rows] * values, folds.query[rows], folds.columns)
+        base = _left(weight[rows] * values, rows, folds)
     else:
         assert sums is not None
         base = sums / ONE
@@ -180,6 +181,32 @@ def left(values: Reals, own: Integers, columns: int) -> Reals:
     gone = np.zeros(columns, np.int64)
     _sum_of_folds(steps, own, gone)
     return np.asarray((steps.sum() - gone) / ONE, np.float64)
+
+
+def _left(values: Reals, rows: Integers, folds: FoldAssignment) -> Reals:
+    """`left` of values of some rows, which leave with their folds."""
+    gone = np.zeros(folds.columns, np.int64)
+    total = _sum_of_rows(values, rows, folds.query, gone)
+    return np.asarray((total - gone) / ONE, np.float64)
+
+
+@kernel
+def _count_of_folds(rows: Any, own: Any, out: Any) -> None:
+    for row in rows:
+        for way in range(own.shape[1]):
+            out[own[row, way]] += 1
+
+
+@kernel
+def _sum_of_rows(values: Any, rows: Any, own: Any, out: Any) -> Any:
+    """_sum_of_folds of `fixed` values, and the sum of all."""
+    total = np.int64(0)
+    for place in range(rows.size):
+        steps = np.int64(np.rint(values[place] * ONE))
+        total += steps
+        for way in range(own.shape[1]):
+            out[own[rows[place], way]] += steps
+    return total
 
 
 @kernel

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -38,8 +38,22 @@ class LeftOut:
     """(groups, folds): relevant items of a group that leave with each fold."""
     mates: Reals
     """(queries, folds): R of each query without each fold."""
-    candidates: Integers
-    """(queries, folds): items that a query can rank without each fold."""
+    ranked: Integers
+    """Items that each query can rank."""
+    leaving: npt.NDArray[np.integer]
+    """(queries, folds): how many of these leave with each fold."""
+    wanted: Integers
+    """The places of the queries whose values are wanted; others may have any."""
+
+    @property
+    def candidates(self) -> Integers:
+        """(queries, folds): items that a query can rank without each fold."""
+        found: Integers = self.ranked[:, None] - self.leaving
+        return found
+
+    def only(self, wanted: Integers) -> LeftOut:
+        """The same, of which the values of some queries are wanted."""
+        return self if len(wanted) == len(self.ranked) else replace(self, wanted=wanted)
 
     @staticmethod
     def of(split: SplitGroups, lowest: int) -> LeftOut:
@@ -61,11 +75,14 @@ class LeftOut:
             equal,
             gone,
             mates,
-            groups.candidates[:, None] - split.candidates,
+            groups.candidates,
+            split.candidates,
+            np.arange(len(groups)),
         )
 
     def table(self, run: Callable[..., None], *options: Any) -> Reals:
-        """(queries, folds): what a kernel computes from these groups; it fills every cell."""
+        """(queries, folds): what a kernel computes from these groups; it fills every cell of the
+        queries that are wanted."""
         out = np.empty(self.mates.shape)
         self.fill(run, *options, out)
         return out
@@ -81,5 +98,6 @@ class LeftOut:
             self.equal,
             self.gone,
             self.mates,
+            self.wanted,
             *options,
         )

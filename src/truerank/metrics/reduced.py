@@ -53,6 +53,7 @@ def _average_precision(
     equal: Any,
     gone: Any,
     mates: Any,
+    wanted: Any,
     cut: int,
     smaller: bool,
     out: Any,
@@ -63,7 +64,7 @@ def _average_precision(
     missing = np.empty(folds)  # items of the fold that lie before the group
     total = np.empty(folds)
     limit = np.empty(folds)
-    for q in range(out.shape[0]):
+    for q in wanted:
         left = mates[q]
         for c in range(folds):
             seen[c] = 0.0
@@ -108,6 +109,7 @@ def _found(
     equal: Any,
     gone: Any,
     mates: Any,
+    wanted: Any,
     cut: int,
     divisor: int,
     out: Any,
@@ -116,7 +118,7 @@ def _found(
     missing = np.empty(folds, np.int32)
     inside = np.empty(folds, np.int32)
     limit = np.empty(folds, np.int32)
-    for q in range(out.shape[0]):
+    for q in wanted:
         left = mates[q]
         for c in range(folds):
             missing[c] = 0
@@ -153,11 +155,12 @@ def _first(
     equal: Any,
     gone: Any,
     mates: Any,
+    wanted: Any,
     out: Any,
 ) -> None:
     folds = out.shape[1]
     missing = np.empty(folds)
-    for q in range(out.shape[0]):
+    for q in wanted:
         left = mates[q]
         for c in range(folds):
             missing[c] = 0.0
@@ -186,12 +189,13 @@ def _last(
     equal: Any,
     gone: Any,
     mates: Any,
+    wanted: Any,
     out: Any,
 ) -> None:
     """From the last group on backwards: few folds hold all of its mates."""
     folds = out.shape[1]
     missing = np.empty(folds, np.int32)  # items of the fold up to the group
-    for q in range(out.shape[0]):
+    for q in wanted:
         left = mates[q]
         for c in range(folds):
             missing[c] = 0

@@ -19,6 +19,7 @@ __all__ = ["CHUNK_NUMBERS", "DeviceRows"]
 
 CHUNK_NUMBERS = 1 << 24
 """Numbers that are worked on at a time."""
+_SIGN = -(1 << 63)
 _MIX = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, None))
 """Shifts and factors of truerank.space.fingerprint.mix."""
 
@@ -107,16 +108,20 @@ class DeviceRows:
         found: npt.NDArray[np.int64] = out.cpu().numpy()
         return found.view(np.uint64)
 
-    def digests(self) -> Digests:
-        """The digest of each row, as truerank.space.digests.row_digests gives it."""
+    def digests(self) -> tuple[Digests, npt.NDArray[np.int64]]:
+        """The digest of each row, as truerank.space.digests.row_digests gives it, and an order of
+        the rows by the second half of it."""
+        import torch
+
         if self.tensor.device.type == "cuda" and find_spec("triton") is not None:
             from truerank.space import digest_kernels
 
             state = digest_kernels.row_digests(self.tensor)
         else:
             state = self._digests()
+        order = torch.argsort(state[:, 1] ^ _SIGN)  # as of unsigned numbers
         found: npt.NDArray[np.int64] = state.cpu().numpy()
-        return found.view(np.uint64)
+        return found.view(np.uint64), order.cpu().numpy()
 
     def _digests(self) -> Any:
         """The digests, by operations of torch on whole columns."""

@@ -73,12 +73,16 @@ def sorted_bytes(digests: Digests, order: npt.NDArray[np.int64] | None = None) -
     return ordered.astype("<u8").tobytes()
 
 
-def content_order(digests: Digests) -> npt.NDArray[np.int64]:
+def content_order(
+    digests: Digests, order: npt.NDArray[np.int64] | None = None
+) -> npt.NDArray[np.int64]:
     """An order of the rows that follows from what they hold; of equal rows it is any.
 
-    It goes by the second half, then by the first where two agree: quicker than by both.
+    It goes by the second half, then by the first where two agree: quicker than by both. Whoever
+    has an order by the second half hands it on, and has it no more.
     """
-    order = np.argsort(digests[:, 1])
+    if order is None:
+        order = np.argsort(digests[:, 1])
     half = digests[order, 1]
     same = np.zeros(len(order), bool)
     same[1:] = half[1:] == half[:-1]

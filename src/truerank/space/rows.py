@@ -127,7 +127,8 @@ def round_rows(
     there = round_units(side) if rounding is unit_rows else None
     if there is not None:
         side.refuse([np.flatnonzero(there.bad)], [np.empty(0, np.int64)], limit)
-        side.rounded, side.zero_rows = [there.rows.digests()], int(np.count_nonzero(there.zero))
+        digests, side.order = there.rows.digests()
+        side.rounded, side.zero_rows = [digests], int(np.count_nonzero(there.zero))
         nothing = np.zeros(side.count, np.int32)
         return GridRows(there.rows, nothing, there.zero)
     found = _rounded(side, rounding, limit, dtype)

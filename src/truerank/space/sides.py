@@ -56,6 +56,8 @@ class Side:
         self.rounded: list[Digests] = []
         self.originals: Digests | None = None
         """Digests of the rows before they were rounded, where they are not at hand."""
+        self.order: Rows | None = None
+        """An order of the rows by the second half of their digests, where it is known."""
         self.inexact = False
         self.zero_rows = 0
         self.threads = min(_THREADS, threads or _THREADS)
@@ -175,7 +177,7 @@ class Sides:
         """What the result must say of rows that have been rounded to this grid."""
         total = blake2b(digest_size=16)
         different = list(dict.fromkeys(self))
-        orders = [content_order(side.digests) for side in different]
+        orders = [content_order(side.digests, side.order) for side in different]
         ordered = {
             side: sorted_bytes(side.digests, order)
             for side, order in zip(different, orders, strict=True)

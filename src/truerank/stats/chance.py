@@ -6,8 +6,9 @@ tie group per query. Queries with as many mates of each grade among as many cand
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -22,8 +23,14 @@ __all__ = ["Kinds", "attainable_of", "chance_of"]
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
 
+Measured = Callable[[TieGroups, Metric, Scale], Reals]
+Frozen = tuple[bytes, str, tuple[int, ...]]
+"""The bytes of an array, its dtype and its shape."""
+
 MOST_STEPS = 2e8
 """Steps of about ten seconds; a metric whose chance takes longer has none."""
+FEW_KINDS = 64
+"""Up to so many kinds of queries have their chance remembered."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +64,27 @@ def chance_of(metric: Metric, scale: Scale, kinds: Kinds) -> Reals | None:
     entry = ranking(metric)
     if entry.effort is not None and entry.effort(kinds.totals, kinds.candidates) > MOST_STEPS:
         return None
-    groups = TieGroups.single(kinds.totals, kinds.candidates)
-    return np.asarray(entry.per_query(groups, metric, scale)[1], np.float64)
+    arrays = (scale.values, kinds.totals, kinds.candidates)
+    if len(kinds.candidates) > FEW_KINDS:
+        return _chance(entry.per_query, metric, scale, *arrays[1:])
+    frozen = [(array.tobytes(), array.dtype.str, array.shape) for array in arrays]
+    return _remembered(entry.per_query, metric, scale.judged, *frozen).copy()
+
+
+@lru_cache(maxsize=256)
+def _remembered(per_query: Measured, metric: Metric, judged: bool, *frozen: Frozen) -> Reals:
+    """Of few kinds: a model in training is scored again and again by the same labels."""
+    values, totals, candidates = (
+        np.frombuffer(data, dtype).reshape(shape) for data, dtype, shape in frozen
+    )
+    return _chance(per_query, metric, Scale(values, judged), totals, candidates)
+
+
+def _chance(
+    per_query: Measured, metric: Metric, scale: Scale, totals: Integers, candidates: Integers
+) -> Reals:
+    groups = TieGroups.single(totals, candidates)
+    return np.asarray(per_query(groups, metric, scale)[1], np.float64)
 
 
 def attainable_of(metric: Metric, scale: Scale, kinds: Kinds) -> Reals:

@@ -52,7 +52,7 @@ setting, because it decides which values an interval is made of."""
 ENOUGH = 400
 """Queries that may move, of each metric, whose moves are known at the least: of a metric that few
 queries miss there are few in a sample of all."""
-AT_A_TIME = 1 << 16
+AT_A_TIME = 1 << 17
 """Queries x folds that are looked at together: what is computed of them stays in the cache."""
 
 
@@ -226,7 +226,7 @@ class Plan:
         if reduced is None:
             return
         held = np.flatnonzero(self._moving(column, rows))
-        values = self._settled(reduced(left, column.metric))
+        values = self._settled(reduced(left.only(held), column.metric))
         some = rows[held]
         before = headline(column.metric, column.values)[some]
         weights, own = self._weights.of(column.grade)[some], self.sets.folds[unit].query[some]
@@ -264,8 +264,9 @@ class Plan:
             if (column.metric, unit) in found:
                 mine.append(Stratum(rest[column.metric], found[column.metric, unit]))
             values = headline(column.metric, column.values)
-            rows = np.arange(len(values)) if none_counts else np.flatnonzero(~np.isnan(values))
-            zeroed = np.where(np.isnan(values), 0.0, values)[rows]
+            counts = ~np.isnan(values)
+            rows = np.arange(len(values)) if none_counts else np.flatnonzero(counts)
+            zeroed = values if counts.all() else np.where(counts, values, 0.0)[rows]
             weights, folds = self._weights.of(column.grade), self.sets.folds[unit]
             if self.moves is not None:
                 whose = {False: rest[column.metric]}

@@ -54,8 +54,8 @@ class FirstMateMoves:
 
         `since` are the places on the ladder of ranks from which on each is wanted, if not from 0.
         """
-        without = np.empty(left.mates.shape, np.int32)
-        left.fill(_first_ranks, without)
+        without = np.empty((len(rows), self.folds.own.stop), np.int32)
+        left.fill(_first_ranks, without)  # own columns come first
         self._counted.add(rows, ranks_of(self._first[:, rows]), without, since)
 
     def wanted(self, in_order: Integers, counted: npt.NDArray[np.bool_], enough: int) -> Integers:
@@ -87,7 +87,8 @@ class FirstMateMoves:
 
     def sample(self, rows: Integers, without: Integers) -> None:
         """Take in queries of a sample, by their ranks without each fold."""
-        self._sampled.add(rows, ranks_of(self._first[:, rows]), without)
+        own = np.ascontiguousarray(without[:, self.folds.own])
+        self._sampled.add(rows, ranks_of(self._first[:, rows]), own)
 
     def moves(self, counted: npt.NDArray[np.bool_], by_rank: bool) -> CurveMoves:
         """The curve without each fold; `counted` are the queries of which some were counted.
@@ -103,15 +104,17 @@ class FirstMateMoves:
 
 
 class RankChanges:
-    """How the first mates of some queries move up without each fold, added up from any threads."""
+    """How the first mates of some queries move up without each of their own folds, added up from
+    any threads."""
 
     def __init__(self, folds: FoldAssignment, ladder: Integers) -> None:
         self._folds, self._ladder, self._lock = folds, ladder, Lock()
-        self._steps: Integers = np.zeros((folds.columns, len(ladder) + 1), np.int64)
+        columns = folds.own.stop
+        self._steps: Integers = np.zeros((columns, len(ladder) + 1), np.int64)
         # Of queries added for all ranks, and for some: how many they are, and where on the ladder
         # misses begin and end; for all columns alike, and what single columns have to take back.
         self._shared: Integers = np.zeros((2, len(ladder) + 2), np.int64)
-        self._away: Integers = np.zeros((2, folds.columns, len(ladder) + 2), np.int64)
+        self._away: Integers = np.zeros((2, columns, len(ladder) + 2), np.int64)
 
     def add(
         self,
@@ -126,7 +129,7 @@ class RankChanges:
         They count from a place of the ladder on, where one is given for each.
         """
         places = np.zeros(len(rows), np.int64) if since is None else since
-        mine, which = self._folds.query[rows], 0 if since is None else 1
+        mine, which = self._folds.own_query[rows], 0 if since is None else 1
         kept = self._shared[which], self._away[which]
         with self._lock:
             _add(before, without, mine, self._ladder, places, *kept, self._steps)
@@ -161,28 +164,29 @@ def moved_cmc(
     one kind, how some of them move, and whether only those that miss at a rank stand for all that
     do; none moves where the gallery stays as it is.
     """
-    columns, own = folds.columns, folds.query
+    columns, own = folds.own.stop, folds.own_query
     rows = np.flatnonzero(first > 0)
+    place = np.searchsorted(ladder, first)
 
     def hits(some: Integers) -> tuple[Integers, Integers]:
         """(ranks,), (columns, ranks): queries that hit at each rank, all and those of a fold."""
-        place = np.searchsorted(ladder, first[some])
-        found = np.zeros((columns, len(ladder) + 1), np.int64)
-        for way in own[some].T:
-            np.add.at(found, (way, place), 1)
-        whole = np.bincount(place, minlength=len(ladder) + 1)
-        return np.cumsum(whole[:-1]), np.cumsum(found[:, :-1], axis=1)
+        ranks = len(ladder) + 1
+        found = np.bincount(own[some] * ranks + place[some], minlength=columns * ranks)
+        found = found.reshape(columns, ranks)
+        return np.cumsum(found.sum(axis=0)[:-1]), np.cumsum(found[:, :-1], axis=1)
 
     total, of_fold = hits(rows)
     # without a fold that has all of them nothing is found, of nobody: such few units have no band
-    left = np.maximum(len(rows) - np.bincount(own[rows].ravel(), minlength=columns), 1)
+    left = np.maximum(len(rows) - np.bincount(own[rows], minlength=columns), 1)
     base = (total - of_fold) / left[:, None]
     moved, noise = np.zeros((2, *base.shape))
     for some, changes, by_rank in strata:
-        away = (len(some) - np.bincount(own[some].ravel(), minlength=columns))[:, None]
+        if not len(some):
+            continue
+        away = (len(some) - np.bincount(own[some], minlength=columns))[:, None]
         counted, gained = changes.staying[:, None], changes.gained
         if by_rank:
-            every, gone = hits(some)
+            every, gone = (total, of_fold) if len(some) == len(rows) else hits(some)
             away, counted = away - (every - gone), changes.missing
         share = away / left[:, None]
         whole = np.maximum(counted, 1)
@@ -192,15 +196,13 @@ def moved_cmc(
         variance = unseen * counted / np.maximum(counted - 1, 1) * around / whole**2
         moved += share * centre
         noise += share * share * variance
-    part = folds.own
-    count = part.stop - part.start
     # in steps of 2^-50, so that no order of the folds can show
-    spread = np.rint(noise[part] * 2.0**50).astype(np.int64).sum(axis=0) / 2.0**50
-    values, noise_of = (base + moved)[part], spread * (count - 1) / count
+    spread = np.rint(noise * 2.0**50).astype(np.int64).sum(axis=0) / 2.0**50
+    values, noise_of = base + moved, spread * (columns - 1) / columns
     sparse = len(rows) - total < FEWEST_MISSED
     # what the folds' own queries do tells how ranks move together: of the others only single ones
     # move up, here or there
-    together = np.where(ladder <= LAST_RANK, base[part], np.nan)
+    together = np.where(ladder <= LAST_RANK, base, np.nan)
     return CurveMoves("lower", "hit", values, noise_of, together, sparse, rises=1)
 
 
@@ -214,12 +216,13 @@ def _first_ranks(
     equal: Any,
     gone: Any,
     mates: Any,
+    wanted: Any,
     out: Any,
 ) -> None:
     """The rank of the first mate without each fold, NONE_LEFT where there is none."""
     folds = out.shape[1]
     missing = np.empty(folds, np.int32)
-    for q in range(out.shape[0]):
+    for q in wanted:
         left = mates[q]
         ranks = out[q]
         for c in range(folds):
@@ -253,7 +256,7 @@ def _add(
     """Count a query at all ranks of the ladder from its first mate's new one up to its old one.
 
     It misses from `since` up to its old rank without nearly every fold: that is `shared`, and
-    `away` takes it back for the columns that it leaves with or that take all its mates.
+    `away` takes it back for the column that it leaves with and those that take all its mates.
     """
     for query in range(before.size):
         was = before[query]
@@ -265,8 +268,7 @@ def _add(
         shared[1 + from_on] += 1
         shared[1 + old] -= 1
         ranks = without[query]
-        for way in range(mine.shape[1]):
-            ranks[mine[query, way]] = 0
+        ranks[mine[query]] = 0
         for column in range(ranks.size):
             now = ranks[column]
             if now >= was:
