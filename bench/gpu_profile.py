@@ -24,6 +24,8 @@ import truerank
 from bench.gpu_data import make
 from bench.gpu_quick import CLASSES
 from bench.gpu_record import describe_machine
+from truerank import engine
+from truerank.settings import current_settings
 
 __all__ = ["run"]
 
@@ -58,6 +60,8 @@ def run(rows: int, out: Path | None = None, *, device: str = "cuda", dimensions:
         tell(f"\n{rows:,} x {dimensions}, {name}: {1000 * seconds[(TURNS - 1) // 2]:.0f} ms")
         tell(_functions(call))
     for name in ("tensors, no intervals", "tensors, with intervals"):
+        tell(f"\n{name}, other settings")
+        tell(_other_settings(calls[name]))
         tell(f"\n{name}: kernels, and calls into torch")
         tell(_kernels(calls[name], device))
     return told.getvalue()
@@ -67,6 +71,21 @@ def _timed(call: Callable[[], Any]) -> float:
     start = time.perf_counter()
     call()
     return time.perf_counter() - start
+
+
+def _other_settings(call: Callable[..., Any]) -> str:
+    """The same with other numbers of threads, and with blocks of fewer queries, so that the CPU
+    works on one while the GPU counts the next."""
+    lines = []
+    usual = current_settings().query_rows
+    for threads in (None, 1, 4, 8):
+        seconds = sorted(_timed(partial(call, threads=threads)) for _ in range(TURNS))
+        lines.append(f"threads={threads}: {1000 * seconds[(TURNS - 1) // 2]:.0f} ms")
+    for part in (2, 4, 8):
+        with engine.settings(query_rows=max(1, usual // part)):
+            seconds = sorted(_timed(call) for _ in range(TURNS))
+        lines.append(f"query_rows={usual // part}: {1000 * seconds[(TURNS - 1) // 2]:.0f} ms")
+    return "\n".join(lines)
 
 
 def _functions(call: Callable[[], Any]) -> str:

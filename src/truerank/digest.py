@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from hashlib import blake2b
+from operator import itemgetter
 from typing import Any
 
 __all__ = ["SALT_BYTES", "canonical_text", "commitment", "task_digest"]
@@ -44,7 +45,7 @@ def _lines(sides: CountedRecords, junk_labels: Iterable[Any], masks: Records) ->
 def _part(title: str, records: Iterable[tuple[str, int]]) -> Iterator[str]:
     """The lines of a part, many at a time."""
     some, room = [f"{title}\n"], _CHARACTERS
-    for record, times in sorted(records):
+    for record, times in sorted(records, key=itemgetter(0)):  # equal ones are the same line
         line = f"{record}\n"
         length = len(line) * times
         if length > room:

@@ -22,6 +22,7 @@ neither the blocks nor the tiles nor the threads can be seen in the result.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +30,7 @@ import numpy.typing as npt
 from truerank.checkpoint import Checkpoint
 from truerank.core.folds import GalleryFolds
 from truerank.core.groups import Block, SplitGroups, TieGroups
+from truerank.engine import cuda
 from truerank.engine.context import PassContext
 from truerank.engine.counts import Counts
 from truerank.engine.observers import Observer, Observers, PairObserver
@@ -57,6 +59,7 @@ __all__ = [
     "SplitGroups",
     "TieGroups",
     "available_cores",
+    "keeping",
     "keeps_observed",
     "resolve_device",
     "rounding_device",
@@ -115,6 +118,11 @@ def tie_groups(
         keep=keep,
     )
     return run(request, checkpoint, progress)
+
+
+def keeping(device: str) -> AbstractContextManager[None]:
+    """Let the passes within, over one space in one view, share what GPUs hold of them."""
+    return cuda.keeping() if device == "cuda" else nullcontext()
 
 
 def keeps_observed(

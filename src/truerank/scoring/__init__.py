@@ -109,7 +109,7 @@ def score(
     for number, current in enumerate(passes):
         restore(number, current, families, checkpoint)
     try:
-        with ThreadPoolExecutor(threads) as pool:
+        with engine.keeping(device), ThreadPoolExecutor(threads) as pool:
             resources = PassResources(threads, pool, space, device, checkpoint, progress, sum(work))
             for number, current in enumerate(passes):
                 plan = None

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.engine.cuda.devices import groups_of, needs_gpu, space_of, views
+import truerank
+from tests.builders import clusters
+from tests.engine.cuda.devices import groups_of, needs_gpu, pretend, space_of, views
 from truerank import engine
 from truerank.engine import cuda
-from truerank.engine.cuda import torch_kernels
+from truerank.engine.cuda import torch_kernels, worker
+from truerank.engine.strategies import cuda_count
 from truerank.relevance import View
+from truerank.settings import limits as statistical_limits
 from truerank.space import Space
 
 
@@ -66,3 +71,34 @@ def test_split_by_share_on_the_gpu(triton_kernels: Any, method: str, kind: str) 
     for view in views().values():
         found, wanted = split_twice(view, space, "cuda:0", triton_kernels, method=method)
         assert found == wanted
+
+
+def test_later_passes_of_an_evaluation_find_their_rows_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Intervals look closer at some queries in a pass of their own; devices are set up once."""
+    pretend(monkeypatch)
+    made, passes = [], []
+    begin, count = worker.Worker.__init__, cuda_count.CudaCount.run
+
+    def note(self: Any, *given: Any) -> None:
+        made.append(self)
+        begin(self, *given)
+
+    def run(self: Any, *given: Any) -> Any:
+        passes.append(given)
+        return count(self, *given)
+
+    monkeypatch.setattr(worker.Worker, "__init__", note)
+    monkeypatch.setattr(cuda_count.CudaCount, "run", run)
+    rows, labels = clusters(4, classes=90, size=12, noise=2.0)
+    with statistical_limits(counted=400):
+        found = truerank.evaluate(rows, labels, device="cuda")
+        assert len(passes) == 2
+        assert len(made) <= 2  # a worker for each of the two devices
+        wanted = truerank.evaluate(rows, labels, device="cpu")
+    assert [repr(score) for score in found.values()] == [repr(s) for s in wanted.values()]
+    devices = [weakref.ref(one) for one in made]
+    made.clear()
+    passes.clear()
+    assert not any(one() for one in devices)  # nor does a result hold them

@@ -12,7 +12,8 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from itertools import count
 from pathlib import Path
 from threading import Lock
@@ -42,6 +43,7 @@ __all__ = [
     "Engine",
     "best_kernels",
     "check",
+    "keeping",
     "likely",
     "unavailable",
 ]
@@ -110,7 +112,7 @@ class Engine:
         self._devices = [torch.device(name) for name in names]
         self._view, self._space, self._limits, self._tick = view, space, limits, tick
         self._kernels, self._filters = kernels or best_kernels(self._devices[0]), filters
-        self._workers: dict[int, Worker] = {}
+        self._workers = _workers_of(view, space)
         self._lock, self._turns = Lock(), count()
 
     def facts(self) -> DeviceFacts:
@@ -216,6 +218,34 @@ class Engine:
                     placed = (self._view, self._space, device, self._kernels, self._filters)
                     self._workers[number] = Worker(*placed)
             return task(self._workers[number], rows)
+
+
+_kept: ContextVar[list[tuple[View, Space, dict[int, Worker]]] | None] = ContextVar(
+    "_kept", default=None
+)
+
+
+@contextmanager
+def keeping() -> Iterator[None]:
+    """Let passes over a space in one view, one after the other, share what devices hold of them.
+
+    Only the last view's is kept: of another one the rows are the same, and would be held twice.
+    """
+    token = _kept.set([])
+    try:
+        yield
+    finally:
+        _kept.reset(token)
+
+
+def _workers_of(view: View, space: Space) -> dict[int, Worker]:
+    """Workers of an earlier pass in this view, by the numbers of their devices; to be filled."""
+    held = _kept.get()
+    if held is None:
+        return {}
+    if not (held and held[0][0] is view and held[0][1] is space):
+        held[:] = [(view, space, {})]
+    return held[0][2]
 
 
 class DeviceBackedSpace(Space):
