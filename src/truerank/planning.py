@@ -25,7 +25,7 @@ FLOAT64, FLOAT64_DIMENSION = 5.1 * PICO, 0.032 * PICO
 A_MATE = {"filter": 0.1 * PICO, "float64": 0.15 * PICO}
 """Seconds a pair for each mate beyond four."""
 A_ROW, A_ROW_DIMENSION = 5.1e-6, 3.8e-9
-"""Seconds to check, round and score a row on 16 cores."""
+"""Seconds to check, round and score a row on 16 cores; rounding is what grows with dimensions."""
 A_TASK = 0.002
 """Seconds in which a task is handed out and its answer added, on three nodes of one machine."""
 MEASURED_ROWS = 1_000_000
@@ -60,16 +60,20 @@ class Plan:
     machines: int
     mates: int
     path: str
+    sharded: bool
+    """Whether workers read the rows, from shards."""
     product: float
     """Seconds in which all GPUs count, if nothing holds them up."""
     streamed: float
     """Seconds in which the gallery goes from main memory to each GPU, once for each task."""
     host: float
     """Seconds of checking, rounding and scoring on the machine that began it."""
+    rounded: float
+    """Seconds in which all machines round their shards."""
     read: float
-    """Seconds to read the files there."""
+    """Seconds to read the files there, or a machine's shards on each."""
     sent: float
-    """Seconds to send the rows to all machines, one after the other in a chain."""
+    """Seconds to send the rows to all machines: in a chain, or of shards from each to each."""
     tasks: int
     scheduling: float
     held: float
@@ -81,7 +85,7 @@ class Plan:
     def seconds(self) -> float:
         """All of it: what GPUs do, or what keeps them waiting, and what comes before and after."""
         counting = max(self.product, self.streamed, self.scheduling)
-        return counting + self.host + self.read + self.sent
+        return counting + self.host + self.rounded + self.read + self.sent
 
     def lines(self) -> Iterator[Line]:
         """The plan, line by line."""
@@ -93,11 +97,20 @@ class Plan:
         yield Line("gallery to the GPUs", in_words(self.streamed), "assumed: 50 GB/s, meanwhile")
         yield Line("tasks", f"{self.tasks:,}", "")
         yield Line("scheduling", in_words(self.scheduling), "measured: 2 ms a task, meanwhile")
-        yield Line("reading files", in_words(self.read), "assumed rate")
         rows = "measured" if inside else "extrapolated from 1,000,000 rows"
-        yield Line("rounding and scoring here", in_words(self.host), f"{rows}, 16 cores")
+        copies = "4 bytes a component"
+        if self.sharded:
+            shared = f"assumed rate, {self.machines:,} machines"
+            split = "16 cores each"
+            yield Line("reading shards", in_words(self.read), shared)
+            yield Line("rounding them there", in_words(self.rounded), f"{rows}, {split}")
+            yield Line("scoring here", in_words(self.host), f"{rows}, 16 cores")
+            copies += ", a copy for each GPU"
+        else:
+            yield Line("reading files", in_words(self.read), "assumed rate")
+            yield Line("rounding and scoring here", in_words(self.host), f"{rows}, 16 cores")
         yield Line("sending rows", in_words(self.sent), "assumed rate")
-        yield Line("rows on every machine", f"{self.held / GIGA:,.0f} GB", "4 bytes a component")
+        yield Line("rows on every machine", f"{self.held / GIGA:,.0f} GB", copies)
         yield Line("gallery on a GPU", f"{self.on_gpu / GIGA:,.0f} GB", "6 bytes a component")
         yield Line("in all", in_words(self.seconds), counted)
 
@@ -122,6 +135,7 @@ def plan(
     *,
     mates: int = 4,
     path: str = "filter",
+    sharded: bool = False,
     gpus_per_machine: int = 8,
     network: float = 12.5,
     disk: float = 2.0,
@@ -134,8 +148,9 @@ def plan(
     queries, gallery : rows; without a gallery the queries are their own
     dimensions, gpus, mates : of the rows, in all, and of each query
     path : {"filter", "float64"}, the way of counting
+    sharded : whether workers read the rows, from shards
     gpus_per_machine : GPUs that share the rows of one machine
-    network, disk : gigabytes a second, between two machines and from the files
+    network, disk : gigabytes a second of one machine, from others and from the files
     bytes_a_component : of the files
 
     Examples
@@ -160,6 +175,11 @@ def plan(
     alone = gpus == 1 and on_gpu <= GPU_SHARE * GPU_GIGABYTES * GIGA  # it stays there
     rounds = 1 if alone else math.ceil(tasks / gpus)
     product = rows * items * seconds_a_pair(dimensions, mates, path) / min(gpus, tasks)
+    scored, rounded = both * A_ROW, both * A_ROW_DIMENSION * dimensions
+    files, others = both * dimensions * bytes_a_component, held
+    if sharded:  # a machine has its share of them, and every GPU's worker a copy of all
+        files, rounded, others = (x / machines for x in (files, rounded, held * (machines - 1)))
+        held *= min(gpus, gpus_per_machine) + 1 / machines
     return Plan(
         queries=rows,
         gallery=items,
@@ -168,11 +188,13 @@ def plan(
         machines=machines,
         mates=mates,
         path=path,
+        sharded=sharded,
         product=product,
         streamed=rounds * on_gpu / LINK,
-        host=both * (A_ROW + A_ROW_DIMENSION * dimensions),
-        read=both * dimensions * bytes_a_component / (disk * GIGA),
-        sent=0.0 if machines == 1 else held / (network * GIGA),
+        host=scored if sharded else scored + rounded,
+        rounded=rounded if sharded else 0.0,
+        read=files / (disk * GIGA),
+        sent=0.0 if machines == 1 else others / (network * GIGA),
         tasks=tasks,
         scheduling=tasks * A_TASK,
         held=held,

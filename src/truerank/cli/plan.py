@@ -12,6 +12,7 @@ __all__ = ["plan"]
 
 EXAMPLES = examples(
     "plan --queries 1e8 --gallery 1e8 --dim 512 --gpus 64",
+    "plan --queries 1e8 --gallery 1e8 --dim 512 --gpus 64 --sharded",
     "plan --queries 1e6 --dim 512 --gpus 1 --format json",
 )
 
@@ -29,6 +30,7 @@ EXAMPLES = examples(
     show_default=True,
     help="How pairs are counted.",
 )
+@click.option("--sharded", is_flag=True, help="Workers read the rows, from shards.")
 @click.option(
     "--gpus-per-machine", type=int, default=8, show_default=True, help="That share main memory."
 )
