@@ -176,7 +176,7 @@ def plan(
     rounds = 1 if alone else math.ceil(tasks / gpus)
     product = rows * items * seconds_a_pair(dimensions, mates, path) / min(gpus, tasks)
     scored, rounded = both * A_ROW, both * A_ROW_DIMENSION * dimensions
-    files, others = both * dimensions * bytes_a_component, held
+    files, others = float(both * dimensions * bytes_a_component), held
     if sharded:  # a machine has its share of them, and every GPU's worker a copy of all
         files, rounded, others = (x / machines for x in (files, rounded, held * (machines - 1)))
         held *= min(gpus, gpus_per_machine) + 1 / machines

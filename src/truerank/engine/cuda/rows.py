@@ -6,7 +6,6 @@ Rows that fit stay on the device; larger ones are sent there a tile at a time.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from threading import Lock
 from types import ModuleType
@@ -17,6 +16,7 @@ import numpy.typing as npt
 import torch
 
 from truerank.engine.cuda import tensor_filter, torch_kernels
+from truerank.engine.cuda.open_rows import OpenRows, chosen_rows
 from truerank.engine.cuda.transfer import DeviceQueries, sent, settled
 from truerank.space.base import Distances, Rows, Space
 from truerank.space.cosine import Cosine, ShortPairs
@@ -26,8 +26,10 @@ from truerank.space.grid import SCALED_BITS
 from truerank.space.inner import Dot, Euclidean, SquaredDistance
 from truerank.space.short import ShortRows
 
-__all__ = ["DeviceSpace", "Elementwise", "InnerProducts", "OpenRows", "Side", "Tile", "free_bytes"]
+__all__ = ["DeviceSpace", "Elementwise", "InnerProducts", "Side", "Tile", "free_bytes"]
 
+_NUMBERS = 1 << 25
+"""Numbers of rows that become halves at a time."""
 _NEGLIGIBLE = 2.0**-60
 """A product that is not 0 and changes no distance."""
 Tile = Callable[[int, int], tuple[Any, Any]]
@@ -159,7 +161,7 @@ class InnerProducts(DeviceSpace):
         self._right = self._left
         if not self.one_side:
             self._right = _DeviceSide(right, norms[1], scale[1], device, self.resident)
-        self.dimension = self._right.dimension
+        self.dimension: int = self._right.dimension
         self._lock = Lock()
         self._kept: Any = None
         """The whole gallery in float64, from the first tile on, if it fits."""
@@ -261,12 +263,25 @@ class InnerProducts(DeviceSpace):
         return *self.gallery_rows(0, self.space.gallery), self._right.scale
 
     def half_items(self) -> tuple[tensor_filter.Halves, tensor_filter.Extremes] | None:
-        """The whole gallery in half precision, to be kept; None where there is no room."""
-        if not self.resident or not self._halves_fit(4):
+        """The whole gallery in half precision, to be kept; None where there is no room.
+
+        Integers that are too large to stay are sent once, and half of the memory may hold halves.
+        """
+        if not self._halves_fit(4 if self.resident else 2):
             return None
-        integers, norm = self.unit_items(0, self.space.gallery)
-        items = tensor_filter.halves(integers)
-        return items, tensor_filter.Extremes.of(items, norm)
+        gallery = self.space.gallery
+        kept = tensor_filter.Halves.room(gallery, self.dimension, self.device)
+        norms = torch.empty(gallery, dtype=torch.float64, device=self.device)
+        for start in range(0, gallery, self._step):
+            some = slice(start, min(start + self._step, gallery))
+            integers, norms[some] = self.unit_items(some.start, some.stop)
+            kept.put(start, tensor_filter.halves(integers))
+        return kept, tensor_filter.Extremes.of(kept, norms)
+
+    @property
+    def _step(self) -> int:
+        """Rows to round at a time, in whole parts of half-precision rows."""
+        return max(256, _NUMBERS // self.dimension // 256 * 256)
 
     def _halves_fit(self, share: int) -> bool:
         """Whether the gallery takes one part in so many of the free memory in half precision."""
@@ -275,20 +290,22 @@ class InnerProducts(DeviceSpace):
 
     def open_rows(self, start: int, stop: int, found: Any, entries: Any) -> OpenRows | None:
         """The rows to refine: of the items start to stop, `entries` lists those that are open for
-        each query, as many as `found` says. None where there are none."""
-        integers, norm = self.gallery_rows(start, stop)
-        return OpenRows(integers, norm, entries, None)
+        each query, as many as `found` says. None where there are none.
 
+        Of rows that do not stay on the device, only those that are open for some query are had.
+        """
+        if self.resident:
+            return OpenRows(*self.gallery_rows(start, stop), entries, None)
+        some = chosen_rows(stop - start, found, entries)
+        if some is None:
+            return None
+        chosen, renamed = some
+        return OpenRows(*self._items(start + chosen), renamed, chosen)
 
-@dataclass(frozen=True)
-class OpenRows:
-    """Integer rows of items, their norms, and the lists of those that are open for each query."""
-
-    integers: Any
-    norm: Any
-    entries: Any
-    chosen: Any
-    """Which items of the strip the rows are; None for all of them."""
+    def _items(self, rows: Any) -> tuple[Any, Any]:
+        """Integer rows and norms of the items with these numbers, a tensor."""
+        index = DeviceQueries(rows.cpu().numpy(), rows)
+        return self._right.rows(index), self._right.norm[rows]
 
 
 class _ShortTiles:

@@ -10,16 +10,12 @@ from typing import Any
 
 import torch
 
-from truerank.engine.cuda import tensor_filter
 from truerank.engine.cuda.rounding import unit_rows
-from truerank.engine.cuda.rows import InnerProducts, OpenRows, Tile
+from truerank.engine.cuda.rows import InnerProducts, Tile
 from truerank.engine.cuda.transfer import DeviceQueries, sent
 from truerank.space.sourced import SourcedCosine
 
 __all__ = ["SourcedProducts"]
-
-_NUMBERS = 1 << 25
-"""Numbers of rows that are rounded at a time."""
 
 
 class SourcedProducts(InnerProducts):
@@ -38,16 +34,11 @@ class SourcedProducts(InnerProducts):
         self.slack = 2 * (self.dimension**0.5 * 2.0**25 + self.dimension / 4 + 1)
 
     def _items(self, rows: Any) -> tuple[Any, Any]:
-        """Integer rows and norms of the items with these numbers."""
+        """See InnerProducts: they are rounded again."""
         return unit_rows(self._source.send(rows))
 
     def _range(self, start: int, stop: int) -> tuple[Any, Any]:
         return self._items(torch.arange(start, stop, device=self.device))
-
-    @property
-    def _step(self) -> int:
-        """Rows to round at a time, in whole parts of half-precision rows."""
-        return max(256, _NUMBERS // self.dimension // 256 * 256)
 
     def block(self, queries: DeviceQueries) -> tuple[Any, Tile]:
         """See DeviceSpace."""
@@ -71,19 +62,6 @@ class SourcedProducts(InnerProducts):
             out[some] = self.distances(product, self._norm[mine], norm[place])
         return out
 
-    def half_items(self) -> tuple[tensor_filter.Halves, tensor_filter.Extremes] | None:
-        """See InnerProducts: half of the device's memory may hold them."""
-        gallery = self.space.gallery
-        if not self._halves_fit(2):
-            return None
-        kept = tensor_filter.Halves.room(gallery, self.dimension, self.device)
-        norms = torch.empty(gallery, dtype=torch.float64, device=self.device)
-        for start in range(0, gallery, self._step):
-            some = slice(start, min(start + self._step, gallery))
-            integers, norms[some] = self._range(some.start, some.stop)
-            kept.put(start, tensor_filter.halves(integers))
-        return kept, tensor_filter.Extremes.of(kept, norms)
-
     def unit_queries(self, queries: DeviceQueries) -> tuple[Any, Any]:
         """See InnerProducts."""
         return self.query_rows(queries), self.query_norm(queries)
@@ -99,20 +77,3 @@ class SourcedProducts(InnerProducts):
     def query_norm(self, queries: DeviceQueries) -> Any:
         """See InnerProducts."""
         return self._norm[queries.there]
-
-    def open_rows(self, start: int, stop: int, found: Any, entries: Any) -> OpenRows | None:
-        """See InnerProducts: only the items that are open for some query are rounded again."""
-        wide = min(int(found.max()), entries.shape[1])
-        entries = entries[:, :wide]
-        held = torch.arange(wide, device=self.device) < found[:, None]
-        listed = entries[held].long()
-        if not len(listed):
-            return None
-        is_open = torch.zeros(stop - start, dtype=torch.bool, device=self.device)
-        is_open[listed] = True
-        chosen = torch.nonzero(is_open).flatten()
-        place = torch.cumsum(is_open, 0, dtype=torch.int32) - 1
-        renamed = torch.zeros(entries.shape, dtype=entries.dtype, device=self.device)
-        renamed[held] = place[listed]
-        integers, norm = self._items(start + chosen)
-        return OpenRows(integers, norm, renamed, chosen)
