@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -77,8 +78,17 @@ def run(
         page: Page = _study(paper).run(request)
     except TimeOver:
         return None
+    page = replace(page, runs=[*page.runs, *_remarks(target / "remarks.txt")])
     page.write(target)
     return page
+
+
+def _remarks(path: Path) -> list[str]:
+    """What a person has to say about a run: the lines of a file, if there is one."""
+    if not path.is_file():
+        return []
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return [line.strip() for line in lines if line.strip()]
 
 
 def _folder(folder: str | os.PathLike[str], paper: str, quick: bool, resume: bool) -> Path:

@@ -16,9 +16,13 @@ def score_sheet(
     metrics: Sequence[str],
     *,
     scales: Mapping[str, float] | None = None,
+    about: str = "",
     note: str = "",
 ) -> Sheet:
-    """Scores in percent, or multiplied as `scales` says, with the half-width over seeds."""
+    """Scores in percent, or multiplied as `scales` says, with the half-width over seeds.
+
+    `about` is what the table is about, where a data set has several.
+    """
     rows = []
     for method in one.methods:
         cells = []
@@ -30,7 +34,7 @@ def score_sheet(
                 half = (found["interval"][1] - found["interval"][0]) / 2
                 text += f" ± {scale * half:.2f}"
             cells.append(text)
-        rows.append([method, *cells, f"{100 * one.validation(method):.2f}"])
+        rows.append([method, *cells, _validation(one, method, scales or {})])
     shown = []
     for metric in metrics:
         scale = (scales or {}).get(metric, 100.0)
@@ -38,8 +42,20 @@ def score_sheet(
         shown.append(metric + (" x 1000" if scale == 1000 else "") + (" (lower is better)" * worse))
     seeds = len(one.seeds)
     return Sheet(
-        f"{one.name}: test scores in percent, mean over {seeds} seeds and 95 % interval over seeds",
+        f"{', '.join(filter(None, (one.name, about)))}: test scores in percent, mean over {seeds} "
+        "seeds and 95 % interval over seeds",
         ["row", *shown, f"validation {one.config.protocol.metric}"],
         rows,
         note,
     )
+
+
+def _validation(one: Finished, method: str, scales: Mapping[str, float]) -> str:
+    """What the search found: the protocol's metric, or the one that it was to make small."""
+    found = one.validation(method)
+    given = next(each for each in one.config.methods if each.name == method)
+    if given.objective is None:
+        return f"{100 * found:.2f}"
+    metric = given.objective.minimise
+    scale = scales.get(metric, 100.0)
+    return f"{metric} {-scale * found:.2f}" + (" x 1000" if scale == 1000 else "")

@@ -26,8 +26,8 @@ def draw(finished: Sequence[Finished]) -> list[Drawing]:
         ),
         Drawing(
             "two-orders",
-            "The same models by mAP and by mVP_max: mean over seeds with its interval, a dot each. "
-            "Lines that fall are pairs in opposite order.",
+            "The same models by mAP and by mVP_max: a dot for each seed, a cross for the mean. A "
+            "model to the right of another and below it stands in opposite order.",
             _orders(finished),
         ),
     ]

@@ -156,12 +156,28 @@ def _false_rate(finished: Sequence[Finished], rates: Sequence[str]) -> Claim:
         f"them has its upper end below {AGREES:g}, else undecided.",
         verdict,
         [*stays, *agrees, *evidence],
-        "MFR integrates over a scale that each model makes for itself. `mrep@far`, `mvp@far`, "
-        "`mrp@far` and `mfr@far` do not, and stand beside it among the defaults.",
+        "MFR integrates over a scale that each model makes for itself: "
+        f"{_ends(finished[-1], rates)} Tried to save it: other B, and a higher FAR, both in the "
+        "table. `mrep@far`, `mvp@far`, "
+        "`mrp@far` and `mfr@far` do not depend on the scale, and stand beside it among the "
+        "defaults.",
         "More seeds narrow the intervals of the correlations; more models would as well."
         if verdict == UNDECIDED
         else "",
     )
+
+
+def _ends(one: Finished, rates: Sequence[str]) -> str:
+    """The models that MFR finds best and worst, and what they find at a FAR, in a sentence."""
+    limit = limits_of(int(one.saved(one.methods[0], one.seeds[0], 0).provenance["gallery"]))
+    name, rate = f"mfr@b={limit[SHARES[1]]}", rates[-1]
+    values = {method: one.summary(method, name)["mean"] for method in one.methods}
+    told = [
+        f"{method} ({100 * values[method]:.1f} %, DIR at FAR {rate} "
+        f"{100 * one.summary(method, f'dir@far={rate}')['mean']:.2f} %)"
+        for method in (min(values, key=values.__getitem__), max(values, key=values.__getitem__))
+    ]
+    return f"on {one.name} it finds {told[0]} the best and {told[1]} the worst."
 
 
 def _correlated(what: str, a: Column, b: Column) -> Evidence:
