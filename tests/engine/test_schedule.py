@@ -77,6 +77,7 @@ def listed(*parts: np.ndarray) -> list[int]:
 def test_every_strategy_that_is_planned_is_known() -> None:
     planned_here = {"reference", "count", "filter", "symmetric", "sort rows", "split rows"}
     counting = {"count observed tiles", "count observed both ways", "count observed rows"}
+    counting |= {"count close rows"}
     observing = {"observe tiles", "observe both ways", "observe rows"}
     devices = {"cuda count", "cuda rank", "cuda count observed", "cuda observe"}
     clusters = {"spread tiles", "spread rows"}

@@ -67,6 +67,31 @@ def test_no_order_of_summation_decides_wrongly(make: Any, dimension: int) -> Non
     assert wrong_decisions(data, single, space) == 0
 
 
+def in_slices(rows: np.ndarray, single: SinglePrecision) -> list[np.ndarray]:
+    """Products of slices, each summed in one of several orders, added up."""
+    parts = [sums(rows[:, some], rows[:, some]) for some in single.slices]
+    return [np.cumsum([part[order] for part in parts], axis=0)[-1] for order in parts[0]]
+
+
+@pytest.mark.parametrize("make", KINDS, ids=lambda make: make.__name__)
+@pytest.mark.parametrize("dimension", [1, 64, 65, 700])
+def test_products_in_slices_keep_their_bound(make: Any, dimension: int) -> None:
+    """Each distance is `middle` less twice its score, give or take `reach`; whole products too."""
+    data = make(np.random.default_rng(dimension), 24, dimension)
+    space, single = space_of(data)
+    query, item = np.divmod(np.arange(24 * 24), 24)
+    exact = space.pairs(query, item)
+    rows = single.items(0, 24, np.empty((24, dimension), np.float32))
+    sliced = single.in_slices()
+    assert [part.stop - part.start for part in sliced.slices[:-1]] == [64] * ((dimension - 1) // 64)
+    for way, found in ((single, [*sums(rows, rows).values()]), (sliced, in_slices(rows, sliced))):
+        for scores in found:
+            away = exact - (way.middle - 2 * scores.ravel().astype(np.float64))
+            assert np.abs(away).max() <= way.reach
+    assert sliced.reach <= single.reach
+    assert sliced.items(3, 9, rows[:6]) is not None
+
+
 def test_the_bound_is_needed() -> None:
     """With a hundredth of it, some order of summation decides wrongly: the tests above can fail."""
     wrong = 0

@@ -8,6 +8,8 @@ counts are the same integers.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -17,17 +19,20 @@ import numpy.typing as npt
 from truerank.core.folds import GalleryFolds
 from truerank.engine import filter_kernels, kernels
 from truerank.engine.counts import Counts
+from truerank.engine.threads import Workspace
 from truerank.settings import current_settings
-from truerank.space import Rows, Space
+from truerank.space import Distances, Rows, Space
 from truerank.space.single import SinglePrecision
 
-__all__ = ["Buffers", "Filter", "Thresholds"]
+__all__ = ["Buffers", "Filter", "Multiplication", "OpenPairs", "Singles", "Thresholds"]
 
 Singles = npt.NDArray[np.float32]
 
 OPEN_SHARE = 1 / 16
 """Pairs of a tile that may stay open: a single pair costs some ten times as much as in a tile."""
 _ROWS_AT_ONCE = 1 << 14
+SLICED_ROWS, SLICED_ITEMS = 720, 240
+"""Tiles in which slices are multiplied: what they give stays in the cache until it is added up."""
 
 
 class Thresholds:
@@ -53,23 +58,63 @@ class Thresholds:
             self.low[groups], self.high[groups] = ends
 
 
-class Buffers:
+class Multiplication:
+    """Products of float32 rows, slice by slice; one for each thread."""
+
+    def __init__(self, single: SinglePrecision) -> None:
+        self._slices = single.slices
+        self._parts = np.empty(0, np.float32)
+
+    def __call__(self, left: Singles, right: Singles, out: Singles, start: int = 0) -> None:
+        """Write left x right to the columns of `out` from `start` on."""
+        if len(self._slices) == 1:
+            np.matmul(left, right.T, out=out[:, start : start + len(right)])
+            return
+        if not self._parts.size:
+            self._parts = np.empty(len(self._slices) * SLICED_ROWS * SLICED_ITEMS, np.float32)
+        for top in range(0, len(left), SLICED_ROWS):
+            some = left[top : top + SLICED_ROWS]
+            for first in range(0, len(right), SLICED_ITEMS):
+                items = right[first : first + SLICED_ITEMS]
+                shape = (len(self._slices), len(some), len(items))
+                parts = self._parts[: math.prod(shape)].reshape(shape)
+                for part, where in zip(parts, self._slices, strict=True):
+                    np.matmul(some[:, where], items[:, where].T, out=part)
+                filter_kernels.add_up(parts, out, top, start + first)
+
+
+class OpenPairs:
+    """Room for the pairs of a tile that stay open, and for those of one more row."""
+
+    def __init__(self, query: Rows, item: Rows) -> None:
+        self.query, self.item = query, item
+
+    @staticmethod
+    def within(workspace: Workspace, height: int, width: int) -> OpenPairs:
+        """Room in a workspace, for a tile of this size."""
+        entries = int(height * width * OPEN_SHARE) + max(height, width)
+        query = workspace.array("open queries", (entries,), np.int64)
+        return OpenPairs(query, workspace.array("open items", (entries,), np.int64))
+
+
+class Buffers(OpenPairs):
     """What one thread needs for tiles of up to height x width, used again for every tile."""
 
-    def __init__(self, height: int, width: int, dimension: int) -> None:
+    def __init__(self, height: int, width: int, single: SinglePrecision) -> None:
         most = height * width
-        self.left = np.empty((height, dimension), np.float32)
-        self.right = np.empty((width, dimension), np.float32)
+        self.left = np.empty((height, single.dimension), np.float32)
+        self.right = np.empty((width, single.dimension), np.float32)
+        self._multiply = Multiplication(single)
         self._scores = np.empty(most, np.float32)
         self._turned = np.empty(most, np.float32)
         entries = int(most * OPEN_SHARE) + max(height, width)
-        self.query, self.item = np.empty(entries, np.int64), np.empty(entries, np.int64)
+        super().__init__(np.empty(entries, np.int64), np.empty(entries, np.int64))
 
     def product(self, left: Singles, right: Singles) -> Singles:
         """The tile left x right, valid until the next one."""
         shape = len(left), len(right)
         scores = self._scores[: shape[0] * shape[1]].reshape(shape)
-        np.matmul(left, right.T, out=scores)
+        self._multiply(left, right, scores)
         return scores
 
     def turned(self, scores: Singles) -> Singles:
@@ -88,6 +133,7 @@ class Filter:
         self.space, self.single, self.folds = space, single, folds
         self._tried = self._failed = 0
         self._patience = current_settings().patience
+        self._items_at_once = current_settings().gallery_rows
 
     @staticmethod
     def of(space: Space, folds: GalleryFolds | None) -> Filter:
@@ -96,14 +142,26 @@ class Filter:
             raise ValueError("this space has no float32 scores")
         return Filter(space, space.single, folds)
 
+    @staticmethod
+    def close(space: Space, folds: GalleryFolds | None) -> Filter:
+        """A filter by products in slices, close enough to the truth for observers."""
+        if space.single is None:
+            raise ValueError("this space has no float32 scores")
+        return Filter(space, space.single.in_slices(), folds)
+
     @property
     def pays(self) -> bool:
         """Whether float32 has decided most tiles so far."""
         return self._failed <= self._patience + self._tried // 4
 
+    def tried(self, *, failed: bool) -> None:
+        """Remember that a tile was looked at, and whether too much of it stayed open."""
+        self._tried += 1
+        self._failed += failed
+
     def buffers(self, height: int, width: int) -> Buffers:
         """A thread's buffers for tiles of up to this size."""
-        return Buffers(height, width, self.single.dimension)
+        return Buffers(height, width, self.single)
 
     def add(
         self,
@@ -112,7 +170,7 @@ class Filter:
         counts: Counts,
         first: int,
         start: int,
-        buffers: Buffers,
+        buffers: OpenPairs,
         guard: AbstractContextManager[Any],
     ) -> None:
         """Count a tile: its rows are the queries from `first` on, its columns items from `start`.
@@ -161,9 +219,8 @@ class Filter:
                     self.folds.item,
                     counts.split,
                 )
-        self._tried += 1
+        self.tried(failed=taken < height)
         if taken < height:
-            self._failed += 1
             self.add_exact(
                 thresholds.rows, counts, first + taken, first + height, start, start + width, guard
             )
@@ -179,6 +236,16 @@ class Filter:
         guard: AbstractContextManager[Any],
     ) -> None:
         """Count the tile of the queries first to last and the items start to stop in float64."""
-        distances = self.space.block(rows[first:last])(start, stop)
-        with guard:
-            counts.add_tile_from(first, distances, rows[first:last], (start, stop), self.folds)
+        rows = rows[first:last]
+        for tile, distances in self.exact_tiles(rows, start, stop):
+            with guard:
+                counts.add_tile_from(first, distances, rows, tile, self.folds)
+
+    def exact_tiles(
+        self, rows: Rows, start: int, stop: int
+    ) -> Iterator[tuple[tuple[int, int], Distances]]:
+        """The distances of these queries and the items start to stop in float64, tile by tile."""
+        distances = self.space.block(rows)
+        for begin in range(start, stop, self._items_at_once):
+            tile = begin, min(begin + self._items_at_once, stop)
+            yield tile, distances(*tile)

@@ -13,7 +13,7 @@ import numpy as np
 
 from truerank.jit import kernel
 
-__all__ = ["count_scores", "split_scores"]
+__all__ = ["add_up", "count_scores", "split_scores"]
 
 MANY = 8
 """Groups from which on looking up is considered at all."""
@@ -21,6 +21,27 @@ SEARCH = 200
 """Looking up one score costs about as much as this many comparisons in a pass."""
 CHUNK = 64
 """Scores looked through at once for the rare one that matters."""
+
+
+@kernel
+def add_up(parts: Any, out: Any, top: int, left: int) -> None:
+    """Add up parts[slice, row, item] into a corner of `out`."""
+    for q in range(parts.shape[1]):
+        row = out[top + q, left : left + parts.shape[2]]
+        first = parts[0, q]
+        for i in range(row.size):
+            row[i] = first[i]
+        number = 1
+        while number + 1 < parts.shape[0]:  # two at a time: the row is written half as often
+            first = parts[number, q]
+            second = parts[number + 1, q]
+            for i in range(row.size):
+                row[i] += first[i] + second[i]
+            number += 2
+        if number < parts.shape[0]:
+            first = parts[number, q]
+            for i in range(row.size):
+                row[i] += first[i]
 
 
 @kernel

@@ -10,11 +10,13 @@ from truerank.engine import cuts
 from truerank.jit import kernel
 
 __all__ = [
+    "add_up_grid",
     "between",
     "count_on_grid",
     "count_pairs",
     "count_tile",
     "nearest_by_fold",
+    "place_on_grid",
     "split_pairs",
     "split_relevant",
     "split_tile",
@@ -215,26 +217,34 @@ def between(
 
 
 @kernel
-def count_on_grid(distances: Any, grid: Any, low: float, scale: float, counts: Any) -> None:
-    """How many distances of each row each cut accepts, from a scale that is never too large."""
-    last = grid.size - 1
-    limit = float(last - 1)
-    for q in range(distances.shape[0]):
-        row = distances[q]
+def place_on_grid(d: float, grid: Any, low: float, scale: float) -> int:
+    """The first cut that accepts a distance, from a scale that is never too large."""
+    if d <= grid[0]:
+        return 0
+    place = int(min((d - low) * scale, float(grid.size - 2))) + 1
+    return place + int(d > grid[place])
+
+
+@kernel
+def add_up_grid(counts: Any) -> None:
+    """From how many distances each cut is the first to accept to how many it accepts."""
+    for q in range(counts.shape[0]):
         mine = counts[q]
-        for item in range(row.size):
-            d = row[item]
-            if d <= grid[0]:
-                mine[0] += 1
-                continue
-            place = int(min((d - low) * scale, limit)) + 1
-            if d > grid[place]:
-                place += 1
-            mine[place] += 1
         total = np.int32(0)
         for place in range(mine.size):
             total = np.int32(total + mine[place])
             mine[place] = total
+
+
+@kernel
+def count_on_grid(distances: Any, grid: Any, low: float, scale: float, counts: Any) -> None:
+    """How many distances of each row each cut accepts, from a scale that is never too large."""
+    for q in range(distances.shape[0]):
+        row = distances[q]
+        mine = counts[q]
+        for item in range(row.size):
+            mine[place_on_grid(row[item], grid, low, scale)] += 1
+    add_up_grid(counts)
 
 
 @kernel

@@ -53,6 +53,9 @@ class Observer:
     """Whether it must see the whole gallery at once."""
     whole_matrix = False
     """Whether it must see pairs that never meet as well."""
+    asks_for_cuts = False
+    """Whether all that it asks of a block is what few exact distances decide: how many lie up to
+    some cuts, which are the nearest."""
 
     def part(self, rows: Rows) -> Part:
         """What was seen, all of it of these queries, to be added to an observer that is alike."""
@@ -139,6 +142,8 @@ class Observers:
         self._grade, self._all = grade, list(observers)
         self.whole_rows = any(observer.whole_rows for observer in observers)
         """Whether an observer must see the whole gallery at once."""
+        self.ask_for_cuts = all(observer.asks_for_cuts for observer in observers)
+        """Whether float32 scores answer most of what the observers ask."""
         self.resumable = len(self._resumable) == len(observers)
         """Whether all that the observers have seen can be kept."""
 
@@ -274,6 +279,8 @@ class Tally(PairObserver, ResumableObserver):
 
 class NearestDistance(PairObserver, ResumableObserver):
     """The distance of every query's nearest candidate, relevant or not; infinite if it has none."""
+
+    asks_for_cuts = True
 
     def __init__(self, queries: int) -> None:
         self._least = PerThread(lambda: np.full(queries, np.inf))

@@ -221,9 +221,12 @@ def _counted(
         found = _in_turn(request, queries, limits.query_rows, most)
         return WorkItem(name, found, folds, device_backed)
     if observers.whole_rows:
-        tall = height(space.gallery, limits.observed_numbers, limits)
+        close = observers.ask_for_cuts and not device_backed
+        close = close and method_of(space, view.mates[queries.rows], limits) != "float64"
+        numbers = limits.observed_numbers * (2 if close else 1)  # of half the size
+        tall = height(space.gallery, numbers, limits)
         return WorkItem(
-            "count observed rows",
+            "count close rows" if close else "count observed rows",
             _in_turn(request, queries, tall, limits.mates),
             folds,
             device_backed,

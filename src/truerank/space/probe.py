@@ -66,9 +66,15 @@ def _compare(space: Space, tiles: Tiles, what: str) -> bool:
     if space.single is None:
         return True
     out = np.empty((stop - start, space.single.dimension), np.float32)
-    scores = product(space.single.queries(query), space.single.items(start, stop, out))
-    low, high = space.single.intervals(pairs[0].ravel(), expected.ravel())
-    return bool(np.all((low <= scores.ravel()) & (scores.ravel() <= high)))
+    left, right = space.single.queries(query), space.single.items(start, stop, out)
+    for single in (space.single, space.single.in_slices()):
+        scores = np.zeros(expected.size, np.float32)
+        for some in single.slices:
+            scores += product(left[:, some], right[:, some]).ravel()
+        low, high = single.intervals(pairs[0].ravel(), expected.ravel())
+        if not np.all((low <= scores) & (scores <= high)):
+            return False
+    return True
 
 
 def product(

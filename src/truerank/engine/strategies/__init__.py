@@ -6,6 +6,7 @@ besides, and what it can tell about itself in PassContext.facts.
 
 from __future__ import annotations
 
+from truerank.engine.strategies.close_rows import CountCloseRows
 from truerank.engine.strategies.count import Count
 from truerank.engine.strategies.cuda_count import CudaCount
 from truerank.engine.strategies.cuda_observe import CudaCountObserved, CudaObserve
@@ -34,6 +35,7 @@ STRATEGIES: dict[str, Strategy] = {
     "count observed tiles": CountObservedTiles(),
     "count observed both ways": CountObservedBothWays(),
     "count observed rows": CountObservedRows(),
+    "count close rows": CountCloseRows(),
     "observe tiles": ObserveTiles(),
     "observe both ways": ObserveBothWays(),
     "observe rows": ObserveRows(),

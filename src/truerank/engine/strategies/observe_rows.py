@@ -19,7 +19,7 @@ from truerank.engine.threads import PerThread, Tile, Workspace, run_in_threads
 from truerank.relevance import View
 from truerank.space import Rows, Space
 
-__all__ = ["CountObservedRows", "ObserveRows"]
+__all__ = ["CountObservedRows", "ObserveRows", "count_rows"]
 
 
 class CountObservedRows:
@@ -33,7 +33,7 @@ class CountObservedRows:
 
         def count(rows: Rows, _: Workspace) -> Block:
             """Tie groups of observed rows do not lie in the workspace: a thread needs only one."""
-            return _count_rows(space, rows, view, tiles, held.mine(), observers, item.folds)
+            return count_rows(space, rows, view, tiles, held.mine(), observers, item.folds)
 
         yield from rows_ahead(item, context, count)
 
@@ -55,7 +55,7 @@ class ObserveRows:
         yield from ()
 
 
-def _count_rows(
+def count_rows(
     space: Space,
     rows: Rows,
     view: View,
@@ -64,6 +64,7 @@ def _count_rows(
     observers: Observers,
     folds: GalleryFolds | None,
 ) -> Block:
+    """Tie groups from exact distances, which observers see."""
     distances = whole_rows(space, rows, tiles, workspace)
     pairs = view.block(rows)
     relevant, excluded = pairs.relevant, pairs.excluded

@@ -58,6 +58,7 @@ class Gom(RankObserver, ResumableObserver):
         self.one = 2.0 ** min(52, 62 - queries.bit_length())
         """Sums over queries are taken in integers, 1 standing for this many: no order shows."""
         self.is_exact, self.is_bracketed, self._peaks = exact, bracketed, peaks
+        self.asks_for_cuts = not exact
         self._roots = gom_kernels.inverse_roots(gallery + 2)
         self.limits, self.taus = sorted(set(limits)), sorted(set(taus))
         self._begin(queries)
