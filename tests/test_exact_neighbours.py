@@ -6,6 +6,7 @@ import json
 import warnings
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -42,6 +43,24 @@ def by_hand(distance: str, queries: Any, gallery: Any, k: int) -> list[tuple[Any
 def as_lists(truth: truerank.Truth) -> list[tuple[Any, ...]]:
     parts = (truth.item.tolist(), truth.first.tolist(), truth.tied.tolist())
     return list(zip(*parts, strict=True))
+
+
+@pytest.mark.parametrize("distance", ["cosine", "euclidean", "cityblock"])
+def test_shards_are_read_by_workers(distance: str, tmp_path: Path) -> None:
+    """And by nobody else, where there is a cluster; without one, in their place."""
+    sides = [
+        truerank.shard(side, tmp_path / name, rows=20)
+        for name, side in (("queries", QUERIES), ("gallery", GALLERY))
+    ]
+    expected = truerank.truth(QUERIES, GALLERY, 7, distance=distance)
+    with settings(neighbour_rows=7, neighbour_items=8, task_pairs=100):
+        here = truerank.truth(*sides, 7, distance=distance)
+        with in_process(), patch("truerank.files.shards.Shards._part", side_effect=AssertionError):
+            there = truerank.truth(*sides, 7, distance=distance, cluster="auto")
+    for found in (here, there):
+        assert as_lists(found) == as_lists(expected)
+        assert found.distance.tobytes() == expected.distance.tobytes()
+        assert found.facts == expected.facts
 
 
 @pytest.mark.parametrize("distance", ["cosine", "euclidean", "dot", "cityblock", "hamming"])

@@ -138,7 +138,8 @@ def truth(
     progress : callable or bool, optional
         Called as progress(pairs done, pairs in all); True for a bar.
     cluster : str, optional
-        The Ray cluster that searches: "auto" or an address, as in evaluate. The bits are the same.
+        The Ray cluster that searches: "auto" or an address, as in evaluate. Its workers read the
+        shards of a manifest. The bits are the same.
 
     Examples
     --------
@@ -168,19 +169,22 @@ def truth(
     if len(items) >= LARGEST:
         raise InputError(f"{len(items)} gallery rows are more than 32 bits can number.")
     check_choice("device", device, DEVICES)
-    if cluster is None:
-        device = resolve_device(device, len(rows) * len(items))
-    there = rounding_device() if device == "cuda" and cluster is None else None
-    space = build(distance, rows, items, threads=threads, device=there)
-    probe(space)
-    with shown(progress, "searching", "pairs") as report:
-        if cluster is not None:
-            with connect(cluster, gpu={"auto": None, "cuda": True}.get(device, False)) as workers:
+    if cluster is not None:
+        with connect(cluster, gpu={"auto": None, "cuda": True}.get(device, False)) as workers:
+            space = build(distance, rows, items, threads=threads, cluster=workers)
+            probe(space)
+            with shown(progress, "searching", "pairs") as report:
                 found = _there(space, int(k), workers, report)
-        elif device == "cuda":
-            found = _on_gpus(space, int(k), report)
-        else:
-            found = _here(space, int(k), threads or available_cores(), report)
+    else:
+        device = resolve_device(device, len(rows) * len(items))
+        there = rounding_device() if device == "cuda" else None
+        space = build(distance, rows, items, threads=threads, device=there)
+        probe(space)
+        with shown(progress, "searching", "pairs") as report:
+            if device == "cuda":
+                found = _on_gpus(space, int(k), report)
+            else:
+                found = _here(space, int(k), threads or available_cores(), report)
     facts = {"format": "truerank-truth", "version": __version__, **space.facts.to_dict()}
     return Truth(found.item, space.in_unit(found.distance), found.first_places(), found.tied, facts)
 
@@ -189,7 +193,9 @@ Report = Callable[[int, int], None] | None
 
 
 def _matrix(given: Any, name: str) -> npt.NDArray[Any]:
-    return as_matrix(read_side(given, None).embeddings if is_path(given) else given, name)
+    """Rows, or shards of them, of which rows are read when they are needed."""
+    rows = read_side(given, None).embeddings if is_path(given) else given
+    return as_matrix(rows, name, lazily=True)
 
 
 class _Lists:

@@ -98,19 +98,17 @@ class Plan:
         yield Line("tasks", f"{self.tasks:,}", "")
         yield Line("scheduling", in_words(self.scheduling), "measured: 2 ms a task, meanwhile")
         rows = "measured" if inside else "extrapolated from 1,000,000 rows"
-        copies = "4 bytes a component"
         if self.sharded:
             shared = f"assumed rate, {self.machines:,} machines"
             split = "16 cores each"
             yield Line("reading shards", in_words(self.read), shared)
             yield Line("rounding them there", in_words(self.rounded), f"{rows}, {split}")
             yield Line("scoring here", in_words(self.host), f"{rows}, 16 cores")
-            copies += ", a copy for each GPU"
         else:
             yield Line("reading files", in_words(self.read), "assumed rate")
             yield Line("rounding and scoring here", in_words(self.host), f"{rows}, 16 cores")
         yield Line("sending rows", in_words(self.sent), "assumed rate")
-        yield Line("rows on every machine", f"{self.held / GIGA:,.0f} GB", copies)
+        yield Line("rows on every machine", f"{self.held / GIGA:,.0f} GB", "4 bytes a component")
         yield Line("gallery on a GPU", f"{self.on_gpu / GIGA:,.0f} GB", "6 bytes a component")
         yield Line("in all", in_words(self.seconds), counted)
 
@@ -177,9 +175,8 @@ def plan(
     product = rows * items * seconds_a_pair(dimensions, mates, path) / min(gpus, tasks)
     scored, rounded = both * A_ROW, both * A_ROW_DIMENSION * dimensions
     files, others = float(both * dimensions * bytes_a_component), held
-    if sharded:  # a machine has its share of them, and every GPU's worker a copy of all
+    if sharded:  # a machine reads its share, and takes in that of the others
         files, rounded, others = (x / machines for x in (files, rounded, held * (machines - 1)))
-        held *= min(gpus, gpus_per_machine) + 1 / machines
     return Plan(
         queries=rows,
         gallery=items,

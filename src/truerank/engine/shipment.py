@@ -60,8 +60,6 @@ def unpack(parts: Parts, rows: Rows) -> tuple[PassRequest, Settings]:
     What a machine multiplies is checked on the user's rows before its first task counts.
     """
     space, view, folds, split_view, observers, outline = parts
-    if outline.device == "cuda" and space.refers:
-        space.settle()
     if space not in _probed:
         probe(space)
         _probed.add(space)

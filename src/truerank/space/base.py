@@ -78,10 +78,6 @@ class Space(ABC):
         """Whether a cluster holds its rows, of which this is no more than the names."""
         return False
 
-    def settle(self) -> None:
-        """Hold in arrays the rows that a cluster holds in pieces, for code that needs arrays."""
-        return
-
     @property
     def symmetric(self) -> bool:
         """Whether the queries are the gallery and a pair has one distance in both orders."""

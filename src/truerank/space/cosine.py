@@ -153,11 +153,6 @@ class Cosine(SquaredDistance):
         )
         self.short = ShortPairs.of(queries, gallery)
 
-    def settle(self) -> None:
-        """See Space."""
-        super().settle()
-        self.short = ShortPairs.of(self._left, self._right)
-
     @classmethod
     def of(cls, sides: Sides) -> Space:
         """The cosine space of these sides."""

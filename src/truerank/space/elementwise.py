@@ -64,12 +64,6 @@ class _Elementwise(Space):
         """See Space."""
         return any(isinstance(grid, Pieces) for grid in self.grids)
 
-    def settle(self) -> None:
-        """See Space."""
-        same = self._left is self._right
-        left = np.asarray(self._left)
-        self._left, self._right = left, left if same else np.asarray(self._right)
-
     def block(self, rows: Rows) -> Callable[[int, int], Distances]:
         """See Space."""
         left = np.ascontiguousarray(self._left[rows])

@@ -55,11 +55,6 @@ class _InnerProductSpace(Space):
         """See Space."""
         return any(isinstance(grid.integers, Pieces) for grid in self.grids)
 
-    def settle(self) -> None:
-        """See Space."""
-        left = self._left.as_arrays()
-        self._left, self._right = left, left if self.symmetric else self._right.as_arrays()
-
     @property
     def symmetric(self) -> bool:
         """See Space: products are exact, and so is the TwoSum of two squares."""

@@ -60,13 +60,6 @@ class GridRows:
     square: npt.NDArray[np.int64] | None = None
     """|X|^2 of every row, where it is known."""
 
-    def as_arrays(self) -> GridRows:
-        """The same rows in arrays of this process, where a cluster holds them."""
-        short = self.short
-        if short is not None:
-            short = replace(short, integers=np.asarray(short.integers))
-        return replace(self, integers=np.asarray(self.integers), short=short)
-
     def squares(self) -> npt.NDArray[np.int64]:
         """|X|^2 of every row, in integers."""
         if isinstance(self.integers, DeviceRows):

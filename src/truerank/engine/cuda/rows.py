@@ -17,7 +17,7 @@ import torch
 
 from truerank.engine.cuda import tensor_filter, torch_kernels
 from truerank.engine.cuda.open_rows import OpenRows, chosen_rows
-from truerank.engine.cuda.transfer import DeviceQueries, sent, settled
+from truerank.engine.cuda.transfer import DeviceQueries, sent, sent_rows, settled
 from truerank.space.base import Distances, Rows, Space
 from truerank.space.cosine import Cosine, ShortPairs
 from truerank.space.device_rows import DeviceRows
@@ -363,8 +363,7 @@ class _DeviceSide:
         self.dimension = integers.shape[1]
         self.integers = None
         if resident:
-            there = isinstance(integers, DeviceRows)
-            self.integers = integers.on(device) if there else sent(integers, device)  # type: ignore[attr-defined]
+            self.integers = sent_rows(integers, device)
         self.norm = sent(norm.astype(np.float64), device)
         self.scale = None if scale is None else sent(scale, device)
 

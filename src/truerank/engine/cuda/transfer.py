@@ -11,13 +11,33 @@ import numpy.typing as npt
 import torch
 
 from truerank.space.base import Rows
+from truerank.space.device_rows import DeviceRows
+from truerank.space.pieces import Pieces
 
-__all__ = ["DeviceCache", "DeviceQueries", "fetched", "sent", "settled"]
+__all__ = ["DeviceCache", "DeviceQueries", "fetched", "sent", "sent_rows", "settled"]
+
+_NUMBERS = 1 << 26
+"""Numbers of a cluster's rows that are sent at a time."""
 
 
 def sent(array: npt.NDArray[Any], device: Any) -> Any:
-    """An array copied to a device."""
-    return torch.from_numpy(np.ascontiguousarray(array)).to(device)
+    """An array copied to a device; torch takes none that must not be written to, as a cluster's."""
+    whole = np.ascontiguousarray(array)
+    return torch.from_numpy(whole if whole.flags.writeable else whole.copy()).to(device)
+
+
+def sent_rows(integers: Any, device: Any) -> Any:
+    """Integer rows on a device; those that a cluster holds come there piece by piece."""
+    if isinstance(integers, DeviceRows):
+        return integers.on(device)
+    if not isinstance(integers, Pieces):
+        return sent(integers, device)
+    step = max(1, _NUMBERS // integers.shape[1])
+    some = torch.from_numpy(np.empty(0, integers.dtype))
+    out = torch.empty(integers.shape, dtype=some.dtype, device=device)
+    for start in range(0, len(integers), step):
+        out[start : start + step] = sent(integers[start : start + step], device)
+    return out
 
 
 def fetched(tensor: Any) -> npt.NDArray[Any]:
