@@ -19,6 +19,7 @@ __all__ = [
     "as_array",
     "as_matrix",
     "as_plain",
+    "distinct",
     "name_rows",
     "numbered",
     "stable_order",
@@ -151,6 +152,11 @@ def numbered(values: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.
     steps = values - low
     held = np.bincount(steps) > 0
     return np.flatnonzero(held) + low, (np.cumsum(held) - 1)[steps]
+
+
+def distinct(codes: npt.NDArray[np.int64]) -> int:
+    """How many different integers there are, of codes that begin near 0."""
+    return len(numbered(codes)[0])
 
 
 def stable_order(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

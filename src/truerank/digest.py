@@ -44,21 +44,20 @@ def _lines(sides: CountedRecords, junk_labels: Iterable[Any], masks: Records) ->
 
 def _part(title: str, records: Iterable[tuple[str, int]]) -> Iterator[str]:
     """The lines of a part, many at a time."""
-    some, room = [f"{title}\n"], _CHARACTERS
-    for record, times in sorted(records, key=itemgetter(0)):  # equal ones are the same line
-        line = f"{record}\n"
-        length = len(line) * times
-        if length > room:
-            yield "".join(some)
-            some, room = [], _CHARACTERS
-            most = max(1, _CHARACTERS // len(line))
-            while times > most:
-                yield line * most
-                times -= most
-            length = len(line) * times
-        some.append(line * times)
-        room -= length
-    yield "".join(some)
+    yield f"{title}\n"
+    ordered = sorted(records, key=itemgetter(0))  # equal records are the same line
+    longest = 1 + max((len(record) for record, _ in ordered), default=0)
+    most = max((times for _, times in ordered), default=1)
+    step = _CHARACTERS // (longest * most)
+    for start in range(0, len(ordered) if step else 0, max(1, step)):
+        yield "".join([f"{text}\n" * times for text, times in ordered[start : start + step]])
+    if step:
+        return
+    for record, times in ordered:
+        at_once = max(1, _CHARACTERS // (len(record) + 1))
+        while times > 0:
+            yield f"{record}\n" * min(times, at_once)
+            times -= at_once
 
 
 def commitment(salt: bytes, rules: Mapping[str, Any], text: str) -> str:

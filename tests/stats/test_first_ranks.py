@@ -12,7 +12,7 @@ import pytest
 import truerank
 from tests.builders import clusters, uneven_clusters
 from truerank.settings import limits
-from truerank.stats.first_ranks import RankChanges
+from truerank.stats.first_ranks import FirstMateMoves, RankChanges
 
 RANKS = (1, 2, 5, 10, 50)
 METRICS = [f"hit@{rank}" for rank in RANKS]
@@ -118,3 +118,21 @@ def test_sums_of_rank_changes_by_brute_force() -> None:
     np.testing.assert_array_equal(changes.staying, staying)
     np.testing.assert_array_equal(changes.gained, gained)
     np.testing.assert_array_equal(changes.missing, missing)
+
+
+@pytest.mark.parametrize("enough", [1, 7, 40, 1000])
+def test_who_is_looked_at_more_closely_by_brute_force(enough: int) -> None:
+    rng = np.random.default_rng(enough)
+    ladder = np.array([1, 2, 3, 5, 9, 30, 99])
+    before = np.minimum(rng.geometric(0.15, size=200), 45)
+    first = np.stack([before - 1, np.ones(200, int), rng.random(200) < 0.9])
+    in_order, counted = rng.permutation(200)[:170], rng.random(200) < 0.3
+    moves = FirstMateMoves(SimpleNamespace(own=slice(0, 3)), first.astype(int), 1, ladder)  # type: ignore[arg-type]
+    wanted = np.full(200, -1)
+    for place, rank in enumerate(ladder.tolist()):
+        missing = [q for q in in_order.tolist() if first[2, q] and before[q] > rank]
+        if sum(counted[q] for q in missing) < enough:
+            for query in missing[:enough]:
+                if not counted[query] and wanted[query] < 0:
+                    wanted[query] = place
+    np.testing.assert_array_equal(moves.wanted(in_order, counted, enough), wanted)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +12,7 @@ from truerank.core import registry
 from truerank.core.metric import Metric
 from truerank.core.scale import Scale
 
-__all__ = ["Column", "as_run", "share_counts"]
+__all__ = ["Column", "as_run", "put", "share_counts"]
 
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
@@ -49,6 +50,12 @@ def share_counts(columns: list[Column]) -> None:
     for column in columns:
         first = held.setdefault((column.grade, column.totals.shape), column)
         column.totals, column.candidates = first.totals, first.candidates
+
+
+def put(table: npt.NDArray[Any], rows: Integers | slice, values: npt.NDArray[Any]) -> None:
+    """table[:, rows] = values, line by line: several at once are put element by element."""
+    for line, own in zip(table, values, strict=True):
+        line[rows] = own
 
 
 def as_run(rows: Integers) -> Integers | slice:

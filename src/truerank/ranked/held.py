@@ -133,6 +133,7 @@ def _reference(value: Any) -> Callable[[], Any]:
 def _content(space: Space) -> bytes:
     """A digest of all rows in their order."""
     digest = blake2b(space.facts.input_digest.encode(), digest_size=16)
-    for side in (space.query_digests, space.gallery_digests):
-        digest.update(np.ascontiguousarray(side.astype("<u8")).data)
+    sides = (space.query_digests, space.gallery_digests)
+    for side in sides[: 1 if sides[0] is sides[1] else 2]:
+        digest.update(np.ascontiguousarray(side.astype("<u8", copy=False)).data)
     return digest.digest()

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from truerank import engine
 from truerank.checkpoint import Checkpoint, chapters
 from truerank.core import registry
-from truerank.core.column import as_run
+from truerank.core.column import as_run, put
 from truerank.core.groups import Block, SplitGroups, TieGroups
 from truerank.families.collection import Collection
 from truerank.metrics import hierarchy
@@ -168,16 +168,17 @@ def fill(
         for grade in {current.finest, *(column.grade for column in current.columns)} - {0}:
             parts[grade] = groups.at_least(grade)
         places = {grade: as_run(block[chosen]) for grade, (chosen, _) in parts.items()}
-        current.first[:, places[current.finest]] = parts[current.finest][1].first()
+        put(current.first, places[current.finest], parts[current.finest][1].first())
         for column in current.columns:
             some, rows = parts[column.grade][1], places[column.grade]
             if len(some):
                 definition = registry.ranking(column.metric)
-                column.values[:, rows] = some.values(column.metric, column.scale, definition)
+                put(column.values, rows, some.values(column.metric, column.scale, definition))
         for column in {id(column.totals): column for column in current.columns}.values():
             some, rows = parts[column.grade][1], places[column.grade]
             if len(some):
-                column.totals[rows], column.candidates[rows] = some.totals, some.candidates
+                put(column.totals.T, rows, some.totals.T)
+                column.candidates[rows] = some.candidates
         if current.grown is not None:
             current.grown.fill(block, parts)
         if plan is not None and plan.splits:

@@ -89,7 +89,9 @@ def build(
             both.append(Side("embeddings", queries, columns, threads, None, cluster))
         sides = Sides(distance, *both)
     space = known.make(sides)
-    space.query_digests, space.gallery_digests = sides.queries.digests, sides.gallery.digests
+    space.query_digests = space.gallery_digests = sides.queries.digests
+    if sides.gallery is not sides.queries:
+        space.gallery_digests = sides.gallery.digests
     return space
 
 

@@ -10,6 +10,7 @@ distance came from integers must be met again in the tiles. A float32 product ou
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -36,8 +37,8 @@ def probe(space: Space, tiles: Tiles = lambda space: space.block) -> None:
     samples = {"the given rows": space}
     if isinstance(space, (SquaredDistance, SourcedCosine)):
         dimension = space.dimension
-        samples["all-positive rows"] = _synthetic(_all_positive(dimension))
-        samples["rows with an outlier dimension"] = _synthetic(_with_outlier(dimension))
+        samples["all-positive rows"] = _synthetic(_all_positive, dimension)
+        samples["rows with an outlier dimension"] = _synthetic(_with_outlier, dimension)
     with single_threaded_blas():  # as tiles are made
         trusted = [_compare(sample, tiles, what) for what, sample in samples.items()]
     if not all(trusted):
@@ -89,7 +90,10 @@ def _spread(count: int, most: int) -> Rows:
     return np.unique(np.linspace(0, count - 1, min(count, most)).astype(np.int64))
 
 
-def _synthetic(rows: npt.NDArray[np.float64]) -> Space:
+@lru_cache(maxsize=4)
+def _synthetic(make: Callable[[int], npt.NDArray[np.float64]], dimension: int) -> Space:
+    """The rows that a function makes, kept for the next probes of this dimension."""
+    rows = make(dimension)
     unit = rows / np.sqrt((rows * rows).sum(axis=1, keepdims=True))
     integers = np.rint(unit * 2.0**25).astype(np.int32)
     nothing = np.zeros(len(rows), np.int32)

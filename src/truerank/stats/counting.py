@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank import engine
+from truerank.arrays import distinct
 from truerank.core import registry
 from truerank.core.column import Column
 from truerank.core.curve_moves import CurveMoves
@@ -126,7 +127,7 @@ class Plan:
         """Queries with few mates that are counted by fold."""
         rows, counted = np.flatnonzero(self.few), np.zeros(len(self.few), bool)
         # other metrics' units must not change whose values an interval is made of
-        count = most_counted(self.split_view.mates[rows], len(np.unique(self.task.query_codes)))
+        count = most_counted(self.split_view.mates[rows], distinct(self.task.query_codes))
         counted[self.sets.sample(rows, count)] = True
         return counted
 
@@ -220,23 +221,24 @@ class Plan:
             moving &= values != registry.definition(column.metric).range[1]
         return moving
 
-    def _collect(self, use: Use, rows: Integers, left: LeftOut) -> None:
+    def _collect(
+        self, use: Use, rows: Integers, left: LeftOut, wanted: Flags | None = None
+    ) -> None:
+        """Add how these queries move, or those that are wanted of them."""
         column, unit = use
         reduced = registry.ranking(column.metric).reduced
         if reduced is None:
             return
-        held = np.flatnonzero(self._moving(column, rows))
-        values = self._settled(reduced(left.only(held), column.metric))
-        some = rows[held]
+        moving = self._moving(column, rows)
+        held = np.flatnonzero(moving if wanted is None else moving & wanted)
+        values, some = self._settled(reduced(left.only(held), column.metric)), rows[held]
         before = headline(column.metric, column.values)[some]
         weights, own = self._weights.of(column.grade)[some], self.sets.folds[unit].query[some]
         self._sums[column.metric, unit].add_moved(values, held, before, own, weights)
 
     def _settled(self, values: Reals) -> Reals:
         """Values without folds; a query without any mate left may count as 0."""
-        if self.task.no_mate == "zero":
-            return np.where(np.isnan(values), 0.0, values)
-        return values
+        return np.where(np.isnan(values), 0.0, values) if self.task.no_mate == "zero" else values
 
     def finish(self, device: str, threads: int) -> dict[Key, tuple[Replicates, Replicates]]:
         """The replicates of every column, once all blocks are in."""
@@ -324,31 +326,28 @@ class Plan:
             return
         folds = self._split_sets.gallery(every)
 
-        def collect(use: Use, block: Block) -> None:
-            column, unit = use
-            wanted = more[column.metric, unit][block.rows[block.split.queries]]
-            for some in self._chunks(block.split.some(np.flatnonzero(wanted))):
-                left = LeftOut.of(some.only(self._split_sets.of(unit)), column.grade)
-                self._collect(use, block.rows[some.queries], left)
-
-        def collect_first(unit: Unit, first: FirstMateMoves, block: Block) -> None:
-            wanted = since[block.rows[block.split.queries]] >= 0
-            for some in self._chunks(block.split.some(np.flatnonzero(wanted))):
-                left = LeftOut.of(some.only(self._split_sets.of(unit)), first.grade)
-                mine = block.rows[some.queries]
-                first.count(mine, left, since[mine])
-
         uses = [use for use in self.uses if (use[0].metric, use[1]) in more]
+
+        def collect(block: Integers, split: SplitGroups) -> None:
+            rows = block[split.queries]
+            made: dict[tuple[int, Unit], LeftOut] = {}
+            for column, unit in uses:
+                if (wanted := more[column.metric, unit][rows]).any():
+                    left = self._left_out(split, (column.grade, unit), made)
+                    self._collect((column, unit), rows, left, wanted)
+            if self.cmc is not None and (wanted := since[rows] >= 0).any():
+                unit, first = self.cmc
+                left = self._left_out(split, (first.grade, unit), made)
+                first.count(rows, left, since[rows], np.flatnonzero(wanted))
+
         rows = np.flatnonzero(every)
         with (
             closing(self._split(rows, folds, device, threads)) as blocks,
             ThreadPoolExecutor(threads) as pool,
         ):
             for block in blocks:
-                for _ in pool.map(partial(collect, block=block), uses):
+                for _ in pool.map(partial(collect, block.rows), self._chunks(block.split)):
                     pass
-                if self.cmc is not None and (since[block.rows] >= 0).any():
-                    collect_first(*self.cmc, block)
 
     def _sampled(
         self, uses: list[Use], rest: dict[Metric, Integers], device: str, threads: int

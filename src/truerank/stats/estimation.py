@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from truerank.arrays import distinct
 from truerank.core import registry
 from truerank.core.column import Column
 from truerank.core.curve import Curve, rank_ladder
@@ -100,7 +101,7 @@ class Estimation:
 
     def _alive(self, unit: Unit) -> int:
         """Units with a query that counts."""
-        return len(np.unique(unit.codes(self.task)[0][self._counted(unit)]))
+        return distinct(unit.codes(self.task)[0][self._counted(unit)])
 
     def observe(self, families: Collection) -> None:
         """Let the families' pass count what intervals of threshold metrics need."""
@@ -217,7 +218,7 @@ class Estimation:
             return intervals.from_standard_error(score.value, error, units, confidence, limits)
         if self._folds[unit] is None:
             held = ~np.isnan(score.per_query.lower) if score.per_query is not None else ()
-            return self._too_few(len(np.unique(unit.codes(self.task)[0][held])), unit)
+            return self._too_few(distinct(unit.codes(self.task)[0][held]), unit)
         if any((part, unit) not in self.replicates for part in parts):
             return Interval(reason=MATES_LEAVE)
         own, paired = (
@@ -247,7 +248,7 @@ class Estimation:
         may_stand_in = [] if self.request.units == "metric" else self._finer(coarsest)
         for unit in (coarsest, *may_stand_in):
             codes = unit.codes(task)[0]
-            alive = len(np.unique(codes[findable]))
+            alive = distinct(codes[findable])
             if alive >= self._fewest:
                 break
         else:

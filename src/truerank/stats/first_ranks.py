@@ -49,13 +49,25 @@ class FirstMateMoves:
         self.folds, self.grade, self._first, self._ladder = folds, grade, first, ladder
         self._counted, self._sampled = (RankChanges(folds, ladder) for _ in range(2))
 
-    def count(self, rows: Integers, left: LeftOut, since: Integers | None = None) -> None:
+    def count(
+        self,
+        rows: Integers,
+        left: LeftOut,
+        since: Integers | None = None,
+        wanted: Integers | None = None,
+    ) -> None:
         """Take in queries whose tie groups were counted by fold.
 
-        `since` are the places on the ladder of ranks from which on each is wanted, if not from 0.
+        `since` are the places on the ladder of ranks from which on each is wanted, if not from 0;
+        `wanted` those of the queries that are, if not all.
         """
         without = np.empty((len(rows), self.folds.own.stop), np.int32)
-        left.fill(_first_ranks, without)  # own columns come first
+        if wanted is None:
+            left.fill(_first_ranks, without)  # own columns come first
+        else:
+            left.only(wanted).fill(_first_ranks, without)
+            rows, without = rows[wanted], without[wanted]
+            since = None if since is None else since[wanted]
         self._counted.add(rows, ranks_of(self._first[:, rows]), without, since)
 
     def wanted(self, in_order: Integers, counted: npt.NDArray[np.bool_], enough: int) -> Integers:
@@ -65,14 +77,16 @@ class FirstMateMoves:
         first so many in the order of samples.
         """
         since = np.full(len(counted), -1)
-        first = ranks_of(self._first)
-        for place, rank in enumerate(self._ladder.tolist()):
-            in_order = in_order[first[in_order] > rank]
-            if not len(in_order):
-                break
-            if np.count_nonzero(counted[in_order]) < enough:
-                more = in_order[:enough]
-                since[more[~counted[more] & (since[more] < 0)]] = place
+        ranks = ranks_of(self._first)[in_order]
+        seen = np.searchsorted(self._ladder, ranks[counted[in_order]])
+        missed = len(seen) - np.cumsum(np.bincount(seen, minlength=len(self._ladder) + 1))
+        room = np.empty(enough, np.int64)
+        for place in np.flatnonzero(missed[:-1] < enough).tolist():
+            chosen = room[: _first_above(ranks, self._ladder[place], room)]
+            more = in_order[chosen]
+            since[more[~counted[more] & (since[more] < 0)]] = place
+            if len(chosen) < enough:  # they are all that miss here, and others miss nowhere below
+                in_order, ranks = more, ranks[chosen]
         return since
 
     def nothing_left(self, queries: int) -> Integers:
@@ -204,6 +218,19 @@ def moved_cmc(
     # move up, here or there
     together = np.where(ladder <= LAST_RANK, base, np.nan)
     return CurveMoves("lower", "hit", values, noise_of, together, sparse, rises=1)
+
+
+@kernel
+def _first_above(ranks: Any, limit: int, out: Any) -> int:
+    """The places of the first ranks beyond a limit, as many as `out` holds; returns how many."""
+    number = 0
+    for place in range(ranks.size):
+        if ranks[place] > limit:
+            out[number] = place
+            number += 1
+            if number == out.size:
+                break
+    return number
 
 
 @kernel
