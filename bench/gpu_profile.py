@@ -27,7 +27,7 @@ from bench.gpu_record import describe_machine
 from truerank import engine
 from truerank.settings import current_settings
 
-__all__ = ["run"]
+__all__ = ["in_one_thread", "run"]
 
 LISTED = 28
 TURNS = 4
@@ -90,7 +90,7 @@ def _other_settings(call: Callable[..., Any]) -> str:
 
 def _functions(call: Callable[[], Any]) -> str:
     """What single functions take themselves, then with all that they call."""
-    with _in_one_thread():
+    with in_one_thread():
         call()
         profile = cProfile.Profile()
         profile.runcall(call)
@@ -145,7 +145,7 @@ class _Here:
 
 
 @contextmanager
-def _in_one_thread() -> Iterator[None]:
+def in_one_thread() -> Iterator[None]:
     """Pools of truerank's modules do their work in the calling thread."""
     pool = "ThreadPoolExecutor"
     held = {

@@ -51,11 +51,11 @@ def page(text: str, record: dict[str, Any]) -> str:
 
 def gpu_table(text: str, record: dict[str, Any]) -> str:
     """The page with the table of a GPU."""
-    about = (
-        f"Measured on {record['date']}: {record['machine']}; medians, milliseconds. "
-        '"~": measured on some of the queries and scaled up.'
-    )
-    return _put(text, "gpu", [about, "", *gpu_record.lines(record)])
+    about = [
+        f"Measured on {record['date']}: {record['machine']}.",
+        'Medians, milliseconds. "~": measured on some of the queries and scaled up.',
+    ]
+    return _put(text, "gpu", [*about, "", *gpu_record.lines(record)])
 
 
 def _put(text: str, name: str, lines: list[str]) -> str:

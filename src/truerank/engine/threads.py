@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
-from threading import Lock, get_ident
+from threading import Lock, Thread, get_ident
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -31,6 +31,7 @@ __all__ = [
     "TilePool",
     "Workspace",
     "available_cores",
+    "meanwhile",
     "run_in_threads",
     "total",
 ]
@@ -51,6 +52,17 @@ def available_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+@contextmanager
+def meanwhile(work: Callable[[], object]) -> Iterator[None]:
+    """Have something done by a thread of its own while this one waits for a device."""
+    thread = Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
 
 
 class Workspace:

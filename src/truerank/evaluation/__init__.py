@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from hashlib import blake2b
 from typing import Any
 
@@ -16,6 +17,7 @@ from truerank.checkpoint import Checkpoint
 from truerank.cluster import Cluster, connect
 from truerank.core import registry
 from truerank.core.metric import Metric
+from truerank.engine.threads import meanwhile
 from truerank.errors import InputError, check_choice, warn
 from truerank.evaluation.checks import (
     check_options,
@@ -264,7 +266,8 @@ def evaluate_task(
     kept = Checkpoint()
     if checkpoint is not None:
         kept = Checkpoint(checkpoint, _identity(task, space, chosen, request, sizes))
-    with shown(progress, "ranking", None if cluster is None else "pairs") as report:
+    hashing = meanwhile(lambda: task.digest) if device == "cuda" else nullcontext()
+    with hashing, shown(progress, "ranking", None if cluster is None else "pairs") as report:
         scores, findings = score(
             task,
             space,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from threading import get_ident
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from bench.gpu_record import Case, Record, lines
 from scripts.document_performance import gpu_table
 
 from tests.engine.cuda.devices import pretend
+from truerank import scoring
 
 
 @pytest.fixture(autouse=True)
@@ -52,9 +54,22 @@ def test_what_has_no_time_is_named_and_nothing_is_lost(tmp_path: Path) -> None:
     assert "| half of it | ~" in (tmp_path / "gpu.md").read_text()
 
 
-def test_the_profile_sees_the_threads(tmp_path: Path) -> None:
-    told = gpu_profile.run(200, tmp_path, device="cpu", dimensions=8)
+def test_the_profile_tells_every_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_profile, "TURNS", 1)
+    told = gpu_profile.run(120, tmp_path, device="cpu", dimensions=8)
     assert (tmp_path / "profile.txt").read_text() == told
-    assert "fill_rows" in told
     for name in ("tensors, no intervals", "arrays, with intervals"):
-        assert f"200 x 8, {name}: " in told
+        assert f"120 x 8, {name}: " in told
+    assert told.count("threads=1: ") == told.count("query_rows=") // 3 == 2
+
+
+def test_the_profile_sees_what_threads_do() -> None:
+    pool, here = scoring.ThreadPoolExecutor, get_ident()
+    with gpu_profile.in_one_thread(), scoring.ThreadPoolExecutor(3) as threads:
+        assert list(threads.map(lambda number: (number, get_ident()), range(3))) == [
+            (number, here) for number in range(3)
+        ]
+        assert threads.submit(divmod, 7, 2).result() == (3, 1)
+        with pytest.raises(ZeroDivisionError):
+            threads.submit(divmod, 7, 0).result()
+    assert scoring.ThreadPoolExecutor is pool
