@@ -112,7 +112,7 @@ def whole_step(options: argparse.Namespace, trainer: Trainer) -> Callable[[], ob
     labels = torch.arange(options.classes, device=trainer.device)
     labels = labels.repeat_interleave(options.samples)
     batch = one_batch(options, trainer.device)
-    return lambda: trainer._step(batch, labels)
+    return lambda: trainer._step(batch, labels, 1.0)
 
 
 def one_batch(options: argparse.Namespace, device: torch.device) -> torch.Tensor:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +16,14 @@ from truerank.training.augmentation import Augmentation, draw
 from truerank.training.config import Config
 from truerank.training.loop import Trainer
 from truerank.training.pipeline import Resident
-from truerank.training.recorded import RECORDED_TRUNKS, recorded, training_pass
+from truerank.training.recorded import (
+    RECORDED_TRUNKS,
+    WholeStep,
+    recorded,
+    records_steps,
+    training_pass,
+)
+from truerank.training.step import Step
 
 on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 
@@ -70,9 +79,119 @@ def test_a_training_learns_as_the_eager_one_does(monkeypatch: pytest.MonkeyPatch
     np.testing.assert_allclose(found[0], found[1], rtol=0.05)
 
 
-def test_a_trunk_of_the_users_own_is_called_as_it_is() -> None:
-    trainer = Trainer(settings(), sketches().subset("train"), trunk=tiny)
-    assert trainer._pass is trainer.model
+def test_a_trunk_of_the_users_own_is_called_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> Any:
+        raise AssertionError("nothing of a custom trunk is recorded")
+
+    monkeypatch.setattr(Step, "_recorded", refuse)
+    config = settings(training={"epochs": 1, "iterations": 2})
+    Trainer(config, sketches().subset("train"), trunk=tiny).fit()
+
+
+class Loss(torch.nn.Module):
+    """Proxies, so that there are two optimisers."""
+
+    is_recordable = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.proxies = torch.nn.Parameter(torch.randn(5, 8))
+
+    def forward(self, rows: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.cross_entropy(rows @ self.proxies.T, labels)
+
+
+def a_step(device: str, name: str) -> Step:
+    torch.manual_seed(0)
+    model = Embedder(trunks.get("convnet"), 8).to(device)
+    chosen = {"name": name, "lr": 0.01}
+    config = Config.of(settings(optimiser=chosen, loss_optimiser=chosen))
+    return Step(model, Loss().to(device), config, torch.float32)
+
+
+def batches(device: str) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    generator = torch.Generator().manual_seed(2)
+    return [
+        (
+            (255 * torch.rand(4, 3, 28, 28, generator=generator)).to(device),
+            torch.randint(5, (4,), generator=generator).to(device),
+        )
+        for _ in range(5)
+    ]
+
+
+def played_back(once: Callable[[], None], undo: Callable[[], None]) -> Callable[[], None]:
+    """A recording where there is no GPU: it is tried, taken back, and done again each time."""
+    once()
+    once()
+    undo()
+    return once
+
+
+def numbers(step: Step) -> list[torch.Tensor]:
+    modules = (step.model, step.loss)
+    return [value.detach().cpu() for one in modules for value in one.state_dict().values()]
+
+
+@pytest.mark.parametrize("name", ["rmsprop", "sgd", "adam", "adamw"])
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_recorded_step_begins_where_the_training_stands(name: str, begun: bool) -> None:
+    """What is tried for the recording leaves no trace, in optimisers that have begun or not."""
+    plain, other = a_step("cpu", name), a_step("cpu", name)
+    given = batches("cpu")
+    for step in (plain, other) if begun else ():
+        step(*given[0], 1.0)
+    losses = []
+    other.model.train()
+    modules = (other.model, other.loss)
+    whole = WholeStep(other._update, *given[0], modules, other._optimisers, played_back)
+    other._whole = whole
+    for step in (plain, other):
+        losses.append([float(step(*one, 1.0)) for one in given])
+    assert losses[0] == losses[1]
+    for one, two in zip(numbers(plain), numbers(other), strict=True):
+        assert torch.equal(one, two)
+
+
+def test_what_is_recorded_as_a_whole() -> None:
+    config = Config.of(settings())
+    assert not records_steps(torch.zeros(1), Loss(), config, torch.float32)  # no GPU
+
+    class OnGPU:
+        is_cuda = True
+
+    batch: Any = OnGPU()
+    assert records_steps(batch, Loss(), config, torch.float32)
+    assert not records_steps(batch, torch.nn.Identity(), config, torch.float32)
+    assert not records_steps(batch, Loss(), config, torch.bfloat16)
+    for schedule in ({"warmup": 3}, {"name": "cosine"}, {"frozen_trunk": 2}):
+        other = Config.of(settings(schedule=schedule))
+        assert not records_steps(batch, Loss(), other, torch.float32)
+
+
+@on_a_gpu
+@pytest.mark.parametrize("name", ["rmsprop", "sgd", "adam", "adamw"])
+def test_whole_steps_on_a_gpu_are_those_without_a_recording(name: str) -> None:
+    plain, other = a_step("cuda", name), a_step("cuda", name)
+    plain._may_record = False
+    losses = [[float(step(*one, 1.0)) for one in batches("cuda")] for step in (plain, other)]
+    assert isinstance(other._whole, WholeStep)
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-3)
+    for one, two in zip(numbers(plain), numbers(other), strict=True):
+        torch.testing.assert_close(one, two, rtol=1e-2, atol=1e-3)
+
+
+def test_a_state_of_another_device_is_gone_on_with() -> None:
+    """How steps are launched belongs to the device, not to the state."""
+    step, other = a_step("cpu", "rmsprop"), a_step("cpu", "rmsprop")
+    step(*batches("cpu")[0], 1.0)
+    state = step.state()
+    for optimiser in state["optimisers"]:
+        for group in optimiser["param_groups"]:
+            group["capturable"] = True
+    other.restore(state)
+    other(*batches("cpu")[1], 1.0)
 
 
 @on_a_gpu

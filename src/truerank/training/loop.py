@@ -29,11 +29,11 @@ from truerank.training.embedding import embed_rows
 from truerank.training.features import FeaturePipeline, feature_rows
 from truerank.training.interrupts import Interrupts
 from truerank.training.logs import Log
-from truerank.training.optimisers import make_optimiser, model_optimiser, rate
+from truerank.training.optimisers import rate
 from truerank.training.pipeline import Pipeline, open_pipeline
-from truerank.training.recorded import training_pass
 from truerank.training.sampler import make_sampler
 from truerank.training.splits import check_disjoint
+from truerank.training.step import Step
 from truerank.training.validation import validation_score
 
 __all__ = ["DivergedError", "Trainer"]
@@ -95,7 +95,6 @@ class Trainer:
         self.folder = None if folder is None else Path(folder)
         self.validation = validation
         self._custom_trunk = trunk is not None
-        self._precision = devices.precision(config.training.precision, self.device)
         if validation is not None:
             check_disjoint(train, validation)
         self._sampler = make_sampler(config, train)
@@ -125,19 +124,10 @@ class Trainer:
             self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         if config.schedule.name == "plateau" and validation is None:
             raise InputError("the schedule plateau goes by the validation metric; there is none.")
-        self._optimisers = [model_optimiser(self.model, config.optimiser)]
-        own = list(self.loss.parameters())
-        if own:
-            self._optimisers.append(make_optimiser(own, config.loss_optimiser))
-        self._rates = [group["lr"] for o in self._optimisers for group in o.param_groups]
-        self._scaler = torch.amp.GradScaler(
-            self.device.type, enabled=self._precision is torch.float16
-        )
+        precision = devices.precision(config.training.precision, self.device)
+        self._step = Step(self.model, self.loss, config, precision, may_record=trunk is None)
         self._images = self._open(train)
         self._validated = None if validation is None else (validation, self._open(validation))
-        self._pass: Callable[[torch.Tensor], torch.Tensor] | None = (
-            None if trunk is None else self.model
-        )
 
         self.epoch = 0
         self.history: list[dict[str, Any]] = []
@@ -231,11 +221,9 @@ class Trainer:
         try:
             self.model.load_state_dict(state["model"])
             self.loss.load_state_dict(state["loss"])
-            for optimiser, saved in zip(self._optimisers, state["optimisers"], strict=True):
-                optimiser.load_state_dict(saved)
+            self._step.restore(state)
         except (RuntimeError, ValueError) as error:
             raise InputError(f"{path} belongs to another model, loss or data set.") from error
-        self._scaler.load_state_dict(state["scaler"])
         self._sampler_at_start = state["sampler"]
         self._random = state["random"]
         self.epoch, self._done = state["epoch"], state["done"]
@@ -281,7 +269,8 @@ class Trainer:
         parts = labels.split(size)
         with closing(self._images.batches(chunks, draws)) as batches:
             for crops, classes in zip(self._saved_on_failure(batches), parts, strict=True):
-                self._loss_sum += self._step(crops, classes)
+                self.model.rest_trunk(self.iteration < self.config.schedule.frozen_trunk)
+                self._loss_sum += self._step(crops, classes, self._share())
                 self._done += 1
                 for log in self.logs:
                     log.step(self.iteration, settings.epochs * settings.iterations)
@@ -289,6 +278,14 @@ class Trainer:
                     self._save()
                     raise KeyboardInterrupt
         return len(chunks) * size
+
+    def _share(self) -> float:
+        """The share of the learning rates in this iteration."""
+        settings = self.config.training
+        return rate(
+            self.config.schedule, self.iteration, settings.epochs * settings.iterations,
+            epoch=self.epoch, values=[record.get(settings.metric, 0.0) for record in self.history],
+        )  # fmt: skip
 
     def _saved_on_failure(self, batches: Iterator[torch.Tensor]) -> Iterator[torch.Tensor]:
         """The batches; an image that cannot be read stops the run where it can be resumed."""
@@ -298,32 +295,6 @@ class Trainer:
             self._save()
             raise
 
-    def _step(self, crops: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        """One update; the loss comes as a tensor, so that the device is not waited for."""
-        settings = self.config.training
-        schedule = self.config.schedule
-        share = rate(
-            schedule, self.iteration, settings.epochs * settings.iterations,
-            epoch=self.epoch, values=[record.get(settings.metric, 0.0) for record in self.history],
-        )  # fmt: skip
-        self.model.rest_trunk(self.iteration < schedule.frozen_trunk)
-        rates = iter(self._rates)
-        for optimiser in self._optimisers:
-            optimiser.zero_grad()
-            for group in optimiser.param_groups:
-                group["lr"] = next(rates) * share
-        if self._pass is None:
-            self._pass = training_pass(self.model, crops, self.config, self._precision)
-        mixed = self._precision is not torch.float32
-        with torch.autocast(self.device.type, self._precision, enabled=mixed):
-            embeddings = self._pass(crops)
-        loss: torch.Tensor = self.loss(embeddings, labels)
-        self._scaler.scale(loss).backward()
-        for optimiser in self._optimisers:
-            self._scaler.step(optimiser)
-        self._scaler.update()
-        return loss.detach()
-
     def _end_epoch(self, loss: float | None, speed: float | None, started: float) -> None:
         """Validate, note, and write both checkpoints; epoch 0 is the model before training."""
         metric = self.config.training.metric
@@ -331,7 +302,7 @@ class Trainer:
             "epoch": self.epoch,
             "iteration": self.iteration,
             "loss": loss,
-            "lr": self._optimisers[0].param_groups[0]["lr"],
+            "lr": self._step.rate,
         }
         better = True
         if self._validated is not None:
@@ -390,8 +361,7 @@ class Trainer:
                 **self._model_state(),
                 "best_model": self._best_weights,
                 "loss": self.loss.state_dict(),
-                "optimisers": [optimiser.state_dict() for optimiser in self._optimisers],
-                "scaler": self._scaler.state_dict(),
+                **self._step.state(),
                 "sampler": self._sampler_at_start,
                 "random": randomness.capture(self.device),
                 "done": self._done,

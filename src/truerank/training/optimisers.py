@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from truerank.training.config import ModelOptimiserConfig, OptimiserConfig, ScheduleConfig
     from truerank.training.embedder import Embedder
 
-__all__ = ["make_optimiser", "model_optimiser", "plateau", "rate"]
+__all__ = ["load_optimiser", "make_optimiser", "model_optimiser", "plateau", "rate"]
 
 
 def model_optimiser(model: Embedder, config: ModelOptimiserConfig) -> torch.optim.Optimizer:
@@ -34,15 +34,30 @@ def make_optimiser(
     chosen: Any = list(parameters)
     if config.name == "rmsprop":
         return torch.optim.RMSprop(
-            chosen, lr=config.lr, weight_decay=config.weight_decay, momentum=config.momentum
-        )
+            chosen, lr=config.lr, weight_decay=config.weight_decay, momentum=config.momentum,
+            capturable=_on_gpu(chosen),
+        )  # fmt: skip
     if config.name == "sgd":
         return torch.optim.SGD(
             chosen, lr=config.lr, weight_decay=config.weight_decay, momentum=config.momentum,
             nesterov=config.nesterov,
         )  # fmt: skip
     kind = torch.optim.Adam if config.name == "adam" else torch.optim.AdamW
-    return kind(chosen, lr=config.lr, weight_decay=config.weight_decay, fused=_on_gpu(chosen))
+    on_gpu = _on_gpu(chosen)
+    return kind(
+        chosen, lr=config.lr, weight_decay=config.weight_decay, fused=on_gpu, capturable=on_gpu
+    )
+
+
+def load_optimiser(optimiser: torch.optim.Optimizer, state: dict[str, Any]) -> None:
+    """Load a state, of another kind of device as well: how steps are launched stays its own."""
+    own: list[dict[str, Any]] = [
+        {name: group[name] for name in ("fused", "capturable") if name in group}
+        for group in optimiser.param_groups
+    ]
+    optimiser.load_state_dict(state)
+    for group, kept in zip(optimiser.param_groups, own, strict=True):
+        group.update(kept)
 
 
 def _on_gpu(chosen: Sequence[Any]) -> bool:
