@@ -15,13 +15,14 @@ from tests import registered
 from tests.oracles import growth as oracle
 from truerank.core import registry
 from truerank.core.groups import TieGroups
-from truerank.growth import kernels, values
-from truerank.growth.values import Growth, drawn_of, law_of
+from truerank.growth import kernels
+from truerank.growth.laws import drawn_of, law_of
+from truerank.growth.records import Records, Terms
+from truerank.growth.values import Growth
 
 METRICS = [*registered.ranking(), "precision@2", "recall@3", "hit@2", "map@2", "map@3,divisor=min"]
 EXAMPLES = 2_000 if settings().max_examples >= 10_000 else 40
 CLOSE = 1e-12
-NOBODY = np.zeros(10, np.int64)
 
 
 def groups_of(lists: list[list[tuple[int, bool]]]) -> TieGroups:
@@ -53,7 +54,7 @@ def test_every_sub_gallery(lists: list[list[tuple[int, bool]]], data: st.DataObj
     gallery = data.draw(st.integers(max(map(len, lists)), 12))
     sizes = tuple(data.draw(st.sets(st.integers(1, gallery), min_size=1, max_size=3)))
     metrics = registry.parse_all(METRICS)
-    found = Growth(sizes, gallery, NOBODY).values(groups_of(lists), metrics)
+    found = Growth(sizes, gallery).values(groups_of(lists), metrics)
     for (s, size), (k, metric), (q, one) in itertools.product(
         enumerate(sizes), enumerate(metrics), enumerate(lists)
     ):
@@ -80,10 +81,11 @@ def contribution(others: int, before: int, drawn: int, j: int, cuts: list[int]) 
     what = np.repeat([kernels.PRECISION, kernels.FOUND, kernels.BEFORE], len(cuts))
     order = np.arange(len(what))
     which = np.full(len(what), kernels.LAST)
-    terms = values.Terms(j, what, np.array(cuts * 3), which, order)
+    terms = Terms(j, what, np.array(cuts * 3), which, order)
+    records = Records(others, [drawn], terms, 1 << 20)
     one = np.ones(1, np.int64)
-    kin = values.Kin(j, others, np.arange(2), before * one, 0 * one, one, (j - 1) * one, 0 * one)
-    return values.Call(kin, drawn, terms, 0, values.Workshop()).sums(kin)[0].reshape(3, len(cuts))
+    [places] = records.hold([(before * one, before * one, j * one, j * one)])
+    return records.sums_of_mates(np.arange(2), (j - 1) * one, places).reshape(3, len(cuts))
 
 
 @settings(max_examples=2 * EXAMPLES)
@@ -111,7 +113,7 @@ def test_a_mate_contributes_the_same_whatever_else_is_asked_for() -> None:
 
 
 @pytest.mark.parametrize("ties", [False, True])
-def test_a_table_changes_no_bit(ties: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_records_have_room_for_changes_no_bit(ties: bool) -> None:
     rng = np.random.default_rng(3)
     span = 40 if ties else 100_000
     lists = [
@@ -120,14 +122,15 @@ def test_a_table_changes_no_bit(ties: bool, monkeypatch: pytest.MonkeyPatch) -> 
     ]
     groups, metrics = groups_of(lists), registry.parse_all(METRICS)
     sizes = (30, 150, 299)
-    growth = Growth(sizes, 300, NOBODY + 60)
-    with_tables = growth.values(groups, metrics)
-    assert growth.values(groups, metrics).tobytes() == with_tables.tobytes()
+    growth = Growth(sizes, 300)
+    at_once = growth.values(groups, metrics)
+    assert growth.values(groups, metrics).tobytes() == at_once.tobytes()
     by_one = [growth.values(groups.part(q, q + 1), metrics) for q in range(len(lists))]
-    assert np.concatenate(by_one, axis=-1).tobytes() == with_tables.tobytes()
-    monkeypatch.setattr(values, "TABLE", 0)
-    without = Growth(sizes, 300, NOBODY).values(groups, metrics)
-    assert without.tobytes() == with_tables.tobytes()
+    assert np.concatenate(by_one, axis=-1).tobytes() == at_once.tobytes()
+    for room in (0, 1000, 20_000):
+        small = Growth(sizes, 300, room)
+        for _ in range(2):
+            assert small.values(groups, metrics).tobytes() == at_once.tobytes()
 
 
 def test_rounding_of_sizes() -> None:

@@ -129,3 +129,32 @@ def test_intervals_are_those_of_classes_left_out(size: int) -> None:
         score = result.at_gallery(size)[name]
         assert score.interval[0] < score.value < score.interval[1]
         assert score.replicates.standard_error() == pytest.approx(truth[name], rel=0.12), name
+
+
+@pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.parametrize("classes", [1, 8])
+def test_what_is_computed_at_once_changes_no_bit(
+    ties: bool, classes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither how many queries wait for each other, nor what there is room for, nor threads."""
+    rng = np.random.default_rng(5)
+    labels = np.repeat(np.arange(48), rng.integers(2, 2 + classes, 48))
+    rows = rng.normal(size=(48, 8))[labels] + rng.normal(size=(len(labels), 8))
+    if ties:
+        rows = np.sign(rows) * (np.abs(rows) > 0.7)
+
+    def told(threads: int) -> list[Any]:
+        result: Any = truerank.evaluate(rows, labels, gallery_sizes=[9, 40, 60], threads=threads)
+        every = [result.at_gallery(size).to_dict(per_query=True) for size in result.gallery_sizes]
+        return [one["scores"] for one in every]
+
+    expected = told(1)
+    assert expected[0]["map"]["interval"] is not None
+    assert told(2) == expected
+    monkeypatch.setattr("truerank.growth.columns.ENOUGH", 1)
+    monkeypatch.setattr("truerank.stats.grown.AT_ONCE", 1)
+    monkeypatch.setattr("truerank.growth.records.AT_A_TIME", 2)
+    monkeypatch.setattr("truerank.growth.records.FEWEST_SLOTS", 2)
+    assert told(2) == expected
+    monkeypatch.setattr("truerank.growth.values.ROOM", 100)
+    assert told(1) == expected

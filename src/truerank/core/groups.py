@@ -280,7 +280,7 @@ class SplitGroups:
         groups = self.groups.some(places)
         sizes = np.diff(groups.offsets)
         start = np.repeat(self.groups.offsets[places] - groups.offsets[:-1], sizes)
-        counts = self.counts[:, np.arange(len(start)) + start]
+        counts = np.take(self.counts, np.arange(len(start)) + start, axis=1)
         return SplitGroups(self.queries[places], groups, counts, self.candidates[places])
 
     def only(self, columns: slice) -> SplitGroups:

@@ -29,14 +29,17 @@ class Replicates:
         unit = math.ldexp(1.0, math.frexp(max(map(abs, away)))[1] - 1)
         return unit, [step / unit for step in away]
 
-    @property
+    @cached_property
+    def _squared(self) -> list[float]:
+        return [step**2 for step in self._away[1]]
+
+    @cached_property
     def _squares(self) -> tuple[float, float]:
         """The sum of squares around the mean, with the sample's noise and without it.
 
         The noise is an estimate too: at least a quarter of what is seen is taken for real.
         """
-        unit, away = self._away
-        seen = math.fsum(step**2 for step in away)
+        unit, seen = self._away[0], math.fsum(self._squared)
         return seen, max(seen - self.noise / unit / unit, seen / 4)
 
     def standard_error(self) -> float:
@@ -60,11 +63,10 @@ class Replicates:
         is no whole number: a few degrees more or less would widen an interval by leaps.
         """
         count = len(self.values)
-        squares = [step**2 for step in self._away[1]]
-        total = math.fsum(squares)
+        total = self._squares[0]
         if total == 0.0 or count < 4:
             return self.freedom
-        kurtosis = count * math.fsum((square / total) ** 2 for square in squares)
+        kurtosis = count * math.fsum([(square / total) ** 2 for square in self._squared])
         worth = 2 * count / max(kurtosis - (count - 3) / (count - 1), 2 * count / (count - 1))
         return max(3.0, min(float(self.freedom), worth))
 

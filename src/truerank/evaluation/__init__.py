@@ -30,7 +30,7 @@ from truerank.evaluation.prepared import prepare
 from truerank.evaluation.resolution import warn_if_too_coarse
 from truerank.evaluation.results import provenance, put_together
 from truerank.galleries import check_sizes
-from truerank.growth.values import why_no_law
+from truerank.growth.laws import why_no_law
 from truerank.progress import shown
 from truerank.ranked import HeldRows
 from truerank.result import Result

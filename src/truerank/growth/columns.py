@@ -10,12 +10,17 @@ import numpy.typing as npt
 
 from truerank.core.column import Column, as_run
 from truerank.core.groups import TieGroups
-from truerank.growth.values import Growth, drawn_of, law_of
+from truerank.growth.kin import Kin
+from truerank.growth.laws import drawn_of, law_of
+from truerank.growth.records import Map
+from truerank.growth.values import Growth
 
 __all__ = ["GrownColumns"]
 
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
+ENOUGH = 1 << 20
+"""Tie groups that are worth a call: what they share is computed once for all of them."""
 
 
 class GrownColumns:
@@ -28,19 +33,37 @@ class GrownColumns:
         """The place of each metric's column."""
         shape = (len(growth.sizes), len(self.columns), 3, queries)
         self.values = np.full(shape, np.nan)
+        self._open: list[tuple[int, Integers, Kin]] = []
 
     def fill(self, rows: Integers, parts: Mapping[int, tuple[Integers, Any]]) -> None:
-        """Fill in some queries; `parts` are those with a mate of each grade, and their groups."""
+        """Take some queries, from any thread, to be filled in by `settle`; `parts` are those with a
+        mate of each grade, and their groups."""
         for grade in {column.grade for column in self.columns}:
             chosen, some = parts[grade]
-            if not len(some):
-                continue
-            places = [at for at, column in enumerate(self.columns) if column.grade == grade]
             groups = some if isinstance(some, TieGroups) else some.tie_groups()
-            metrics = [self.columns[at].metric for at in places]
-            found = self.growth.values(groups, metrics)
-            for at, values in zip(places, np.moveaxis(found, 1, 0), strict=True):
-                self.values[:, at][:, :, as_run(rows[chosen])] = values
+            if len(groups):
+                mine = rows[chosen]
+                kins = Kin.all(groups)
+                self._open += [(grade, mine[queries], kin) for queries, kin in kins]
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether so many queries came in that they are to be filled in."""
+        return sum(len(kin.before) for _, _, kin in self._open) >= ENOUGH
+
+    def settle(self, each: Map = map) -> None:
+        """Fill in the queries that came in."""
+        alike: dict[tuple[int, ...], list[tuple[Integers, Kin]]] = {}
+        for grade, rows, kin in self._open:
+            alike.setdefault((grade, *kin.kind), []).append((rows, kin))
+        self._open.clear()
+        for (grade, *_), some in alike.items():
+            columns = [at for at, column in enumerate(self.columns) if column.grade == grade]
+            metrics = [self.columns[at].metric for at in columns]
+            runs = [as_run(rows) for rows, _ in some]
+            found = self.growth.of_kin([kin for _, kin in some], metrics, each)
+            for number, place, at, values in found:
+                self.values[place, columns[at]][:, runs[number]] = values
 
     def at(self, size: int) -> list[Column]:
         """The filled columns at one of the sizes, with as many candidates as it leaves; those of a

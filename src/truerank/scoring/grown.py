@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from truerank.core.metric import Metric, RankingDefinition
 from truerank.core.registry import definition
 from truerank.core.score import Score
 from truerank.families.collection import Collection
 from truerank.growth.at_size import AtSize
 from truerank.growth.columns import GrownColumns
-from truerank.growth.values import Growth, law_of, why_no_law
+from truerank.growth.laws import law_of, why_no_law
+from truerank.growth.values import Growth
 from truerank.scoring.plan import Pass
 from truerank.scoring.score import combine, score_columns
 from truerank.stats.estimation import Estimation
@@ -21,16 +20,13 @@ __all__ = ["scores_at", "widen"]
 
 OF_STRANGERS = ("dir", "far", "ftr")
 """Open-set metrics that have a law."""
-COUNTED = 1 << 16
-"""Queries with more mates than this find no others with as many."""
 
 
 def widen(passes: list[Pass], sizes: tuple[int, ...], gallery: int) -> None:
     """Let passes fill columns at each size; the whole gallery has the columns themselves."""
     smaller = tuple(size for size in sizes if size < gallery)
     for current in passes if smaller else ():
-        mates = current.view.mates
-        growth = Growth(smaller, gallery, np.bincount(mates[mates <= COUNTED]))
+        growth = Growth(smaller, gallery)
         current.grown = GrownColumns(growth, current.columns, current.view.queries)
 
 

@@ -205,6 +205,10 @@ def fill(
             ]
             for part in work:
                 part.result()
+        if current.grown is not None and (checkpoint.is_kept or current.grown.is_enough):
+            current.grown.settle(workers.pool.map)
         current.seen[block] = True
         if checkpoint.due():
             checkpoint.save()
+    if current.grown is not None:
+        current.grown.settle(workers.pool.map)

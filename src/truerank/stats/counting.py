@@ -259,6 +259,8 @@ class Plan:
                 )
         sampled = [use for use in self.uses if len(rest[use[0].metric])]
         found = self._sampled(sampled, rest, device, threads)
+        if self.moves is not None:
+            self.moves.settle()
 
         def replicate(use: Use) -> tuple[Replicates, Replicates]:
             column, unit = use

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from threading import Lock
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +17,7 @@ from truerank.core.jackknife import ChangeSums, Staying, left, moved
 from truerank.core.metric import Metric
 from truerank.core.replicates import Replicates
 from truerank.growth.columns import GrownColumns
-from truerank.growth.moves import moves
+from truerank.growth.moves import Moving
 from truerank.stats.units import Unit
 from truerank.task import TaskRules
 from truerank.task.levels import level_of
@@ -30,6 +33,22 @@ WORK = 1e6
 FEWEST, MOST = 64, 256
 """How many queries' moves are computed follows from their groups x folds, within limits: what
 leaves with the queries of a fold is most of the error, and known of all of them."""
+AT_ONCE = 1 << 22
+"""Groups x folds that wait until their moves are computed: what they share is computed once."""
+
+
+@dataclass(frozen=True)
+class _Waiting:
+    """Queries whose moves are still to be computed, of columns of one grade."""
+
+    where: tuple[bool, Unit]
+    grade: int
+    moving: Moving
+    columns: list[Column]
+    who: list[Flags]
+    """The queries that are looked at, of each column."""
+    folds: FoldAssignment
+    weights: Reals
 
 
 class GrownMoves:
@@ -43,7 +62,10 @@ class GrownMoves:
         self._grown = grown
         self._uses = {(column.metric, unit): column for column, unit in uses}
         self._sums: dict[tuple[bool, int, Metric, Unit], ChangeSums] = {}
+        self._open: list[_Waiting] = []
         self._larger: dict[Unit, tuple[FoldAssignment, Integers]] = {}
+        self._stays: list[tuple[FoldAssignment, Integers, Reals, tuple[Integers, Staying]]] = []
+        self._lock = Lock()
         self.found: dict[tuple[int, Metric, Unit], tuple[Replicates, Replicates]] = {}
         """The replicates at each size, once they are made."""
 
@@ -80,24 +102,43 @@ class GrownMoves:
         folds: FoldAssignment,
         weights: Callable[[int], Reals],
     ) -> None:
-        """Add some queries, split by the folds of a unit; of each metric only those of `who`."""
-        counted, unit = where
+        """Add some queries, split by the folds of a unit; of each metric only those of `who`. They
+        wait for `settle`."""
+        unit = where[1]
         columns = [self._uses[m, unit] for m in who if (m, unit) in self._uses]
         few, larger = self._folds(unit, folds)
         for grade in {column.grade for column in columns}:
             some = [column for column in columns if column.grade == grade]
-            metrics = [column.metric for column in some]
-            alive = [~np.isnan(c.values[0, rows]) & who[c.metric][rows] for c in some]
-            weight = weights(grade)
-            found = moves(self._grown.growth, split, grade, metrics, larger)
-            for place, at, queries, change in found:
-                held = alive[at][queries]
-                mine = rows[queries[held]]
-                if len(mine) < len(change):
-                    change = change[held]
-                key = (counted, place, metrics[at], unit)
-                sums = self._sums.setdefault(key, ChangeSums(few.columns))
-                sums.add(change, few.query[mine], weight[mine])
+            counts = [who[column.metric] for column in some]
+            for moving in Moving.all(split, grade, larger, folds.of_unit.shape[1]):
+                mine = replace(moving, queries=rows[moving.queries])
+                waiting = _Waiting(where, grade, mine, some, counts, few, weights(grade))
+                self._open.append(waiting)
+        if sum(one.moving.lost.size for one in self._open) > AT_ONCE:
+            self.settle()
+
+    def settle(self) -> None:
+        """Add up the moves of all queries that were added."""
+        with self._lock:
+            alike: dict[tuple[Any, ...], list[_Waiting]] = {}
+            for one in (self._open.pop(0) for _ in range(len(self._open))):
+                alike.setdefault((one.where, one.grade, *one.moving.kin.kind), []).append(one)
+            for some in alike.values():
+                self._add_up(some[0], Moving.joined([one.moving for one in some]))
+
+    def _add_up(self, waiting: _Waiting, moving: Moving) -> None:
+        (counted, unit), rows = waiting.where, moving.queries
+        metrics = [column.metric for column in waiting.columns]
+        both = zip(waiting.columns, waiting.who, strict=True)
+        held = [who[rows] & ~np.isnan(column.values[0, rows]) for column, who in both]
+        own, weight = waiting.folds.query[rows], waiting.weights[rows]
+        for place, at, change in self._grown.growth.moves(moving.kin, moving.lost, metrics):
+            key = (counted, place, metrics[at], unit)
+            sums = self._sums.setdefault(key, ChangeSums(waiting.folds.columns))
+            if held[at].all():
+                sums.add(change, own, weight)
+            else:
+                sums.add(change[held[at]], own[held[at]], weight[held[at]])
 
     def replicate(
         self,
@@ -112,8 +153,8 @@ class GrownMoves:
         if (metric, unit) not in self._uses:
             return
         at, (few, _) = self._grown.places[metric], self._folds(unit, folds)
-        own, whole = few.query[rows], Staying.of(few, rows, weight)
-        parts = {counted: Staying.of(few, of, weight) for counted, of in strata.items()}
+        own, whole = self._staying(few, rows, weight)
+        parts = {counted: self._staying(few, of, weight)[1] for counted, of in strata.items()}
         for place, values in enumerate(self._grown.values[:, at, 0]):
             mine = [
                 (part, self._sums[counted, place, metric, unit])
@@ -123,6 +164,18 @@ class GrownMoves:
             zeroed = np.where(np.isnan(values), 0.0, values)[rows]
             base = left(weight[rows] * zeroed, own, few.columns)
             self.found[place, metric, unit] = moved(few, base, whole, mine)
+
+    def _staying(
+        self, folds: FoldAssignment, rows: Integers, weight: Reals
+    ) -> tuple[Integers, Staying]:
+        """The folds of some queries, and what stays of them without each; made once for metrics
+        that share them."""
+        for known, mine, heavy, found in self._stays:
+            if known is folds and heavy is weight and np.array_equal(mine, rows):
+                return found
+        found = (folds.query[rows], Staying.of(folds, rows, weight))
+        self._stays.append((folds, rows, weight, found))
+        return found
 
     def _folds(self, unit: Unit, folds: FoldAssignment) -> tuple[FoldAssignment, Integers]:
         """The larger folds of a unit, made once, and which of them hold each of its folds."""

@@ -24,7 +24,8 @@ from truerank.engine.observers import Part, RankObserver
 from truerank.families.openset.collect import Identification
 from truerank.families.openset.scores import NO_TARGETS, share
 from truerank.families.thresholds import NO_IMPOSTORS, undefined, unresolved
-from truerank.growth.values import Growth, drawn_of
+from truerank.growth.laws import drawn_of
+from truerank.growth.values import Growth
 from truerank.jit import kernel
 from truerank.space import Distances, Rows
 

@@ -102,7 +102,7 @@ class SmallerFolds:
             )
         rows, growth = targets[near], smaller.growth
         before, lost = self._gallery.before_first()
-        alone = Growth((growth.sizes[place],), growth.gallery, np.zeros(1, np.int64))
+        alone = Growth((growth.sizes[place],), growth.gallery)
 
         def value_of(others: int, drawn: int, counts: Integers) -> Reals:
             every = np.ones(len(counts), np.int64)
