@@ -52,6 +52,29 @@ def test_false_accepts_grow_as_the_law_says() -> None:
     assert [one.size for one in card.growth[0]] == [6, 30, 60]
 
 
+def test_rates_at_gallery_sizes_have_intervals() -> None:
+    """Those of the law; without a gallery every row is a stranger, of the class that it leaves."""
+    card = threshold_card(ROWS, LABELS, fars=[0.1], gallery_sizes=[10, 60])
+    tau = card.points[0].decimal
+    alone: Any = {"query_groups": np.zeros(60, np.int64), "no_mate": "zero"}
+    sizes: Any = {"gallery_sizes": [10, 60]}
+    strangers = truerank.evaluate(ROWS, LABELS, metrics=[f"far@tau={tau}"], **alone, **sizes)
+    found = truerank.evaluate(ROWS, LABELS, metrics=[f"dir@tau={tau}"], **sizes)
+    for one in card.growth[0]:
+        assert one.far_interval == strangers.at_gallery(one.size)[f"far@tau={tau}"].interval
+        assert one.dir_interval == found.at_gallery(one.size)[f"dir@tau={tau}"].interval
+        for value, ends in ((one.far, one.far_interval), (one.dir, one.dir_interval)):
+            assert value is not None
+            assert ends is not None
+            assert ends[0] <= value <= ends[1]
+            told = f"{100 * value:.3g} ({100 * ends[0]:.3g} to {100 * ends[1]:.3g})"
+            assert told in card.to_text()
+    saved = card.to_dict()["gallery_sizes"][0][0]
+    assert saved["far_interval"] == card.growth[0][0].far_interval
+    few = threshold_card(ROWS[:25], LABELS[:25], fars=[0.1], gallery_sizes=[10])
+    assert few.growth[0][0].far_interval is few.growth[0][0].dir_interval is None
+
+
 def labels_differ(query: int) -> np.ndarray:
     return LABELS[query] != LABELS
 

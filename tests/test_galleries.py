@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -136,7 +137,36 @@ def test_the_command_shows_sizes_and_what_a_fit_expects(tmp_path: Any) -> None:
     assert "EXTRAPOLATED to a gallery of 600 from one of 60 items" in run.out
     saved = Result.from_json(tmp_path / "result.json")
     assert {10, 30, 60} < set(saved.gallery_sizes)
-    assert f"{100 * saved.at_gallery(10)['map'].value:.2f}" in run.out
+    score = saved.at_gallery(10)["map"]
+    assert f"{100 * score.value:.2f}" in run.out
+    assert " to ".join(f"{100 * end:.2f}" for end in score.interval or ()) in run.out
+
+
+def test_the_table_of_sizes_shows_intervals_below_scores() -> None:
+    result = evaluated(metrics=["map", "hit@1", "auc"])
+    lines = result.growth_text().splitlines()
+    assert lines[0].split() == ["metric", "10", "30", "60"]
+    for place, name in enumerate(["map", "hit@1"]):
+        scores = [result.at_gallery(size)[name] for size in (10, 30, 60)]
+        above, below = lines[1 + 2 * place : 3 + 2 * place]
+        assert above.split() == [name, *(f"{100 * score.value:.2f}" for score in scores)]
+        ends = [
+            f"{100 * low:.2f} to {100 * high:.2f}" for low, high in (s.interval for s in scores)
+        ]
+        assert " ".join(below.split()) == " ".join(["interval", *ends])
+    without = evaluated(metrics="map", confidence=None).growth_text()
+    assert "interval" not in without
+
+
+def test_why_a_smaller_gallery_has_no_interval_is_said_once() -> None:
+    result = evaluated(metrics="map")
+    at = result._at_sizes[10]
+    score = dataclasses.replace(at.scores["map"], interval=None, interval_reason="too few")
+    result._at_sizes[10] = dataclasses.replace(at, scores={"map": score})
+    assert "No interval for map at 10: too few." in result.growth_text()
+    few = quiet.evaluate(ROWS[:12], LABELS[:12], metrics="map", gallery_sizes=(5, 10))
+    assert few["map"].interval_reason is not None
+    assert "No interval" not in few.growth_text()
 
 
 @pytest.mark.parametrize(

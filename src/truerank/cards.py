@@ -46,6 +46,9 @@ class AtGallerySize:
     """A stranger, who is not there, accepts some item."""
     dir: float | None
     """A mate is found first and accepted."""
+    far_interval: Ends | None = None
+    dir_interval: Ends | None = None
+    """Intervals of 95 % over classes, where there are enough of them."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +111,8 @@ class ThresholdCard:
         for place, first in enumerate(self.growth[0] if self.growth else ()):
             row = [f"{first.size:,}"]
             for one in self.growth:
-                row += [_rate(one[place].far), _rate(one[place].dir)]
+                here = one[place]
+                row += [_rate(here.far, here.far_interval), _rate(here.dir, here.dir_interval)]
             rows.append(row)
         who = "queries without a mate" if self.points[0].search else "rows, their own class away,"
         return Section(
@@ -116,7 +120,8 @@ class ThresholdCard:
             Table(header, rows),
             (
                 f"FAR: {who} that accept any item. DIR: mate found first and accepted.",
-                "Exact means over all galleries of these sizes that keep a query's mates.",
+                "Exact means over all galleries of these sizes that keep a query's mates; "
+                "intervals of 95 % over classes, in brackets.",
             ),
         )
 
@@ -296,25 +301,29 @@ def _grown(
 ) -> tuple[AtGallerySize, ...]:
     """FAR and DIR at a threshold over gallery sizes; without a gallery every row is a stranger
     once its own class is away."""
-    more = {"gallery_sizes": sizes, "confidence": None, **options}
+    more = {"gallery_sizes": sizes, **options}
     if items is not None:
         given = {"gallery": items, "gallery_labels": item_labels}
         names = [f"far@tau={tau}", f"dir@tau={tau}"]
         result = evaluate(rows, labels, metrics=names, **given, **more)
         strangers = found = result
     else:
-        alike = np.zeros(len(rows), np.int64)
-        strangers = evaluate(rows, labels, query_groups=alike, metrics=[f"far@tau={tau}"], **more)
+        # all in one group: nobody has a mate, and for the intervals every row counts all the same
+        alone: dict[str, Any] = {"query_groups": np.zeros(len(rows), np.int64), "no_mate": "zero"}
+        strangers = evaluate(rows, labels, metrics=[f"far@tau={tau}"], **alone, **more)
         found = evaluate(rows, labels, metrics=[f"dir@tau={tau}"], **more)
-    return tuple(
-        AtGallerySize(size, _value(strangers, size, "far", tau), _value(found, size, "dir", tau))
-        for size in sizes
-    )
+    found_at = []
+    for size in sizes:
+        far, far_interval = _told(strangers, size, f"far@tau={tau}")
+        hits, dir_interval = _told(found, size, f"dir@tau={tau}")
+        found_at.append(AtGallerySize(size, far, hits, far_interval, dir_interval))
+    return tuple(found_at)
 
 
-def _value(result: Any, size: int, name: str, tau: str) -> float | None:
-    score = result.at_gallery(size)[f"{name}@tau={tau}"]
-    return None if score.reason is not None else float(score.value)
+def _told(result: Any, size: int, metric: str) -> tuple[float | None, Ends | None]:
+    """A score at a gallery size and its interval."""
+    score = result.at_gallery(size)[metric]
+    return (None, None) if score.reason is not None else (float(score.value), score.interval)
 
 
 def _judged(

@@ -93,15 +93,36 @@ class Galleries:
         rows = []
         for name in names:
             shown = tables.number(name)
-            values = (one.scores[name].value if name in one.scores else None for one in every)
-            rows.append([tables.marked(name), *map(shown, values)])
+            scores = [one.scores.get(name) for one in every]
+            rows.append(
+                [tables.marked(name), *(shown(None if s is None else s.value) for s in scores)]
+            )
+            ends = ["" if s is None else tables.interval(s) for s in scores]
+            if any(ends):
+                rows.append(["  interval", *ends])
         sentences = [
             "Columns: items in the gallery. Exact means over all smaller galleries; each query's "
             "mates stay.",
             *(f"Not told, {name}: {why}." for name, why in every[0].reasons.items()),
+            *self._why_no_interval(every),
         ]
         header = ["metric", *(f"{one.size:,}" for one in every)]
         return tables.laid_out(Table(header, rows), sentences, rule=rule)
+
+    def _why_no_interval(self, every: list[AtSize]) -> list[str]:
+        """A sentence for each reason, other than that of the whole gallery, why scores in smaller
+        ones have no interval."""
+        which: dict[str, dict[str, list[str]]] = {}
+        for one in every:
+            for name, score in one.scores.items():
+                reason = score.interval_reason
+                if reason is not None and reason != self._scores[name].interval_reason:
+                    which.setdefault(reason, {}).setdefault(name, []).append(f"{one.size:,}")
+        lines = []
+        for reason, names in which.items():
+            told = "; ".join(f"{name} at {', '.join(sizes)}" for name, sizes in names.items())
+            lines.append(f"No interval for {told}: {reason}.")
+        return lines
 
 
 def growth_curve(at_sizes: Iterable[AtSize]) -> Curve:

@@ -103,7 +103,7 @@ def cells(result: Scored, adjusted: bool = False) -> tuple[list[str], list[list[
         if tied:
             row += [shown(score.expected), shown(score.upper)] if score.tied else ["", ""]
         if intervals:
-            row.append(_interval(score))
+            row.append(interval(score))
         if chance:
             row.append(percent(score.chance))
         if adjusted:
@@ -113,7 +113,8 @@ def cells(result: Scored, adjusted: bool = False) -> tuple[list[str], list[list[
     return header, rows
 
 
-def _interval(score: Score) -> str:
+def interval(score: Score) -> str:
+    """The ends of a score's interval as people read them; empty without one."""
     if score.interval is None:
         return ""
     shown = number(score.metric)
