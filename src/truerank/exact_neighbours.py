@@ -208,12 +208,10 @@ class _Lists:
         self._report, self._done, self._all = report, 0, space.queries * space.gallery
 
     def put(self, rows: Rows, found: Nearest) -> None:
-        """Take in the lists of some queries."""
-        self._distance[rows], self._item[rows], self._tied[rows] = (
-            found.distance,
-            found.item,
-            found.tied,
-        )
+        """Take in the lists of some queries, which follow each other."""
+        where = slice(rows[0], rows[-1] + 1)
+        self._distance[where], self._item[where] = found.distance, found.item
+        self._tied[where] = found.tied
 
     def tick(self, pairs: int) -> None:
         """Tell that so many more pairs are done."""

@@ -54,10 +54,13 @@ class Nearest:
 
     def first_places(self) -> Rows:
         """(queries, places): the first place at the distance of each place."""
-        fresh = np.ones(self.distance.shape, bool)
-        fresh[:, 1:] = self.distance[:, 1:] != self.distance[:, :-1]
-        places = np.where(fresh, np.arange(self.distance.shape[1]), 0)
-        found: Rows = np.maximum.accumulate(places, axis=1)
+        queries, places = self.distance.shape
+        found: Rows = np.tile(np.arange(places), (queries, 1))
+        same = self.distance[:, 1:] == self.distance[:, :-1]
+        tied = np.flatnonzero(same.any(axis=1))  # few rows, if any
+        first = found[tied]
+        first[:, 1:][same[tied]] = 0
+        found[tied] = np.maximum.accumulate(first, axis=1)
         return found
 
 
