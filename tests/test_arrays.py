@@ -12,7 +12,7 @@ import torch
 
 from tests.refusals import assert_refused
 from tests.task.small import GALLERY, GALLERY_LABELS, LABELS, NAN, ROWS, evaluate
-from truerank.arrays import numbered, stable_order
+from truerank.arrays import distinct, numbered, stable_order
 
 
 @pytest.mark.parametrize(
@@ -110,8 +110,9 @@ SPANS = [1, 2, 50, 1 << 16, 1 << 20, 1 << 40, 1 << 62]
 def test_distinct_integers_and_their_order_are_those_of_a_sort(span: int, count: int) -> None:
     rng = np.random.default_rng(span % 1009)
     values = rng.integers(-span, span, size=count)
-    distinct, number = numbered(values)
+    found, number = numbered(values)
     wanted, places = np.unique(values, return_inverse=True)
-    np.testing.assert_array_equal(distinct, wanted)
+    np.testing.assert_array_equal(found, wanted)
+    assert distinct(values) == len(wanted)
     np.testing.assert_array_equal(number, places)
     np.testing.assert_array_equal(stable_order(values), np.argsort(values, kind="stable"))

@@ -27,6 +27,7 @@ def test_table_and_picture_are_those_of_the_recorded_run() -> None:
     record = json.loads(module.RECORD.read_text(encoding="utf-8"))
     text = module.PAGE.read_text(encoding="utf-8")
     assert module.page(text, record) == text
+    assert module.gpu_table(text, json.loads(module.GPU_RECORD.read_text(encoding="utf-8"))) == text
     picture = module.PICTURE.read_text(encoding="utf-8")
     assert module.picture(record) == picture
     ElementTree.fromstring(picture)

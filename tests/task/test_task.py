@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -405,6 +406,25 @@ def test_the_digest_does_not_see_how_values_are_held() -> None:
     expected = Task(["a", "a", "b"]).digest
     for labels in (np.array(["a", "a", "b"]), pandas.Series(["a", "a", "b"]), ("a", "a", "b")):
         assert Task(labels).digest == expected
+
+
+def test_what_changes_later_does_not_change_the_digest() -> None:
+    """It is computed when it is asked for."""
+    labels, mask = np.array([1, 1, 2, 2]), np.arange(16).reshape(4, 4) % 3 == 0
+    task, junk = Task(labels), Task(labels, junk=mask)
+    wanted, masked = Task(labels.copy()).digest, Task(labels.copy(), junk=mask.copy()).digest
+    labels[0], mask[0] = 7, False
+    assert task.digest == wanted
+    assert junk.digest == masked
+
+
+def test_the_digest_of_long_labels_and_of_many_rows() -> None:
+    """As of the whole text at once: a line for each row, in order."""
+    long = "x" * 100_000
+    for labels in ([long, long, "y"] * 3, [1] * 70_000 + [2] * 3, [3, 3]):
+        lines = "".join(sorted(repr(("", repr(label))) + "\n" for label in labels))
+        text = f"side both\n{lines}junk labels\n"
+        assert Task(labels).digest == blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def test_numbered_rows_change_who_is_named_and_nothing_else() -> None:
