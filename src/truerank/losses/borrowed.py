@@ -1,7 +1,8 @@
 """The losses that pytorch-metric-learning has right, behind our call form and our checks.
 
 For each of them labels outside the known classes are refused, half precision is widened first (the
-library would turn its own proxies into half precision), and a batch with one pair counts.
+library would turn its own proxies into half precision), and a batch with one pair counts. Where
+`dense.py` has the same arithmetic without lists of pairs, a batch that searches itself takes that.
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from truerank.errors import InputError
+from truerank.losses import dense
 from truerank.losses.base import Batch, Loss, check_number
+from truerank.losses.dense import Dense
+from truerank.losses.positives import block_size
 from truerank.losses.proxies import Classes
 
 __all__ = [
@@ -52,9 +56,12 @@ class Borrowed(Loss):
         inner: torch.nn.Module,
         classes: Classes | None = None,
         takes_references: bool = False,
+        dense: Dense | None = None,
+        makes_cube: bool = False,
     ) -> None:
         super().__init__()
         self.inner, self.classes, self.takes_references = inner, classes, takes_references
+        self.dense, self.makes_cube = dense, makes_cube
 
     @property
     def title(self) -> str:
@@ -67,6 +74,9 @@ class Borrowed(Loss):
         for parameter in self.inner.parameters():
             # The library casts its parameters to the embeddings' dtype, for good.
             rows = rows.to(torch.promote_types(parameter.dtype, torch.float32))
+        if self.dense is not None and self._is_dense(batch):
+            paths = labels.unsqueeze(1)
+            return self.dense(self.inner, Batch(rows, paths, rows, paths))
         references: tuple[Tensor | None, Tensor | None] = (None, None)
         if not batch.searches_itself:
             references = (batch.references.to(rows), batch.reference_labels[:, -1])
@@ -75,8 +85,14 @@ class Borrowed(Loss):
         loss: Tensor = self.inner(rows, labels, batch.indices, *references)
         return loss.reshape(())
 
+    def _is_dense(self, batch: Batch) -> bool:
+        """Whether the whole matrix is taken; a list takes less than a cube larger than a block."""
+        rows = batch.embeddings
+        small = not self.makes_cube or len(rows) ** 3 <= block_size(rows.device)
+        return batch.indices is None and batch.searches_itself and small
 
-def _pair_loss(name: str, kind: str, **options: Any) -> Borrowed:
+
+def _pair_loss(name: str, kind: str, dense: Dense, **options: Any) -> Borrowed:
     """A loss over pairs that counts a single pair too: the library's own returns 0 then."""
     losses, tools = library("losses", name), library("utils.loss_and_miner_utils", name)
     original = getattr(losses, kind)
@@ -90,14 +106,18 @@ def _pair_loss(name: str, kind: str, **options: Any) -> Borrowed:
         return self.loss_method(self.distance(embeddings, ref_emb), indices)
 
     inner = type(kind, (original,), {"compute_loss": compute_loss})(**options)
-    return Borrowed(inner, takes_references=True)
+    return Borrowed(inner, takes_references=True, dense=dense)
 
 
 def contrastive(positive_margin: float, negative_margin: float) -> Borrowed:
     """Distances of unit vectors beyond two margins, averaged over the pairs that offend."""
     _check_numbers(positive_margin=positive_margin, negative_margin=negative_margin)
     return _pair_loss(
-        "contrastive", "ContrastiveLoss", pos_margin=positive_margin, neg_margin=negative_margin
+        "contrastive",
+        "ContrastiveLoss",
+        dense.contrastive,
+        pos_margin=positive_margin,
+        neg_margin=negative_margin,
     )
 
 
@@ -105,7 +125,7 @@ def triplet(margin: float) -> Borrowed:
     """A negative must be farther than a positive by a margin; mean over the offending triplets."""
     _check_numbers(margin=margin)
     inner = library("losses", "triplet").TripletMarginLoss(margin=margin)
-    return Borrowed(inner, takes_references=True)
+    return Borrowed(inner, takes_references=True, dense=dense.triplet, makes_cube=True)
 
 
 def margin(
@@ -126,7 +146,11 @@ def margin(
         learn_beta=learn_beta,
         num_classes=None if known is None else len(known),
     )
-    return Borrowed(inner, known, takes_references=True)
+    if not learn_beta:  # as a buffer it moves to a GPU with the loss, not in every batch
+        fixed = inner.beta
+        del inner.beta
+        inner.register_buffer("beta", fixed, persistent=False)
+    return Borrowed(inner, known, takes_references=True, dense=dense.margin)
 
 
 def fastap(bins: int) -> Borrowed:
@@ -135,7 +159,7 @@ def fastap(bins: int) -> Borrowed:
         raise InputError(
             f"The 'bins' parameter of fastap must be an int >= 2. Got {bins!r} instead."
         )
-    return Borrowed(library("losses", "fastap").FastAPLoss(num_bins=bins))
+    return Borrowed(library("losses", "fastap").FastAPLoss(num_bins=bins), dense=dense.fastap)
 
 
 def multi_similarity(alpha: float, beta: float, base: float) -> Borrowed:
@@ -143,7 +167,14 @@ def multi_similarity(alpha: float, beta: float, base: float) -> Borrowed:
     check_number("alpha", alpha, above=0)
     check_number("beta", beta, above=0)
     _check_numbers(base=base)
-    return _pair_loss("multi_similarity", "MultiSimilarityLoss", alpha=alpha, beta=beta, base=base)
+    return _pair_loss(
+        "multi_similarity",
+        "MultiSimilarityLoss",
+        dense.multi_similarity,
+        alpha=alpha,
+        beta=beta,
+        base=base,
+    )
 
 
 def _with_proxies(
@@ -153,12 +184,13 @@ def _with_proxies(
     num_classes: int | None,
     classes: Iterable[int] | None,
     options: Callable[[int], dict[str, Any]],
+    dense: Dense | None = None,
 ) -> Borrowed:
     known = Classes(num_classes, classes)
     inner = getattr(library("losses", name), kind)(
         num_classes=len(known), embedding_size=embedding_size, **options(len(known))
     )
-    return Borrowed(inner, known)
+    return Borrowed(inner, known, dense=dense)
 
 
 def normalized_softmax(
@@ -176,6 +208,7 @@ def normalized_softmax(
         num_classes,
         classes,
         lambda _: {"temperature": temperature},
+        dense.normalized_softmax,
     )
 
 
@@ -196,6 +229,7 @@ def cosface(
         num_classes,
         classes,
         lambda _: {"margin": margin, "scale": scale},
+        dense.cosface,
     )
 
 
@@ -269,7 +303,13 @@ def soft_triple(
         }
 
     return _with_proxies(
-        "soft_triple", "SoftTripleLoss", embedding_size, num_classes, classes, options
+        "soft_triple",
+        "SoftTripleLoss",
+        embedding_size,
+        num_classes,
+        classes,
+        options,
+        dense.soft_triple,
     )
 
 
@@ -282,15 +322,13 @@ class _CentreSpread(torch.nn.Module):
     def __init__(self, classes: int, centres: int) -> None:
         super().__init__()
         self.shape = (classes, centres, -1)
-        self.centres = centres
         self.pairs = max(classes * centres * (centres - 1), 1)
 
     def forward(self, weights: Tensor) -> Tensor:
         centres = normalize(weights, dim=1).reshape(self.shape)
-        first, second = torch.triu_indices(self.centres, self.centres, offset=1)
-        cos = (centres @ centres.mT)[:, first, second]
-        eps = torch.finfo(cos.dtype).eps
-        return (2 - 2 * cos).clamp_min(eps).sqrt().sum() / self.pairs
+        cos = centres @ centres.mT
+        distance = (2 - 2 * cos).clamp_min(torch.finfo(cos.dtype).eps).sqrt()
+        return distance.triu(1).sum() / self.pairs
 
 
 def _check_numbers(**values: float) -> None:

@@ -241,7 +241,7 @@ _ENTRIES = (
         when="As multi_similarity, when most pairs have become easy.",
         citation="Wang et al., Multi-Similarity Loss with General Pair Weighting for Deep Metric "
         "Learning, CVPR 2019",
-        build="composition:mined_multi_similarity",
+        build="composition:MinedMultiSimilarity",
         defaults={"alpha": 2.0, "beta": 50.0, "base": 0.5, "epsilon": 0.1},
         search={"alpha": SCALE_100, "beta": SCALE_100, "base": SHARE, "epsilon": SHARE},
         source=LIBRARY,

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 
 from truerank.errors import InputError
-from truerank.losses import borrowed, mining
+from truerank.losses import borrowed, dense, mining
 from truerank.losses.base import Batch, Loss
 
-__all__ = ["Mined", "SumOverLevels", "mined_multi_similarity"]
+__all__ = ["Mined", "MinedMultiSimilarity", "SumOverLevels"]
 
 
 class SumOverLevels(Loss):
@@ -81,6 +81,17 @@ class Mined(Loss):
         return loss
 
 
-def mined_multi_similarity(alpha: float, beta: float, base: float, epsilon: float) -> Mined:
-    """The multi-similarity loss as its paper trains with it."""
-    return Mined(borrowed.multi_similarity(alpha, beta, base), mining.hard_pairs(epsilon))
+class MinedMultiSimilarity(Mined):
+    """The multi-similarity loss as its paper trains with it: over the pairs its miner finds hard.
+
+    A batch that searches itself has them as masks, without a list.
+    """
+
+    def __init__(self, alpha: float, beta: float, base: float, epsilon: float) -> None:
+        super().__init__(borrowed.multi_similarity(alpha, beta, base), mining.hard_pairs(epsilon))
+        self.epsilon = epsilon
+
+    def compute(self, batch: Batch) -> Tensor:
+        if batch.indices is not None or not batch.searches_itself:
+            return super().compute(batch)
+        return dense.mined_multi_similarity(self.loss.inner, self.epsilon, batch)

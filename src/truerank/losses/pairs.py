@@ -12,7 +12,7 @@ from torch.nn.functional import normalize
 
 from truerank.losses.base import Batch
 
-__all__ = ["cosine", "levels", "logsumexp", "row_weights", "same_label"]
+__all__ = ["cosine", "levels", "logsumexp", "mean_above_zero", "row_weights", "same_label"]
 
 LEFT_OUT = -1
 
@@ -72,3 +72,9 @@ def logsumexp(values: Tensor, mask: Tensor) -> Tensor:
     some = mask.any(-1, keepdim=True)
     values = values.masked_fill(~mask, -torch.inf).masked_fill(~some, 0.0)
     return values.logsumexp(-1).masked_fill(~some.squeeze(-1), -torch.inf)
+
+
+def mean_above_zero(values: Tensor, mask: Tensor) -> Tensor:
+    """Mean of the values above 0 where a mask holds; 0, with a graph, if there is none."""
+    counted = mask & (values > 0)
+    return torch.where(counted, values, 0.0).sum() / counted.sum().clamp_min(1)

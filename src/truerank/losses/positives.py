@@ -17,7 +17,7 @@ from torch.autograd.function import once_differentiable
 
 from truerank.errors import InputError
 
-__all__ = ["Term", "Total", "check_block", "sum_over_positives"]
+__all__ = ["Term", "Total", "block_size", "check_block", "sum_over_positives"]
 
 Term: TypeAlias = Callable[[Tensor, Tensor, Tensor], Tensor]
 """(lead, query, item) -> values.
@@ -35,6 +35,11 @@ Where it is not the sum over the positives times a weight, positives must be kep
 
 # Numbers in a block: on a CPU its few copies stay in the cache, a GPU is kept busy.
 BLOCK = {"cpu": 2**17, "cuda": 2**24}
+
+
+def block_size(device: torch.device) -> int:
+    """How many numbers are held at once on a device where nobody says."""
+    return BLOCK.get(device.type, BLOCK["cuda"])
 
 
 def check_block(block: int | None) -> None:
@@ -59,7 +64,7 @@ def sum_over_positives(
     `together` puts all positives of a query into one block, which then has at least their number
     times the items: never more than queries x items of a batch that searches itself.
     """
-    size = block or BLOCK.get(scores.device.type, BLOCK["cuda"])
+    size = block or block_size(scores.device)
     value: Tensor = _SumOverPositives.apply(scores, positive, term, total, size, together)  # type: ignore[no-untyped-call]
     return value
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from truerank.losses.base import Batch, Loss, check_number
-from truerank.losses.pairs import same_label
+from truerank.losses.pairs import mean_above_zero, same_label
 
 __all__ = ["SNRContrastive", "noise_to_signal"]
 
@@ -33,8 +33,8 @@ class SNRContrastive(Loss):
     def compute(self, batch: Batch) -> Tensor:
         ratio, has_signal = noise_to_signal(batch.embeddings, batch.references)
         level = same_label(batch).masked_fill(~has_signal.unsqueeze(1), -1)
-        far = _mean_above_zero(ratio - self.positive_margin, level > 0)
-        near = _mean_above_zero(self.negative_margin - ratio, level == 0)
+        far = mean_above_zero(ratio - self.positive_margin, level > 0)
+        near = mean_above_zero(self.negative_margin - ratio, level == 0)
         return far + near + self.regularizer * batch.embeddings.sum(1).abs().mean()
 
 
@@ -55,8 +55,3 @@ def noise_to_signal(rows: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:
     noise = signal.unsqueeze(1) + (noisy**2).sum(1) - 2 * centred @ noisy.T
     ratio = noise.clamp_min(0.0) / torch.where(has_signal, signal, 1.0).unsqueeze(1)
     return ratio.masked_fill(~has_signal.unsqueeze(1), 0.0), has_signal
-
-
-def _mean_above_zero(values: Tensor, mask: Tensor) -> Tensor:
-    counted = mask & (values > 0)
-    return torch.where(counted, values, 0.0).sum() / counted.sum().clamp_min(1)
