@@ -127,7 +127,7 @@ class Staying:
         count = len(rows) - gone
         if (mine == 1.0).all():
             return Staying(count.astype(np.float64), count)
-        return Staying(_left(mine, rows, folds), count)
+        return Staying(left(mine, folds.query, folds.columns, rows), count)
 
 
 def replicates(
@@ -144,7 +144,7 @@ def replicates(
     fold to fold, `sums` has the weighted ones of the queries that stay, added up by `fixed`.
     """
     if values is not None:
-        base = _left(weight[rows] * values, rows, folds)
+        base = left(weight[rows] * values, folds.query, folds.columns, rows)
     else:
         assert sums is not None
         base = sums / ONE
@@ -175,19 +175,20 @@ def moved(
     return replicated(folds.own), replicated(folds.paired)
 
 
-def left(values: Reals, own: Integers, columns: int) -> Reals:
-    """Sums over the queries that stay when each fold leaves; they leave with columns `own`."""
-    steps = fixed(values)
-    gone = np.zeros(columns, np.int64)
-    _sum_of_folds(steps, own, gone)
-    return np.asarray((steps.sum() - gone) / ONE, np.float64)
+def left(values: Reals, own: Integers, columns: int, rows: Integers | None = None) -> Reals:
+    """Sums over the queries that stay when each fold leaves; they leave with columns `own`.
 
-
-def _left(values: Reals, rows: Integers, folds: FoldAssignment) -> Reals:
-    """`left` of values of some rows, which leave with their folds."""
-    gone = np.zeros(folds.columns, np.int64)
-    total = _sum_of_rows(values, rows, folds.query, gone)
-    return np.asarray((total - gone) / ONE, np.float64)
+    `rows` are the places in `own` that the values belong to, if they are not all of them.
+    """
+    places = np.arange(len(values)) if rows is None else rows
+    halves = np.zeros((2, columns + 1), np.int64)
+    _sum_of_folds(values, places, own, halves)
+    high, low = halves[:, -1:] - halves[:, :-1]
+    if np.abs(high).max(initial=0) < 1 << 30:
+        return np.asarray(((high << 32) + low) / ONE, np.float64)
+    # from some eight million values of 1 on, sums of whole ones outgrow 64 bits
+    whole = zip(high.tolist(), low.tolist(), strict=True)
+    return np.array([float((top << 32) + rest) for top, rest in whole]) / ONE
 
 
 @kernel
@@ -198,22 +199,19 @@ def _count_of_folds(rows: Any, own: Any, out: Any) -> None:
 
 
 @kernel
-def _sum_of_rows(values: Any, rows: Any, own: Any, out: Any) -> Any:
-    """_sum_of_folds of `fixed` values, and the sum of all."""
-    total = np.int64(0)
+def _sum_of_folds(values: Any, rows: Any, own: Any, out: Any) -> None:
+    """Add up the high and the low 32 bits of `fixed` values by column; of all, in the last one."""
+    last = out.shape[1] - 1
     for place in range(rows.size):
         steps = np.int64(np.rint(values[place] * ONE))
-        total += steps
+        high = steps >> 32
+        low = steps & 0xFFFFFFFF
+        out[0, last] += high
+        out[1, last] += low
         for way in range(own.shape[1]):
-            out[own[rows[place], way]] += steps
-    return total
-
-
-@kernel
-def _sum_of_folds(values: Any, own: Any, out: Any) -> None:
-    for query in range(own.shape[0]):
-        for way in range(own.shape[1]):
-            out[own[query, way]] += values[query]
+            column = own[rows[place], way]
+            out[0, column] += high
+            out[1, column] += low
 
 
 @kernel
