@@ -10,6 +10,7 @@ import torch
 
 from tests.losses import cases
 from tests.losses.cases import EXAMPLES
+from tests.losses.test_recordable import RECORDABLE
 from truerank import losses
 from truerank.errors import InputError
 
@@ -60,6 +61,40 @@ def test_a_batch_of_4000(name: str, options: dict[str, Any]) -> None:
     assert torch.cuda.max_memory_allocated() <= LIMIT
     assert bool(gradients[0].isfinite().all())
     assert torch.equal(gradients[0], gradients[1])
+
+
+@pytest.mark.parametrize("name", sorted(RECORDABLE))
+def test_a_recorded_batch_is_replayed_with_others(name: str) -> None:
+    """Forward and backward as a CUDA graph, which refuses whatever waits."""
+    if losses.entry(name).source != "truerank":
+        pytest.importorskip("pytorch_metric_learning")
+    examples = [EXAMPLES["uneven and unsorted"], cases.example([0, 1, 1, 2, 2, 2, 3, 3, 3, 3])]
+    loss = cases.build(name).cuda()
+    rows = examples[0].rows.cuda().requires_grad_()
+    labels = examples[0].labels(name).cuda()
+    assert loss.is_recordable(len(rows))
+
+    def step() -> list[torch.Tensor]:
+        value = loss(rows, labels)
+        return [value.detach(), *torch.autograd.grad(value, [rows, *loss.parameters()])]
+
+    with losses.trusted_labels():
+        aside = torch.cuda.Stream()
+        aside.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(aside):
+            for _ in range(3):
+                step()
+        torch.cuda.current_stream().wait_stream(aside)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            recorded = step()
+        for example in reversed(examples):
+            with torch.no_grad():
+                rows.copy_(example.rows)
+                labels.copy_(example.labels(name))
+            graph.replay()
+            for found, wanted in zip(recorded, step(), strict=True):
+                torch.testing.assert_close(found, wanted)
 
 
 def test_an_unknown_label_is_refused_one_batch_later() -> None:

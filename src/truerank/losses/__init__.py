@@ -14,6 +14,7 @@ from truerank.losses.registry import (
     sum_over_levels,
     with_miner,
 )
+from truerank.losses.trust import trusted_labels
 
 __all__ = [
     "LossEntry",
@@ -25,5 +26,6 @@ __all__ = [
     "miners",
     "names",
     "sum_over_levels",
+    "trusted_labels",
     "with_miner",
 ]

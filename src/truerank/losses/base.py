@@ -6,7 +6,7 @@ the network runs in, and `a + w * b` of any two losses.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from truerank.errors import InputError
 
-__all__ = ["Batch", "Loss", "WeightedSum", "check_number"]
+__all__ = ["Batch", "Loss", "WeightedSum", "all_recordable", "check_number"]
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,17 @@ class Loss(torch.nn.Module):
 
     takes_references = True
     """Whether ref_emb has a meaning; a loss with proxies compares rows with nothing else."""
+    reads_back = True
+    """Whether `compute` looks at a number, or makes a shape of it; a GPU is then waited for."""
+
+    def is_recordable(self, rows: int) -> bool:
+        """Whether a batch of so many rows on a GPU may be recorded as a CUDA graph, and replayed.
+
+        Such a batch is the same operations on the same shapes whatever its numbers, and nothing is
+        read back. That holds without indices_tuple and ref_emb, within `trusted_labels`, and where
+        embeddings, labels and the loss are all on the GPU.
+        """
+        return not self.reads_back
 
     @property
     def title(self) -> str:
@@ -154,6 +165,10 @@ class WeightedSum(Loss):
         """The weight and the loss of each part."""
         return list(zip(self.weights, self.losses, strict=True))
 
+    def is_recordable(self, rows: int) -> bool:
+        """Whether all parts are."""
+        return all_recordable(self.losses, rows)
+
     def forward(
         self,
         embeddings: Tensor,
@@ -171,6 +186,11 @@ class WeightedSum(Loss):
 
     def extra_repr(self) -> str:
         return f"weights={self.weights}"
+
+
+def all_recordable(losses: Iterable[torch.nn.Module], rows: int) -> bool:
+    """Whether each is a loss of ours that may be recorded; of others nothing is known."""
+    return all(isinstance(loss, Loss) and loss.is_recordable(rows) for loss in losses)
 
 
 def check_number(

@@ -19,7 +19,7 @@ from truerank.errors import InputError
 from truerank.losses import dense
 from truerank.losses.base import Batch, Loss, check_number
 from truerank.losses.dense import Dense
-from truerank.losses.positives import block_size
+from truerank.losses.positives import block_size, is_whole
 from truerank.losses.proxies import Classes
 
 __all__ = [
@@ -67,6 +67,10 @@ class Borrowed(Loss):
     def title(self) -> str:
         """The library's name of the loss."""
         return type(self.inner).__name__
+
+    def is_recordable(self, rows: int) -> bool:
+        """Whether whole matrices are taken, and no cube larger than a block."""
+        return self.dense is not None and (not self.makes_cube or is_whole(rows, None))
 
     def compute(self, batch: Batch) -> Tensor:
         labels = batch.finest if self.classes is None else self.classes.index(batch.finest)

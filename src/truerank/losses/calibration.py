@@ -21,6 +21,8 @@ DENOMINATORS = ("hard", "all")
 class Calibration(Loss):
     """A loss over two margins; a weight of 0 drops a side, without `indicator` all pairs pull."""
 
+    reads_back = False
+
     def __init__(
         self,
         positive_margin: float,

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from truerank.errors import InputError
 from truerank.losses import borrowed, dense, mining
-from truerank.losses.base import Batch, Loss
+from truerank.losses.base import Batch, Loss, all_recordable
 
 __all__ = ["Mined", "MinedMultiSimilarity", "SumOverLevels"]
 
@@ -40,6 +40,10 @@ class SumOverLevels(Loss):
                 "pass sum_over_levels a list with one such loss for each level, coarse to fine."
             )
         self.losses = torch.nn.ModuleList(losses)
+
+    def is_recordable(self, rows: int) -> bool:
+        """Whether the losses of all levels are."""
+        return all_recordable(self.losses, rows)
 
     def compute(self, batch: Batch) -> Tensor:
         depth = batch.labels.shape[1]
@@ -86,6 +90,8 @@ class MinedMultiSimilarity(Mined):
 
     A batch that searches itself has them as masks, without a list.
     """
+
+    reads_back = False
 
     def __init__(self, alpha: float, beta: float, base: float, epsilon: float) -> None:
         super().__init__(borrowed.multi_similarity(alpha, beta, base), mining.hard_pairs(epsilon))

@@ -19,8 +19,9 @@ from truerank.losses.base import Batch, Loss, check_number
 from truerank.losses.pairs import cosine, levels, logsumexp, row_weights
 from truerank.losses.positives import check_block
 from truerank.losses.proxies import Classes, make_proxies, proxy_logits
-from truerank.losses.ranking import one_minus_mean
+from truerank.losses.ranking import RankLoss, one_minus_mean
 from truerank.losses.surrogates import Ahead, behind
+from truerank.losses.trust import labels_are_trusted
 
 __all__ = ["CSL", "Happier", "SmoothHAP", "shares_by_level"]
 
@@ -33,7 +34,7 @@ RELEASED_MARGINS = {
 """Of CSL, by the number of levels, coarse to fine, as its papers' code has them."""
 
 
-class Happier(Loss):
+class Happier(RankLoss):
     """Hierarchical AP by smooth bounds, and a clustering of fine labels (Ramzi et al. 2022).
 
     (1 - w) L_HAP + w L_clust. 1 - L_HAP never exceeds the true H-AP of a list without ties. With a
@@ -111,7 +112,7 @@ class Happier(Loss):
         return one_minus_mean(scores, level, positive, term, ones, self.block)
 
 
-class SmoothHAP(Loss):
+class SmoothHAP(RankLoss):
     """Hierarchical AP with each comparison a sigmoid: what HAPPIER was compared with."""
 
     def __init__(self, alpha: float, relevance: str, temperature: float, block: int | None) -> None:
@@ -150,13 +151,16 @@ def _check_relevance(alpha: float, relevance: str) -> None:
 
 
 class _LevelOrder:
-    """Warns once if the first batch's labels look as if they ran from fine to coarse."""
+    """Warns once if the first batch's labels look as if they ran from fine to coarse.
+
+    Trusted labels are not looked at.
+    """
 
     def __init__(self) -> None:
         self.looked = False
 
     def __call__(self, labels: Tensor) -> None:
-        if self.looked:
+        if self.looked or labels_are_trusted():
             return
         self.looked = True
         first, last = (len(labels[:, column].unique()) for column in (0, -1))
@@ -201,6 +205,7 @@ class CSL(Loss):
     """
 
     takes_references = False
+    reads_back = False
     ancestors: Tensor
 
     def __init__(
@@ -246,9 +251,10 @@ class CSL(Loss):
     def compute(self, batch: Batch) -> Tensor:
         own = self.classes.index(batch.finest)
         ancestors = self.ancestors.to(own.device)
-        if batch.labels.shape[1] != ancestors.shape[1] or not torch.equal(
-            ancestors[own], batch.labels
-        ):
+        fits = batch.labels.shape[1] == ancestors.shape[1]
+        if fits and not labels_are_trusted():
+            fits = torch.equal(ancestors[own], batch.labels)
+        if not fits:
             raise InputError("labels do not follow the paths of the 'hierarchy' given to csl.")
         logits = self.scale * proxy_logits(batch.embeddings, self.proxies)
         its = logits.gather(1, own.unsqueeze(1)).squeeze(1)

@@ -17,7 +17,7 @@ from torch.autograd.function import once_differentiable
 
 from truerank.errors import InputError
 
-__all__ = ["Term", "Total", "block_size", "check_block", "sum_over_positives"]
+__all__ = ["Term", "Total", "block_size", "check_block", "is_whole", "sum_over_positives"]
 
 Term: TypeAlias = Callable[[Tensor, Tensor, Tensor], Tensor]
 """(lead, query, item) -> values.
@@ -40,6 +40,11 @@ BLOCK = {"cpu": 2**17, "cuda": 2**24}
 def block_size(device: torch.device) -> int:
     """How many numbers are held at once on a device where nobody says."""
     return BLOCK.get(device.type, BLOCK["cuda"])
+
+
+def is_whole(rows: int, block: int | None) -> bool:
+    """Whether a batch on a GPU that searches itself is one block, of which no size is read back."""
+    return rows**3 <= (block or BLOCK["cuda"])
 
 
 def check_block(block: int | None) -> None:

@@ -15,13 +15,24 @@ from truerank.errors import InputError
 from truerank.losses.base import Batch, Loss, check_number
 from truerank.losses.calibration import Calibration
 from truerank.losses.pairs import cosine, same_label
-from truerank.losses.positives import Term, Total, check_block, sum_over_positives
+from truerank.losses.positives import Term, Total, check_block, is_whole, sum_over_positives
 from truerank.losses.surrogates import Ahead
 
-__all__ = ["RecallAtK", "Roadmap", "SmoothAP", "SupAP", "one_minus_mean"]
+__all__ = ["RankLoss", "RecallAtK", "Roadmap", "SmoothAP", "SupAP", "one_minus_mean"]
 
 
-class SmoothAP(Loss):
+class RankLoss(Loss):
+    """A loss that sums over the positives of each list, in blocks."""
+
+    block: int | None
+    """How many numbers are held at once; None leaves it to the device."""
+
+    def is_recordable(self, rows: int) -> bool:
+        """Whether the batch is one block; otherwise positives are counted to make some."""
+        return is_whole(rows, self.block)
+
+
+class SmoothAP(RankLoss):
     """Average precision in which every comparison is a sigmoid (Brown et al. 2020).
 
     With `query_in_list` each query is its own first mate, as in the authors' code.
@@ -47,7 +58,7 @@ class SmoothAP(Loss):
         return one_minus_mean(scores, level, positive, term, positive.sum(1), self.block)
 
 
-class RecallAtK(Loss):
+class RecallAtK(RankLoss):
     """Recall at several k, smooth in the ranks and in the cut (Patel et al. 2022).
 
     As in the authors' code no more than k positives are found among the first k, however many a
@@ -91,7 +102,7 @@ def _is_cut(k: object) -> bool:
     return isinstance(k, int) and not isinstance(k, bool) and k >= 1
 
 
-class SupAP(Loss):
+class SupAP(RankLoss):
     """Average precision with an upper bound of the negatives' ranks (Ramzi et al. 2021).
 
     1 - loss never exceeds the true average precision of a list without ties. Positives are
@@ -145,6 +156,10 @@ class Roadmap(Loss):
         self.ranking = SupAP(temperature, rho, delta, start, offset, block)
         self.calibration = Calibration(positive_margin, negative_margin, 1.0, 1.0, "all", True)
         self.calibration_weight = calibration_weight
+
+    def is_recordable(self, rows: int) -> bool:
+        """Whether the ranking is; the calibration always is."""
+        return self.ranking.is_recordable(rows)
 
     def compute(self, batch: Batch) -> Tensor:
         calibration = self.calibration.compute(batch)

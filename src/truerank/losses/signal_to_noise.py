@@ -22,6 +22,8 @@ class SNRContrastive(Loss):
     and nothing of it would be left.
     """
 
+    reads_back = False
+
     def __init__(self, positive_margin: float, negative_margin: float, regularizer: float) -> None:
         super().__init__()
         check_number("positive_margin", positive_margin)
