@@ -11,7 +11,7 @@ import pytest
 import truerank
 from tests.engine.tied_task import LABELS, ROWS, fingerprint
 from truerank import engine
-from truerank.space import build
+from truerank.space import build, inner
 
 
 @pytest.mark.parametrize(
@@ -39,8 +39,13 @@ def test_settings_bound_the_blocks_and_change_nothing(limits: dict[str, Any]) ->
             assert len(rows) == 1 or len(rows) * view.mates[rows].max() <= current.mates
 
 
-def test_tiles_are_as_wide_as_the_settings_say(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("held", [True, False])
+def test_tiles_are_as_wide_as_the_settings_say(held: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """But rows that are sorted are one tile where the gallery is held in float64."""
+    if not held:
+        monkeypatch.setattr(inner, "KEPT_NUMBERS", 0)
     view, space = truerank.Task(LABELS).view, build("cosine", ROWS)
+    assert space.holds_gallery is held
     widths: list[int] = []
     block = type(space).block
 
@@ -58,7 +63,7 @@ def test_tiles_are_as_wide_as_the_settings_say(monkeypatch: pytest.MonkeyPatch) 
         widths.clear()
         with engine.settings(gallery_rows=40, sort_share=sort_share):
             list(engine.tie_groups(view, space, device="cpu"))
-        assert sorted(widths) == [10, 40, 40]
+        assert sorted(widths) == ([90] if held and sort_share == 0 else [10, 40, 40])
 
 
 def test_means_do_not_depend_on_blocks() -> None:

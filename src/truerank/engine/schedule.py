@@ -249,7 +249,8 @@ def _whole(
         tall = min(tall, -(-rows // request.threads))
         found = cut(mates, many, tall, _split_mates(request, limits))
         return WorkItem("split rows", found, request.folds, device_backed)
-    return WorkItem("sort rows", cut(mates, many, tall, limits.mates), request.folds, device_backed)
+    most = min(limits.mates, limits.row_numbers // 4)
+    return WorkItem("sort rows", cut(mates, many, tall, most), request.folds, device_backed)
 
 
 def _observed(request: PassRequest, left: Queries, limits: Settings, *, compiled: bool) -> Schedule:

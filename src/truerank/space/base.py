@@ -74,6 +74,11 @@ class Space(ABC):
         return {name: value for name, value in vars(self).items() if name not in made}
 
     @property
+    def holds_gallery(self) -> bool:
+        """Whether a tile of the whole gallery needs no more memory than its distances."""
+        return False
+
+    @property
     def refers(self) -> bool:
         """Whether a cluster holds its rows, of which this is no more than the names."""
         return False

@@ -187,6 +187,11 @@ class Cosine(SquaredDistance):
         squares = self._left_square, self._right_square
         return SinglePrecision(self._left, self._right, *squares, self.slack)
 
+    @property
+    def holds_gallery(self) -> bool:
+        """See Space."""
+        return super().holds_gallery and self.short is None
+
     def block(self, rows: Rows) -> Tile:
         """See Space."""
         if self.short is not None and self.short.complete:

@@ -91,6 +91,11 @@ class SquaredDistance(_InnerProductSpace):
         size = self.gallery * (self.dimension + 2)
         self._keeps = size <= KEPT_NUMBERS and fits(8 * size) and not self.refers
 
+    @property
+    def holds_gallery(self) -> bool:
+        """See Space."""
+        return self._keeps
+
     def block(self, rows: Rows) -> Callable[[int, int], Distances]:
         """See Space."""
         dimension = self.dimension
@@ -110,7 +115,8 @@ class SquaredDistance(_InnerProductSpace):
             return self._widen(start, stop)
         with self._lock:
             self._widened_rows += stop - start
-            if self._widened is None and self._widened_rows > self.gallery:
+            whole = stop - start == self.gallery
+            if self._widened is None and (whole or self._widened_rows > self.gallery):
                 self._widened = self._widen(0, self.gallery)
         return self._widen(start, stop) if self._widened is None else self._widened[start:stop]
 

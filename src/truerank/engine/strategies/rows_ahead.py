@@ -50,8 +50,10 @@ def rows_ahead(
 
 
 def whole_rows(space: Space, rows: Rows, tiles: list[Tile], workspace: Workspace) -> Distances:
-    """Distances of some queries to the whole gallery, in the workspace."""
+    """Distances of some queries to the whole gallery, which may lie in the workspace."""
     tile = space.block(rows)
+    if space.holds_gallery:  # one product, and nothing to copy
+        return tile(0, space.gallery)
     distances = workspace.array("distances", (len(rows), space.gallery), np.float64)
     for start, stop in tiles:
         distances[:, start:stop] = tile(start, stop)
