@@ -177,3 +177,17 @@ def test_a_fixed_beta_goes_where_the_loss_goes() -> None:
     assert loss.to("meta").inner.beta.is_meta
     assert not loss.state_dict()
     assert not list(loss.parameters())
+
+
+@pytest.mark.parametrize("classes", [None, CLASSES])
+@pytest.mark.parametrize("numbers", [[0, 0, 1, 1], [0, 0, 0, 0], [0, 1, 2, 3]])
+def test_what_beta_costs_where_nothing_offends(
+    classes: list[int] | None, numbers: list[int]
+) -> None:
+    """One beta costs nu where there is a triplet; of many only those of terms above 0 do."""
+    loss = build("margin", torch.float64, beta=0.7, margin=0.1, nu=0.3, classes=classes)
+    rows, labels = torch.eye(SIZE, dtype=torch.float64)[numbers], torch.tensor(CLASSES)[numbers]
+    found, wanted = run(loss, rows, labels), run(as_the_library(loss), rows, labels)
+    torch.testing.assert_close(found, wanted)
+    costs = classes is None and numbers == [0, 0, 1, 1]
+    assert found[0].item() == pytest.approx(0.21 if costs else 0.0)
