@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from tests.training.sketches import settings, sketches, tiny
+from truerank import losses
 from truerank.training import Embedder, trunks
 from truerank.training.augmentation import Augmentation, draw
 from truerank.training.config import Config
@@ -88,26 +89,19 @@ def test_a_trunk_of_the_users_own_is_called_as_it_is(monkeypatch: pytest.MonkeyP
     Trainer(config, sketches().subset("train"), trunk=tiny).fit()
 
 
-class Loss(torch.nn.Module):
-    """Proxies, so that there are two optimisers."""
-
-    is_recordable = True
-
-    def __init__(self) -> None:
-        super().__init__()
-        torch.manual_seed(1)
-        self.proxies = torch.nn.Parameter(torch.randn(5, 8))
-
-    def forward(self, rows: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        return torch.nn.functional.cross_entropy(rows @ self.proxies.T, labels)
+def a_loss() -> torch.nn.Module:
+    """One with proxies, so that there are two optimisers."""
+    torch.manual_seed(1)
+    made: torch.nn.Module = losses.get("arcface", num_classes=5, embedding_size=8)
+    return made
 
 
 def a_step(device: str, name: str) -> Step:
     torch.manual_seed(0)
     model = Embedder(trunks.get("convnet"), 8).to(device)
     chosen = {"name": name, "lr": 0.01}
-    config = Config.of(settings(optimiser=chosen, loss_optimiser=chosen))
-    return Step(model, Loss().to(device), config, torch.float32)
+    config = Config.of(settings(model={"dimensions": 8}, optimiser=chosen, loss_optimiser=chosen))
+    return Step(model, a_loss().to(device), config, torch.float32)
 
 
 def batches(device: str) -> list[tuple[torch.Tensor, torch.Tensor]]:
@@ -142,32 +136,35 @@ def test_a_recorded_step_begins_where_the_training_stands(name: str, begun: bool
     given = batches("cpu")
     for step in (plain, other) if begun else ():
         step(*given[0], 1.0)
-    losses = []
+    found = []
     other.model.train()
     modules = (other.model, other.loss)
     whole = WholeStep(other._update, *given[0], modules, other._optimisers, played_back)
     other._whole = whole
     for step in (plain, other):
-        losses.append([float(step(*one, 1.0)) for one in given])
-    assert losses[0] == losses[1]
+        found.append([float(step(*one, 1.0)) for one in given])
+    assert found[0] == found[1]
     for one, two in zip(numbers(plain), numbers(other), strict=True):
         assert torch.equal(one, two)
 
 
 def test_what_is_recorded_as_a_whole() -> None:
     config = Config.of(settings())
-    assert not records_steps(torch.zeros(1), Loss(), config, torch.float32)  # no GPU
+    assert not records_steps(torch.zeros(1), a_loss(), config, torch.float32)  # no GPU
 
     class OnGPU:
         is_cuda = True
 
+        def __len__(self) -> int:
+            return 32
+
     batch: Any = OnGPU()
-    assert records_steps(batch, Loss(), config, torch.float32)
+    assert records_steps(batch, a_loss(), config, torch.float32)
     assert not records_steps(batch, torch.nn.Identity(), config, torch.float32)
-    assert not records_steps(batch, Loss(), config, torch.bfloat16)
+    assert not records_steps(batch, a_loss(), config, torch.bfloat16)
     for schedule in ({"warmup": 3}, {"name": "cosine"}, {"frozen_trunk": 2}):
         other = Config.of(settings(schedule=schedule))
-        assert not records_steps(batch, Loss(), other, torch.float32)
+        assert not records_steps(batch, a_loss(), other, torch.float32)
 
 
 @on_a_gpu
@@ -175,9 +172,9 @@ def test_what_is_recorded_as_a_whole() -> None:
 def test_whole_steps_on_a_gpu_are_those_without_a_recording(name: str) -> None:
     plain, other = a_step("cuda", name), a_step("cuda", name)
     plain._may_record = False
-    losses = [[float(step(*one, 1.0)) for one in batches("cuda")] for step in (plain, other)]
+    found = [[float(step(*one, 1.0)) for one in batches("cuda")] for step in (plain, other)]
     assert isinstance(other._whole, WholeStep)
-    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-3)
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-3)
     for one, two in zip(numbers(plain), numbers(other), strict=True):
         torch.testing.assert_close(one, two, rtol=1e-2, atol=1e-3)
 

@@ -15,9 +15,12 @@ __all__ = ["QueryWeights"]
 Reals = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@dataclass
 class QueryWeights:
-    """Weights in means over queries, or over classes, of one notion of relevance."""
+    """Weights in means over queries, or over classes, of one notion of relevance.
+
+    It remembers what it has computed; two threads may compute the same at once.
+    """
 
     task: TaskRules
     view: View

@@ -114,6 +114,7 @@ class Trainer:
                 head=config.model.head,
                 freeze_batchnorm=config.model.freeze_batchnorm,
             ).to(self.device)
+            own = trunk is not None or loss is not None
             if loss is None:
                 loss = objective.build(config.loss, codes, config.model.dimensions)
             self._random = randomness.capture(self.device)
@@ -125,7 +126,7 @@ class Trainer:
         if config.schedule.name == "plateau" and validation is None:
             raise InputError("the schedule plateau goes by the validation metric; there is none.")
         precision = devices.precision(config.training.precision, self.device)
-        self._step = Step(self.model, self.loss, config, precision, may_record=trunk is None)
+        self._step = Step(self.model, self.loss, config, precision, may_record=not own)
         self._images = self._open(train)
         self._validated = None if validation is None else (validation, self._open(validation))
 

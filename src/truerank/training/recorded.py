@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from truerank.losses.base import Loss
 from truerank.training.config import Config
 from truerank.training.embedder import Embedder
 
@@ -89,7 +90,13 @@ def records_steps(
     schedule = config.schedule
     stays = schedule.name == "constant" and schedule.warmup == 0 and schedule.frozen_trunk == 0
     small = config.model.trunk in RECORDED_TRUNKS and precision is torch.float32
-    return batch.is_cuda and stays and small and bool(getattr(loss, "is_recordable", False))
+    return (
+        batch.is_cuda
+        and stays
+        and small
+        and isinstance(loss, Loss)
+        and loss.is_recordable(len(batch))
+    )
 
 
 class WholeStep:

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from truerank.losses.trust import trusted_labels
 from truerank.training.config import Config
 from truerank.training.embedder import Embedder
 from truerank.training.optimisers import load_optimiser, make_optimiser, model_optimiser
@@ -30,7 +31,7 @@ class Step:
     precision : torch.dtype
         In which the layers compute.
     may_record : bool
-        False for a trunk of the user's own, which is called as it is.
+        False for a trunk or a loss of the user's own: they are called as they are.
     """
 
     def __init__(
@@ -72,8 +73,11 @@ class Step:
     def _recorded(self, crops: torch.Tensor, labels: torch.Tensor) -> Update:
         """What updates: recorded as a whole, in its passes, or not at all."""
         if records_steps(crops, self.loss, self.config, self._precision):
+            with torch.no_grad():  # what it says of the labels, a recording cannot
+                self.loss(crops.new_ones(len(crops), self.config.model.dimensions), labels)
             modules = (self.model, self.loss)
-            return WholeStep(self._update, crops, labels, modules, self._optimisers)
+            with trusted_labels():
+                return WholeStep(self._update, crops, labels, modules, self._optimisers)
         self._pass = training_pass(self.model, crops, self.config, self._precision)
         return self._update
 
