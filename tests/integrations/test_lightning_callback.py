@@ -54,6 +54,7 @@ def truth(*metrics: str) -> dict[str, float]:
     return {name: score.value for name, score in result.items()}
 
 
+@pytest.mark.slow
 def test_two_processes(tmp_path: Path) -> None:
     """Validation on padded shares (22 of 21 samples), testing on uneven ones (13 and 8).
 

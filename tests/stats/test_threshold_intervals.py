@@ -89,7 +89,7 @@ def dealings(monkeypatch: pytest.MonkeyPatch) -> list[FoldAssignment]:
     return found
 
 
-@pytest.mark.parametrize("average", ["query", "class"])
+@pytest.mark.parametrize("average", ["query", pytest.param("class", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("separate", [False, True])
 def test_replicates_are_the_scores_of_what_is_left(
     separate: bool, average: str, dealings: list[FoldAssignment]

@@ -21,6 +21,7 @@ def device(monkeypatch: pytest.MonkeyPatch) -> None:
     pretend(monkeypatch)
 
 
+@pytest.mark.slow
 def test_the_main_figures_are_written_and_go_into_the_docs(tmp_path: Path) -> None:
     gpu_quick.run(tmp_path, device="cpu", rows=(200, 300), dimensions=8)
     record = json.loads((tmp_path / "gpu.json").read_text())

@@ -15,6 +15,7 @@ from truerank.space import build
 from truerank.space.sourced import SourcedCosine
 
 
+@pytest.mark.slow
 def test_the_small_form_runs_and_checks_itself(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
