@@ -97,6 +97,25 @@ def test_levels_and_their_mean() -> None:
     assert "mates" in (at["map@level=1"].interval_reason or "")
 
 
+def test_small_sets_are_not_sampled() -> None:
+    """Of 360 queries all moves are known: the error is that of evaluations without each class."""
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(60), 6)
+    rows = rng.normal(size=(60, 16))[labels] + 1.2 * rng.normal(size=(360, 16))
+    score = truerank.evaluate(rows, labels, metrics="hit@1", gallery_sizes=[359]).at_gallery(359)
+    found = score["hit@1"].replicates
+    assert found.noise == 0
+    truth = []
+    for left in range(60):
+        kept = labels != left
+        part = truerank.evaluate(
+            rows[kept], labels[kept], metrics="hit@1", gallery_sizes=[353], confidence=None
+        )
+        truth.append(part.at_gallery(353)["hit@1"].value)
+    error = np.std(truth, ddof=1) * 59 / np.sqrt(60)
+    assert found.standard_error() == pytest.approx(error, rel=1e-3)
+
+
 def test_a_gallery_of_its_own_has_intervals() -> None:
     rng = np.random.default_rng(0)
     queries = rng.normal(size=(40, 5))

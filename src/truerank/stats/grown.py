@@ -30,9 +30,10 @@ Flags = npt.NDArray[np.bool_]
 
 
 WORK = 1e6
-FEWEST, MOST = 64, 256
+FEWEST, MOST, ALL = 64, 256, 1024
 """How many queries' moves are computed follows from their groups x folds, within limits: what
-leaves with the queries of a fold is most of the error, and known of all of them."""
+leaves with the queries of a fold is most of the error, and known of all of them. Up to ALL queries
+nothing is sampled as long as that is as little work."""
 AT_ONCE = 1 << 22
 """Groups x folds that wait until their moves are computed: what they share is computed once."""
 
@@ -89,7 +90,9 @@ class GrownMoves:
         chosen = np.zeros(len(counted), bool)
         if len(rows):
             steps = float(mates[rows].mean()) * _larger(folds).columns
-            count = min(max(int(WORK / steps), FEWEST), MOST)
+            enough = int(WORK / steps)
+            most = ALL if len(rows) <= min(ALL, enough) else MOST
+            count = min(max(enough, FEWEST), most)
             chosen[folds.sample(rows, count)] = True
         return chosen
 
