@@ -151,7 +151,8 @@ def graph(once: Callable[[], None], undo: Callable[[], None]) -> Callable[[], No
     torch.cuda.current_stream().wait_stream(beside)
     undo()
     made = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(made):
+    # threads that load images may use the GPU meanwhile
+    with torch.cuda.graph(made, capture_error_mode="thread_local"):
         once()
     replay: Callable[[], None] = made.replay
     return replay
