@@ -90,6 +90,7 @@ class Data:
             if self.gallery.embeddings is not None:
                 arguments["gallery"] = self.gallery.embeddings
         arguments |= {"device": "cpu", "metrics": METRICS, "gallery_sizes": GALLERY_SIZES}
+        arguments["units"] = "finer"  # the tree has 3 classes of its coarsest level
         arguments |= self.options
         arguments["distance"] = self.distance
         tiles = nullcontext() if self.tiles is None else truerank.engine.settings(**self.tiles)
