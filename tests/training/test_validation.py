@@ -16,17 +16,23 @@ from truerank.training.validation import map_at_r, validation_score
 CPU = torch.device("cpu")
 
 
-@given(st.integers(0, 2**32 - 1), st.integers(4, 30), st.integers(1, 4))
-def test_it_is_that_of_evaluate(seed: int, rows: int, copies: int) -> None:
+@given(st.integers(0, 2**32 - 1), st.integers(4, 30), st.integers(1, 4), st.booleans())
+def test_it_is_that_of_evaluate(seed: int, rows: int, copies: int, grouped: bool) -> None:
     """Rows that are repeated tie with one another, over the borders of classes."""
     rng = np.random.default_rng(seed)
     different = rng.normal(size=(-(-rows // copies), 5)).astype(np.float32)
     embeddings = different[rng.integers(0, len(different), rows)]
     labels = rng.integers(0, max(2, rows // 3), rows)
-    found = map_at_r(embeddings, labels, CPU)
-    score = truerank.evaluate(
-        embeddings, labels, metrics=["map@r"], confidence=None, device="reference"
-    )["map@r"]
+    groups = rng.integers(0, 3, rows) if grouped else None
+    found = map_at_r(embeddings, labels, CPU, groups)
+    try:
+        score = truerank.evaluate(
+            embeddings, labels, query_groups=groups, metrics=["map@r"], confidence=None,
+            device="reference",
+        )["map@r"]  # fmt: skip
+    except truerank.InputError:  # no query has a mate
+        assert found is None
+        return
     if found is None:
         assert score.reason is not None
     else:
@@ -49,13 +55,24 @@ def test_what_has_rules_of_its_own_is_left_to_evaluate() -> None:
     assert map_at_r([[0.5, 1.0], [1.0, 1.0]], ["a", "b"], CPU) is None
 
 
-def test_cameras_are_left_to_evaluate() -> None:
-    """Mates of one's own camera are junk, so that the first of the others is no error."""
-    rows = np.array([[1.0, 0.1], [1.0, 0.11], [1.0, 0.5], [0.1, 1.0], [0.2, 1.0]], np.float32)
+def test_cameras_are_heeded() -> None:
+    """A mate of one's own camera is junk: it is found first, and does not help."""
+    rows = np.array([[1.0, 0.1], [1.0, 0.11], [0.05, 1.0], [0.1, 1.0], [0.2, 1.0]], np.float32)
     pixels = np.zeros((5, 4, 4), np.uint8)
     labels = np.array(["a", "a", "a", "b", "b"])
     plain = Dataset("plain", pixels, labels, ("class",))
     cameras = Dataset("cameras", pixels, labels, ("class",), groups=np.array([0, 0, 1, 0, 1]))
-    assert validation_score(rows, plain, "map@r", CPU) == 1.0
     wanted = truerank.evaluate(rows, **cameras.task_arguments(), metrics=["map@r"])["map@r"]
     assert validation_score(rows, cameras, "map@r", CPU) == wanted.value
+    assert validation_score(rows, plain, "map@r", CPU) > wanted.value
+    groups = cameras.groups
+    tree = Dataset("tree", pixels, np.stack([labels, labels], 1), ("coarse", "fine"), groups=groups)
+    assert validation_score(rows, tree, "map@r", CPU) == wanted.value
+
+
+def test_junk_labels_are_left_to_evaluate(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = np.array([[1.0, 0.1], [1.0, 0.11], [1.0, 0.5], [0.1, 1.0], [0.2, 1.0]], np.float32)
+    labels, pixels = np.array(["a", "a", "a", "b", "b"]), np.zeros((5, 4, 4), np.uint8)
+    data = Dataset("junk", pixels, labels, ("class",), junk_labels=("b",))
+    monkeypatch.setattr(validation, "map_at_r", pytest.fail)
+    assert validation_score(rows, data, "map@r", CPU) == 1.0

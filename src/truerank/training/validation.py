@@ -2,7 +2,8 @@
 
 On the device the rows are those of the exact cosine, integers whose products and sums a float64
 holds: the ranking is that of `evaluate`, ties included, and only the mean may differ in its last
-bits. Whatever is not plain leave-one-out by one label is left to `evaluate`.
+bits. Mates of the query's own group are junk there too. Whatever has other rules, such as junk
+labels, shared ids or a gallery of its own, is left to `evaluate`.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def validation_score(
 ) -> float:
     """The value of a metric of embeddings of a data set's images."""
     if metric == "map@r" and _is_plain(data):
-        value = map_at_r(embeddings, data.fine_labels, device)
+        value = map_at_r(embeddings, data.fine_labels, device, data.groups)
         if value is not None:
             return value
     arguments = data.task_arguments()
@@ -41,17 +42,20 @@ def validation_score(
 
 
 def _is_plain(data: Dataset) -> bool:
-    """Whether every image is searched for among all others, by one label and nothing else."""
-    if data.labels.ndim != 1 or data.groups is not None or data.junk_labels or data.splits:
+    """Whether every image is searched for among all others, by its finest label and its group."""
+    if data.junk_labels or data.splits:
         return False
     return data.ids is None or len(set(data.ids.tolist())) == len(data)
 
 
-def map_at_r(embeddings: Any, labels: Any, device: torch.device) -> float | None:
+def map_at_r(
+    embeddings: Any, labels: Any, device: torch.device, groups: Any = None
+) -> float | None:
     """MAP@R of leave-one-out search by cosine, pessimistic where distances tie.
 
-    None where this is not the place to compute it: rows without a direction or at right angles,
-    which have rules of their own, labels without a mate, or a device without float64.
+    Mates of the query's own group count as neither right nor wrong. None where this is not the
+    place to compute it: rows without a direction or at right angles, which have rules of their own,
+    labels without a mate, or a device without float64.
 
     Examples
     --------
@@ -65,12 +69,14 @@ def map_at_r(embeddings: Any, labels: Any, device: torch.device) -> float | None
         return None
     integers, zero = unit_grid(np.asarray(embeddings, np.float64))
     codes = np.unique(np.asarray(labels), return_inverse=True)[1]
-    mates = np.bincount(codes)[codes] - 1
+    unseen = _within(codes, groups)
+    mates = np.bincount(codes)[codes] - np.bincount(unseen)[unseen]
     if zero.any() or not mates.any():
         return None
     rows = torch.from_numpy(integers).to(device, torch.float64)
     squares = (rows * rows).sum(1)
     classes = torch.from_numpy(codes).to(device)
+    junk = torch.from_numpy(unseen).to(device)
     wanted = torch.from_numpy(mates).to(device)
     depth = int(mates.max())
     places = torch.arange(1, depth + 1, device=device, dtype=torch.float64)
@@ -83,8 +89,7 @@ def map_at_r(embeddings: Any, labels: Any, device: torch.device) -> float | None
         distances = squares[part, None] + squares - 2 * products
         same = classes[part, None] == classes
         keys = 2 * distances.to(torch.int64) + same  # of equal ones, those of other classes first
-        own = torch.arange(start, start + len(keys), device=device)
-        keys[torch.arange(len(keys), device=device), own] = torch.iinfo(torch.int64).max
+        keys[junk[part, None] == junk] = torch.iinfo(torch.int64).max
         first = keys.topk(depth, dim=1, largest=False, sorted=True).values
         found = ((first & 1) == 1) & (places <= wanted[part, None])
         found &= first != torch.iinfo(torch.int64).max
@@ -92,3 +97,11 @@ def map_at_r(embeddings: Any, labels: Any, device: torch.device) -> float | None
         parts.append((found * hits / places).sum(1) / wanted[part].clamp_min(1))
     values = torch.cat(parts).cpu().numpy()[mates > 0]
     return math.fsum(values.tolist()) / len(values)
+
+
+def _within(codes: npt.NDArray[np.intp], groups: Any) -> npt.NDArray[np.intp]:
+    """Numbers that a query shares with the rows it never meets: itself, mates of its group."""
+    if groups is None:
+        return np.arange(len(codes))
+    pairs = np.stack([codes, np.unique(np.asarray(groups), return_inverse=True)[1]], axis=1)
+    return np.unique(pairs, axis=0, return_inverse=True)[1].reshape(-1)
