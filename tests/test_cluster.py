@@ -12,6 +12,7 @@ import pytest
 import truerank
 from tests.in_process_cluster import InProcess, in_process
 from tests.refusals import assert_refused, refused
+from truerank import cluster
 from truerank.cluster import SHARED_BYTES, Call, Cluster, LocalLock
 from truerank.errors import ClusterError, InputError
 
@@ -30,6 +31,69 @@ def test_where_no_cluster_is(address: Any) -> None:
 def test_a_gpu_that_the_cluster_has_not() -> None:
     with pytest.raises(InputError, match="the cluster has no GPU"):
         Cluster(InProcess(1), gpu=True)
+
+
+@pytest.fixture
+def _with_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This process is a fresh worker to which Ray has given its first GPU."""
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", lambda share: None)
+    monkeypatch.setattr(cluster, "_taken", {})
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+
+
+@pytest.mark.usefixtures("_with_a_gpu")
+def test_a_worker_keeps_the_gpu_that_it_began_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CUDA would go on with the first one, whatever the environment says later."""
+    assert cluster.gpu_share() == 1.0
+    for share in (0.25, 0.5):
+        cluster._take_gpu(share)
+        assert cluster.gpu_share() == share
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    with pytest.raises(SystemExit):
+        cluster._take_gpu(0.25)
+
+
+def test_a_worker_that_sees_no_gpu_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with refused("torch sees none"):
+        cluster._take_gpu(1.0)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with refused("has no torch"):
+        cluster._take_gpu(1.0)
+
+
+def test_only_what_needs_a_gpu_asks_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shards are read, and clusters found, by the cores: there are more of them."""
+    asked: dict[str, dict[str, Any]] = {}
+
+    class Noted(InProcess):
+        def remote(self, function: Any) -> Any:
+            inner = super().remote(function)
+
+            class Remote:
+                def options(self, **wants: Any) -> Any:
+                    asked[function.__name__] = wants
+                    return inner.options(**wants)
+
+            return Remote()
+
+    ray = Noted(3)
+    monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 3.0, "GPU": 1.0})
+    monkeypatch.setattr(cluster, "_take_gpu", lambda share: None)
+    both = Cluster(ray, gpu=None, share=0.5)
+    assert {name: one.get("num_gpus", 0) for name, one in asked.items()} == {
+        "_call": 0,
+        "_call_and_keep": 0,
+        "_call_on_gpu": 0.5,
+    }
+    assert [one["num_cpus"] for one in asked.values()] == [1, 1, 0]
+    calls = [call(n, double, n, gpu=True) for n in range(5)]
+    assert dict(both.gather(calls)) == {n: [2 * n] for n in range(5)}
+    Cluster(Noted(0), gpu=False)  # machines that offer no core at all must do
+    assert asked["_call"]["num_cpus"] == 0
 
 
 def test_without_ray_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ import os
 import pickle
 import re
 import socket
+import sys
 import time
 from collections import OrderedDict
 from collections.abc import Generator, Iterable, Iterator
@@ -24,12 +25,14 @@ from typing import Any
 from truerank.errors import ClusterError, ExactnessError, InputError, shortened
 from truerank.extras import install
 
-__all__ = ["Call", "Cluster", "Held", "LocalLock", "connect", "fetch"]
+__all__ = ["Call", "Cluster", "Held", "LocalLock", "connect", "fetch", "gpu_share"]
 
 SHARED_BYTES = 1 << 24
 """Values from this size on are shared by the workers of a machine, and cannot be written to."""
 RETRIES = 8
 """How often a task is run again whose worker has died."""
+GPU_RETRIES = 4 * RETRIES
+"""The same of a task for a GPU, some of which are handed on (`_take_gpu`)."""
 KEPT = 6
 """Values that a worker keeps for its next task."""
 PATIENCE_SECONDS = 10.0
@@ -78,6 +81,8 @@ class Call:
     keeps: bool = False
     """Whether the function returns two values, the second of which stays in the cluster: the answer
     is then the first one, with the reference of the second."""
+    gpu: bool = False
+    """Whether it needs a GPU, or its share of one; the others take a core."""
 
 
 @contextmanager
@@ -140,19 +145,18 @@ class Cluster:
         self._ray, self._share = ray, share
         resources = ray.cluster_resources()
         self.gpu = resources.get("GPU", 0) > 0 if gpu is None else gpu
-        """Whether each task has a GPU, or its share of one."""
+        """Whether tasks can ask for a GPU, or a share of one."""
         if self.gpu and not resources.get("GPU", 0):
             raise InputError("the cluster has no GPU; use device='cpu' or add a machine with one.")
-        wants: dict[str, Any] = {
-            "num_cpus": 0 if self.gpu else 1,
-            "num_gpus": share if self.gpu else 0,
-        }
-        wants |= {"max_retries": RETRIES, "scheduling_strategy": "SPREAD"}
-        self._call = ray.remote(_call).options(**wants)
-        self._keep = ray.remote(_call_and_keep).options(**wants, num_returns=2)
+        core = {"num_cpus": 1 if resources.get("CPU", 0) else 0, "scheduling_strategy": "SPREAD"}
+        on_gpu = core | {"num_cpus": 0, "num_gpus": share, "max_retries": GPU_RETRIES}
+        self._call = ray.remote(_call).options(**core, max_retries=RETRIES)
+        self._keep = ray.remote(_call_and_keep).options(**core, max_retries=RETRIES, num_returns=2)
+        self._call_on_gpu = ray.remote(_call_on_gpu).options(**on_gpu)
         self._staying: dict[Any, Any] = {}
         self._put: dict[int, tuple[Any, Held]] = {}
-        self._slots, self._looked = 1, float("-inf")
+        self._resources: dict[str, float] = resources
+        self._looked = time.monotonic()
 
     def put(self, value: Any, *, fresh: bool = False, shared: bool = True) -> Held:
         """Put a value there, once as long as it is not fresh; workers may share a large one."""
@@ -172,18 +176,22 @@ class Cluster:
 
     @property
     def slots(self) -> int:
-        """Tasks that can run at a time, as far as it is known."""
+        """Tasks that can run at a time, on GPUs where it has some, as far as it is known."""
+        return self._room(self.gpu)
+
+    def _room(self, gpu: bool) -> int:
+        """Tasks of a kind that can run at a time."""
         if time.monotonic() - self._looked >= LOOK_SECONDS:
-            kind = "GPU" if self.gpu else "CPU"
-            room = self._ray.cluster_resources().get(kind, 1)
-            self._slots = max(1, int(room / self._share if self.gpu else room))
-            self._looked = time.monotonic()
-        return self._slots
+            self._resources, self._looked = self._ray.cluster_resources(), time.monotonic()
+        room = self._resources.get("GPU" if gpu else "CPU", 1)
+        return max(1, int(room / self._share if gpu else room))
 
     def start(self, call: Call) -> Any:
         """Have a task run; the reference of its answer."""
         held = [None if one is None else (one.reference, one.fresh) for one in call.held]
         given = (call.target, held, _packed(call.given), *call.after)
+        if call.gpu:
+            return self._call_on_gpu.remote(*given, self._share)
         if not call.keeps:
             return self._call.remote(*given)
         reference, staying = self._keep.remote(*given)
@@ -217,13 +225,15 @@ class Cluster:
         ahead: Iterator[Call] | None = iter(calls)
         pending: dict[Any, Any] = {}
         failed: Exception | None = None
+        gpu = False
         try:
             while True:
-                while ahead is not None and len(pending) < 2 * self.slots:
+                while ahead is not None and len(pending) < 2 * self._room(gpu):
                     call = next(ahead, None)
                     if call is None:
                         ahead = None
                     else:
+                        gpu = call.gpu  # all calls are of one kind
                         pending[self.start(call)] = call.key
                 if not pending:
                     break
@@ -264,7 +274,7 @@ def _get(ray: Any, reference: Any) -> Any:
         raise
     except ray.exceptions.RayError as error:
         raise ClusterError(
-            f"a task was run {RETRIES + 1} times and its worker died each time "
+            f"a task was run {RETRIES + 1} times or more and its worker died each time "
             f"({type(error).__name__}); look at the memory of the cluster's machines."
         ) from None
 
@@ -282,6 +292,50 @@ def _call_and_keep(target: str, held: list[Any], given: bytes, *after: Any) -> t
     """Run a task in a worker, the second of whose two values stays in the cluster."""
     small, large = _run(target, held, given, after)
     return _packed(small), large
+
+
+def _call_on_gpu(target: str, held: list[Any], given: bytes, *after: Any) -> bytes:
+    """Run a task in a worker that has a GPU, or the share of it that comes last."""
+    *others, share = after
+    _take_gpu(share)
+    try:
+        return _packed(_run(target, held, given, tuple(others)))
+    finally:
+        import torch
+
+        torch.cuda.empty_cache()  # this process may wait while another one has the GPU
+
+
+_taken: dict[str, float] = {}
+"""The GPU that this process has begun with, by Ray's name, and the share of it that is its own."""
+
+
+def gpu_share() -> float:
+    """The part of a GPU's memory that this process may take."""
+    return next(iter(_taken.values()), 1.0)
+
+
+def _take_gpu(share: float) -> None:
+    """Keep to this process's GPU, and to the task's share of its memory.
+
+    Ray tells a process by its environment which GPU it may see, which counts until CUDA begins and
+    never again. A process that is later given another GPU would go on with its first one, which is
+    somebody else's by then: it ends, and Ray has the task run by another process.
+    """
+    named = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    if _taken and named not in _taken:
+        sys.exit(0)
+    try:
+        import torch
+    except ImportError:
+        raise InputError("a worker of the cluster has no torch, which its GPU needs.") from None
+    if not torch.cuda.is_available():
+        raise InputError(
+            "a worker of the cluster was given a GPU in which torch sees none; use device='cpu', "
+            "or a build of torch for that GPU."
+        )
+    _taken[named] = share
+    torch.cuda.set_per_process_memory_fraction(share)
 
 
 def _run(target: str, held: list[Any], given: bytes, after: tuple[Any, ...]) -> Any:

@@ -264,7 +264,7 @@ def _there(space: Space, k: int, cluster: Cluster, report: Report) -> Nearest:
     held = (cluster.put(space),)
     target, blocks = "nearest_part", _blocks(space, k)
     step = max(k, current_settings().task_pairs // len(blocks[0]))
-    if cluster.gpu:  # a GPU keeps the whole gallery from task to task
+    if cluster.gpu:
         target, blocks, step = "nearest_by_gpu", _tall_blocks(space, k), space.gallery
     parts = [(at, min(at + step, space.gallery)) for at in range(0, space.gallery, step)]
     found: dict[int, list[Nearest]] = {}
@@ -273,7 +273,13 @@ def _there(space: Space, k: int, cluster: Cluster, report: Report) -> Nearest:
         for number, rows in enumerate(blocks):
             for part in parts:
                 given = (rows, part, k, width)
-                yield Call((number, part), f"truerank.ranked.nearest:{target}", held, given)
+                yield Call(
+                    (number, part),
+                    f"truerank.ranked.nearest:{target}",
+                    held,
+                    given,
+                    gpu=cluster.gpu,
+                )
 
     with closing(cluster.gather(calls())) as answers:
         for (number, part), some in answers:

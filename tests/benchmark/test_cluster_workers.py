@@ -14,7 +14,7 @@ from tests.benchmark.small import settings, write_drawings
 from tests.in_process_cluster import in_process
 from truerank import benchmark
 from truerank.benchmark.cluster_workers import ClusterWorkers
-from truerank.benchmark.processes import Stopped
+from truerank.benchmark.crew import Stopped
 from truerank.benchmark.worker import Half
 from truerank.cluster import Cluster
 from truerank.errors import InputError, warn

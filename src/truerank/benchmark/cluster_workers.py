@@ -7,11 +7,10 @@ its machines share: tasks keep there what is unfinished, and leave models there.
 from __future__ import annotations
 
 import time
-from collections.abc import Hashable
 from types import TracebackType
 from typing import Any
 
-from truerank.benchmark.processes import PATIENCE, Outcomes
+from truerank.benchmark.crew import PATIENCE, Crew
 from truerank.benchmark.worker import Half, Reply, Task, run_task
 from truerank.cluster import Call, Cluster
 
@@ -26,17 +25,15 @@ def work(held: list[Any], task: Task) -> Reply:
     return run_task(task, held[0])
 
 
-class ClusterWorkers:
-    """As many tasks at a time as the cluster has room for; see truerank.benchmark.processes."""
+class ClusterWorkers(Crew):
+    """As many tasks at a time as the cluster has room for."""
+
+    here = False
 
     def __init__(self, half: Half, cluster: Cluster) -> None:
+        super().__init__()
         self._cluster = cluster
         self._half = cluster.put(half, shared=False)
-        self._running: dict[Any, Hashable] = {}
-        self._outcomes = Outcomes()
-
-    def __enter__(self) -> ClusterWorkers:
-        return self
 
     def __exit__(
         self,
@@ -52,30 +49,20 @@ class ClusterWorkers:
                     del self._running[reference]
 
     @property
-    def free(self) -> int:
-        """How many tasks could begin now."""
-        return max(0, self._cluster.slots - len(self._running))
+    def room(self) -> int:
+        """See Crew."""
+        return self._cluster.slots
 
-    @property
-    def running(self) -> list[Hashable]:
-        """The keys of the tasks under way."""
-        return list(self._running.values())
+    def _begin(self, task: Task) -> Any:
+        gpu = self._cluster.gpu
+        return self._cluster.start(Call(None, f"{__name__}:work", (self._half,), (task,), gpu=gpu))
 
-    def submit(self, key: Hashable, task: Task) -> None:
-        """Begin a task; `next` gives its key with its outcome."""
-        call = Call(key, f"{__name__}:work", (self._half,), (task,))
-        self._running[self._cluster.start(call)] = key
-
-    def next(self, timeout: float | None = None) -> list[tuple[Any, Any]]:
-        """Keys and outcomes of what has ended, after at least one has or the time is over."""
-        ended = []
-        for reference in self._cluster.ended(list(self._running), timeout):
-            key = self._running.pop(reference)
-            reply = self._cluster.answer(reference, cancelled=Reply(stopped=True))
-            ended.append((key, self._outcomes.of(reply)))
-        return ended
+    def _ended(self, timeout: float | None) -> list[tuple[Any, Reply]]:
+        found = self._cluster.ended(list(self._running), timeout)
+        stopped = Reply(stopped=True)
+        return [(one, self._cluster.answer(one, cancelled=stopped)) for one in found]
 
     def stop(self) -> None:
-        """Ask every task under way to save itself and end."""
+        """See Crew."""
         for reference in self._running:
             self._cluster.cancel(reference)

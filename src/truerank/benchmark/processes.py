@@ -13,16 +13,14 @@ import signal
 import subprocess
 import sys
 import threading
-import warnings
-from collections.abc import Hashable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from types import TracebackType
 from typing import Any
 
+from truerank.benchmark.crew import PATIENCE, Crew
 from truerank.benchmark.worker import Half, Reply, Task
-from truerank.errors import InputError, TruerankWarning
 
-__all__ = ["PATIENCE", "Outcomes", "Stopped", "Workers"]
+__all__ = ["Workers"]
 
 _ONE_THREAD = (
     "OMP_NUM_THREADS",
@@ -31,33 +29,10 @@ _ONE_THREAD = (
     "NUMBA_NUM_THREADS",
     "VECLIB_MAXIMUM_THREADS",
 )
-PATIENCE = 120.0
-"""Seconds that tasks have for saving themselves."""
 START = "from truerank.benchmark.worker import main; main()"
 
 
-class Stopped:
-    """In place of an outcome: the task was stopped and can go on later."""
-
-
-class Outcomes:
-    """What replies amount to; a warning is told once."""
-
-    def __init__(self) -> None:
-        self._told: set[str] = set()
-
-    def of(self, reply: Reply) -> Any:
-        """The outcome of a task, Stopped, or the error in which it ended."""
-        for sentence in reply.warnings:
-            if sentence not in self._told:
-                self._told.add(sentence)
-                warnings.warn(sentence, TruerankWarning, stacklevel=2)
-        if reply.error is not None:
-            raise InputError(reply.error) if reply.is_input else RuntimeError(reply.error)
-        return Stopped() if reply.stopped else reply.outcome
-
-
-class Workers:
+class Workers(Crew):
     """Up to `jobs` worker processes, started when they are first needed.
 
     Parameters
@@ -69,18 +44,14 @@ class Workers:
     """
 
     def __init__(self, half: Half, jobs: int) -> None:
-        self.jobs = jobs
+        super().__init__()
+        self._jobs = jobs
         self._half = pickle.dumps(half, protocol=pickle.HIGHEST_PROTOCOL)
         self._pool = ThreadPoolExecutor(jobs, thread_name_prefix="truerank-worker")
         self._mine = threading.local()
         self._processes: list[subprocess.Popen[bytes]] = []
         self._lock = threading.Lock()
-        self._running: dict[Future[Any], Hashable] = {}
         self._stopping = False
-        self._outcomes = Outcomes()
-
-    def __enter__(self) -> Workers:
-        return self
 
     def __exit__(
         self,
@@ -103,30 +74,19 @@ class Workers:
             process.stdout.close()
 
     @property
-    def free(self) -> int:
-        """How many tasks could begin now."""
-        return self.jobs - len(self._running)
+    def room(self) -> int:
+        """See Crew."""
+        return self._jobs
 
-    @property
-    def running(self) -> list[Hashable]:
-        """The keys of the tasks under way."""
-        return list(self._running.values())
+    def _begin(self, task: Task) -> Future[Reply]:
+        return self._pool.submit(self._do, task)
 
-    def submit(self, key: Hashable, task: Task) -> None:
-        """Begin a task; `next` gives its key with its outcome."""
-        self._running[self._pool.submit(self._do, task)] = key
-
-    def next(self, timeout: float | None = None) -> list[tuple[Any, Any]]:
-        """Keys and outcomes of what has ended, after at least one has or the time is over."""
+    def _ended(self, timeout: float | None) -> list[tuple[Future[Reply], Reply]]:
         done, _ = wait(self._running, timeout=timeout, return_when=FIRST_COMPLETED)
-        ended = []
-        for future in done:
-            key = self._running.pop(future)
-            ended.append((key, self._outcomes.of(future.result())))
-        return ended
+        return [(future, future.result()) for future in done]
 
     def stop(self) -> None:
-        """Ask every task under way to save itself and end."""
+        """See Crew."""
         self._stopping = True
         with self._lock:
             for process in self._processes:

@@ -19,6 +19,8 @@ from truerank.benchmark.cluster_workers import ClusterWorkers
 from truerank.benchmark.config import BenchmarkConfig
 from truerank.benchmark.config import read as read_config
 from truerank.benchmark.cost import write_cost
+from truerank.benchmark.crew import Crew, Stopped
+from truerank.benchmark.environment import note_environment
 from truerank.benchmark.figures import draw_figures
 from truerank.benchmark.layout import Layout
 from truerank.benchmark.linear import ComputeFeatures, base_of, with_features
@@ -27,7 +29,7 @@ from truerank.benchmark.methods import Method, methods_of
 from truerank.benchmark.opening import check_scored, looks, write_reruns
 from truerank.benchmark.openings import Openings
 from truerank.benchmark.plan import Plan
-from truerank.benchmark.processes import Stopped, Workers
+from truerank.benchmark.processes import Workers
 from truerank.benchmark.sealed import check_images, extract
 from truerank.benchmark.splits import Splits, check_unchanged, make_splits, write_splits
 from truerank.benchmark.study import Studies
@@ -36,12 +38,11 @@ from truerank.benchmark.worker import Half
 from truerank.cluster import Cluster, connect
 from truerank.datasets.base import Dataset
 from truerank.errors import InputError
-from truerank.files import read_json, to_json
 from truerank.losses.registry import SearchChoice
 
 __all__ = ["describe_plan", "run"]
 
-Hire = Callable[[Half], Workers | ClusterWorkers]
+Hire = Callable[[Half], Crew]
 """Who gives workers for one half of the data."""
 TICK = 0.5
 """Seconds between two looks at the clock."""
@@ -185,7 +186,8 @@ def _run(
         folds=protocol.folds, seed=protocol.seed,
     )  # fmt: skip
     try:
-        _note_environment(layout, config)
+        with hire(half) as crew:
+            note_environment(layout, config, crew, half)
         plan = Plan(config, trained, studies, layout)
         try:
             with display:
@@ -284,22 +286,6 @@ def _open(
                 if not isinstance(outcome, Stopped):
                     kept = {"checkpoints": list(opening.checkpoints), **outcome}
                     layout.write_scores(opening.method, opening.rerun, kept)
-
-
-def _note_environment(layout: Layout, config: BenchmarkConfig) -> None:
-    """Add this machine to those that have worked on the benchmark."""
-    from truerank.training import devices, environment
-
-    training = config.shared.training
-    facts = environment.describe(
-        devices.resolve(training.device),
-        seed=config.protocol.seed,
-        deterministic=training.deterministic,
-    )
-    facts.pop("threads")
-    known: list[Any] = read_json(layout.environment) if layout.environment.exists() else []
-    if facts not in known:
-        to_json([*known, facts], layout.environment)
 
 
 def describe_plan(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -104,20 +103,10 @@ def nearest_on_gpus(
 def nearest_by_gpu(
     held: list[Any], rows: Rows, items: tuple[int, int], k: int, width: int
 ) -> Nearest:
-    """A task of a cluster whose workers have a GPU each; the gallery stays there for the next."""
-    from truerank.engine.cuda.search import Searches
-
-    space, found = held[0], []
-    with _placing:
-        if not _placed or _placed[0].space is not space:
-            _placed[:] = [Searches(space)]
-        _placed[0].run([rows], k, "auto", lambda rows, lists: found.append(Nearest(*lists)))
+    """A task of a cluster whose workers have a GPU each, which holds nothing for the next one."""
+    found: list[Nearest] = []
+    nearest_on_gpus(held[0], [rows], k, lambda rows, lists: found.append(lists))
     return found[0]
-
-
-_placing = Lock()
-_placed: list[Any] = []
-"""The search of the space that this worker's GPU holds."""
 
 
 @kernel

@@ -32,6 +32,7 @@ def pretend(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(cuda, "DeviceBackedSpace", lent)
     searches = partial(search.Searches, devices=["cpu", "cpu"], kernels=torch_kernels)
     patch.setattr(search, "Searches", partial(searches, filters=torch_search))
+    patch.setattr("truerank.cluster._take_gpu", lambda share: None)
 
 
 def tied_rows(rng: np.random.Generator, count: int, dimension: int) -> np.ndarray:

@@ -15,7 +15,6 @@ from tests.in_process_cluster import in_process
 from tests.test_checkpoint import bits
 from truerank.engine.cuda import rows as device_rows
 from truerank.engine.cuda import transfer
-from truerank.ranked import nearest
 from truerank.settings import settings
 
 pytest.importorskip("ray")
@@ -66,7 +65,6 @@ def test_neighbours_are_those_of_arrays(distance: str, tmp_path: Path) -> None:
     with in_process() as ray:
         ray.cluster_resources = lambda: {"CPU": 3.0, "GPU": 2.0}  # type: ignore[method-assign]
         found = truerank.truth(rows[:50], manifest, 9, distance=distance, cluster="auto")
-    nearest._placed.clear()
     assert found.distance.tobytes() == expected.distance.tobytes()
     np.testing.assert_array_equal(found.item, expected.item)
     np.testing.assert_array_equal(found.tied, expected.tied)

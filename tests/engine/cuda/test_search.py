@@ -32,7 +32,6 @@ from truerank.engine.cuda import (
 from truerank.engine.cuda.placing import place
 from truerank.engine.cuda.transfer import DeviceQueries
 from truerank.errors import InputError
-from truerank.ranked import nearest
 from truerank.settings import settings
 from truerank.space import build
 
@@ -225,7 +224,6 @@ def test_on_a_cluster_whose_workers_have_gpus(monkeypatch: pytest.MonkeyPatch) -
         assert ray.calls == ["truerank.ranked.nearest:nearest_by_gpu"] * 5
         on_cpus = truerank.truth(rows[:90], rows, 12, cluster="auto", device="cpu")
         assert "truerank.ranked.nearest:nearest_part" in ray.calls
-    nearest._placed.clear()
     assert_same(found, expected)
     assert_same(on_cpus, expected)
 

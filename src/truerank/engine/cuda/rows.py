@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from truerank.cluster import gpu_share
 from truerank.engine.cuda import tensor_filter, torch_kernels
 from truerank.engine.cuda.open_rows import OpenRows, chosen_rows
 from truerank.engine.cuda.transfer import DeviceQueries, sent, sent_rows, settled
@@ -382,7 +383,9 @@ class _DeviceSide:
 
 
 def free_bytes(device: Any) -> int:
-    """Free memory of a device; on the CPU device of tests, as good as unlimited."""
+    """Memory of a device that this process may take: what is free, and no more than its share of
+    a device that others use; on the CPU device of tests, as good as unlimited."""
     if device.type != "cuda":
         return 1 << 62
-    return int(torch.cuda.mem_get_info(device)[0])
+    free, total = torch.cuda.mem_get_info(device)
+    return int(min(free, gpu_share() * total))

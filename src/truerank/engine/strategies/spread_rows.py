@@ -21,8 +21,9 @@ class SpreadRows:
         """See Strategy."""
         request, cluster = context.request, context.cluster
         held = ship(request, context.limits, cluster)
+        gpu = request.device == "cuda"
         calls = (
-            Call(rows, "truerank.engine.remote:complete_rows", held, (rows,))
+            Call(rows, "truerank.engine.remote:complete_rows", held, (rows,), gpu=gpu)
             for rows in item.blocks
         )
         with closing(cluster.gather(calls)) as answers:
