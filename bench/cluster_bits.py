@@ -267,13 +267,16 @@ def compare_cluster(
         lambda: evaluate(sharded, **there),
     )  # fmt: skip
     expected = neighbours(truerank.truth(rows, gallery, K, device="cpu"))
-    kinds = {"neighbours: cluster": (rows, gallery)}
-    kinds["neighbours: shards"] = (sharded["embeddings"], sharded["gallery"])
-    for name, (queries, items) in kinds.items():
+    shards = (sharded["embeddings"], sharded["gallery"])
+    kinds = {"cluster": ((rows, gallery), there), "shards": (shards, there)}
+    if device == "cuda":
+        kinds["one process, GPU"] = ((rows, gallery), {"device": device})
+    for name, (sides, where) in kinds.items():
         lines.compare(
-            name, expected,
-            lambda given=(queries, items): neighbours(truerank.truth(*given, K, **there)),
-        )  # fmt: skip
+            f"neighbours: {name}",
+            expected,
+            lambda sides=sides, where=where: neighbours(truerank.truth(*sides, K, **where)),
+        )
     for name, act in (("worker", nodes.kill_worker), ("node", nodes.kill_node)):
         data = plain if name == "worker" else sharded
         heard: list[str] = []
