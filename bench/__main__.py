@@ -61,7 +61,8 @@ def main() -> None:
     parser.add_argument("--gpu", action="store_true", help="the GPU's own table instead")
     parser.add_argument("--quick", action="store_true", help="with --gpu: the main figures")
     parser.add_argument("--profile", action="store_true", help="with --gpu: where time goes")
-    parser.add_argument("--out", type=Path, help="with --gpu --quick or --profile: a folder")
+    parser.add_argument("--timeline", action="store_true", help="with --gpu: when steps begin")
+    parser.add_argument("--out", type=Path, help="with --gpu: a folder for what is told")
     parser.add_argument("--seconds", type=float, help="with --gpu --quick: time that it may take")
     parser.add_argument("--ten", action="store_true", help="with --gpu: ten million rows")
     options = parser.parse_args()
@@ -86,10 +87,12 @@ def main() -> None:
 
 def run_on_gpu(options: argparse.Namespace) -> None:
     """The tables that were asked for; torch is imported for them alone."""
-    from bench import gpu, gpu_profile, gpu_quick
+    from bench import gpu, gpu_profile, gpu_quick, gpu_timeline
 
     if options.profile:
         gpu_profile.run(options.rows or gpu_quick.ROWS, options.out)
+    elif options.timeline:
+        gpu_timeline.run(options.rows or gpu_quick.ROWS, options.out)
     elif options.ten:
         gpu.run_ten()
     elif options.quick:

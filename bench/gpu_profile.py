@@ -27,7 +27,7 @@ from bench.gpu_record import describe_machine
 from truerank import engine
 from truerank.settings import current_settings
 
-__all__ = ["in_one_thread", "run"]
+__all__ = ["in_one_thread", "run", "timed"]
 
 LISTED = 28
 TURNS = 4
@@ -56,7 +56,7 @@ def run(rows: int, out: Path | None = None, *, device: str = "cuda", dimensions:
         for confidence in (None, 0.95)
     }
     for name, call in calls.items():
-        seconds = sorted(_timed(call) for _ in range(TURNS))
+        seconds = sorted(timed(call) for _ in range(TURNS))
         tell(f"\n{rows:,} x {dimensions}, {name}: {1000 * seconds[(TURNS - 1) // 2]:.0f} ms")
         tell(_functions(call))
     for name in ("tensors, no intervals", "tensors, with intervals"):
@@ -67,7 +67,8 @@ def run(rows: int, out: Path | None = None, *, device: str = "cuda", dimensions:
     return told.getvalue()
 
 
-def _timed(call: Callable[[], Any]) -> float:
+def timed(call: Callable[[], Any]) -> float:
+    """Seconds of a call."""
     start = time.perf_counter()
     call()
     return time.perf_counter() - start
@@ -79,11 +80,11 @@ def _other_settings(call: Callable[..., Any]) -> str:
     lines = []
     usual = current_settings().query_rows
     for threads in (None, 1, 4, 8):
-        seconds = sorted(_timed(partial(call, threads=threads)) for _ in range(TURNS))
+        seconds = sorted(timed(partial(call, threads=threads)) for _ in range(TURNS))
         lines.append(f"threads={threads}: {1000 * seconds[(TURNS - 1) // 2]:.0f} ms")
     for part in (2, 4, 8):
         with engine.settings(query_rows=max(1, usual // part)):
-            seconds = sorted(_timed(call) for _ in range(TURNS))
+            seconds = sorted(timed(call) for _ in range(TURNS))
         lines.append(f"query_rows={usual // part}: {1000 * seconds[(TURNS - 1) // 2]:.0f} ms")
     return "\n".join(lines)
 

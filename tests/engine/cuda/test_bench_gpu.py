@@ -8,12 +8,13 @@ from threading import get_ident
 
 import numpy as np
 import pytest
-from bench import gpu_profile, gpu_quick
+from bench import gpu_profile, gpu_quick, gpu_timeline
 from bench.gpu_record import Case, Record, lines
 from scripts.document_performance import gpu_table
 
 from tests.engine.cuda.devices import pretend
 from truerank import scoring
+from truerank.engine.cuda.worker import Worker
 
 
 @pytest.fixture(autouse=True)
@@ -62,6 +63,22 @@ def test_the_profile_tells_every_call(tmp_path: Path, monkeypatch: pytest.Monkey
     for name in ("tensors, no intervals", "arrays, with intervals"):
         assert f"120 x 8, {name}: " in told
     assert told.count("threads=1: ") == told.count("query_rows=") // 3 == 2
+
+
+def test_the_timeline_tells_when_steps_begin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gpu_timeline, "TURNS", 1)
+    told = gpu_timeline.run(120, tmp_path, device="cpu", dimensions=8)
+    assert (tmp_path / "timeline.txt").read_text() == told
+    assert told.count("  Worker.count") == 8
+    assert told.count("  Plan.finish") == 4
+    lines = told[told.index("tensors, no intervals, threads=None") :].splitlines()[2:]
+    steps = lines[: lines.index("")]
+    begin = [float(line.split()[0]) for line in steps]
+    assert begin == sorted(begin)
+    assert steps[0].endswith("prepare")
+    assert not hasattr(Worker.count, "__wrapped__")
 
 
 def test_the_profile_sees_what_threads_do() -> None:
