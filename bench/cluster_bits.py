@@ -35,6 +35,8 @@ from truerank.settings import settings
 
 DIMENSIONS, MATES, SHARD, K = 48, 5, 150, 20
 NODES, SHARE = 3, 0.25
+LARGE, WIDE = 40_000, 240
+"""Rows and dimensions of the timed case."""
 TASKS = 6
 """Tasks of a pass, at least."""
 WAIT_SECONDS = 20.0
@@ -172,7 +174,7 @@ def strangers(count: int) -> dict[str, Any]:
 
 def evaluate(data: dict[str, Any], **options: Any) -> dict[str, Any]:
     """Everything of an evaluation by all metrics."""
-    return contents(truerank.evaluate(**{**data, "metrics": "all", **options}))
+    return contents(truerank.evaluate(**{"metrics": "all", **data, **options}))
 
 
 def start_benchmark(folder: Path, device: str, address: str) -> subprocess.Popen[str]:
@@ -287,6 +289,25 @@ def compare_cluster(
         )  # fmt: skip
 
 
+def compare_large(lines: Lines, nodes: Nodes, device: str, count: int) -> None:
+    """Tasks of their usual size, twice: the second time nothing is compiled or started."""
+    labels = np.arange(count) % (count // MATES)
+    rows = np.tile(rows_of(labels, 5), (1, WIDE // DIMENSIONS))
+    rows += 0.1 * np.random.default_rng(6).normal(size=rows.shape).astype(np.float32)
+    data = {"embeddings": rows, "labels": labels, "confidence": None, "metrics": ["map@r", "mrr"]}
+    alone = {}
+    for turn in ("first", "again"):
+        where: dict[str, Any] = {"device": device}
+        began = time.perf_counter()
+        alone = evaluate(data | where)
+        lines.add(f"{rows.shape}, one process, {turn}", began, [])
+        lines.compare(
+            f"{rows.shape}, cluster, {turn}",
+            alone,
+            lambda where=where: evaluate(data | where, cluster=nodes.address),
+        )
+
+
 def wait_for(training: subprocess.Popen[str], began: float, lines: Lines) -> None:
     """The benchmark's line: it ends, and prints a table with both losses."""
     try:
@@ -299,7 +320,7 @@ def wait_for(training: subprocess.Popen[str], began: float, lines: Lines) -> Non
     lines.add(f"benchmark of two losses, {SHARE} of a GPU each", began, wrong)
 
 
-def run(device: str, count: int, folder: Path, *, trains: bool) -> Lines:
+def run(device: str, count: int, large: int, folder: Path, *, trains: bool) -> Lines:
     """All lines; `trains` says whether a benchmark is among them."""
     import ray
 
@@ -323,6 +344,8 @@ def run(device: str, count: int, folder: Path, *, trains: bool) -> Lines:
                 )  # fmt: skip
         if training is not None:
             wait_for(training, started, lines)
+        if large:
+            compare_large(lines, nodes, device, large)
         tasks = {"query_rows": count // TASKS, "task_pairs": (count // TASKS) ** 2}
         with patch.object(spreading, "GPU_ROWS", count // TASKS), settings(**tasks):
             compare_cluster(lines, nodes, device, shapes, alone, folder)
@@ -336,6 +359,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="bench.cluster_bits", description=__doc__)
     parser.add_argument("--cpu", action="store_true", help="workers without a GPU")
     parser.add_argument("--rows", type=int, default=600, help="queries, and gallery rows")
+    parser.add_argument(
+        "--large", type=int, help="rows of a timed case; 40,000 on a GPU, else none"
+    )
     parser.add_argument("--no-benchmark", action="store_true", help="evaluations alone")
     parser.add_argument("--out", type=Path, help="folder for cluster_bits.json")
     given = parser.parse_args()
@@ -348,7 +374,8 @@ def main() -> int:
     began = time.perf_counter()
     print(f"{machine.describe()}, {given.rows} rows, device {device}", flush=True)
     with tempfile.TemporaryDirectory() as name:
-        lines = run(device, given.rows, Path(name), trains=not given.no_benchmark)
+        large = (0 if given.cpu else LARGE) if given.large is None else given.large
+        lines = run(device, given.rows, large, Path(name), trains=not given.no_benchmark)
     wrong = [row["what"] for row in lines.rows if row["different"]]
     print("", *map(lines.line, lines.rows), sep="\n")  # once more, without what Ray says between
     print(f"{len(lines.rows)} lines, {len(wrong)} differ; {time.perf_counter() - began:.0f} s")
