@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -30,72 +29,18 @@ import numpy.typing as npt
 
 import truerank
 from bench import machine
+from bench.nodes import NODES, Nodes
 from truerank.engine import spreading
 from truerank.settings import settings
 
 DIMENSIONS, MATES, SHARD, K = 48, 5, 150, 20
-NODES, SHARE = 3, 0.25
+SHARE = 0.25
+SENT_BYTES = 1 << 30
 LARGE, WIDE = 40_000, 240
 """Rows and dimensions of the timed case."""
 TASKS = 6
 """Tasks of a pass, at least."""
-WAIT_SECONDS = 20.0
 BENCHMARK_SECONDS = 120.0
-
-
-class Nodes:
-    """A cluster of several nodes on this machine, on its one GPU or on none."""
-
-    def __init__(self, device: str) -> None:
-        from ray.cluster_utils import Cluster
-
-        self._one: dict[str, Any] = {
-            "num_cpus": 2,
-            "num_gpus": 1 if device == "cuda" else 0,
-            "object_store_memory": 200 << 20,
-        }
-        self._cluster = Cluster(
-            initialize_head=True, head_node_args={**self._one, "include_dashboard": False}
-        )
-        self._others = [self._cluster.add_node(**self._one) for _ in range(NODES - 1)]
-        self._cluster.wait_for_nodes()
-        self.address: str = self._cluster.address
-
-    def kill_worker(self) -> str:
-        """Kill a process that is at a task, once there is one."""
-        end = time.monotonic() + WAIT_SECONDS
-        while time.monotonic() < end:
-            for process in self._busy():
-                os.kill(process, signal.SIGKILL)
-                return "a worker was killed"
-        return ""
-
-    def kill_node(self) -> str:
-        """Kill a node with its workers and all that it holds."""
-        self._cluster.remove_node(self._others.pop(), allow_graceful=False)
-        return "a node was killed"
-
-    def _busy(self) -> list[int]:
-        """Processes of this cluster that are at a task: Ray writes it into their names."""
-        nodes = (self._cluster.head_node, *self._others)
-        parents = {node.all_processes["raylet"][0].process.pid for node in nodes}
-        found = []
-        for folder in Path("/proc").iterdir():
-            try:
-                name = (folder / "cmdline").read_bytes()
-                parent = (folder / "stat").read_text().rpartition(")")[2].split()[1]
-            except (OSError, IndexError):
-                continue  # it has ended
-            if name.startswith(b"ray::_call") and int(parent) in parents:
-                found.append(int(folder.name))
-        return found
-
-    def end(self) -> None:
-        """Stop them all."""
-        import ray
-
-        ray.shutdown()  # type: ignore[no-untyped-call]
-        self._cluster.shutdown()
 
 
 # -- what is compared --------------------------------------------------------------------------
@@ -308,6 +253,30 @@ def compare_large(lines: Lines, nodes: Nodes, device: str, count: int) -> None:
         )
 
 
+def time_sending(lines: Lines) -> None:
+    """How fast rows go to the GPU: those that a cluster's workers share, and others."""
+    import torch
+
+    from truerank.engine.cuda.transfer import sent
+
+    own = np.ones((SENT_BYTES // 4096, 1024), np.int32)
+    shared = own.view()
+    shared.flags.writeable = False
+    pinned = torch.from_numpy(own).pin_memory()
+    for name, send in (
+        ("shared rows", lambda: sent(shared, "cuda")),
+        ("own rows", lambda: sent(own, "cuda")),
+        ("pinned rows", lambda: pinned.to("cuda")),
+    ):
+        send()
+        torch.cuda.synchronize()
+        began = time.perf_counter()
+        send()
+        torch.cuda.synchronize()
+        rate = SENT_BYTES / (time.perf_counter() - began) / 1e9
+        lines.add(f"1 GB of {name} to the GPU", began, [], f"{rate:.1f} GB/s")
+
+
 def wait_for(training: subprocess.Popen[str], began: float, lines: Lines) -> None:
     """The benchmark's line: it ends, and prints a table with both losses."""
     try:
@@ -346,6 +315,8 @@ def run(device: str, count: int, large: int, folder: Path, *, trains: bool) -> L
             wait_for(training, started, lines)
         if large:
             compare_large(lines, nodes, device, large)
+        if device == "cuda":
+            time_sending(lines)
         tasks = {"query_rows": count // TASKS, "task_pairs": (count // TASKS) ** 2}
         with patch.object(spreading, "GPU_ROWS", count // TASKS), settings(**tasks):
             compare_cluster(lines, nodes, device, shapes, alone, folder)
