@@ -37,7 +37,9 @@ STEPS = {
     "truerank.engine.cuda.splitting": "Splitting.counts Splitting.candidates",
     "truerank.core.groups": "TieGroups.part TieGroups.values",
     "truerank.scoring.run": "put",
-    "truerank.stats.counting": "Plan.collect Plan.finish Plan._look_closer replicates Plan.cmc_moves",
+    "truerank.stats.counting": (
+        "Plan.collect Plan.finish Plan._look_closer Plan.cmc_moves replicates"
+    ),
     "truerank.core.left_out": "LeftOut.fill",
     "truerank.core.jackknife": "ChangeSums.add_moved",
     "truerank.stats.first_ranks": "RankChanges.add",
