@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,10 @@ from tests.benchmark.small import settings, write_drawings
 from tests.in_process_cluster import in_process
 from truerank import benchmark
 from truerank.benchmark.cluster_workers import ClusterWorkers
+from truerank.benchmark.config import BenchmarkConfig
 from truerank.benchmark.crew import Stopped
+from truerank.benchmark.environment import note_environment
+from truerank.benchmark.layout import Layout
 from truerank.benchmark.worker import Half
 from truerank.cluster import Cluster
 from truerank.errors import InputError, warn
@@ -84,3 +88,17 @@ def test_what_does_not_go_together(options: dict[str, Any], sentence: str, tmp_p
     with pytest.raises(InputError, match=sentence):
         benchmark.run(config, tmp_path / "out", **options)
     assert not (tmp_path / "out").exists()
+
+
+def test_workers_tell_their_environment(tmp_path: Path) -> None:
+    """The machine that begins a run may be another kind of machine."""
+    config = BenchmarkConfig.of(settings(write_drawings(tmp_path / "drawings.npz")))
+    layout = Layout(tmp_path / "out")
+    layout.folder.mkdir()
+    with in_process(workers=1) as ray, ClusterWorkers(HALF, Cluster(ray, gpu=False)) as crew:
+        for _ in range(2):
+            note_environment(layout, config, crew, HALF)
+        assert ray.calls == ["truerank.benchmark.cluster_workers:work"] * 2
+    (facts,) = json.loads(layout.environment.read_text())
+    assert facts["device"] == "cpu"
+    assert "threads" not in facts
