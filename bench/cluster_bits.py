@@ -265,6 +265,7 @@ def time_sending(lines: Lines) -> None:
     pinned = torch.from_numpy(own).pin_memory()
     for name, send in (
         ("shared rows", lambda: sent(shared, "cuda")),
+        ("shared rows, copied first", lambda: sent(shared.copy(), "cuda")),
         ("own rows", lambda: sent(own, "cuda")),
         ("pinned rows", lambda: pinned.to("cuda")),
     ):
@@ -333,6 +334,7 @@ def main() -> int:
     parser.add_argument(
         "--large", type=int, help="rows of a timed case; 40,000 on a GPU, else none"
     )
+    parser.add_argument("--sending", action="store_true", help="how fast rows go to a GPU, alone")
     parser.add_argument("--no-benchmark", action="store_true", help="evaluations alone")
     parser.add_argument("--out", type=Path, help="folder for cluster_bits.json")
     given = parser.parse_args()
@@ -342,6 +344,9 @@ def main() -> int:
     )
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     warnings.simplefilter("ignore")
+    if given.sending:
+        time_sending(Lines())
+        return 0
     began = time.perf_counter()
     print(f"{machine.describe()}, {given.rows} rows, device {device}", flush=True)
     with tempfile.TemporaryDirectory() as name:

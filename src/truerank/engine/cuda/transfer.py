@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
@@ -14,7 +15,7 @@ from truerank.space.base import Rows
 from truerank.space.device_rows import DeviceRows
 from truerank.space.pieces import Pieces
 
-__all__ = ["DeviceCache", "DeviceQueries", "fetched", "sent", "sent_rows", "settled"]
+__all__ = ["DeviceCache", "DeviceQueries", "fetched", "sent", "sent_rows", "settled", "unlocked"]
 
 _NUMBERS = 1 << 26
 """Numbers of a cluster's rows that are sent at a time."""
@@ -23,7 +24,20 @@ _NUMBERS = 1 << 26
 def sent(array: npt.NDArray[Any], device: Any) -> Any:
     """An array copied to a device; torch takes none that must not be written to, as a cluster's."""
     whole = np.ascontiguousarray(array)
-    return torch.from_numpy(whole if whole.flags.writeable else whole.copy()).to(device)
+    if not whole.flags.writeable:
+        # A GPU copies anyway; a second copy in main memory would be one for each worker.
+        whole = unlocked(whole) if torch.device(device).type == "cuda" else whole.copy()
+    return torch.from_numpy(whole).to(device)
+
+
+def unlocked(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """A view of the same memory that numpy would let be written to; it is valid as long as the
+    array is, and for reading alone."""
+    if not array.nbytes:
+        return array.copy()
+    memory = (ctypes.c_byte * array.nbytes).from_address(array.ctypes.data)
+    view: npt.NDArray[Any] = np.frombuffer(memoryview(memory), array.dtype).reshape(array.shape)
+    return view
 
 
 def sent_rows(integers: Any, device: Any) -> Any:
