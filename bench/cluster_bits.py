@@ -319,7 +319,8 @@ def run(device: str, count: int, large: int, folder: Path, *, trains: bool) -> L
         if device == "cuda":
             time_sending(lines)
         tasks = {"query_rows": count // TASKS, "task_pairs": (count // TASKS) ** 2}
-        with patch.object(spreading, "GPU_ROWS", count // TASKS), settings(**tasks):
+        tall = {"GPU_ROWS": count // TASKS, "OBSERVED_ROWS": count // TASKS}
+        with patch.multiple(spreading, **tall), settings(**tasks):
             compare_cluster(lines, nodes, device, shapes, alone, folder)
     finally:
         nodes.end()

@@ -46,17 +46,24 @@ def test_counting_is_what_was_measured(
 
 
 def test_the_arithmetic_by_hand() -> None:
-    """1e16 pairs x 5.4 ps over 64 GPUs; 2e8 rows; 6,104 tasks in 96 rounds of 307.2 GB."""
+    """1e16 pairs x 5.4 ps over 64 GPUs; 2e8 rows; 1,526 tasks in 24 rounds of 204.8 GB."""
     found = plan(1e8, 1e8, 512, 64)
     assert found.product == pytest.approx(1e16 * 5.4e-12 / 64)
     assert found.host == pytest.approx(2e8 * (5.1e-6 + 512 * 3.8e-9))
-    assert (found.tasks, found.machines) == (6104, 8)
-    assert found.streamed == pytest.approx(96 * 1e8 * 512 * 6 / 50e9)
+    assert (found.tasks, found.machines) == (1526, 8)
+    assert found.streamed == pytest.approx(24 * 1e8 * 512 * 4 / 10e9)
     assert found.held == 4 * 2e8 * 512
     assert found.sent == pytest.approx(found.held / 12.5e9)
-    assert found.scheduling == pytest.approx(12.208)
-    parts = found.product + found.host + found.read + found.sent
+    assert found.scheduling == pytest.approx(3.052)
+    parts = found.product + found.streamed + found.host + found.read + found.sent
     assert found.seconds == pytest.approx(parts)
+
+
+def test_both_sides_go_to_a_gpu_where_they_fit() -> None:
+    """A million x a million rows in 16 tasks; each of 8 GPUs is sent 4.1 GB twice."""
+    assert plan(1e6, 1e6, 512, 8).streamed == pytest.approx(2 * 2e6 * 512 * 4 / 10e9)
+    assert plan(1e6, None, 512, 8).streamed == pytest.approx(2 * 1e6 * 512 * 4 / 10e9)
+    assert plan(1e6, None, 512, 1).streamed == pytest.approx(1e6 * 512 * 4 / 10e9)
 
 
 def test_shards_by_hand() -> None:
@@ -69,7 +76,8 @@ def test_shards_by_hand() -> None:
     assert found.sent == pytest.approx(409.6e9 * 7 / 8 / 12.5e9)
     assert found.held == arrays.held == pytest.approx(409.6e9)
     assert (found.product, found.streamed) == (arrays.product, arrays.streamed)
-    parts = found.product + found.host + found.rounded + found.read + found.sent
+    parts = found.product + found.streamed + found.host
+    parts += found.rounded + found.read + found.sent
     assert found.seconds == pytest.approx(parts)
     alone = plan(1e6, None, 512, 1, sharded=True)
     assert alone.sent == 0

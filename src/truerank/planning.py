@@ -29,13 +29,14 @@ A_ROW, A_ROW_DIMENSION = 5.1e-6, 3.8e-9
 A_TASK = 0.002
 """Seconds in which a task is handed out and its answer added, on three nodes of one machine."""
 MEASURED_ROWS = 1_000_000
-ROWS_OF_A_TASK = 16_384
+ROWS_OF_A_TASK = 65_536
 GPU_GIGABYTES = 139.0
 """Memory of the GPU that was measured."""
-GPU_SHARE = 0.8
-"""Of it, for the gallery."""
-LINK = 50e9
-"""Bytes a second from main memory to a GPU: PCIe 5, assumed."""
+GPU_SHARE, RESIDENT = 0.8, 0.5
+"""Of it, for the gallery of a GPU that works alone, and for all rows of a task: where they need
+more, the gallery comes tile by tile."""
+LINK = 10e9
+"""Bytes a second from memory that the workers of a machine share to a GPU, assumed."""
 GIGA = 1e9
 
 
@@ -65,7 +66,7 @@ class Plan:
     product: float
     """Seconds in which all GPUs count, if nothing holds them up."""
     streamed: float
-    """Seconds in which the gallery goes from main memory to each GPU, once for each task."""
+    """Seconds in which rows go from main memory to each GPU, for each task before it counts."""
     host: float
     """Seconds of checking, rounding and scoring on the machine that began it."""
     rounded: float
@@ -84,7 +85,7 @@ class Plan:
     @property
     def seconds(self) -> float:
         """All of it: what GPUs do, or what keeps them waiting, and what comes before and after."""
-        counting = max(self.product, self.streamed, self.scheduling)
+        counting = max(self.product + self.streamed, self.scheduling)
         return counting + self.host + self.rounded + self.read + self.sent
 
     def lines(self) -> Iterator[Line]:
@@ -94,7 +95,7 @@ class Plan:
         pairs = self.queries * self.gallery
         yield Line("pairs", f"{pairs:.3g}", "")
         yield Line(f"counting, {self.path} path", in_words(self.product), counted)
-        yield Line("gallery to the GPUs", in_words(self.streamed), "assumed: 50 GB/s, meanwhile")
+        yield Line("rows to the GPUs", in_words(self.streamed), "assumed: 10 GB/s")
         yield Line("tasks", f"{self.tasks:,}", "")
         yield Line("scheduling", in_words(self.scheduling), "measured: 2 ms a task, meanwhile")
         rows = "measured" if inside else "extrapolated from 1,000,000 rows"
@@ -170,6 +171,7 @@ def plan(
     machines = math.ceil(gpus / gpus_per_machine)
     held, on_gpu = 4.0 * both * dimensions, 6.0 * items * dimensions
     tasks = math.ceil(rows / ROWS_OF_A_TASK)
+    placed = both if held <= RESIDENT * GPU_GIGABYTES * GIGA else items
     alone = gpus == 1 and on_gpu <= GPU_SHARE * GPU_GIGABYTES * GIGA  # it stays there
     rounds = 1 if alone else math.ceil(tasks / gpus)
     product = rows * items * seconds_a_pair(dimensions, mates, path) / min(gpus, tasks)
@@ -187,7 +189,7 @@ def plan(
         path=path,
         sharded=sharded,
         product=product,
-        streamed=rounds * on_gpu / LINK,
+        streamed=rounds * 4.0 * placed * dimensions / LINK,
         host=scored if sharded else scored + rounded,
         rounded=rounded if sharded else 0.0,
         read=files / (disk * GIGA),

@@ -16,8 +16,9 @@ from truerank.space import Rows, Space
 
 __all__ = ["ranges", "spread"]
 
-GPU_ROWS = 1 << 14
-"""Queries of a task for a GPU: it counts them for longer than the gallery is on its way there."""
+GPU_ROWS, OBSERVED_ROWS = 1 << 16, 1 << 14
+"""Queries of a task for a GPU, which gets the rows anew for each: as many as it counts at a time,
+and fewer where observers come back with what they saw."""
 
 
 def spread(request: PassRequest, left: Queries, limits: Settings) -> Schedule:
@@ -65,5 +66,5 @@ def _rows(request: PassRequest, rows: Rows, limits: Settings) -> WorkItem:
     """Queries of which a worker does whole rows, as it would if there was nobody else."""
     tall = max(1, limits.task_pairs // request.space.gallery)
     if request.device == "cuda":
-        tall = max(tall, GPU_ROWS)
+        tall = max(tall, GPU_ROWS if request.observers is None else OBSERVED_ROWS)
     return WorkItem("spread rows", cut(request.view.mates, rows, tall, limits.mates))
