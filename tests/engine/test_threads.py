@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ import pytest
 import truerank
 from tests.engine.tied_task import LABELS, ROWS, fingerprint
 from truerank import engine
+from truerank.engine.threads import Workers
 from truerank.space import build
 
 
@@ -147,3 +150,39 @@ def test_an_error_outside_leaves_no_thread_behind(
         truerank.evaluate(ROWS, LABELS, device="cpu", threads=2)
     assert caught.tb is not None
     assert threading.active_count() == before
+
+
+@pytest.mark.parametrize(("threads", "most"), [(1, None), (3, 1), (3, None), (8, 2)])
+def test_workers_share_parts_with_the_thread_they_help(threads: int, most: int | None) -> None:
+    with ThreadPoolExecutor(threads) as pool:
+        workers = Workers(threads, pool)
+        together = threading.Barrier(min(threads, most or threads), timeout=10)
+        seen = set()
+
+        def work(part: int) -> int:
+            if part < together.parties:  # none of these ends before as many have begun
+                together.wait()
+            seen.add(threading.get_ident())
+            return part * part
+
+        assert workers.share(work, range(9), most) == [part * part for part in range(9)]
+        assert len(seen) == together.parties
+        assert threading.get_ident() in seen
+        assert workers.share(work, [], most) == []
+
+
+@pytest.mark.parametrize("failing", ["the thread itself", "a helper"])
+def test_an_error_of_a_part_ends_what_workers_share(failing: str) -> None:
+    here, begun, both = threading.get_ident(), [], threading.Barrier(2, timeout=10)
+
+    def work(part: int) -> None:
+        begun.append(part)
+        if part < 2:
+            both.wait()
+        if (threading.get_ident() == here) == (failing == "the thread itself"):
+            raise MemoryError("no room for a part")
+        time.sleep(0.001)
+
+    with ThreadPoolExecutor(2) as pool, pytest.raises(MemoryError, match="no room"):
+        Workers(2, pool).share(work, range(1000))
+    assert len(begun) < 1000

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,6 +29,7 @@ __all__ = [
     "Tables",
     "Tile",
     "TilePool",
+    "Workers",
     "Workspace",
     "available_cores",
     "meanwhile",
@@ -196,6 +197,49 @@ def run_in_threads(
                 worker.result()
         finally:
             remaining.clear()  # on an interrupt the threads stop after the rows they are in
+
+
+@dataclass(frozen=True)
+class Workers:
+    """Threads that help one that has much to do."""
+
+    threads: int
+    """Threads that may be at work, with the one that is helped."""
+    pool: ThreadPoolExecutor
+
+    def share(
+        self, work: Callable[[Part], Outcome], parts: Iterable[Part], most: int | None = None
+    ) -> list[Outcome]:
+        """What `work` makes of every part, in their order; this thread takes its turns as well.
+
+        `most` is how many threads, all together, the parts are worth: more would wait for the
+        interpreter, and for one another.
+        """
+        every = list(parts)
+        found: dict[int, Outcome] = {}
+        remaining = deque(range(len(every)))
+
+        def take_turns() -> None:
+            while True:
+                try:
+                    place = remaining.popleft()
+                except IndexError:
+                    return
+                try:
+                    found[place] = work(every[place])
+                except BaseException:
+                    remaining.clear()  # nobody begins another part
+                    raise
+
+        several = min(self.threads, len(every), len(every) if most is None else most)
+        others = [self.pool.submit(take_turns) for _ in range(several - 1)]
+        try:
+            take_turns()
+        finally:
+            wait(others)
+        for other in others:
+            other.result()
+        return [found[place] for place in range(len(every))]
 
 
 class Resumable(Protocol):

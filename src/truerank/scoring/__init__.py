@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from truerank.core.metric import Metric, RankingDefinition, ThresholdDefinition
 from truerank.core.scale import Scale
 from truerank.core.score import Score
 from truerank.curves import FirstMates
+from truerank.engine.threads import Workers
 from truerank.errors import InputError
 from truerank.families.collection import Collection
 from truerank.families.family import Context
@@ -28,7 +30,7 @@ from truerank.growth.at_size import AtSize
 from truerank.relevance import View
 from truerank.scoring.grown import scores_at, widen
 from truerank.scoring.plan import Pass, plan_passes, try_out
-from truerank.scoring.run import PassResources, Workers, complete, fill, restore
+from truerank.scoring.run import PassResources, complete, fill, restore
 from truerank.scoring.score import combine, score_columns
 from truerank.severity import Severity
 from truerank.space import Space
@@ -109,19 +111,23 @@ def score(
     for number, current in enumerate(passes):
         restore(number, current, families, checkpoint)
     try:
-        with engine.keeping(device), ThreadPoolExecutor(threads) as pool:
-            resources = PassResources(threads, pool, space, device, checkpoint, progress, sum(work))
-            for number, current in enumerate(passes):
-                plan = None
-                if estimation is not None:
-                    first = (current.first, current.finest) if number == 0 else None
-                    plan = estimation.plan(current.view, current.columns, first, current.grown)
-                observing = families if number == 0 else None
-                complete(current, observing, plan, resources, behind=sum(work[: number + 1]))
-                _find(task, current, findings, estimation, device=device, threads=threads)
-                if estimation is not None and plan is not None:
-                    estimation.finish(plan, device, threads)
-        scores = _scores(task, metrics, passes, average, threads, families, estimation, findings)
+        with ThreadPoolExecutor(threads) as pool:
+            with engine.keeping(device):
+                through = (space, device, checkpoint, progress, sum(work))
+                resources = PassResources(threads, pool, *through)
+                for number, current in enumerate(passes):
+                    plan = None
+                    if estimation is not None:
+                        first = (current.first, current.finest) if number == 0 else None
+                        plan = estimation.plan(current.view, current.columns, first, current.grown)
+                    observing = families if number == 0 else None
+                    complete(current, observing, plan, resources, behind=sum(work[: number + 1]))
+                    _find(task, current, findings, estimation, device=device, threads=threads)
+                    if estimation is not None and plan is not None:
+                        estimation.finish(plan, device, resources)
+            scores = _scores(
+                task, metrics, passes, average, resources, families, estimation, findings
+            )
         if sizes:
             findings.at_sizes = scores_at(
                 task, metrics, passes, average, families, estimation, scores, sizes
@@ -180,7 +186,9 @@ def score_groups(
             for column in {id(column.candidates): column for column in current.columns}.values():
                 held = ~np.isnan(column.values[0])
                 column.candidates[held] -= strangers[held]
-    scores = _scores(task, metrics, passes, average, threads, None, estimation, findings)
+    with ThreadPoolExecutor(threads) as pool:
+        workers = Workers(threads, pool)
+        scores = _scores(task, metrics, passes, average, workers, None, estimation, findings)
     return scores, findings
 
 
@@ -204,7 +212,7 @@ def _scores(
     metrics: list[Metric],
     passes: list[Pass],
     average: str,
-    threads: int,
+    workers: Workers,
     families: Collection | None,
     estimation: Estimation | None,
     findings: Findings,
@@ -215,9 +223,8 @@ def _scores(
         ties = next((current for current in passes if current.columns), passes[0]).ties
         findings.ties = {"queries": int(np.count_nonzero(ties)), "groups": int(ties.sum())}
     columns = [column for current in passes for column in current.columns]
-    with ThreadPoolExecutor(threads) as pool:
-        every = map if task.queries < _PARALLEL_QUERIES else pool.map
-        scored = score_columns(columns, task, average, every=every) if columns else {}
+    every = partial(workers.share, most=max(1, task.queries // _PARALLEL_QUERIES))
+    scored = score_columns(columns, task, average, every=every) if columns else {}
     scores = {}
     for metric in metrics:
         known = registry.definition(metric)

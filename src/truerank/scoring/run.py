@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import pairwise
@@ -17,6 +16,7 @@ from truerank.checkpoint import Checkpoint, chapters
 from truerank.core import registry
 from truerank.core.column import as_run, put
 from truerank.core.groups import Block, SplitGroups, TieGroups
+from truerank.engine.threads import Workers
 from truerank.families.collection import Collection
 from truerank.metrics import hierarchy
 from truerank.scoring.plan import Pass
@@ -24,20 +24,12 @@ from truerank.settings import current_settings
 from truerank.space import Space
 from truerank.stats.counting import Plan
 
-__all__ = ["PassResources", "Workers", "complete", "fill", "restore"]
+__all__ = ["PassResources", "complete", "fill", "restore"]
 
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
 _PARALLEL_GROUPS = 1 << 16
 """Tie groups of a block that are worth a thread: with fewer, threads wait for the interpreter."""
-
-
-@dataclass(frozen=True)
-class Workers:
-    """The threads that compute metrics from tie groups."""
-
-    threads: int
-    pool: ThreadPoolExecutor
 
 
 @dataclass(frozen=True)
@@ -197,14 +189,11 @@ def fill(
             count = min(workers.threads, -(-len(groups.size) // _PARALLEL_GROUPS))
             even = np.linspace(0, len(groups.size), count + 1)
             cuts = np.unique(np.searchsorted(groups.offsets, even)).tolist()
-            work = [
-                workers.pool.submit(
-                    fill_rows, block[start:stop], groups.part(start, stop), split.part(start, stop)
-                )
+            parts = [
+                (block[start:stop], groups.part(start, stop), split.part(start, stop))
                 for start, stop in pairwise(cuts)
             ]
-            for part in work:
-                part.result()
+            workers.share(lambda part: fill_rows(*part), parts)
         if current.grown is not None and (checkpoint.is_kept or current.grown.is_enough):
             current.grown.settle(workers.pool.map)
         current.seen[block] = True

@@ -7,7 +7,6 @@ and for queries with few mates. The other values are computed again for a sample
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -27,6 +26,7 @@ from truerank.core.jackknife import ChangeSums, Stratum, replicates
 from truerank.core.left_out import LeftOut
 from truerank.core.metric import Metric
 from truerank.core.replicates import Replicates
+from truerank.engine.threads import Workers
 from truerank.growth.columns import GrownColumns
 from truerank.relevance import TreeView, View
 from truerank.space import Space
@@ -53,6 +53,8 @@ setting, because it decides which values an interval is made of."""
 ENOUGH = 400
 """Queries that may move, of each metric, whose moves are known at the least: of a metric that few
 queries miss there are few in a sample of all."""
+PARALLEL_QUERIES = 1 << 14
+"""Queries of whom replicates are worth a thread."""
 AT_A_TIME = 1 << 17
 """Queries x folds that are looked at together: what is computed of them stays in the cache."""
 
@@ -240,10 +242,10 @@ class Plan:
         """Values without folds; a query without any mate left may count as 0."""
         return np.where(np.isnan(values), 0.0, values) if self.task.no_mate == "zero" else values
 
-    def finish(self, device: str, threads: int) -> dict[Key, tuple[Replicates, Replicates]]:
+    def finish(self, device: str, workers: Workers) -> dict[Key, tuple[Replicates, Replicates]]:
         """The replicates of every column, once all blocks are in."""
-        self._catch_up(device, threads)
-        self._look_closer(device, threads)
+        self._catch_up(device, workers)
+        self._look_closer(device, workers)
         none_counts = self.task.no_mate == "zero"
         strata: dict[Key, list[Stratum]] = {}
         rest: dict[Metric, Integers] = {}
@@ -258,7 +260,7 @@ class Plan:
                     Stratum(np.flatnonzero(self._moving(column)), sums)
                 )
         sampled = [use for use in self.uses if len(rest[use[0].metric])]
-        found = self._sampled(sampled, rest, device, threads)
+        found = self._sampled(sampled, rest, device, workers.threads)
         if self.moves is not None:
             self.moves.settle()
 
@@ -279,24 +281,17 @@ class Plan:
                 self.moves.replicate(column.metric, unit, folds, rows, whose, weights)
             return replicates(folds, rows, zeroed, mine, weights)
 
-        with ThreadPoolExecutor(threads) as pool:
-            every = pool.map(replicate, self.uses)
-            keys = [(column.metric, unit) for column, unit in self.uses]
-            return dict(zip(keys, every, strict=True))
+        every = workers.share(replicate, self.uses, max(1, len(self.few) // PARALLEL_QUERIES))
+        keys = [(column.metric, unit) for column, unit in self.uses]
+        return dict(zip(keys, every, strict=True))
 
-    def _catch_up(self, device: str, threads: int) -> None:
+    def _catch_up(self, device: str, workers: Workers) -> None:
         """Count by fold what no block brought: a GPU's rows, or those of an earlier run."""
         if not self._sums or not len(missing := np.flatnonzero(self.counted & ~self.known)):
             return
-        folds = self.gallery_folds
-        with (
-            closing(self._split(missing, folds, device, threads)) as blocks,
-            ThreadPoolExecutor(threads) as pool,
-        ):
+        with closing(self._split(missing, self.gallery_folds, device, workers.threads)) as blocks:
             for block in blocks:
-                collect = partial(self._collect_some, block.rows)
-                for _ in pool.map(collect, self._chunks(block.split)):
-                    pass
+                workers.share(partial(self._collect_some, block.rows), self._chunks(block.split))
                 self._collect_moves(block.rows, block.split)
 
     def _split(
@@ -308,7 +303,7 @@ class Plan:
             view, space, device=device, threads=threads, folds=folds, only=rows
         )
 
-    def _look_closer(self, device: str, threads: int) -> None:
+    def _look_closer(self, device: str, workers: Workers) -> None:
         """Count by fold more of the queries that may move, of metrics that few queries miss."""
         more: dict[Key, Flags] = {}
         for column, unit in self.uses:
@@ -343,13 +338,9 @@ class Plan:
                 first.count(rows, left, since[rows], np.flatnonzero(wanted))
 
         rows = np.flatnonzero(every)
-        with (
-            closing(self._split(rows, folds, device, threads)) as blocks,
-            ThreadPoolExecutor(threads) as pool,
-        ):
+        with closing(self._split(rows, folds, device, workers.threads)) as blocks:
             for block in blocks:
-                for _ in pool.map(partial(collect, block.rows), self._chunks(block.split)):
-                    pass
+                workers.share(partial(collect, block.rows), self._chunks(block.split))
 
     def _sampled(
         self, uses: list[Use], rest: dict[Metric, Integers], device: str, threads: int

@@ -25,6 +25,7 @@ from truerank.core.folds import FEWEST_CLASSES, FoldAssignment
 from truerank.core.metric import Metric, RankingDefinition
 from truerank.core.replicates import Replicates
 from truerank.core.score import Score
+from truerank.engine.threads import Workers
 from truerank.families.collection import Collection, CollectionWithout
 from truerank.families.family import Context
 from truerank.growth.columns import GrownColumns
@@ -151,9 +152,9 @@ class Estimation:
             plan.cmc = (self._finest, FirstMateMoves(mine, *first, self._ladder))
         return plan
 
-    def finish(self, plan: Plan, device: str, threads: int) -> None:
+    def finish(self, plan: Plan, device: str, workers: Workers) -> None:
         """Take what a pass has counted."""
-        self.replicates |= plan.finish(device, threads)
+        self.replicates |= plan.finish(device, workers)
         if plan.cmc is not None:
             self._cmc = plan.cmc_moves()
         if plan.moves is not None:

@@ -127,6 +127,11 @@ class Splitting:
 
 
 def _add(table: Any, at: tuple[Any, ...], step: int) -> None:
-    """Add to entries, which may come more than once."""
-    steps = torch.full_like(at[0], step, dtype=table.dtype)
-    table.index_put_(at, steps, accumulate=True)
+    """Add to entries, which may come more than once: of integers no order shows.
+
+    By their places in the whole table that is one launch; by several indices torch sorts them.
+    """
+    place = at[0]
+    for size, index in zip(table.shape[1:], at[1:], strict=True):
+        place = place * size + index
+    table.view(-1).index_add_(0, place, torch.full_like(place, step, dtype=table.dtype))
