@@ -30,6 +30,7 @@ from truerank.training.features import FeaturePipeline, feature_rows
 from truerank.training.interrupts import Interrupts
 from truerank.training.logs import Log
 from truerank.training.optimisers import rate
+from truerank.training.pace import Pace
 from truerank.training.pipeline import Pipeline, open_pipeline
 from truerank.training.sampler import make_sampler
 from truerank.training.splits import check_disjoint
@@ -126,6 +127,7 @@ class Trainer:
         if config.schedule.name == "plateau" and validation is None:
             raise InputError("the schedule plateau goes by the validation metric; there is none.")
         precision = devices.precision(config.training.precision, self.device)
+        self._pace = Pace(self.device)
         self._step = Step(self.model, self.loss, config, precision, may_record=not own)
         self._images = self._open(train)
         self._validated = None if validation is None else (validation, self._open(validation))
@@ -165,6 +167,7 @@ class Trainer:
             while not self.finished:
                 started = time.monotonic()
                 images = self._train_epoch(interrupts)
+                self._pace.catch_up()
                 loss = float(self._loss_sum) / self.config.training.iterations
                 if not math.isfinite(loss):
                     raise DivergedError(
@@ -272,6 +275,7 @@ class Trainer:
             for crops, classes in zip(self._saved_on_failure(batches), parts, strict=True):
                 self.model.rest_trunk(self.iteration < self.config.schedule.frozen_trunk)
                 self._loss_sum += self._step(crops, classes, self._share())
+                self._pace.launched()
                 self._done += 1
                 for log in self.logs:
                     log.step(self.iteration, settings.epochs * settings.iterations)
