@@ -35,8 +35,8 @@ GPU_GIGABYTES = 139.0
 GPU_SHARE, RESIDENT = 0.8, 0.5
 """Of it, for the gallery of a GPU that works alone, and for all rows of a task: where they need
 more, the gallery comes tile by tile."""
-LINK = 10e9
-"""Bytes a second from memory that the workers of a machine share to a GPU, assumed."""
+LINK = 7.9e9
+"""Bytes a second to a GPU from memory that the workers of a machine share, by one process."""
 GIGA = 1e9
 
 
@@ -95,7 +95,7 @@ class Plan:
         pairs = self.queries * self.gallery
         yield Line("pairs", f"{pairs:.3g}", "")
         yield Line(f"counting, {self.path} path", in_words(self.product), counted)
-        yield Line("rows to the GPUs", in_words(self.streamed), "assumed: 10 GB/s")
+        yield Line("rows to the GPUs", in_words(self.streamed), "measured rate of one GPU: 7.9 GB/s")
         yield Line("tasks", f"{self.tasks:,}", "")
         yield Line("scheduling", in_words(self.scheduling), "measured: 2 ms a task, meanwhile")
         rows = "measured" if inside else "extrapolated from 1,000,000 rows"
