@@ -95,7 +95,7 @@ class Plan:
         pairs = self.queries * self.gallery
         yield Line("pairs", f"{pairs:.3g}", "")
         yield Line(f"counting, {self.path} path", in_words(self.product), counted)
-        yield Line("rows to the GPUs", in_words(self.streamed), "measured rate of one GPU: 7.9 GB/s")
+        yield Line("rows to the GPUs", in_words(self.streamed), "measured: 7.9 GB/s to one GPU")
         yield Line("tasks", f"{self.tasks:,}", "")
         yield Line("scheduling", in_words(self.scheduling), "measured: 2 ms a task, meanwhile")
         rows = "measured" if inside else "extrapolated from 1,000,000 rows"
