@@ -76,7 +76,7 @@ class Demonstration:
             "its input gets. Differences with intervals of "
             f"{100 * self.comparison.confidence:g} %, by {self.comparison.method}; "
             "p corrected for all tests (Holm).",
-            *self.comparison.untested(),
+            *self.comparison.untested(besides=(TOO_WIDE,)),
         ]
 
     def _nothing(self) -> str:

@@ -198,6 +198,16 @@ def test_several_results_are_compared(tmp_path: Path) -> None:
     assert pair["only_second"] == len(pair["second_list"]) == int((second & ~first).sum())
 
 
+def test_models_without_a_test_share_no_letter(tmp_path: Path) -> None:
+    """Five classes are too few for a test, which is not the same as one that found nothing."""
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(5), 4)
+    results = [truerank.evaluate(rng.normal(size=(20, 8)), labels, metrics=["map@r"]) for _ in "ab"]
+    report.write(results, tmp_path / "page.html", names=["a", "b"])
+    found = page_of(tmp_path / "page.html")[1]["comparison"]
+    assert [row[5] for row in found["scores"]["rows"]] == ["no test", "no test"]
+
+
 def test_a_benchmark_shows_its_table_and_figures(tmp_path: Path) -> None:
     folder = tmp_path / "emoji"
     (folder / "figures").mkdir(parents=True)

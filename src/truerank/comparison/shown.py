@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -128,12 +128,13 @@ class Comparison:
             lines.append(f"Skipped {', '.join(names)}: {reason}.")
         return lines
 
-    def untested(self) -> list[str]:
-        """Sentences that say why differences have no test."""
+    def untested(self, *, besides: Collection[str] = ()) -> list[str]:
+        """Sentences that say why differences, besides those of some metrics, have no test."""
         lines = []
-        for reason in dict.fromkeys(row.reason for row in self.differences if row.reason):
-            names = [row.metric for row in self.differences if row.reason == reason]
-            which = "" if len(names) == len(self.differences) else f" of {_listed(names)}"
+        told = [row for row in self.differences if row.metric not in besides]
+        for reason in dict.fromkeys(row.reason for row in told if row.reason):
+            names = [row.metric for row in told if row.reason == reason]
+            which = "" if len(names) == len(told) else f" of {_listed(names)}"
             lines.append(f"No test{which}: {reason}.")
         return lines
 

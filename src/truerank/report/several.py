@@ -36,18 +36,22 @@ def comparison_data(results: list[Result], names: list[str]) -> dict[str, Any]:
 
 
 def _scores(found: Comparison) -> dict[str, Any]:
-    """A row for each metric and model, with letters for those that cannot be told apart."""
+    """A row for each metric and model, with letters for those that cannot be told apart.
+
+    A letter says that a test was made: where a metric lacks one, none of its rows has a letter.
+    """
     rows = []
     for metric in dict.fromkeys(row.metric for row in found.standings):
         standing = [row for row in found.standings if row.metric == metric]
-        apart = {
-            frozenset((row.first, row.second))
+        tests = {
+            frozenset((row.first, row.second)): row.adjusted_p
             for row in found.differences
             if row.metric == metric
-            and row.adjusted_p is not None
-            and row.adjusted_p < 1 - found.confidence
         }
+        apart = {two for two, p in tests.items() if p is not None and p < 1 - found.confidence}
         letters = groups([row.model for row in standing], apart)
+        if None in tests.values():
+            letters = dict.fromkeys(letters, _OPEN[True])
         shown = tables.number(metric)
         for row in standing:
             best, worst = row.ranks
