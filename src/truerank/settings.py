@@ -50,8 +50,8 @@ class Settings:
     """Queries for which more than this share of the gallery is relevant have their rows sorted."""
     row_numbers: int = 4_000_000
     """Most distances in rows held to be sorted, for each thread; a quarter as many relevant ones.
-    Taller rows make a faster product, but arrays of more than 32 MB cost a page fault for every
-    4 KB anew, while smaller ones are reused by the C library."""
+    Twice as many of both where ranks and grades are all that is wanted: taller rows make a faster
+    product."""
     observed_numbers: int = 4_000_000
     """Most distances in rows that are observed and not sorted: taller rows, a faster product."""
     method: str = "auto"

@@ -41,7 +41,7 @@ def test_settings_bound_the_blocks_and_change_nothing(limits: dict[str, Any]) ->
 
 @pytest.mark.parametrize("held", [True, False])
 def test_tiles_are_as_wide_as_the_settings_say(held: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """But rows that are sorted are one tile where the gallery is held in float64."""
+    """But rows that are sorted are one product where the gallery is held in float64."""
     if not held:
         monkeypatch.setattr(inner, "KEPT_NUMBERS", 0)
     view, space = truerank.Task(LABELS).view, build("cosine", ROWS)
@@ -58,7 +58,14 @@ def test_tiles_are_as_wide_as_the_settings_say(held: bool, monkeypatch: pytest.M
 
         return give
 
+    fill_rows = type(space).fill_rows
+
+    def filled(self: Any, rows: np.ndarray, out: np.ndarray) -> None:
+        widths.append(out.shape[1])
+        fill_rows(self, rows, out)
+
     monkeypatch.setattr(type(space), "block", watched)
+    monkeypatch.setattr(type(space), "fill_rows", filled)
     for sort_share in (0.0, 1.0):
         widths.clear()
         with engine.settings(gallery_rows=40, sort_share=sort_share):

@@ -35,6 +35,31 @@ def ranked(distances: Any, grade: Any, bits: int | None = None) -> list[list[tup
     ]
 
 
+def untied(
+    distances: Any, grade: Any, bits: int | None = None
+) -> list[list[tuple[int, int]] | None]:
+    """Rank and grade of the relevant items of every row; None where something relevant ties."""
+    distances = np.asarray(distances, np.float64)
+    grade = np.where(distances < np.inf, grade, 0).astype(np.int8)
+    offsets = np.concatenate([[0], np.cumsum((grade > 0).sum(axis=1))])
+    rank, own = np.empty(offsets[-1], int), np.empty(offsets[-1] + 1, np.int8)
+    tied = np.empty(len(grade), bool)
+    most = int(np.diff(offsets).max())
+    bits = row_kernels.bucket_bits(2 * most) if bits is None else bits
+    row_kernels.rank_untied(distances, grade, bits, offsets[:-1], rank, own, tied)
+    return [
+        None if tied[q] else [(rank[g], own[g]) for g in range(offsets[q], offsets[q + 1])]
+        for q in range(len(grade))
+    ]
+
+
+def alone(groups: list[tuple[Any, ...]]) -> list[tuple[int, int]] | None:
+    """What tie groups say of rank and grade, if all of them hold one item."""
+    if any(size > 1 for _, size, *_ in groups):
+        return None
+    return [(before, graded.index(1) + 1) for before, _, *graded, _ in groups]
+
+
 def counted(distances: Any, grade: Any) -> list[list[tuple[Any, ...]]]:
     """The same, by looking at every item for every relevant distance."""
     found = []
@@ -69,7 +94,9 @@ def test_any_rows(data: st.DataObject, items: int, bits: int) -> None:
     grade = np.reshape(
         data.draw(st.lists(st.integers(0, GRADES), min_size=size, max_size=size)), shape
     )
-    assert ranked(distances, grade, bits) == counted(distances, grade)
+    truth = counted(distances, grade)
+    assert ranked(distances, grade, bits) == truth
+    assert untied(distances, grade, bits) == [alone(groups) for groups in truth]
 
 
 def rows(kind: str) -> np.ndarray:
@@ -112,10 +139,20 @@ def test_rows_that_are_hard_to_deal_out(kind: str, share: float) -> None:
     rng = np.random.default_rng(2)
     distances = rows(kind)
     grade = rng.integers(1, GRADES + 1, distances.shape) * (rng.random(distances.shape) < share)
-    assert ranked(distances, grade) == counted(distances, grade)
+    truth = counted(distances, grade)
+    assert ranked(distances, grade) == truth
+    assert untied(distances, grade) == [alone(groups) for groups in truth]
+
+
+def test_ties_count_only_where_something_relevant_is_among_them() -> None:
+    rows = [[3.0, 1.0, 1.0, 2.0], [3.0, 2.0, 1.0, 2.0], [3.0, 1.0, 3.0, 2.0], [np.inf, 1, 2, 3]]
+    grade = [[2, 0, 0, 1], [1, 0, 0, 1], [1, 0, 2, 1], [0, 0, 3, 0]]
+    assert untied(rows, grade) == [[(2, 1), (3, 2)], None, None, [(1, 3)]]
 
 
 def test_rows_without_anything_relevant() -> None:
     nothing: list[list[tuple[Any, ...]]] = [[], []]
     assert ranked(np.ones((2, 5)), np.zeros((2, 5))) == nothing
     assert ranked(np.full((2, 5), np.inf), np.ones((2, 5))) == nothing
+    assert untied(np.ones((2, 5)), np.zeros((2, 5))) == nothing
+    assert untied(np.full((2, 5), np.inf), np.ones((2, 5))) == nothing

@@ -121,7 +121,11 @@ def test_an_error_in_a_thread_comes_up(monkeypatch: pytest.MonkeyPatch) -> None:
 
         return give
 
+    def failing_rows(self: Any, rows: np.ndarray, out: np.ndarray) -> None:
+        failing(self, rows)(0, len(ROWS))
+
     monkeypatch.setattr(type(space), "block", failing)
+    monkeypatch.setattr(type(space), "fill_rows", failing_rows)
     for sort_share in (0.0, 1.0):
         with (
             engine.settings(sort_share=sort_share),

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from truerank.jit import kernel
 
-__all__ = ["mates_left", "merge_grades", "sum_grades", "sum_groups"]
+__all__ = [
+    "choose_grades",
+    "count_grades",
+    "mates_left",
+    "merge_grades",
+    "sum_grades",
+    "sum_groups",
+]
 
 
 @kernel
@@ -59,6 +68,33 @@ def merge_grades(
                 total += graded[g, i]
             merged[place, 0] = total
             place += total > 0
+        count[q] = place - first
+
+
+@kernel
+def count_grades(grade: Any, offsets: Any, totals: Any) -> None:
+    """Items of each query by grade, where nothing ties."""
+    for q in range(totals.shape[0]):
+        own = grade[offsets[q] : offsets[q + 1]]
+        for level in range(totals.shape[1]):
+            total = 0
+            for g in range(own.size):  # once for each level, but many items at a time
+                total += own[g] == level + 1
+            totals[q, level] = total
+
+
+@kernel
+def choose_grades(grade: Any, lowest: int, offsets: Any, kept: Any, count: Any) -> None:
+    """The items of grade `lowest` or more, where nothing ties, and how many of each query.
+
+    `kept` has one place to spare: an item is written before it is known to stay.
+    """
+    place = np.uint64(0)
+    for q in range(count.size):
+        first = place
+        for g in range(offsets[q], offsets[q + 1]):
+            kept[place] = g
+            place += np.uint64(grade[g] >= lowest)
         count[q] = place - first
 
 

@@ -161,7 +161,7 @@ class TieGroups:
         count = np.zeros(len(self), np.int64)
         count[queries] = np.diff(few.offsets)
         offsets = np.concatenate([[0], np.cumsum(count)])
-        return replace(few, offsets=offsets, candidates=self.candidates)
+        return few._chosen(offsets, slice(None), self.candidates)
 
     def first(self) -> Integers:
         """(3, queries): items before each query's nearest group, in it, and relevant ones in it."""

@@ -15,6 +15,7 @@ __all__ = [
     "count_on_grid",
     "count_pairs",
     "count_tile",
+    "find",
     "nearest_by_fold",
     "place_on_grid",
     "split_pairs",

@@ -1,9 +1,11 @@
-"""Ranking kernels: whole rows of distances into tie groups, by a counting sort.
+"""Ranking kernels: whole rows of distances into ranks or tie groups, by a counting sort.
 
-Distances are dealt to buckets, about as many as there are items. Where a bucket holds nothing
-relevant, the number of its items is all that matters; the items of the others, one or two each, are
-put in order. Dealing out is monotone, so only the order inside buckets is open, and that is decided
-by comparing the distances themselves: the result does not depend on the buckets.
+Distances are dealt to buckets. Dealing out is monotone, so only the order inside buckets is open,
+and that is decided by comparing the distances themselves: the result does not depend on the
+buckets. Where nothing ties, which is the rule, relevant distances alone are put in order, and each
+of the others is looked up among the few in its bucket. Rows with ties have tie groups: where a
+bucket holds nothing relevant, the number of its items is all that matters, and the items of the
+other buckets are put in order.
 """
 
 from __future__ import annotations
@@ -12,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from truerank.engine.kernels import find
 from truerank.jit import kernel
 
-__all__ = ["bucket_bits", "rank_rows"]
+__all__ = ["bucket_bits", "rank_rows", "rank_untied"]
 
 MOST_BITS = 18
 """Tables of more buckets would not stay in a core's cache."""
@@ -33,6 +36,138 @@ def bucket_bits(items: int) -> int:
 def bucket(d: float, low: float, scale: float, last: float) -> Any:
     """The bucket of a distance; what lies beyond either end goes to the first or the last."""
     return np.uint32(np.int32(min(max((d - low) * scale, 0.0), last)))
+
+
+@kernel
+def rank_untied(
+    distances: Any, grade: Any, bits: int, start: Any, rank: Any, own: Any, tied: Any
+) -> None:
+    """Rank and grade of every relevant item, nearest first, of rows in which none of them ties.
+
+    Row q writes from start[q] on; tied[q] says that something ties, and what is written there means
+    nothing. What is not ranked has no grade and is infinitely far.
+    """
+    items = distances.shape[1]
+    last = float((1 << bits) - 1)
+    cell = np.empty((1 << bits) + 2, np.uint32)
+    where = np.empty(items, np.uint32)
+    near = np.empty(items + 1)
+    kind = np.empty(items + 1, np.int8)
+    far = np.empty(items + 1)
+    placed = np.empty(items + 3)
+    count = np.empty(items + 1, np.int32)
+    for q in range(distances.shape[0]):
+        relevant = deal_out(distances[q], grade[q], near, kind, far)
+        low, scale = bucket_range(near, relevant, last)
+        sort_relevant(near, kind, relevant, low, scale, last, where, cell, placed, own[start[q] :])
+        placed[relevant : relevant + 3] = np.inf
+        count[: relevant + 1] = 0
+        ties = look_up(
+            far, items - relevant, low, scale, last, where, cell, placed, relevant, count
+        )
+        for i in range(1, relevant):
+            ties += placed[i] == placed[i - 1]
+        tied[q] = ties > 0
+        before = 0
+        for i in range(relevant):
+            before += count[i]
+            rank[start[q] + i] = before + i
+
+
+@kernel
+def deal_out(row: Any, own: Any, near: Any, kind: Any, far: Any) -> Any:
+    """Relevant distances and their grades in one list and the others in another; how many."""
+    some = np.uint64(0)
+    for i in range(row.size):  # without a branch that is guessed wrong
+        near[some] = row[i]
+        kind[some] = own[i]
+        far[np.uint64(i) - some] = row[i]
+        some += np.uint64(own[i] > 0)
+    return np.int64(some)
+
+
+@kernel
+def bucket_range(near: Any, count: int, last: float) -> tuple[float, float]:
+    """Where buckets for these distances begin and how many there are in a unit of distance."""
+    low = np.inf
+    high = -np.inf
+    for i in range(0, count, LOOKED_AT):
+        low = near[i] if near[i] < low else low
+        high = near[i] if high < near[i] < np.inf else high
+    if low == np.inf:
+        low = 0.0
+    scale = last / (high - low) if high > low else 1.0
+    if not 0.0 < scale < np.inf:  # a range beyond all measure: one bucket for everything
+        return 0.0, 2.0**-1074
+    return low, scale
+
+
+@kernel
+def sort_relevant(
+    near: Any,
+    kind: Any,
+    count: int,
+    low: float,
+    scale: float,
+    last: float,
+    where: Any,
+    cell: Any,
+    placed: Any,
+    placed_kind: Any,
+) -> None:
+    """Put distances and grades in order; cell[b] becomes the first place of bucket b or later."""
+    cell[:] = 0
+    for i in range(count):
+        where[i] = bucket(near[i], low, scale, last)
+    for i in range(count):
+        cell[where[i] + np.uint32(2)] += np.uint32(1)
+    running = np.uint32(0)
+    for b in range(cell.size):
+        running += cell[b]
+        cell[b] = running
+    for i in range(count):
+        b = where[i] + np.uint32(1)
+        at = cell[b]
+        placed[at] = near[i]
+        placed_kind[at] = kind[i]
+        cell[b] = at + np.uint32(1)
+    if not insert_all(placed, placed_kind, count):
+        merge_all(placed, placed_kind, count, near, kind)
+
+
+@kernel
+def look_up(
+    far: Any,
+    others: int,
+    low: float,
+    scale: float,
+    last: float,
+    where: Any,
+    cell: Any,
+    placed: Any,
+    relevant: int,
+    count: Any,
+) -> int:
+    """Count the others by the first relevant item behind them; how many tie with one.
+
+    Few buckets hold more than three relevant items, so three comparisons, which no branch depends
+    on, nearly always tell; behind the last relevant item lies infinity.
+    """
+    one, two = np.uint64(1), np.uint64(2)
+    for i in range(others):
+        where[i] = bucket(far[i], low, scale, last)
+    ties = 0
+    for i in range(others):
+        d = far[i]
+        p = np.uint64(cell[where[i]])
+        less = np.uint64(placed[p] < d) + np.uint64(placed[p + one] < d)
+        p += less + np.uint64(placed[p + two] < d)
+        if not placed[p] > d:
+            at: Any = np.int64(p)
+            p = np.uint64(find(placed, at, relevant, d))
+            ties += (p < relevant) & (placed[p] == d)
+        count[p] += np.int32(1)
+    return ties
 
 
 @kernel
@@ -68,17 +203,7 @@ def rank_rows(
     for q in range(distances.shape[0]):
         row = distances[q]
         own = grade[q]
-        low = np.inf
-        high = -np.inf
-        for i in range(0, items, LOOKED_AT):
-            low = row[i] if row[i] < low else low
-            high = row[i] if high < row[i] < np.inf else high
-        if low == np.inf:
-            low = 0.0
-        scale = last / (high - low) if high > low else 1.0
-        if not 0.0 < scale < np.inf:  # a range beyond all measure: one bucket for everything
-            low = 0.0
-            scale = 2.0**-1074
+        low, scale = bucket_range(row, items, last)
         held[:] = 0
         for i in range(items):
             where[i] = bucket(row[i], low, scale, last)

@@ -245,13 +245,15 @@ def _counted(
 def _whole(
     request: PassRequest, many: Rows, rows: int, limits: Settings, *, device_backed: bool
 ) -> WorkItem:
-    mates = request.view.mates
-    tall = height(request.space.gallery, limits.row_numbers, limits)
+    mates, numbers = request.view.mates, limits.row_numbers
+    if request.observers is None and request.rankings:  # ranks and grades are small
+        numbers *= 2
+    tall = height(request.space.gallery, numbers, limits)
     if request.splitting:  # these are few: some for each thread
         tall = min(tall, -(-rows // request.threads))
         found = cut(mates, many, tall, _split_mates(request, limits))
         return WorkItem("split rows", found, request.folds, device_backed)
-    most = min(limits.mates, limits.row_numbers // 4)
+    most = min(limits.mates, numbers // 4)
     return WorkItem("sort rows", cut(mates, many, tall, most), request.folds, device_backed)
 
 

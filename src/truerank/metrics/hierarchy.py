@@ -20,7 +20,13 @@ from truerank.core.scale import Scale
 from truerank.core.sums import RankedSums
 from truerank.errors import InputError
 from truerank.jit import interpreted
-from truerank.metrics import double_double, gain_kernels, hierarchy_kernels, overlap_kernels
+from truerank.metrics import (
+    double_double,
+    gain_kernels,
+    hierarchy_kernels,
+    overlap_kernels,
+    untied_kernels,
+)
 from truerank.metrics.double_double import settled
 from truerank.metrics.harmonics import harmonics
 
@@ -119,6 +125,10 @@ def _sum_wap(groups: TieGroups, metric: Metric, scale: Scale) -> Reals:
 
 def _weighted(groups: TieGroups, worth: Reals, worth_low: Reals) -> Reals:
     out = np.empty((3, len(groups)))
+    if groups.untied:
+        ranking = (groups.offsets, groups.before, groups.grade, groups.totals)
+        untied_kernels.hierarchical_precision(*ranking, worth, worth_low, out)
+        return out
     high, low = harmonics(groups.before, groups.size)
     hierarchy_kernels.hierarchical_precision(
         groups.offsets,
@@ -177,9 +187,15 @@ def cut_and_discounts(
 def _ndcg(groups: TieGroups, metric: Metric, scale: Scale) -> Reals:
     gain = gains(metric, scale)
     totals = groups.totals
-    longest = int((groups.before + groups.size).max())
+    last = groups.offsets[1:] - 1
+    longest = int((groups.before[last] + (1 if groups.untied else groups.size[last])).max())
     cut, (high, low) = cut_and_discounts(metric, totals, longest)
     out = np.empty((3, len(groups)))
+    if groups.untied:
+        ranking = (groups.offsets, groups.before, groups.grade, totals)
+        steps = _discount_steps(len(high))
+        untied_kernels.discounted_gain(*ranking, gain, cut, high, low, *steps, out)
+        return out
     gain_kernels.discounted_gain(
         groups.offsets,
         groups.before,
@@ -212,8 +228,15 @@ def _discounts(count: int) -> tuple[Reals, Reals]:
     return high, low
 
 
+@lru_cache(maxsize=4)
+def _discount_steps(count: int) -> tuple[Reals, Reals]:
+    step, step_low = np.empty(count - 1), np.empty(count - 1)
+    untied_kernels.discount_steps(*_discounts(count), step, step_low)
+    return step, step_low
+
+
 def _asi(groups: TieGroups, metric: Metric, scale: Scale) -> Reals:
-    if len(groups.size) == len(groups):  # one group a query: ties in bulk, and few are different
+    if len(groups.before) == len(groups):  # one group a query: ties in bulk, and few are different
         table = np.column_stack([groups.before, groups.size, groups.graded])
         distinct, first, number = np.unique(table, axis=0, return_index=True, return_inverse=True)
         if len(distinct) < len(groups):
@@ -227,6 +250,10 @@ def _asi(groups: TieGroups, metric: Metric, scale: Scale) -> Reals:
             return _asi(few, metric, scale)[:, number.ravel()]
     out = np.empty((3, len(groups)))
     high, low = harmonics_of_depths(groups.totals)
+    if groups.untied:
+        ranking = (groups.offsets, groups.before, groups.grade, groups.totals)
+        untied_kernels.set_intersection(*ranking, high, low, out)
+        return out
     overlap_kernels.set_intersection(
         groups.offsets,
         groups.before,

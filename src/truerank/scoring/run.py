@@ -183,11 +183,11 @@ def fill(
 
     for found in blocks:
         block, groups, split = found.rows, found.groups, found.split
-        if not isinstance(groups, TieGroups) or len(groups.size) <= _PARALLEL_GROUPS:
+        if not isinstance(groups, TieGroups) or len(groups.before) <= _PARALLEL_GROUPS:
             fill_rows(block, groups, split)
         else:
-            count = min(workers.threads, -(-len(groups.size) // _PARALLEL_GROUPS))
-            even = np.linspace(0, len(groups.size), count + 1)
+            count = min(workers.threads, -(-len(groups.before) // _PARALLEL_GROUPS))
+            even = np.linspace(0, len(groups.before), count + 1)
             cuts = np.unique(np.searchsorted(groups.offsets, even)).tolist()
             parts = [
                 (block[start:stop], groups.part(start, stop), split.part(start, stop))

@@ -75,8 +75,12 @@ class Space(ABC):
 
     @property
     def holds_gallery(self) -> bool:
-        """Whether a tile of the whole gallery needs no more memory than its distances."""
+        """Whether whole rows of distances can be made in place, by `fill_rows`."""
         return False
+
+    def fill_rows(self, rows: Rows, out: Distances) -> None:
+        """Put the distances of these queries to the whole gallery into `out`."""
+        out[...] = self.block(rows)(0, self.gallery)
 
     @property
     def refers(self) -> bool:

@@ -197,20 +197,24 @@ class Cosine(SquaredDistance):
         if self.short is not None and self.short.complete:
             return self.short.block(rows)
         tile = super().block(rows)
-        square = self._left_square[rows].astype(np.float64)
 
         def true_tile(start: int, stop: int) -> Distances:
             distances = tile(start, stop)
-            items = self._right_square[start:stop].astype(np.float64)
-            if compiled:
-                kernels.level_orthogonal(distances, square, items, self.ZERO)
-            else:
-                distances[distances == square[:, None] + items[None, :]] = self.ZERO
-            if self.short is not None:
-                self.short.amend(rows, start, distances)
+            self._amend(rows, slice(start, stop), distances)
             return distances
 
         return true_tile
+
+    def _amend(self, rows: Rows, items: slice, distances: Distances) -> None:
+        """See SquaredDistance: orthogonal and short pairs know better than the grid."""
+        left = self._left_square[rows].astype(np.float64)
+        right = self._right_square[items].astype(np.float64)
+        if compiled:
+            kernels.level_orthogonal(distances, left, right, self.ZERO)
+        else:
+            distances[distances == left[:, None] + right[None, :]] = self.ZERO
+        if self.short is not None:
+            self.short.amend(rows, items.start, distances)
 
     def pairs(self, query: Rows, item: Rows) -> Distances:
         """See Space."""

@@ -98,16 +98,29 @@ class SquaredDistance(_InnerProductSpace):
 
     def block(self, rows: Rows) -> Callable[[int, int], Distances]:
         """See Space."""
-        dimension = self.dimension
-        left = np.ones((len(rows), dimension + 2))
-        left[:, :dimension] = self._left.integers[rows]
-        left[:, dimension] = self._left_square[rows]
+        left = self._left_rows(rows)
 
         def tile(start: int, stop: int) -> Distances:
             distances: Distances = left @ self._right_rows(start, stop).T
             return distances
 
         return tile
+
+    def fill_rows(self, rows: Rows, out: Distances) -> None:
+        """See Space."""
+        np.matmul(self._left_rows(rows), self._right_rows(0, self.gallery).T, out=out)
+        self._amend(rows, slice(0, self.gallery), out)
+
+    def _amend(self, rows: Rows, items: slice, distances: Distances) -> None:
+        """Change the distances of these queries and items where they are not the product's."""
+
+    def _left_rows(self, rows: Rows) -> Distances:
+        """[x^, n, 1] of these queries."""
+        left = np.empty((len(rows), self.dimension + 2))
+        left[:, : self.dimension] = self._left.integers[rows]
+        left[:, self.dimension] = self._left_square[rows]
+        left[:, self.dimension + 1] = 1.0
+        return left
 
     def _right_rows(self, start: int, stop: int) -> Distances:
         """[-2 y^, 1, n] of these items; a small gallery is kept once it is asked for again."""
@@ -121,8 +134,9 @@ class SquaredDistance(_InnerProductSpace):
         return self._widen(start, stop) if self._widened is None else self._widened[start:stop]
 
     def _widen(self, start: int, stop: int) -> Distances:
-        right = np.ones((stop - start, self.dimension + 2))
+        right = np.empty((stop - start, self.dimension + 2))
         np.multiply(self._right.integers[start:stop], -2.0, out=right[:, : self.dimension])
+        right[:, self.dimension] = 1.0
         right[:, self.dimension + 1] = self._right_square[start:stop]
         return right
 

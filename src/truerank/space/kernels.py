@@ -183,6 +183,10 @@ def short_tile(products: Any, left: Any, right: Any, half_turn: float, out: Any)
 def level_orthogonal(distances: Any, left: Any, right: Any, half_turn: float) -> None:
     """Give orthogonal rows the same distance: D = |x|^2 + |y|^2 says that x.y is 0."""
     for q in range(distances.shape[0]):
-        for g in range(distances.shape[1]):
-            d = distances[q, g]
-            distances[q, g] = half_turn if d == left[q] + right[g] else d
+        row = distances[q]
+        orthogonal = 0
+        for g in range(row.size):
+            orthogonal += row[g] == left[q] + right[g]
+        if orthogonal:  # few rows have any: the others are not written again
+            for g in range(row.size):
+                row[g] = half_turn if row[g] == left[q] + right[g] else row[g]

@@ -6,10 +6,10 @@ from collections import deque
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from itertools import islice
+from typing import TypeVar
 
 import numpy as np
 
-from truerank.core.groups import Block
 from truerank.engine.context import PassContext
 from truerank.engine.schedule import WorkItem
 from truerank.engine.threads import Tile, Workspace
@@ -18,14 +18,16 @@ from truerank.space import Distances, Rows, Space
 
 __all__ = ["check_pairs", "rows_ahead", "whole_rows"]
 
+Found = TypeVar("Found")
+
 
 def rows_ahead(
-    item: WorkItem, context: PassContext, count: Callable[[Rows, Workspace], Block]
-) -> Generator[Block, None, None]:
-    """The tie groups of each block, in order; they may lie in the block's own workspace."""
+    item: WorkItem, context: PassContext, count: Callable[[Rows, Workspace], Found]
+) -> Generator[Found, None, None]:
+    """What is counted of each block, in order; it may lie in the block's own workspace."""
     pool, keep = context.pool, context.request.keep
     blocks = iter(item.blocks)
-    ahead: deque[tuple[Rows, Workspace, Future[Block]]] = deque()
+    ahead: deque[tuple[Rows, Workspace, Future[Found]]] = deque()
     free: list[Workspace] = []
 
     def begin(some: int) -> None:
@@ -50,11 +52,12 @@ def rows_ahead(
 
 
 def whole_rows(space: Space, rows: Rows, tiles: list[Tile], workspace: Workspace) -> Distances:
-    """Distances of some queries to the whole gallery, which may lie in the workspace."""
-    tile = space.block(rows)
-    if space.holds_gallery:  # one product, and nothing to copy
-        return tile(0, space.gallery)
+    """Distances of some queries to the whole gallery; they lie in the workspace."""
     distances = workspace.array("distances", (len(rows), space.gallery), np.float64)
+    if space.holds_gallery:  # the product is written where it belongs
+        space.fill_rows(rows, distances)
+        return distances
+    tile = space.block(rows)
     for start, stop in tiles:
         distances[:, start:stop] = tile(start, stop)
     return distances
