@@ -18,17 +18,48 @@ from truerank.core.metric import FAMILIES, Metric
 from truerank.core.score import Score
 from truerank.engine.observers import ResumableObserver, restore, states
 from truerank.families.family import Context, Family, Moves, Without
-from truerank.families.gom.family import GomFamily
-from truerank.families.openset.family import OpenSet
-from truerank.families.openset.folds import OpenSetFolds
-from truerank.families.opis.family import Opis
 from truerank.families.pool import Pairs
-from truerank.families.verification.family import Verification
 from truerank.growth.values import Growth
 
 __all__ = ["Collection", "CollectionWithout"]
 
 Array = npt.NDArray[Any]
+
+
+# A family is imported once it is asked for: all of them are a tenth of what a first call takes.
+
+
+def _open_set(context: Context, metrics: list[Metric], pairs: Pairs) -> Family:
+    from truerank.families.openset.family import OpenSet
+
+    return OpenSet(context, metrics)
+
+
+def _gom(context: Context, metrics: list[Metric], pairs: Pairs) -> Family:
+    from truerank.families.gom.family import GomFamily
+
+    return GomFamily(context, metrics)
+
+
+def _opis(context: Context, metrics: list[Metric], pairs: Pairs) -> Family:
+    from truerank.families.opis.family import Opis
+
+    return Opis(context, metrics, pairs)
+
+
+def _verification(context: Context, metrics: list[Metric], pairs: Pairs) -> Family:
+    from truerank.families.verification.family import Verification
+
+    return Verification(context, metrics, pairs)
+
+
+_MAKERS: dict[str, Callable[[Context, list[Metric], Pairs], Family]] = {
+    "openset": _open_set,
+    "gom": _gom,
+    "consistency": _opis,
+    "verification": _verification,
+}
+"""By name, in the order in which checkpoints number their observers."""
 
 
 class Collection:
@@ -40,14 +71,11 @@ class Collection:
         for metric in context.metrics:
             asked.setdefault(registry.definition(metric).family, []).append(metric)
         pairs = Pairs(context)
-        # In the order in which checkpoints number their observers.
-        makers: dict[str, Callable[[list[Metric]], Family]] = {
-            "openset": lambda some: OpenSet(context, some),
-            "gom": lambda some: GomFamily(context, some),
-            "consistency": lambda some: Opis(context, some, pairs),
-            "verification": lambda some: Verification(context, some, pairs),
+        self._families = {
+            name: make(context, asked[name], pairs)
+            for name, make in _MAKERS.items()
+            if name in asked
         }
-        self._families = {name: make(asked[name]) for name, make in makers.items() if name in asked}
         self.observers: list[ResumableObserver] = _once(self._families.values())
 
     def collect(self, rows: npt.NDArray[np.int64], groups: LocatedGroups) -> None:
@@ -116,6 +144,8 @@ class CollectionWithout:
 
     def moves_at(self, metric: Metric, place: int) -> Moves:
         """The same of its score at one of the gallery sizes."""
+        from truerank.families.openset.folds import OpenSetFolds
+
         family = self._families[registry.definition(metric).family]
         if not isinstance(family, OpenSetFolds):
             raise TypeError(f"{metric} has no law of gallery size")
