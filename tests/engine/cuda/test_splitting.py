@@ -28,7 +28,7 @@ def test_split_by_share(distance: str, name: str, room: None) -> None:
 
 
 def split_twice(
-    view: View, space: Space, device: str, kernels: Any, **sizes: Any
+    view: View, space: Space, device: str, kernels: Any, *, filters: Any = None, **sizes: Any
 ) -> tuple[dict[int, Any], dict[int, Any]]:
     """By the CUDA engine and on the CPU: some queries, alone or among others, and both ways to cut
     the gallery, one of which leaves a share empty."""
@@ -41,7 +41,7 @@ def split_twice(
     shares = engine.GalleryFolds(np.column_stack(ways).astype(np.uint8), 6, wanted)
     found = {}
     with engine.settings(**sizes) as limits:
-        gpus = cuda.Engine(view, space, limits, lambda pairs: None, [device], kernels)
+        gpus = cuda.Engine(view, space, limits, lambda pairs: None, [device], kernels, filters)
         blocks = [only[:7], np.concatenate([others, only[7:]]), others[:3]]
         for block in gpus.tie_groups(iter(blocks), folds=shares):
             found |= splits_of(block)

@@ -16,20 +16,28 @@ from truerank.engine.cuda.placing import place
 
 @pytest.mark.parametrize("kind", ["tied", "sparse", "clustered", "near"])
 @pytest.mark.parametrize("dimension", [3, 12, 70])
-def test_no_product_within_the_bound_decides_wrongly(kind: str, dimension: int) -> None:
+@pytest.mark.parametrize("fine", [False, True])
+def test_no_product_within_the_bound_decides_wrongly(kind: str, dimension: int, fine: bool) -> None:
     """Whatever the accumulation does inside its bound, a decided comparison is the exact one."""
     space = space_of("cosine", 80, kind, dimension)
     placed = place(space, torch.device("cpu"), torch_kernels)
     everyone = np.arange(80)
     exact = torch.from_numpy(space.block(everyone)(0, 80))
     integers, norm = placed.unit_items(0, 80)
-    halves = tensor_filter.halves(integers)
     edges = torch.sort(exact[:, ::7], dim=1).values
-    items = tensor_filter.Extremes.of(halves, norm)
-    sure, lost = tensor_filter.thresholds(edges, norm, halves, items, placed.slack)
-    wide = halves.rows.double()[:80]
-    product = wide @ wide.T
-    slack = wide.shape[1] * 2.0**-22 * torch.outer(wide.norm(dim=1), wide.norm(dim=1))
+    given: Any
+    if fine:
+        rows = tensor_filter.fine_rows(integers)
+        given = rows.queries(torch.arange(80)), tensor_filter.FineExtremes.of(rows, norm)
+        terms = tensor_filter.CHUNK
+    else:
+        rows = tensor_filter.halves(integers)
+        given = rows, tensor_filter.Extremes.of(rows, norm)
+        terms = rows.rows.shape[1]
+    sure, lost = tensor_filter.thresholds(edges, norm, *given, placed.slack)
+    product = given[0].rows.double()[:80] @ rows.rows.double()[:80].T
+    length = rows.rows.double()[:80, : rows.rows.shape[1] // (3 if fine else 1)].norm(dim=1)
+    slack = terms * 2.0**-22 * torch.outer(length, length)
     nearer = exact[:, :, None] < edges[:, None, :]
     farther = exact[:, :, None] > edges[:, None, :]
     decided = 0

@@ -107,6 +107,11 @@ class DeviceTally:
             self.edges[rows], self.less[rows], self.equal[rows], self.bins[rows], split
         )
 
+    def at(self, start: int, stop: int) -> DeviceTally:
+        """The same tally for tiles that hold a range of items."""
+        split = None if self.split is None else self.split.items(start, stop)
+        return DeviceTally(self.edges, self.less, self.equal, self.bins, split)
+
     def again(self, rows: Any) -> DeviceTally:
         """A tally of some of the queries, with nothing counted yet."""
         split = None
@@ -114,6 +119,13 @@ class DeviceTally:
             split = self.split.part(rows)
             split.forget()
         return DeviceTally.of(self.edges[rows], split)
+
+    def forget(self) -> None:
+        """Begin anew."""
+        for table in (self.less, self.equal, self.bins):
+            table.zero_()
+        if self.split is not None:
+            self.split.forget()
 
     def replace(self, rows: Any, other: DeviceTally) -> None:
         """Take these rows' counts from another tally of the same thresholds."""

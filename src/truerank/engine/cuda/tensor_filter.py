@@ -10,6 +10,9 @@ lose two bits below float32's last; a probe on the device checks it), squared le
 unit vectors differ a little from their middle, and distances from what rows on the grid make. An
 item whose product lies farther than the sum of these from a threshold is on the side it seems to
 be; the others are decided by exact products.
+
+Where that leaves too many, a second half holds what the first lost, L = half((X - 2^17 H) 2^-17);
+with K and M of an item, H.K + H.M + L.K is off by L.M and by next to nothing else: see FineRows.
 """
 
 from __future__ import annotations
@@ -20,14 +23,19 @@ from typing import Any
 import torch
 
 __all__ = [
+    "CHUNK",
     "IN_PRODUCTS",
     "Extremes",
+    "FineExtremes",
+    "FineRows",
     "Halves",
     "error_bound",
+    "fine_rows",
     "halves",
     "holds",
     "probe_rows",
     "product_bound",
+    "strip",
     "thresholds",
 ]
 
@@ -38,6 +46,8 @@ IN_PRODUCTS = 2.0 ** (-2 * SHIFT)
 LOST_BITS = 22
 _CAUTION = 1.0 + 2.0**-30
 """A factor for the roundings of the bound itself, which is computed in float64."""
+CHUNK = 64
+"""Terms that tensor cores accumulate of the large part of a fine product, before it is added."""
 _ROWS, _COLUMNS = 256, 64
 """Rows and dimensions are padded to multiples of these."""
 
@@ -68,15 +78,6 @@ class Halves:
         self.length[here], self.half_length[here] = some.length, some.half_length
         self.residual[here] = some.residual
 
-    def part(self, start: int, stop: int) -> Halves:
-        """The rows start to stop; behind them may be others, or zeros."""
-        end = start + -(-(stop - start) // _ROWS) * _ROWS
-        rows = self.rows[start:end]
-        if end > len(self.rows):
-            rows = torch.nn.functional.pad(rows, (0, 0, 0, end - len(self.rows)))
-        some = slice(start, stop)
-        return Halves(rows, self.length[some], self.half_length[some], self.residual[some])
-
     def take(self, index: Any) -> Halves:
         """The rows of an index, padded again."""
         rows = torch.zeros(
@@ -86,6 +87,15 @@ class Halves:
         )
         rows[: len(index)] = self.rows[index]
         return Halves(rows, self.length[index], self.half_length[index], self.residual[index])
+
+
+def strip(rows: Any, start: int, stop: int) -> Any:
+    """The half-precision rows start to stop, padded; behind them may be others, or zeros."""
+    end = start + -(-(stop - start) // _ROWS) * _ROWS
+    missing = max(0, end - len(rows))
+    return (
+        torch.nn.functional.pad(rows[start:end], (0, 0, 0, missing)) if missing else rows[start:end]
+    )
 
 
 def halves(integers: Any) -> Halves:
@@ -130,16 +140,112 @@ def product_bound(queries: Halves, items: Extremes) -> Any:
     return bound * _CAUTION
 
 
-def error_bound(queries: Halves, items: Extremes, slack: float) -> Any:
+@dataclass(frozen=True)
+class FineRows:
+    """Rows of two halves, H and L: those of items as H, L, H side by side, those of queries as
+    L, H, H, so that one product has all three terms, the small ones first."""
+
+    rows: Any
+    length: Any
+    """|X|, rounded up."""
+    high: Any
+    """2^17 |H|, rounded up."""
+    low: Any
+    """2^17 |L|, rounded up."""
+    residual: Any
+    """|X - 2^17 (H + L)|, rounded up."""
+
+    @staticmethod
+    def room(count: int, dimension: int, device: Any) -> FineRows:
+        """Rows to be put in; until then, zeros."""
+        shape = (-(-count // _ROWS) * _ROWS, 3 * (-(-dimension // _COLUMNS) * _COLUMNS))
+        lengths = [torch.empty(count, dtype=torch.float64, device=device) for _ in range(4)]
+        return FineRows(torch.zeros(shape, dtype=torch.float16, device=device), *lengths)
+
+    def put(self, start: int, integers: Any) -> None:
+        """Take in integer rows of items, from `start` on."""
+        some, wide = slice(start, start + len(integers)), self.rows.shape[1] // 3
+        here = slice(0, integers.shape[1])
+        exact = integers.double()
+        high = (exact * 2.0**-SHIFT).to(torch.float16)
+        rest = exact - high.double() * 2.0**SHIFT
+        low = (rest * 2.0**-SHIFT).to(torch.float16)
+        for place, part in enumerate((high, low, high)):
+            self.rows[some, place * wide : (place + 1) * wide][:, here] = part
+        back = low.double() * 2.0**SHIFT
+        parts = (exact, exact - rest, back, rest - back)
+        lengths = (self.length, self.high, self.low, self.residual)
+        for out, part in zip(lengths, parts, strict=True):
+            out[some] = torch.linalg.vector_norm(part, dim=1) * _CAUTION
+
+    def queries(self, index: Any) -> FineRows:
+        """The items of an index as queries, padded again."""
+        wide = self.rows.shape[1] // 3
+        shape = (-(-len(index) // _ROWS) * _ROWS, self.rows.shape[1])
+        rows = torch.zeros(shape, dtype=torch.float16, device=self.rows.device)
+        rows[: len(index), : 2 * wide] = self.rows[index, wide:]
+        rows[: len(index), 2 * wide :] = self.rows[index, :wide]
+        lengths = (self.length, self.high, self.low, self.residual)
+        return FineRows(rows, *(one[index] for one in lengths))
+
+
+def fine_rows(integers: Any) -> FineRows:
+    """Integer rows of items in two halves."""
+    count, dimension = integers.shape
+    found = FineRows.room(count, dimension, integers.device)
+    step = max(1, (1 << 26) // dimension)
+    for start in range(0, count, step):
+        found.put(start, integers[start : start + step])
+    return found
+
+
+@dataclass(frozen=True)
+class FineExtremes:
+    """The worst that any of some items adds to the error of fine products."""
+
+    shortest: Any
+    longest: Any
+    high: Any
+    low: Any
+    residual: Any
+
+    @staticmethod
+    def of(items: FineRows, norm: Any) -> FineExtremes:
+        """`norm` is |Y|^2."""
+        worst = (items.high.max(), items.low.max(), items.residual.max())
+        return FineExtremes(norm.min(), norm.max(), *worst)
+
+
+def _fine_product_bound(queries: FineRows, items: FineExtremes) -> Any:
+    """How far H.K + H.M + L.K may be off, in units of X.
+
+    If X = 2^17 (H + L) + a and Y = 2^17 (K + M) + b, X.Y = 2^34 (H + L).(K + M) + X.b + a.(Y - b).
+    Tensor cores accumulate 2 d terms of H.M and L.K, and CHUNK terms of H.K at a time; the d/CHUNK
+    sums of these are added in float32, which loses 2^-24 of a sum each time.
+    """
+    d = queries.rows.shape[1] // 3
+    small = queries.low * items.high + queries.high * items.low
+    large = queries.high * items.high
+    added = d / CHUNK / 4 + 1
+    bound = queries.length * items.residual + queries.residual * (items.high + items.low)
+    bound += queries.low * items.low
+    bound += 2.0**-LOST_BITS * ((CHUNK + added) * large + (2 * d + added) * small)
+    return bound * _CAUTION
+
+
+def error_bound(queries: Halves | FineRows, items: Extremes | FineExtremes, slack: float) -> Any:
     """How far (|X|^2 + middle - D)/2 may be from a query's product with any of these items, in
     units of X; `middle` is that of their squared lengths, and `slack` as in thresholds."""
-    bound = product_bound(queries, items)
+    if isinstance(queries, FineRows):
+        bound = _fine_product_bound(queries, items)  # type: ignore[arg-type]
+    else:
+        bound = product_bound(queries, items)  # type: ignore[arg-type]
     bound += (items.longest - items.shortest) / 4 + slack / 2 + 4
     return bound * _CAUTION
 
 
 def thresholds(
-    edges: Any, norm: Any, queries: Halves, items: Extremes, slack: float
+    edges: Any, norm: Any, queries: Halves | FineRows, items: Extremes | FineExtremes, slack: float
 ) -> tuple[Any, Any]:
     """Two products for each query and threshold: above the first is nearer, below the second not.
 

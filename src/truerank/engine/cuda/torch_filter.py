@@ -12,7 +12,18 @@ import torch
 from truerank.engine.cuda import torch_kernels
 from truerank.engine.cuda.splitting import Splitting
 
-__all__ = ["half_products", "list_near", "refine", "room_for_products", "settle"]
+__all__ = [
+    "compare",
+    "count_fine",
+    "fine_products",
+    "half_products",
+    "list_near",
+    "near_products",
+    "part_of",
+    "refine",
+    "room_for_products",
+    "settle",
+]
 
 
 def room_for_products(queries: int, items: int, device: Any) -> Any:
@@ -23,6 +34,109 @@ def room_for_products(queries: int, items: int, device: Any) -> Any:
 def half_products(left: Any, right: Any, queries: int, items: int, out: Any) -> None:
     """Products of half-precision rows."""
     out[:queries, :items] = left[:queries].float() @ right[:items].float().T
+
+
+def part_of(parts: Any, products: Any) -> int:
+    """The items of a part, from the room for both."""
+    return int(products.shape[1]) // int(parts.shape[1])
+
+
+def near_products(
+    left: Any,
+    right: Any,
+    limit: Any,
+    size: tuple[int, int],
+    count: Any,
+    parts: Any,
+    products: Any,
+) -> None:
+    """Products of half-precision rows, of each few items of which one reaches a query's limit."""
+    seen = _in_parts(left, right, size, part_of(parts, products), half_products)
+    _keep_parts(seen, seen.amax(2) >= limit[:, None], count, parts, products)
+
+
+def count_fine(
+    left: Any,
+    right: Any,
+    sure: Any,
+    lost: Any,
+    size: tuple[int, int],
+    less: Any,
+    count: Any,
+    parts: Any,
+    products: Any,
+) -> None:
+    """Count the items above each sure[q, j]; parts with items between lost and sure are kept."""
+    seen = _in_parts(left, right, size, part_of(parts, products), fine_products)
+    doubtful = torch.zeros(seen.shape[:2], dtype=torch.bool, device=seen.device)
+    for j in range(sure.shape[1]):
+        above = seen > sure[:, j, None, None]
+        doubtful |= (~above & (seen >= lost[:, j, None, None])).any(2)
+        less[:, j] += above.sum((1, 2))
+    _keep_parts(seen, doubtful, count, parts, products)
+
+
+def fine_products(left: Any, right: Any, queries: int, items: int, out: Any) -> None:
+    """Products of rows of three parts."""
+    out[:queries, :items] = (left[:queries].double() @ right[:items].double().T).float()
+
+
+def _in_parts(left: Any, right: Any, size: tuple[int, int], part: int, multiply: Any) -> Any:
+    """(queries, parts, items of a part): all products, padded with -inf."""
+    wide = -(-size[1] // part) * part
+    seen = torch.full((size[0], wide), -torch.inf, device=left.device)
+    multiply(left, right, *size, seen)
+    return seen.view(size[0], -1, part)
+
+
+def _keep_parts(seen: Any, near: Any, count: Any, parts: Any, products: Any) -> None:
+    """Keep the near parts, and list them."""
+    query, part = torch.nonzero(near, as_tuple=True)
+    number, place = _places(query, len(seen))
+    parts[query, place] = part.to(parts.dtype)
+    products.view(len(seen), -1, seen.shape[2])[query, part] = seen[query, part]
+    count.copy_(number)
+
+
+def compare(
+    sure: Any,
+    lost: Any,
+    near: tuple[Any, Any, Any],
+    items: int,
+    less: Any,
+    bins: Any,
+    found: Any,
+    entries: Any,
+    *,
+    counted: bool = False,
+) -> None:
+    """Count the items of near parts at few thresholds; the open ones go to `entries`."""
+    m, room = sure.shape[1], entries.shape[1]
+    number, parts, products = near
+    queries, places = parts.shape
+    place = parts.long() * (torch.arange(places, device=parts.device) < number[:, None])
+    seen = products.view(queries, places, -1)
+    seen = torch.gather(seen, 1, place[:, :, None].expand(-1, -1, seen.shape[2]))
+    inside = torch.arange(seen.shape[2], device=parts.device)
+    item = place[:, :, None] * seen.shape[2] + inside
+    there = torch.arange(places, device=parts.device) < number[:, None]
+    held = there[:, :, None] & (item < items)
+    query, part, column = torch.nonzero(held & (seen >= lost[:, -1, None, None]), as_tuple=True)
+    product, item = seen[query, part, column], item[query, part, column]
+    above = product[:, None] > sure[query]
+    if not counted:
+        less.index_add_(0, query, above.to(less.dtype))
+    low = m - above.sum(1)
+    reached = (product[:, None] >= lost[query]).sum(1)
+    is_open = reached > m - low
+    wrong = is_open & (low < m)
+    bins.index_put_((query[wrong], low[wrong]), -torch.ones_like(bins[:1, 0]), accumulate=True)
+    query, item = query[is_open], item[is_open]
+    count, place = _places(query, len(sure))
+    place += found[query]
+    fits = place < room
+    entries[query[fits], place[fits]] = item[fits].to(entries.dtype)
+    found += count.to(found.dtype)
 
 
 def list_near(products: Any, queries: int, items: int, lost: Any, found: Any, near: Any) -> None:

@@ -2,15 +2,13 @@
 
 Two paths give the same integers. The exact path makes every tile by a float64 product. The filter
 path (cosine, with Triton) lets half-precision tensor cores decide what they can and refines the
-rest; a query with too much left to refine is counted by the exact path. Some queries of each block
-are tried first: where too many pairs stay open, the whole block takes the exact path.
+rest (truerank.engine.cuda.filtered_count); what it leaves is counted by the exact path.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import cache
 from itertools import count
 from types import ModuleType
@@ -25,6 +23,7 @@ from truerank.core.groups import Block, LocatedGroups, SplitGroups
 from truerank.engine.cuda import tensor_filter
 from truerank.engine.cuda.counting import DeviceTally, Frame
 from truerank.engine.cuda.distance_block import DeviceDistanceBlock
+from truerank.engine.cuda.filtered_count import FilteredCount
 from truerank.engine.cuda.pairs import DevicePairs
 from truerank.engine.cuda.placing import place
 from truerank.engine.cuda.rows import DeviceSpace, InnerProducts, free_bytes
@@ -52,15 +51,8 @@ WIDER = 8
 """A GPU's tiles are this many times as tall and as wide as the CPU's."""
 STREAMS = 3
 """Streams of a device beside its default one: as many as threads observe."""
-_STRIP = 1 << 14
-"""Most items between two refinements: their integer rows stay in the device's cache."""
-_PRODUCTS = 1 << 29
-"""Most products in half precision at a time, if they fit; twice as many where the gallery comes
-again for every part of the queries."""
 _SORTED = 1 << 27
 """Most distances in rows that are sorted at a time."""
-_TRIED = 512
-"""Queries of a block that are filtered first, to see whether it pays."""
 _FULL_RATE = {(6, 0), (7, 0), (8, 0), (9, 0), (10, 0)}
 """Compute capabilities whose float64 rate is a fair share of their float32 rate."""
 
@@ -81,24 +73,18 @@ class Worker:
         self.device, self._kernels = device, kernels
         self._pairs, self._cache = DevicePairs(view, device), DeviceCache(device)
         self._space = place(space, device, kernels)
-        self._filterable: Any = None
-        """The space, where half precision can be tried."""
-        self._filters = filters or own_filters(device, kernels)
-        if isinstance(self._space, InnerProducts) and self._space.filters and self._filters:
-            self._filterable = self._space
+        self._filter: FilteredCount | None = None
+        """Where half precision can be tried."""
+        filters = filters or own_filters(device, kernels)
+        if isinstance(self._space, InnerProducts) and self._space.filters and filters:
+            # Refining a pair costs as much as making some twenty by a float64 product of full rate.
+            slow = device.type == "cuda" and (
+                torch.cuda.get_device_capability(device) not in _FULL_RATE
+            )
+            self._filter = FilteredCount(self._space, filters, sparse=4 if slow else 16)
         number = count()
         self._streams = PerThread(lambda: side_stream(device, next(number) % STREAMS))
-        self._items: tuple[tensor_filter.Halves, tensor_filter.Extremes] | None = None
-        # Refining a pair costs as much as making some twenty by a float64 product of full rate.
-        slow = device.type == "cuda" and (
-            torch.cuda.get_device_capability(device) not in _FULL_RATE
-        )
-        self._sparse = 4 if slow else 16
-        """One item in so many may stay open for a query."""
-        part = free_bytes(device) // 64
-        comes_again = isinstance(self._space, InnerProducts) and not self._space.resident
-        products = 2 * _PRODUCTS if comes_again else _PRODUCTS
-        self._most_products, self._most_sorted = min(products, part), min(_SORTED, part)
+        self._most_sorted = min(_SORTED, free_bytes(device) // 64)
         probe(space, lambda some: self._place(some, space).tiles)
 
     def _place(self, some: Space, own: Space) -> DeviceSpace:
@@ -143,11 +129,19 @@ class Worker:
     ) -> DeviceTally:
         """The gallery counted at these thresholds, by the path that suits the block."""
         tally = DeviceTally.of(edges, split)
-        space = self._filterable
-        if space is not None and self._filter_pays(space, queries, edges, limits):
-            self._filter(space, queries, tally, limits)
-        else:
+        if self._filter is None:
             self._exact(queries, tally, limits)
+            return tally
+        left = self._filter.count(queries, tally, limits)
+        if len(left) == len(queries):
+            tally.forget()
+            self._exact(queries, tally, limits)
+        elif len(left):
+            exact = tally.again(left)
+            self._exact(
+                DeviceQueries(queries.rows[fetched(left)], queries.there[left]), exact, limits
+            )
+            tally.replace(left, exact)
         return tally
 
     def observe(self, rows: Rows, observers: Observers) -> list[Deferred]:
@@ -250,114 +244,6 @@ class Worker:
                 self._kernels.count_tile(*scores, part.less, part.bins, part.equal)
                 if part.split is not None and len(wanted):
                     self._kernels.split_tile(*scores, wanted, part.split.items(start, stop))
-
-    def _filter_pays(
-        self, space: InnerProducts, queries: DeviceQueries, edges: Any, limits: Settings
-    ) -> bool:
-        """Whether half precision leaves few enough pairs of the block open."""
-        if limits.method == "float64":
-            return False
-        if limits.method != "auto":
-            return True
-        some = slice(None, None, -(-len(queries) // _TRIED))
-        tried = DeviceTally.of(edges[some].contiguous())
-        found = self._filter_part(space, queries.part(some), tried, limits)
-        return float(found.double().mean()) * 2 * self._sparse < self._strip(limits)
-
-    def _filter(
-        self, space: InnerProducts, queries: DeviceQueries, tally: DeviceTally, limits: Settings
-    ) -> None:
-        strip = self._strip(limits)
-        tall = max(1, self._most_products // strip)
-        parts = [slice(first, first + tall) for first in range(0, len(queries), tall)]
-        found = [
-            self._filter_part(space, queries.part(some), tally.part(some), limits) for some in parts
-        ]
-        again = torch.nonzero(torch.cat(found) > self._places(strip)).flatten()
-        if len(again):
-            exact = tally.again(again)
-            self._exact(
-                DeviceQueries(queries.rows[fetched(again)], queries.there[again]), exact, limits
-            )
-            tally.replace(again, exact)
-
-    def _strip(self, limits: Settings) -> int:
-        """Items between two refinements: equal parts of the gallery."""
-        parts = -(-self._gallery // min(_STRIP, 1024 * limits.gallery_rows))
-        return -(-self._gallery // parts)
-
-    def _places(self, strip: int) -> int:
-        """Open items that are held for each query, in each strip of the gallery."""
-        return max(256, strip // self._sparse)
-
-    def _filter_part(
-        self, space: InnerProducts, queries: DeviceQueries, tally: DeviceTally, limits: Settings
-    ) -> Any:
-        """Filter and refine; returns the most items that any strip left open, for each query."""
-        filters: Any = self._filters
-        integers, norm = space.unit_queries(queries)
-        exact = space.query_rows(queries), space.query_norm(queries)
-        strip = self._strip(limits)
-        products = filters.room_for_products(len(queries), strip, self.device)
-        near = torch.empty((len(queries), strip), dtype=torch.int64, device=self.device)
-        shape = (len(queries), self._places(strip))
-        entries = torch.empty(shape, dtype=torch.int32, device=self.device)
-        most = torch.zeros(len(queries), dtype=torch.int32, device=self.device)
-        self._keep_items(space)
-        halves = self._half_queries(space, queries, integers)
-        if self._items is not None:
-            sure, lost = tensor_filter.thresholds(
-                tally.edges, norm, halves, self._items[1], space.slack
-            )
-        for start in range(0, self._gallery, strip):
-            stop = min(start + strip, self._gallery)
-            if self._items is not None:
-                items = self._items[0].part(start, stop)
-            else:
-                gallery, item_norm = space.unit_items(start, stop)
-                items = tensor_filter.halves(gallery)
-                extremes = tensor_filter.Extremes.of(items, item_norm)
-                sure, lost = tensor_filter.thresholds(
-                    tally.edges, norm, halves, extremes, space.slack
-                )
-            listed, found = torch.zeros((2, len(queries)), dtype=torch.int32, device=self.device)
-            size = (len(queries), stop - start)
-            filters.half_products(halves.rows, items.rows, *size, products)
-            filters.list_near(products, *size, lost, listed, near)
-            split = None if tally.split is None else tally.split.items(start, stop)
-            filters.settle(sure, lost, listed, near, tally.bins, found, entries, split)
-            most = torch.maximum(most, found)
-            rows = space.open_rows(start, stop, found, entries)
-            if rows is None:
-                continue
-            if split is not None and rows.chosen is not None:
-                split = replace(split, fold=split.fold[rows.chosen])
-            filters.refine(
-                exact[0],
-                rows.integers,
-                exact[1],
-                rows.norm,
-                space.mode,
-                tally.edges,
-                found,
-                rows.entries,
-                tally.bins,
-                tally.equal,
-                split,
-            )
-        return most
-
-    def _keep_items(self, space: InnerProducts) -> None:
-        """Keep the gallery in half precision, if it fits."""
-        if self._items is None:
-            self._items = space.half_items()
-
-    def _half_queries(
-        self, space: InnerProducts, queries: DeviceQueries, integers: Any
-    ) -> tensor_filter.Halves:
-        if self._items is not None and space.one_side:
-            return self._items[0].take(queries.there)
-        return tensor_filter.halves(integers)
 
 
 @cache

@@ -1,0 +1,328 @@
+"""Counting by half precision: it decides what it can, exact products of single pairs the rest.
+
+The coarse filter multiplies rows of one half each, and looks at the items within a query's farthest
+mate: where they are multiplied if it has few thresholds, else in lists. Where many items stay open
+(rows as good as random, whose mates lie amid the gallery), the fine filter multiplies rows of two
+halves each, which takes three times as long and leaves a thirtieth open. Some queries of each block
+are tried on a part of the gallery first. A query with more open items than there is room for is
+left to exact tiles.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from types import ModuleType
+from typing import Any, Protocol
+
+import torch
+
+from truerank.engine.cuda import tensor_filter
+from truerank.engine.cuda.counting import DeviceTally
+from truerank.engine.cuda.rows import InnerProducts, free_bytes
+from truerank.engine.cuda.transfer import DeviceQueries
+from truerank.settings import Settings
+
+__all__ = ["FilteredCount"]
+
+STRIP = 1 << 14
+"""Most items between two refinements: their integer rows stay in the device's cache."""
+PRODUCTS = 1 << 29
+"""Most products that are held at a time, if they fit; twice as many where the gallery comes again
+for every part of the queries."""
+PART = 16
+"""Items whose products are kept together, if one of them matters."""
+TRIED, TRIED_STRIPS = 512, 4
+"""Queries of a block that are filtered first, and parts of the gallery that they meet."""
+FEW = 8
+"""Most thresholds of a query with which items are compared one by one."""
+PREFERRED = 100
+"""Where the coarse filter leaves more than one item in so many open, the fine one is faster."""
+
+
+class FilteredCount:
+    """A gallery kept in half precision; `filters` are the kernels."""
+
+    def __init__(self, space: InnerProducts, filters: ModuleType, *, sparse: int) -> None:
+        """One item in `sparse` may stay open for a query."""
+        self._space, self._filters, self._sparse = space, filters, sparse
+        self._device, self._gallery = space.device, space.space.gallery
+        most = PRODUCTS if space.resident else 2 * PRODUCTS
+        self._most = min(most, free_bytes(self._device) // 64)
+        self._items: tuple[tensor_filter.Halves, tensor_filter.Extremes] | None = None
+        self._fine_items: tuple[tensor_filter.FineRows, tensor_filter.FineExtremes] | None = None
+
+    def count(self, queries: DeviceQueries, tally: DeviceTally, limits: Settings) -> Any:
+        """Count the gallery at the queries' thresholds; returns the numbers of those queries that
+        are still to be counted, from the start."""
+        everyone = torch.arange(len(queries), device=self._device)
+        if limits.method == "float64":
+            return everyone
+        way = self._way(queries, tally.edges, limits)
+        if way is None:
+            return everyone
+        if way == "coarse":
+            return self._counted(queries, tally, limits, fine=False)
+        if tally.split is None:
+            return self._counted(queries, tally, limits, fine=True)
+        whole = torch.nonzero(tally.split.place < 0).flatten()
+        if not len(whole):
+            return everyone
+        part = DeviceTally.of(tally.edges[whole].contiguous())
+        left = self._counted(_some(queries, whole), part, limits, fine=True)
+        tally.replace(whole, part)
+        return torch.cat([whole[left], tally.split.rows])
+
+    def _way(self, queries: DeviceQueries, edges: Any, limits: Settings) -> str | None:
+        """The filter that suits a block; None for neither."""
+        if limits.method != "auto":
+            return "coarse"
+        some = slice(None, None, -(-len(queries) // TRIED))
+        tried = queries.part(some), edges[some].contiguous()
+        opened = self._left_open(*tried, limits, fine=False)
+        if opened * PREFERRED <= 1:
+            return "coarse"
+        fine = edges.shape[1] <= FEW and self._keep_fine()
+        if fine and self._left_open(*tried, limits, fine=True) * 2 * self._sparse < 1:
+            return "fine"
+        return "coarse" if opened * 2 * self._sparse < 1 else None
+
+    def _left_open(
+        self, queries: DeviceQueries, edges: Any, limits: Settings, *, fine: bool
+    ) -> float:
+        """The share of a part of the gallery that stays open."""
+        strip = self._strip(limits)
+        starts = list(range(0, self._gallery, strip))
+        some = starts[:: -(-len(starts) // TRIED_STRIPS)]
+        found = self._part(queries, DeviceTally.of(edges), limits, some, fine=fine)
+        return float(found.double().mean()) / strip
+
+    def _counted(
+        self, queries: DeviceQueries, tally: DeviceTally, limits: Settings, *, fine: bool
+    ) -> Any:
+        """Count by one of the filters; returns the numbers of queries without enough room."""
+        strip = self._strip(limits)
+        starts = list(range(0, self._gallery, strip))
+        tall = max(1, self._most // strip)
+        parts = [slice(first, first + tall) for first in range(0, len(queries), tall)]
+        most = [
+            self._part(queries.part(some), tally.part(some), limits, starts, fine=fine)
+            for some in parts
+        ]
+        return torch.nonzero(torch.cat(most) > self._places(strip)).flatten()
+
+    def _strip(self, limits: Settings) -> int:
+        """Items between two refinements: equal parts of the gallery."""
+        parts = -(-self._gallery // min(STRIP, 1024 * limits.gallery_rows))
+        return -(-self._gallery // parts)
+
+    def _places(self, strip: int) -> int:
+        """Open items that are held for each query, in each strip of the gallery."""
+        return max(256, strip // self._sparse)
+
+    def _part(
+        self,
+        queries: DeviceQueries,
+        tally: DeviceTally,
+        limits: Settings,
+        starts: list[int],
+        *,
+        fine: bool,
+    ) -> Any:
+        """Filter and refine strips of the gallery; returns the most items that any of them left
+        open, for each query."""
+        strip = self._strip(limits)
+        few = tally.edges.shape[1] <= FEW and tally.split is None
+        given = (self._filters, len(queries), strip, self._device)
+        room: _Room = (_Fine if fine else _Kept if few else _Listed)(*given)
+        shape = (len(queries), self._places(strip))
+        entries = torch.empty(shape, dtype=torch.int32, device=self._device)
+        most = torch.zeros(len(queries), dtype=torch.int32, device=self._device)
+        exact = self._space.query_rows(queries), self._space.query_norm(queries)
+        sides = self._fine_sides(queries, tally) if fine else self._sides(queries, tally)
+        for start in starts:
+            stop = min(start + strip, self._gallery)
+            found = torch.zeros(len(queries), dtype=torch.int32, device=self._device)
+            here = tally.at(start, stop)
+            size = (len(queries), stop - start)
+            room.count(sides.at(start, stop), size, here, found, entries)
+            most = torch.maximum(most, found)
+            self._refine(start, stop, exact, here, found, entries)
+        return most
+
+    def _refine(
+        self,
+        start: int,
+        stop: int,
+        exact: tuple[Any, Any],
+        tally: DeviceTally,
+        found: Any,
+        entries: Any,
+    ) -> None:
+        """Count what a strip has left open."""
+        rows = self._space.open_rows(start, stop, found, entries)
+        if rows is None:
+            return
+        split = tally.split
+        if split is not None and rows.chosen is not None:
+            split = replace(split, fold=split.fold[rows.chosen])
+        self._filters.refine(
+            exact[0],
+            rows.integers,
+            exact[1],
+            rows.norm,
+            self._space.mode,
+            tally.edges,
+            found,
+            rows.entries,
+            tally.bins,
+            tally.equal,
+            split,
+        )
+
+    def _sides(self, queries: DeviceQueries, tally: DeviceTally) -> _Sides:
+        """What the coarse filter multiplies."""
+        if self._items is None:
+            self._items = self._space.half_items()
+        integers, norm = self._space.unit_queries(queries)
+        if self._items is not None and self._space.one_side:
+            halves = self._items[0].take(queries.there)
+        else:
+            halves = tensor_filter.halves(integers)
+        if self._items is None:
+            return _SentSides(self._space, halves, norm, tally.edges)
+        cuts = tensor_filter.thresholds(
+            tally.edges, norm, halves, self._items[1], self._space.slack
+        )
+        return _Sides(halves.rows, self._items[0], *cuts)
+
+    def _fine_sides(self, queries: DeviceQueries, tally: DeviceTally) -> _Sides:
+        """What the fine filter multiplies."""
+        assert self._fine_items is not None
+        items, extremes = self._fine_items
+        integers, norm = self._space.unit_queries(queries)
+        if self._space.one_side:
+            rows = items.queries(queries.there)
+        else:
+            everyone = torch.arange(len(queries), device=self._device)
+            rows = tensor_filter.fine_rows(integers).queries(everyone)
+        cuts = tensor_filter.thresholds(tally.edges, norm, rows, extremes, self._space.slack)
+        return _Sides(rows.rows, items, *cuts)
+
+    def _keep_fine(self) -> bool:
+        """Keep the gallery in two halves, if it fits; says whether it is kept."""
+        space = self._space
+        size = 6 * self._gallery * space.dimension
+        if self._fine_items is None and space.resident and size <= free_bytes(self._device) // 4:
+            integers, norm = space.unit_items(0, self._gallery)
+            items = tensor_filter.fine_rows(integers)
+            self._fine_items = items, tensor_filter.FineExtremes.of(items, norm)
+        return self._fine_items is not None
+
+
+@dataclass(frozen=True)
+class _Side:
+    """Half-precision rows of queries and of a strip, and the cuts of the queries there."""
+
+    left: Any
+    right: Any
+    sure: Any
+    lost: Any
+    last: Any
+    """The least product of what may lie within the farthest mate."""
+
+
+class _Sides:
+    """Some queries and a gallery that is kept."""
+
+    def __init__(self, left: Any, items: Any, sure: Any, lost: Any) -> None:
+        self._left, self._items = left, items
+        self._cuts = sure, lost, lost[:, -1].contiguous()
+
+    def at(self, start: int, stop: int) -> _Side:
+        """The strip start to stop."""
+        right = tensor_filter.strip(self._items.rows, start, stop)
+        return _Side(self._left, right, *self._cuts)
+
+
+class _SentSides(_Sides):
+    """Some queries and a gallery that is sent strip by strip."""
+
+    def __init__(
+        self, space: InnerProducts, halves: tensor_filter.Halves, norm: Any, edges: Any
+    ) -> None:
+        self._space, self._halves, self._norm, self._edges = space, halves, norm, edges
+
+    def at(self, start: int, stop: int) -> _Side:
+        """See _Sides."""
+        gallery, item_norm = self._space.unit_items(start, stop)
+        items = tensor_filter.halves(gallery)
+        extremes = tensor_filter.Extremes.of(items, item_norm)
+        sure, lost = tensor_filter.thresholds(
+            self._edges, self._norm, self._halves, extremes, self._space.slack
+        )
+        return _Side(self._halves.rows, items.rows, sure, lost, lost[:, -1].contiguous())
+
+
+class _Room(Protocol):
+    """Room for what a filter keeps of a strip."""
+
+    def count(
+        self, side: _Side, size: tuple[int, int], tally: DeviceTally, found: Any, entries: Any
+    ) -> None:
+        """Count the items of a strip about which there is no doubt, and list the open ones."""
+
+
+class _Kept:
+    """Few thresholds: the products that matter are kept, and compared with each."""
+
+    def __init__(self, filters: ModuleType, queries: int, strip: int, device: Any) -> None:
+        places = -(-strip // PART)
+        number = torch.empty(queries, dtype=torch.int32, device=device)
+        parts = torch.empty((queries, places), dtype=torch.int32, device=device)
+        products = torch.empty((queries, places * PART), dtype=torch.float32, device=device)
+        self._filters: Any = filters
+        self._near = number, parts, products
+
+    def count(
+        self, side: _Side, size: tuple[int, int], tally: DeviceTally, found: Any, entries: Any
+    ) -> None:
+        """See _Room."""
+        self._filters.near_products(side.left, side.right, side.last, size, *self._near)
+        tables = tally.less, tally.bins, found, entries
+        self._filters.compare(side.sure, side.lost, self._near, size[1], *tables)
+
+
+class _Fine(_Kept):
+    """Rows of two halves: what is decided is counted at once, what is in doubt is kept."""
+
+    def count(
+        self, side: _Side, size: tuple[int, int], tally: DeviceTally, found: Any, entries: Any
+    ) -> None:
+        """See _Room."""
+        rows, cuts = (side.left, side.right), (side.sure, side.lost)
+        self._filters.count_fine(*rows, *cuts, size, tally.less, *self._near)
+        tables = tally.less, tally.bins, found, entries
+        self._filters.compare(*cuts, self._near, size[1], *tables, counted=True)
+
+
+class _Listed:
+    """Many thresholds, or counts by share: items are listed, and each is looked up."""
+
+    def __init__(self, filters: ModuleType, queries: int, strip: int, device: Any) -> None:
+        self._filters: Any = filters
+        self._products = self._filters.room_for_products(queries, strip, device)
+        self._near = torch.empty((queries, strip), dtype=torch.int64, device=device)
+
+    def count(
+        self, side: _Side, size: tuple[int, int], tally: DeviceTally, found: Any, entries: Any
+    ) -> None:
+        """See _Room."""
+        listed = torch.zeros_like(found)
+        self._filters.half_products(side.left, side.right, *size, self._products)
+        self._filters.list_near(self._products, *size, side.lost, listed, self._near)
+        tables = tally.bins, found, entries, tally.split
+        self._filters.settle(side.sure, side.lost, listed, self._near, *tables)
+
+
+def _some(queries: DeviceQueries, index: Any) -> DeviceQueries:
+    return DeviceQueries(queries.rows[index.cpu().numpy()], queries.there[index])
