@@ -115,9 +115,23 @@ def test_sums_of_rank_changes_by_brute_force() -> None:
             misses = before[query] > rank
             missing[column, place] += misses
             gained[column, place] += misses and now <= rank
-    np.testing.assert_array_equal(changes.staying, staying)
-    np.testing.assert_array_equal(changes.gained, gained)
-    np.testing.assert_array_equal(changes.missing, missing)
+    # as many queries as there are, but no fewer than were added, stand behind each column
+    found = rng.integers(30, 90, size=(columns, len(ladder) + 1))
+    left = found.sum() - found.sum(axis=1)
+    for by_rank in (False, True):
+        to = np.zeros((2, columns, len(ladder)))
+        changes.move(found, left, by_rank, to)
+        for column, place in product(range(columns), range(len(ladder))):
+            others = np.delete(found, column, axis=0)[:, place + 1 if by_rank else 0 :].sum()
+            count = int(missing[column, place] if by_rank else staying[column])
+            share, hits = others / left[column], int(gained[column, place])
+            centre = hits / max(count, 1)
+            around = max(hits - hits * hits / max(count, 1), 0.0)
+            variance = (
+                (1 - count / others) * count / max(count - 1, 1) * around / max(count, 1) ** 2
+            )
+            assert to[0, column, place] == pytest.approx(share * centre, rel=1e-12)
+            assert to[1, column, place] == pytest.approx(share**2 * variance, rel=1e-9, abs=1e-18)
 
 
 @pytest.mark.parametrize("enough", [1, 7, 40, 1000])

@@ -148,22 +148,16 @@ class RankChanges:
         with self._lock:
             _add(before, without, mine, self._ladder, places, *kept, self._steps)
 
-    @property
-    def staying(self) -> Integers:
-        """Queries that were added for all ranks and do not leave with each column."""
-        found: Integers = self._shared[0, 0] - self._away[0, :, 0]
-        return found
+    def move(self, found: Integers, left: Integers, by_rank: bool, to: Reals) -> None:
+        """Add, to two tables of (columns, ranks), how far shares of hits move without each column,
+        and the variance of that as the mean over a sample.
 
-    @property
-    def missing(self) -> Integers:
-        """(columns, ranks): queries that were added, miss at each rank, and do not leave."""
-        misses = self._shared.sum(axis=0) - self._away.sum(axis=0)
-        return np.cumsum(misses[:, 1:-1], axis=1)
-
-    @property
-    def gained(self) -> Integers:
-        """(columns, ranks): queries that have a hit at each rank only without each fold."""
-        return np.cumsum(self._steps[:, :-1], axis=1)
+        `found` are the queries of each column that these stand for, by the places of their first
+        mates on the ladder; `left` all that stay. With `by_rank` those that miss at a rank stand
+        for all that do.
+        """
+        every = np.cumsum(found.sum(axis=0))
+        _move(found, every, left, self._shared, self._away, self._steps, by_rank, *to)
 
 
 def moved_cmc(
@@ -182,34 +176,22 @@ def moved_cmc(
     rows = np.flatnonzero(first > 0)
     place = np.searchsorted(ladder, first)
 
-    def hits(some: Integers) -> tuple[Integers, Integers]:
-        """(ranks,), (columns, ranks): queries that hit at each rank, all and those of a fold."""
+    def found(some: Integers) -> Integers:
+        """(columns, ranks): queries of each fold by the places of their first mates."""
         ranks = len(ladder) + 1
-        found = np.bincount(own[some] * ranks + place[some], minlength=columns * ranks)
-        found = found.reshape(columns, ranks)
-        return np.cumsum(found.sum(axis=0)[:-1]), np.cumsum(found[:, :-1], axis=1)
+        number = np.bincount(own[some] * ranks + place[some], minlength=columns * ranks)
+        return number.reshape(columns, ranks)
 
-    total, of_fold = hits(rows)
+    here = found(rows)
+    total, of_fold = np.cumsum(here.sum(axis=0)[:-1]), np.cumsum(here[:, :-1], axis=1)
     # without a fold that has all of them nothing is found, of nobody: such few units have no band
-    left = np.maximum(len(rows) - np.bincount(own[rows], minlength=columns), 1)
+    left = np.maximum(len(rows) - here.sum(axis=1), 1)
     base = (total - of_fold) / left[:, None]
-    moved, noise = np.zeros((2, *base.shape))
+    moved, noise = moves = np.zeros((2, *base.shape))
     for some, changes, by_rank in strata:
-        if not len(some):
-            continue
-        away = (len(some) - np.bincount(own[some], minlength=columns))[:, None]
-        counted, gained = changes.staying[:, None], changes.gained
-        if by_rank:
-            every, gone = (total, of_fold) if len(some) == len(rows) else hits(some)
-            away, counted = away - (every - gone), changes.missing
-        share = away / left[:, None]
-        whole = np.maximum(counted, 1)
-        centre = gained / whole
-        around = np.maximum(gained - centre * (2 * gained - centre * counted), 0.0)
-        unseen = np.clip(1.0 - counted / np.maximum(away, 1), 0.0, 1.0)
-        variance = unseen * counted / np.maximum(counted - 1, 1) * around / whole**2
-        moved += share * centre
-        noise += share * share * variance
+        if len(some):
+            mine = here if len(some) == len(rows) else found(some)
+            changes.move(mine, left, by_rank, moves)
     # in steps of 2^-50, so that no order of the folds can show
     spread = np.rint(noise * 2.0**50).astype(np.int64).sum(axis=0) / 2.0**50
     values, noise_of = base + moved, spread * (columns - 1) / columns
@@ -305,7 +287,48 @@ def _add(
                 away[column, 1 + from_on] += 1
                 away[column, 1 + old] -= 1
                 continue
-            new = max(from_on, np.searchsorted(ladder, now))
+            new = old
+            while new > from_on and ladder[new - 1] >= now:  # mostly next to the old one
+                new -= 1
             if new < old:
                 steps[column, new] += 1
                 steps[column, old] -= 1
+
+
+@kernel
+def _move(
+    found: Any,
+    every: Any,
+    left: Any,
+    shared: Any,
+    away: Any,
+    steps: Any,
+    by_rank: bool,
+    moved: Any,
+    noise: Any,
+) -> None:
+    """See RankChanges.move; `every` are the queries that are found up to each place."""
+    last = every.size - 1
+    for column in range(left.size):
+        mine = np.int64(0)
+        for place in range(every.size):
+            mine += found[column, place]
+        staying = shared[0, 0] - away[0, column, 0]
+        here = missing = gained = np.int64(0)
+        for rank in range(last):
+            here += found[column, rank]
+            missing += shared[0, 1 + rank] - away[0, column, 1 + rank]
+            missing += shared[1, 1 + rank] - away[1, column, 1 + rank]
+            gained += steps[column, rank]
+            counted = missing if by_rank else staying
+            others = every[last] - mine
+            if by_rank:
+                others -= every[rank] - here
+            whole = max(counted, 1)
+            share = others / left[column]
+            centre = gained / whole
+            around = max(gained - centre * (2 * gained - centre * counted), 0.0)
+            unseen = min(max(1.0 - counted / max(others, 1), 0.0), 1.0)
+            variance = unseen * counted / max(counted - 1, 1) * around / (whole * whole)
+            moved[column, rank] += share * centre
+            noise[column, rank] += share * share * variance
