@@ -46,8 +46,8 @@ def _part(title: str, records: Iterable[tuple[str, int]]) -> Iterator[str]:
     """The lines of a part, many at a time."""
     yield f"{title}\n"
     ordered = sorted(records, key=itemgetter(0))  # equal records are the same line
-    longest = 1 + max((len(record) for record, _ in ordered), default=0)
-    most = max((times for _, times in ordered), default=1)
+    longest = 1 + max(map(len, map(itemgetter(0), ordered)), default=0)
+    most = max(map(itemgetter(1), ordered), default=1)
     step = _CHARACTERS // (longest * most)
     for start in range(0, len(ordered) if step else 0, max(1, step)):
         yield "".join([f"{text}\n" * times for text, times in ordered[start : start + step]])

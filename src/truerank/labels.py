@@ -229,9 +229,8 @@ def encode_levels(sides: Sequence[Any], names: Sequence[str]) -> Levels:
 def _note_look_alikes(column: Encoded, where: str) -> None:
     """Warn of labels that differ by white space or case only."""
     alike: dict[str, list[str]] = {}
-    for value in column.values:
-        if isinstance(value, str):
-            alike.setdefault(" ".join(value.split()).casefold(), []).append(value)
+    for value in column.values if isinstance(next(iter(column.values), None), str) else ():
+        alike.setdefault(" ".join(value.split()).casefold(), []).append(value)
     groups = [values for values in alike.values() if len(values) > 1]
     if not groups:
         return

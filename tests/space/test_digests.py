@@ -8,7 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from truerank.space import digests
-from truerank.space.digests import as_keys, classes_of_equals, row_digests, sorted_bytes
+from truerank.space.digests import (
+    all_differ,
+    as_keys,
+    classes_of_equals,
+    content_order,
+    row_digests,
+    sorted_bytes,
+)
 
 FACTORS = (0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93)
 SEEDS = (0x243F6A8885A308D3, 0x13198A2E03707344)
@@ -55,6 +62,15 @@ def test_equal_rows_share_a_number() -> None:
     np.testing.assert_array_equal(times[number], same.sum(axis=1))
     keys = as_keys(row_digests(rows))
     np.testing.assert_array_equal([[a == b for b in keys] for a in keys], same)
+
+
+def test_whether_rows_differ() -> None:
+    rows = np.arange(60, dtype=np.int32).reshape(20, 3)
+    for equal, wanted in ((False, True), (True, False)):
+        rows[-1] = rows[7] if equal else rows[-1]
+        found = row_digests(rows)
+        assert all_differ(found, content_order(found)) == wanted
+    assert all_differ(found[:1], np.zeros(1, np.int64))
 
 
 def test_the_order_of_rows_does_not_show() -> None:

@@ -408,6 +408,19 @@ def test_the_digest_does_not_see_how_values_are_held() -> None:
         assert Task(labels).digest == expected
 
 
+@pytest.mark.parametrize(
+    "labels",
+    [[3, 11, 2, 11], [-1, 5, 5], ["a", "b|c", "b|c", "it's"], ["1", "2", "1"], [True, False]],
+)
+def test_records_of_labels_alone_are_those_of_tuples(labels: list[Any]) -> None:
+    task = TaskRules(labels)
+    values = task.named_levels.finest.values
+    wanted = [repr(("", repr(values[code]))) for code in task.query_codes.tolist()]
+    assert dict(task.records()) == {"both": wanted}
+    counted = {name: dict(records) for name, records in task.counted_records()}
+    assert counted == {"both": {text: wanted.count(text) for text in wanted}}
+
+
 def test_what_changes_later_does_not_change_the_digest() -> None:
     """It is computed when it is asked for."""
     labels, mask = np.array([1, 1, 2, 2]), np.arange(16).reshape(4, 4) % 3 == 0

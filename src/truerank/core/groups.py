@@ -166,8 +166,7 @@ class TieGroups:
     def first(self) -> Integers:
         """(3, queries): items before each query's nearest group, in it, and relevant ones in it."""
         at = self.offsets[:-1]
-        relevant = self.graded[at].sum(axis=1, dtype=np.int64)
-        return np.stack([self.before[at], self.size[at], relevant])
+        return np.stack([self.before[at], self.size[at], self.relevant[at]])
 
     def part(self: Some, start: int, stop: int) -> Some:
         """The tie groups of the queries start to stop."""

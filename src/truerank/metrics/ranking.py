@@ -56,8 +56,9 @@ def _found(groups: TieGroups, cut: Integers) -> tuple[Integers, Integers, Intege
 
 def _share(groups: TieGroups, cut: Integers, divisor: Integers) -> Triple:
     if groups.untied:
-        inside = groups.before < np.repeat(cut, np.diff(groups.offsets))
-        return _alike(groups.per_query(inside) / divisor)
+        inside = np.empty(len(groups), np.int64)
+        ranking_kernels.count_before(groups.offsets, groups.before, cut, inside)
+        return _alike(inside / divisor)
     fewest, most, numerator, denominator = _found(groups, cut)
     return np.stack([fewest / divisor, numerator / (denominator * divisor), most / divisor])
 

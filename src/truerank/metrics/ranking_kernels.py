@@ -10,7 +10,13 @@ from truerank.jit import kernel
 from truerank.metrics.double_double import accumulate, add, over, settle, times
 from truerank.metrics.harmonics import harmonic_step, run, tied
 
-__all__ = ["average_precision", "expected_extreme_rank", "expected_hit", "precision_sums"]
+__all__ = [
+    "average_precision",
+    "count_before",
+    "expected_extreme_rank",
+    "expected_hit",
+    "precision_sums",
+]
 
 
 @kernel
@@ -68,6 +74,18 @@ def average_precision(
             float(divisor[q]),
             0.0,
         )
+
+
+@kernel
+def count_before(offsets: Any, before: Any, cut: Any, out: Any) -> None:
+    """How many groups of each query have fewer items before them than its cut."""
+    for q in range(out.size):
+        inside = 0
+        for g in range(offsets[q], offsets[q + 1]):
+            if before[g] >= cut[q]:  # groups come nearest first
+                break
+            inside += 1
+        out[q] = inside
 
 
 @kernel

@@ -116,7 +116,7 @@ def _averaged(values: Reals, counts: npt.NDArray[np.bool_], task: TaskRules, ave
     """The mean over the queries that count, or over their classes."""
     if average == "class":
         return class_mean(values[counts], task.query_codes[counts])
-    return mean(values[counts])
+    return mean(values if counts.all() else values[counts])
 
 
 def combine(task: TaskRules, metric: Metric, scored: dict[Metric, Score]) -> Score:

@@ -18,6 +18,7 @@ __all__ = [
     "SEEDS",
     "SHIFTS",
     "Digests",
+    "all_differ",
     "as_keys",
     "classes_of_equals",
     "content_order",
@@ -70,7 +71,7 @@ def _digest(rows: Any, first: Any, out: Any) -> None:
 def sorted_bytes(digests: Digests, order: npt.NDArray[np.int64] | None = None) -> bytes:
     """All digests in their content order, so that the order of rows does not show."""
     ordered = digests[content_order(digests) if order is None else order]
-    return ordered.astype("<u8").tobytes()
+    return ordered.astype("<u8", copy=False).tobytes()
 
 
 def content_order(
@@ -106,6 +107,12 @@ def first_by_content(digests: Digests, count: int) -> npt.NDArray[np.int64]:
     return chosen
 
 
+def all_differ(digests: Digests, order: npt.NDArray[np.int64]) -> bool:
+    """Whether no two rows are equal, as far as the second halves in their content order tell."""
+    half = digests[order, 1]
+    return bool((half[1:] != half[:-1]).all())
+
+
 def classes_of_equals(
     digests: Digests, order: npt.NDArray[np.int64] | None = None
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -115,8 +122,10 @@ def classes_of_equals(
     """
     order = content_order(digests) if order is None else order
     ordered = digests[order]
-    fresh = np.ones(len(order), bool)
-    fresh[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
+    fresh = np.zeros(len(order), bool)
+    fresh[:1] = True
+    for half in ordered.T:
+        fresh[1:] |= half[1:] != half[:-1]
     number = np.empty(len(order), np.int64)
     number[order] = np.cumsum(fresh) - 1
     return number, np.bincount(number)

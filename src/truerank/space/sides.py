@@ -22,6 +22,7 @@ from truerank.files.shards import Shards
 from truerank.space.base import Facts, Rows
 from truerank.space.digests import (
     Digests,
+    all_differ,
     classes_of_equals,
     content_order,
     row_digests,
@@ -199,6 +200,8 @@ class Sides:
 
 def _merged(sides: list[Side], orders: list[Rows]) -> int:
     """How many fewer distinct rows there are after rounding; only equal rounded rows can tell."""
+    if len(sides) == 1 and all_differ(sides[0].digests, orders[0]):
+        return 0
     digests = np.concatenate([side.digests for side in sides])
     number, times = classes_of_equals(digests, orders[0] if len(sides) == 1 else None)
     originals: dict[int, set[bytes]] = {}

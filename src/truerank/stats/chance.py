@@ -13,6 +13,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from truerank.arrays import numbered
 from truerank.core.groups import TieGroups
 from truerank.core.metric import Metric
 from truerank.core.registry import definition, ranking
@@ -97,12 +98,13 @@ def attainable_of(metric: Metric, scale: Scale, kinds: Kinds) -> Reals:
 
 
 def _distinct_rows(table: Integers) -> tuple[Integers, Integers]:
-    """The distinct rows, and the number of each row among them; a sort for each column."""
+    """The distinct rows, and the number of each row among them."""
     number = np.zeros(len(table), np.int64)
     first = np.zeros(1, np.int64)
     for column in table.T:
         if len(column) and (column == column[0]).all():  # as mostly: it tells no rows apart
             continue
-        joined = number * (int(column.max(initial=0)) + 1) + column
-        _, first, number = np.unique(joined, return_index=True, return_inverse=True)
+        found, number = numbered(number * (int(column.max(initial=0)) + 1) + column)
+        first = np.empty(len(found), np.int64)
+        first[number] = np.arange(len(number))
     return table[first], number

@@ -314,8 +314,7 @@ class Plan:
                 more[column.metric, unit] = wanted & ~self.counted
         since = np.full(len(self.few), -1)
         if self.cmc is not None and self.counts_first and not self._may_all_move:
-            in_order = self.sets.in_order(np.flatnonzero(self.few))
-            since = self.cmc[1].wanted(in_order, self.counted, ENOUGH)
+            since = self.cmc[1].wanted(self.few, self.sets.in_order, self.counted, ENOUGH)
         every = since >= 0
         for wanted in more.values():
             every |= wanted

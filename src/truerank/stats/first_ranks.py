@@ -6,6 +6,7 @@ fold. What is added up are whole numbers, at a ladder of ranks; the sums are tho
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from threading import Lock
 from typing import Any
 
@@ -70,18 +71,31 @@ class FirstMateMoves:
             since = None if since is None else since[wanted]
         self._counted.add(rows, ranks_of(self._first[:, rows]), without, since)
 
-    def wanted(self, in_order: Integers, counted: npt.NDArray[np.bool_], enough: int) -> Integers:
+    def wanted(
+        self,
+        among: npt.NDArray[np.bool_],
+        sort: Callable[[Integers], Integers],
+        counted: npt.NDArray[np.bool_],
+        enough: int,
+    ) -> Integers:
         """From which place of the ladder on a query is to be counted as well; -1 if nowhere.
 
         As of hit@k: of the queries that miss at a rank, where fewer than `enough` were counted, the
-        first so many in the order of samples.
+        first so many in the order of samples, into which `sort` brings some of those `among` which
+        they are looked for.
         """
         since = np.full(len(counted), -1)
-        ranks = ranks_of(self._first)[in_order]
-        seen = np.searchsorted(self._ladder, ranks[counted[in_order]])
+        first = ranks_of(self._first)
+        seen = np.searchsorted(self._ladder, first[among & counted])
         missed = len(seen) - np.cumsum(np.bincount(seen, minlength=len(self._ladder) + 1))
+        places = np.flatnonzero(missed[:-1] < enough).tolist()
+        if not places:
+            return since
+        # few queries miss at these ranks: the others need no order
+        in_order = sort(np.flatnonzero(among & (first > self._ladder[places[0]])))
+        ranks = first[in_order]
         room = np.empty(enough, np.int64)
-        for place in np.flatnonzero(missed[:-1] < enough).tolist():
+        for place in places:
             chosen = room[: _first_above(ranks, self._ladder[place], room)]
             more = in_order[chosen]
             since[more[~counted[more] & (since[more] < 0)]] = place

@@ -314,7 +314,7 @@ class TaskRules:
             row[number] = np.arange(len(number))
             texts = [_text(names, names.codes[which][row]) for names, which in columns]
             if self._id_names is None and len(texts) == 1:  # as mostly, and in a third of the time
-                yield name, [f"('', {text!r})" for text in texts[0]], number
+                yield name, _alone(texts[0]), number
                 continue
             if self._id_names is None:
                 texts.insert(0, [""] * len(row))
@@ -340,6 +340,14 @@ class TaskRules:
             yield mask.name, records
 
 
+def _alone(texts: list[str]) -> list[str]:
+    """The records of rows that have one text each, and no id."""
+    together = "".join(texts)
+    if together.isascii() and together.isalnum():  # of numbers: they are their own repr, in quotes
+        return ("('', '" + "')|('', '".join(texts) + "')").split("|")
+    return [f"('', {text!r})" for text in texts]
+
+
 def _text(names: Encoded, codes: Codes) -> list[str]:
     values = [*map(repr, names.values), "None"]
-    return [values[code] for code in codes.tolist()]
+    return list(map(values.__getitem__, codes.tolist()))
