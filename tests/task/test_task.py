@@ -421,6 +421,22 @@ def test_records_of_labels_alone_are_those_of_tuples(labels: list[Any]) -> None:
     assert counted == {"both": {text: wanted.count(text) for text in wanted}}
 
 
+@pytest.mark.parametrize(
+    "labels",
+    [[3, 11, 2, 11], [-1, 5, 5], [True, False, True], [1, 0, 1], [1.0, 0.0, 1.0], ["1", "0", "1"]],
+)
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_remembered_digest_is_that_of_all_records(labels: list[Any], times: int) -> None:
+    for _ in range(times):
+        task = TaskRules(labels)
+        lines = sorted(
+            repr(("", repr(task.named_levels.finest.values[code])))
+            for code in task.query_codes.tolist()
+        )
+        text = "side both\n" + "".join(f"{line}\n" for line in lines) + "junk labels\n"
+        assert task.digest == blake2b(text.encode(), digest_size=16).hexdigest()
+
+
 def test_what_changes_later_does_not_change_the_digest() -> None:
     """It is computed when it is asked for."""
     labels, mask = np.array([1, 1, 2, 2]), np.arange(16).reshape(4, 4) % 3 == 0

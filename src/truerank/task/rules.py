@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from copy import copy
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,9 @@ from truerank.task import given, no_mates
 from truerank.task.no_mates import NO_MATE_REASONS, Sides
 
 __all__ = ["TaskRules"]
+
+_MOST_REMEMBERED = 1 << 16
+"""Distinct labels whose digest is remembered, with the labels, in the next calls."""
 
 
 class TaskRules:
@@ -284,7 +287,21 @@ class TaskRules:
         return self._digested()
 
     def _digested(self) -> str:
-        return task_digest(self.counted_records(), self.junk_labels, self.mask_records())
+        if not self._has_numbers_alone:
+            return task_digest(self.counted_records(), self.junk_labels, self.mask_records())
+        names = self.named_levels.finest
+        times = np.bincount(names.codes[0], minlength=len(names.values))
+        return _digest_of_numbers(tuple(names.values), times.astype(np.int64).tobytes())
+
+    @property
+    def _has_numbers_alone(self) -> bool:
+        """Whether labels of one level are all that is given, and these are some integers."""
+        if self.levels is None or len(self.levels) > 1 or not self.leave_one_out:
+            return False
+        if self.excludes_pairs or self._group_names is not None or self.junk_labels:
+            return False
+        values = self.levels.finest.values
+        return len(values) <= _MOST_REMEMBERED and set(map(type, values)) == {int}
 
     def records(self) -> Iterator[tuple[str, list[str]]]:
         """(id, labels, group) of each row of each side, as text."""
@@ -338,6 +355,17 @@ class TaskRules:
                     pair = (query, item) if text is None else (text[0][query], text[-1][item])
                     records.append(repr((*pair, grade)))
             yield mask.name, records
+
+
+@lru_cache(maxsize=4)
+def _digest_of_numbers(labels: tuple[int, ...], times: bytes) -> str:
+    """The digest of rows that are known by their labels alone, from how often each comes.
+
+    It is remembered: a model in training is scored again and again by the same labels.
+    """
+    often = np.frombuffer(times, np.int64).tolist()
+    texts = _alone(list(map(repr, labels)))
+    return task_digest([("both", zip(texts, often, strict=True))], (), ())
 
 
 def _alone(texts: list[str]) -> list[str]:
