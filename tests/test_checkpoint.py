@@ -251,7 +251,7 @@ def short_chapters(within: Within) -> None:
 
 
 @pytest.mark.parametrize("name", WATCHED)
-@pytest.mark.parametrize("device", ["cpu", "reference"])
+@pytest.mark.parametrize("device", ["cpu", pytest.param("reference", marks=pytest.mark.slow)])
 @pytest.mark.usefixtures("short_chapters")
 def test_a_watched_pass_goes_on_between_chapters(name: str, device: str, tmp_path: Path) -> None:
     path = tmp_path / "counts"

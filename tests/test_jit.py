@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import truerank
 from tests.engine.tied_task import LABELS, METRICS, ROWS, fingerprint
 
@@ -67,6 +69,7 @@ except truerank.InputError as error:
     assert len(lines) == 5
 
 
+@pytest.mark.slow
 def test_without_a_cache_folder_kernels_still_compile(tmp_path: Path) -> None:
     """Numba tries a folder of the user's choice, one beside the source and one in the home."""
     lines = python(

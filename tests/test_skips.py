@@ -53,7 +53,7 @@ def add_skips(folder: Path, name: str, reason: str) -> None:
     (folder / f"test_{name}_module.py").write_text(OF_A_MODULE.format(reason=reason))
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@pytest.mark.parametrize("workers", ["-n0", pytest.param("-n2", marks=pytest.mark.slow)])
 def test_an_unexpected_skip_fails_the_run(tmp_path: Path, workers: str) -> None:
     add_skips(tmp_path, "expected", "no CUDA device: none")
     good = run(tmp_path, workers)

@@ -81,6 +81,7 @@ def test_a_diverging_loss_and_finished_embeddings_are_shown(tmp_path: Path, draw
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_linear_lane_stands_apart(tmp_path: Path, drawings: Path) -> None:
     data = read(drawings)
     shared = settings(drawings)["shared"]
