@@ -3,8 +3,8 @@
 The coarse filter multiplies rows of one half each, and looks at the items within a query's farthest
 mate: where they are multiplied if it has few thresholds, else in lists. Where many items stay open
 (rows as good as random, whose mates lie amid the gallery), the fine filter multiplies rows of two
-halves each, which takes three times as long and leaves a thirtieth open. Some queries of each block
-are tried on a part of the gallery first. A query with more open items than there is room for is
+halves each, which multiplies three times as much and whose bound is some thirty times as narrow.
+Some queries of each block are tried on a part of the gallery first. A query with more open items than there is room for is
 left to exact tiles.
 """
 
