@@ -2,10 +2,10 @@
 
 The coarse filter multiplies rows of one half each, and looks at the items within a query's farthest
 mate: where they are multiplied if it has few thresholds, else in lists. Where many items stay open
-(rows as good as random, whose mates lie amid the gallery), the fine filter multiplies rows of two
-halves each, which multiplies three times as much and whose bound is some thirty times as narrow.
-Some queries of each block are tried on a part of the gallery first. A query with more open items than there is room for is
-left to exact tiles.
+(rows as good as random, whose mates lie amid the gallery), the fine filter takes rows of two halves
+each: three times the products, and a bound that is some thirty times as narrow. Some queries of
+each block are tried on a part of the gallery first. A query with more open items than there is room
+for is left to exact tiles.
 """
 
 from __future__ import annotations
