@@ -76,7 +76,7 @@ def encode(sides: Sequence[Any], names: Sequence[str]) -> Encoded:
     for column, name in zip(columns, names, strict=True):
         if column.ndim != 1:
             raise InputError(f"{name} must be one value a row. Got shape {column.shape} instead.")
-        for kind in _kinds(column):
+        for kind in sorted(_kinds(column)):
             kinds.setdefault(kind, name)
     holes = kinds.pop("missing", None) is not None
     if len(kinds) > 1:
@@ -229,6 +229,7 @@ def encode_levels(sides: Sequence[Any], names: Sequence[str]) -> Levels:
 def _note_look_alikes(column: Encoded, where: str) -> None:
     """Warn of labels that differ by white space or case only."""
     alike: dict[str, list[str]] = {}
+    # values are of one type
     for value in column.values if isinstance(next(iter(column.values), None), str) else ():
         alike.setdefault(" ".join(value.split()).casefold(), []).append(value)
     groups = [values for values in alike.values() if len(values) > 1]

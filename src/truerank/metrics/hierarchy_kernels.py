@@ -18,7 +18,7 @@ from truerank.metrics.double_double import (
 )
 from truerank.metrics.harmonics import run, tied
 
-__all__ = ["all_by_relevance", "by_relevance", "hierarchical_precision"]
+__all__ = ["all_by_relevance", "by_relevance", "h_rank", "hierarchical_precision"]
 
 
 @kernel
@@ -80,6 +80,22 @@ def all_by_relevance(
 
 
 @kernel
+def h_rank(
+    at: int, found: int, seen: Any, value: Any, value_top: Any, value_low: Any
+) -> tuple[float, float]:
+    """The sum, over the items found so far, this one included, of min(v, its own v): by place among
+    the relevances, `at` is its own and `seen` are the items of each."""
+    lower = 0
+    for p in range(at):  # few: most items are of the lowest relevance
+        lower += seen[p]
+    part, part_low = times_count(value[at], value_top[at], value_low[at], float(found - lower))
+    for p in range(at):
+        more, more_low = times_count(value[p], value_top[p], value_low[p], float(seen[p]))
+        part, part_low = accumulate(part, part_low, more, more_low)
+    return part, part_low
+
+
+@kernel
 def hierarchical_precision(
     offsets: Any,
     before: Any,
@@ -116,21 +132,11 @@ def hierarchical_precision(
         for g in range(offsets[q], offsets[q + 1]):
             k = before[g]
             own = grade[g] - 1
-            if own >= 0:  # H-rank = sum over the items so far, this one included, of min(v, own v)
+            if own >= 0:
                 at = place[own]
                 found += 1
                 seen[at] += 1
-                lower = 0
-                for p in range(at):  # few: most items are of the lowest relevance
-                    lower += seen[p]
-                part, part_low = times_count(
-                    value[at], value_top[at], value_low[at], float(found - lower)
-                )
-                for p in range(at):
-                    more, more_low = times_count(
-                        value[p], value_top[p], value_low[p], float(seen[p])
-                    )
-                    part, part_low = accumulate(part, part_low, more, more_low)
+                part, part_low = h_rank(at, found, seen, value, value_top, value_low)
                 part, part_low = over_rank(part, part_low, float(k + 1))
                 sure, sure_low = accumulate(sure, sure_low, part, part_low)
                 continue

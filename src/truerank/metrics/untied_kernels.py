@@ -14,7 +14,7 @@ import numpy as np
 from truerank.jit import kernel
 from truerank.metrics.double_double import accumulate, over_rank, settle, times_count
 from truerank.metrics.gain_kernels import discounts, ideal_gain, whole_gain
-from truerank.metrics.hierarchy_kernels import by_relevance
+from truerank.metrics.hierarchy_kernels import by_relevance, h_rank
 from truerank.metrics.overlap_kernels import overlap_share
 
 __all__ = [
@@ -72,17 +72,7 @@ def hierarchical_precision(
                 seen[0] = number - 1 - behind
                 seen[at] += 1
                 behind += 1
-                lower = 0
-                for p in range(at):
-                    lower += seen[p]
-                term, term_low = times_count(
-                    value[at], value_top[at], value_low[at], float(number - lower)
-                )
-                for p in range(at):
-                    more, more_low = times_count(
-                        value[p], value_top[p], value_low[p], float(seen[p])
-                    )
-                    term, term_low = accumulate(term, term_low, more, more_low)
+                term, term_low = h_rank(at, number, seen, value, value_top, value_low)
                 part[i], part_low[i] = over_rank(term, term_low, float(rank[i] + 1))
             for i in range(count):
                 sure, sure_low = accumulate(sure, sure_low, part[i], part_low[i])
