@@ -15,17 +15,19 @@ from truerank.extras import install
 if TYPE_CHECKING:
     from truerank.benchmark.config import BenchmarkConfig
     from truerank.benchmark.config import read as read_config
+    from truerank.benchmark.joining import join
     from truerank.benchmark.live import Display
     from truerank.benchmark.runner import describe_plan, run
     from truerank.benchmark.table import Table
 
-__all__ = ["BenchmarkConfig", "Display", "Table", "describe_plan", "read_config", "run"]
+__all__ = ["BenchmarkConfig", "Display", "Table", "describe_plan", "join", "read_config", "run"]
 
 _HOME = {
     "BenchmarkConfig": ("config", "BenchmarkConfig"),
     "Display": ("live", "Display"),
     "Table": ("table", "Table"),
     "describe_plan": ("runner", "describe_plan"),
+    "join": ("joining", "join"),
     "read_config": ("config", "read"),
     "run": ("runner", "run"),
 }

@@ -102,6 +102,11 @@ class Layout:
                 f"{self.folder} holds a benchmark already; resume it (--resume, resume=True) or "
                 "name another folder."
             )
+        self.check(config)
+        write_text(self.config, config.to_yaml())
+
+    def check(self, config: BenchmarkConfig) -> None:
+        """Refuse a configuration that is not that of the folder's benchmark."""
         before = BenchmarkConfig.of(read_yaml(self.config), str(self.config)).to_dict()
         allowed = MAY_CHANGE if self.openings.exists() else MAY_CHANGE + UNTIL_OPENED
         for path, old, new in _differences(before, config.to_dict()):
@@ -110,7 +115,6 @@ class Layout:
                     f"the benchmark in {self.folder} was made with {'.'.join(path)} = {old!r}, not "
                     f"{new!r}; resume it unchanged, or name another folder."
                 )
-        write_text(self.config, config.to_yaml())
 
     def outcome(self, method: str, rerun: str, fold: int) -> FoldOutcome | None:
         """What a rerun's training came to; None if it has not ended or its model is lost."""

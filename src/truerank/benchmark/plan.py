@@ -34,12 +34,20 @@ class Plan:
         Those that are trained.
     studies : Studies
     layout : Layout
+    only : collection of str, optional
+        Names of the methods to which tasks are confined; the others are left to other machines.
     """
 
     def __init__(
-        self, config: BenchmarkConfig, methods: Sequence[Method], studies: Studies, layout: Layout
+        self,
+        config: BenchmarkConfig,
+        methods: Sequence[Method],
+        studies: Studies,
+        layout: Layout,
+        only: Collection[str] | None = None,
     ) -> None:
         self.config, self.methods, self.studies, self.layout = config, methods, studies, layout
+        self._mine = [method for method in methods if only is None or method.name in only]
         self.folds = config.protocol.folds
         self.reruns = [DEFAULT, *map(str, range(config.protocol.reruns))]
         self._ended: dict[tuple[str, str, int], FoldOutcome] = {}
@@ -65,10 +73,12 @@ class Plan:
     @property
     def done(self) -> int:
         """Trainings that have ended."""
-        searched = sum(
-            len(trial.folds) for trials in self.studies.found.values() for trial in trials
-        )
-        return searched + len(self._ended)
+        return sum(self.count(method.name) for method in self.methods)
+
+    def count(self, name: str) -> int:
+        """Trainings of one method that have ended."""
+        searched = sum(len(trial.folds) for trial in self.studies.found[name])
+        return searched + sum(method == name for method, _, _ in self._ended)
 
     @property
     def is_complete(self) -> bool:
@@ -79,7 +89,7 @@ class Plan:
         """A task that may begin beside those that run; None if there is none now."""
         if not self.layout.projections.exists() and ("baselines",) not in running:
             return ("baselines",), self._baselines()
-        behind = sorted(self.methods, key=lambda one: len(self.studies.finished(one.name)))
+        behind = sorted(self._mine, key=lambda one: len(self.studies.finished(one.name)))
         for method in behind:
             beside = method.objective
             if beside is not None and not self.studies.is_done(beside.of):
@@ -94,7 +104,7 @@ class Plan:
                     task = self._task(method, trial.parameters, seed, fold, scratch, None)
                     measures = () if beside is None else (beside.minimise,)
                     return key, replace(task, measures=measures)
-        for method in self.methods:
+        for method in self._mine:
             if not self.studies.is_done(method.name):
                 continue
             for rerun in self.reruns:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
@@ -59,6 +59,7 @@ def run(
     display: Display | None = None,
     cluster: str | None = None,
     gpu_share: float = 1.0,
+    only: Collection[str] | None = None,
 ) -> Table | None:
     """Run a benchmark, or go on with one.
 
@@ -82,13 +83,18 @@ def run(
         room for; all of its machines must see the folder. The table is the same.
     gpu_share : float
         The part of a GPU that a training takes on a cluster that has some.
+    only : collection of str, optional
+        Search and rerun these methods alone, where other machines have the others; `join` puts
+        their folders together.
 
     Returns
     -------
     Table or None
-        None if the time was over before the test half could be opened and scored.
+        None if the time was over, or only some methods were done, before the test half could be
+        opened and scored.
     """
     chosen = _config(config)
+    _check_names(chosen, only)
     if jobs < 1:
         raise InputError(f"The 'jobs' parameter of run must be an int >= 1. Got {jobs!r} instead.")
     if not isinstance(gpu_share, (int, float)) or not 0 < gpu_share <= 1:
@@ -108,7 +114,7 @@ def run(
             hire = partial(
                 _spread, stack.enter_context(connect(cluster, gpu=gpu, share=float(gpu_share)))
             )
-        return _locked(chosen, layout, data, resume, hire, clock, display)
+        return _locked(chosen, layout, data, resume, hire, clock, display, only)
 
 
 def _spread(cluster: Cluster, half: Half) -> ClusterWorkers:
@@ -123,6 +129,7 @@ def _locked(
     hire: Hire,
     clock: _Clock,
     display: Display | None,
+    only: Collection[str] | None,
 ) -> Table | None:
     """Run it, as long as nobody else writes to the folder."""
     with layout.locked():
@@ -132,7 +139,18 @@ def _locked(
         half = Half(extract(whole, splits.search), splits.folds)
         test = extract(whole, splits.test) if data is not None else None
         del whole, data
-        return _run(chosen, layout, half, splits, test, hire, clock, display or Display(quiet=True))
+        shown = display or Display(quiet=True)
+        return _run(chosen, layout, half, splits, test, hire, clock, shown, only)
+
+
+def _check_names(config: BenchmarkConfig, only: Collection[str] | None) -> None:
+    known = {method.name: method for method in methods_of(config) if method.is_trained}
+    for name in only or ():
+        if name not in known:
+            raise InputError(f"no method {name!r} is trained here; there are {', '.join(known)}.")
+        beside = known[name].objective
+        if beside is not None and beside.of not in (only or ()):
+            raise InputError(f"{name} has to keep up with {beside.of}: name both.")
 
 
 class _Clock:
@@ -176,19 +194,16 @@ def _run(
     hire: Hire,
     clock: _Clock,
     display: Display,
+    only: Collection[str] | None,
 ) -> Table | None:
     methods = methods_of(config)
     trained = [method for method in methods if method.is_trained]
-    protocol = config.protocol
     openings = Openings(layout.openings)
-    studies = Studies(
-        layout.study, trained, trials=protocol.trials, startup=protocol.startup,
-        folds=protocol.folds, seed=protocol.seed,
-    )  # fmt: skip
+    studies = Studies.of(config, layout.study, trained)
     try:
         with hire(half) as crew:
             note_environment(layout, config, crew, half)
-        plan = Plan(config, trained, studies, layout)
+        plan = Plan(config, trained, studies, layout, only)
         try:
             with display:
                 if not plan.is_complete:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from truerank.benchmark.config import BenchmarkConfig
 from truerank.benchmark.fold import FoldOutcome
 from truerank.benchmark.methods import Method, Space, seed_of
 from truerank.errors import InputError
@@ -85,6 +86,22 @@ class Studies:
         for method in sorted(methods, key=lambda one: one.objective is not None):
             self.found[method.name] = self._read(method.name)  # objectives look at other searches
         self.found = {name: self.found[name] for name in self._methods}
+
+    @classmethod
+    def of(cls, config: BenchmarkConfig, path: Path, methods: Sequence[Method]) -> Studies:
+        """The searches of a benchmark."""
+        protocol = config.protocol
+        return cls(
+            path, methods, trials=protocol.trials, startup=protocol.startup, folds=protocol.folds,
+            seed=protocol.seed,
+        )  # fmt: skip
+
+    def replace(self, name: str, other: Studies) -> None:
+        """Take a method's search from other searches in place of the own one."""
+        self._write(lambda: self._optuna.delete_study(study_name=name, storage=self._storage))
+        self._write(lambda: self._optuna.copy_study(
+            from_study_name=name, from_storage=other._storage, to_storage=self._storage
+        ))  # fmt: skip
 
     def close(self) -> None:
         """Let go of the database."""

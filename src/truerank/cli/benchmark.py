@@ -40,6 +40,21 @@ EXAMPLES = examples(
     show_default=True,
     help="Part of a GPU that each training takes on a cluster.",
 )
+@click.option(
+    "--only",
+    multiple=True,
+    metavar="METHOD",
+    help="Search and rerun this method alone, several times for several; the test half stays "
+    "sealed until all are done.",
+)
+@click.option(
+    "--join",
+    multiple=True,
+    type=PATH,
+    metavar="FOLDER",
+    help="First take over what another machine has done of this benchmark, several times for "
+    "several.",
+)
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
 def benchmark(
     config: Path,
@@ -49,6 +64,8 @@ def benchmark(
     until: float | None,
     cluster: str | None,
     gpu_share: float,
+    only: tuple[str, ...],
+    join: tuple[Path, ...],
     dry_run: bool,
 ) -> None:
     """Compare losses as CONFIG (YAML) says: all under the same conditions, each searched.
@@ -63,22 +80,27 @@ def benchmark(
         click.echo(protocol.describe_plan(config))
         return
     folder = output if output is not None else Path("benchmarks") / config.stem
+    if join:
+        for name, (done, place) in protocol.join(folder, join).items():
+            click.echo(f"truerank: {name}: {done:,} trainings, from {place}.", err=True)
     try:
         table = protocol.run(
             config,
             folder,
-            resume=resume,
+            resume=resume or bool(join),
             jobs=jobs,
             until=until,
             display=protocol.Display(),
             cluster=cluster,
             gpu_share=gpu_share,
+            only=only or None,
         )
     except KeyboardInterrupt:
         click.echo(f"truerank: what is done is kept in {folder}; --resume goes on.", err=True)
         raise
     if table is None:
-        click.echo(f"truerank: the time is over; {folder} is kept, --resume goes on.", err=True)
+        ended = "the time is over" if not only else "these methods are done, or the time is over"
+        click.echo(f"truerank: {ended}; {folder} is kept, --resume goes on.", err=True)
         return
     click.echo(str(table))
     click.echo(f"truerank: tables and figures are in {folder}.", err=True)
