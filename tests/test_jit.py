@@ -96,6 +96,20 @@ print(jit.compiled, len(kernel.signatures), sum(kernel.stats.cache_hits.values()
     assert not list(tmp_path.rglob("*.nb?"))
 
 
+def test_kernels_on_disk_are_loaded_without_the_compiler() -> None:
+    """Its parts, and scipy, take longer to import than an evaluation takes."""
+    code = """
+import sys
+SCRIPT
+print(fingerprint())
+print([name for name in ("numba.np.arraymath", "scipy.linalg") if name in sys.modules])
+print(json.dumps(truerank.evaluate(rows, labels, metrics="all").to_dict()["scores"]))
+"""
+    first, second = python(code), python(code)
+    assert first[0] == fingerprint()
+    assert second == [first[0], "[]", first[2]]
+
+
 def test_a_cache_folder_that_cannot_be_made(tmp_path: Path) -> None:
     in_the_way = tmp_path / "file"
     in_the_way.write_text("")

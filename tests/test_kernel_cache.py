@@ -130,3 +130,27 @@ def test_a_kernel_that_another_file_changes_is_compiled_again(tmp_path: Path) ->
         )
         printed.append(done.stdout.strip())
     assert printed == ["3", "21"]
+
+
+def test_a_new_kernel_calls_one_from_disk(tmp_path: Path) -> None:
+    """The compiler is made ready after code was loaded without it."""
+    (tmp_path / "steps.py").write_text(STEPS.format(step=1))
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys\nimport numpy as np\n"
+        "from truerank.jit import kernel\nfrom steps import step\n\n"
+        "print(step(1), 'numba.np.arraymath' in sys.modules)\n"
+        "if sys.argv[1:]:\n    @kernel\n    def added(x):\n"
+        "        rows = np.ones(3)\n        return rows.sum() + step(x)\n\n    print(added(1))\n"
+    )
+    printed = [
+        subprocess.run(
+            [sys.executable, str(script), *more],
+            capture_output=True,
+            text=True,
+            check=True,
+            env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")},
+        ).stdout.split()
+        for more in ([], ["more"])
+    ]
+    assert printed == [["2", "True"], ["2", "False", "5.0"]]

@@ -7,6 +7,10 @@ without an error, from that day on. Here one process at a time writes, the code 
 
 And numba looks at the file of a kernel alone to see whether its code is still the one on disk. Here
 the files of all kernels that it calls count as well, so that they may stand in files of their own.
+
+Before it loads code from disk, numba makes itself ready to compile: it imports what it needs for
+that, and scipy where it is installed, which takes longer than a first evaluation. Here that is left
+to the moment in which something must be compiled, which may never come.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -22,6 +27,10 @@ try:
     import fcntl
 except ImportError:  # where there are no such locks, the order of writing alone has to do
     fcntl = None  # type: ignore[assignment]
+try:
+    from numba.core.runtime import rtsys
+except ImportError:  # no numba, or another one than we know
+    rtsys = None
 
 __all__ = ["protect"]
 
@@ -71,8 +80,8 @@ class CacheFile:
 
 
 def protect(dispatcher: Any) -> None:
-    """Let a compiled function keep its code safely; numba's insides may change, and then it does
-    so as it always did."""
+    """Let a compiled function keep its code safely and load it at once; numba's insides may change,
+    and then it does so as it always did."""
     cache = getattr(dispatcher, "_cache", None)
     inner: Any = getattr(cache, "_cache_file", None)
     parts = ("_cache_path", "_load_index", "_save_index", "_save_data", "_data_name")
@@ -80,6 +89,20 @@ def protect(dispatcher: Any) -> None:
         return
     inner._source_stamp = (inner._source_stamp, _stamps(dispatcher.py_func))
     cache._cache_file = CacheFile(inner)
+    ours = ("_load_overload", "_guard_against_spurious_io_errors")
+    if rtsys is not None and all(hasattr(cache, part) for part in ours):
+        cache.load_overload = partial(_load, cache)
+
+
+def _load(cache: Any, signature: Any, target: Any) -> Any:
+    """The code of a kernel for some types, None if there is none.
+
+    What it calls in numba's runtime, the allocation of arrays, has to be known; sets, dictionaries
+    and texts, which kernels do without, would need more. A compiler makes itself ready.
+    """
+    rtsys.initialize(target)
+    with cache._guard_against_spurious_io_errors():
+        return cache._load_overload(signature, target)
 
 
 def _stamps(function: FunctionType) -> tuple[tuple[str, int, int], ...]:

@@ -156,11 +156,12 @@ class RankChanges:
 
         They count from a place of the ladder on, where one is given for each.
         """
-        places = np.zeros(len(rows), np.int64) if since is None else since
+        begin = np.zeros(len(rows), np.int64) if since is None else since
         mine, which = self._folds.own_query[rows], 0 if since is None else 1
         kept = self._shared[which], self._away[which]
+        old = np.searchsorted(self._ladder, before)
         with self._lock:
-            _add(before, without, mine, self._ladder, places, *kept, self._steps)
+            _add(before, old, without, mine, self._ladder, begin, *kept, self._steps)
 
     def move(self, found: Integers, left: Integers, by_rank: bool, to: Reals) -> None:
         """Add, to two tables of (columns, ranks), how far shares of hits move without each column,
@@ -268,6 +269,7 @@ def _first_ranks(
 @kernel
 def _add(
     before: Any,
+    places: Any,
     without: Any,
     mine: Any,
     ladder: Any,
@@ -278,15 +280,16 @@ def _add(
 ) -> None:
     """Count a query at all ranks of the ladder from its first mate's new one up to its old one.
 
-    It misses from `since` up to its old rank without nearly every fold: that is `shared`, and
-    `away` takes it back for the column that it leaves with and those that take all its mates.
+    `before` are the old ranks, and `places` where they stand on the ladder. A query misses from
+    `since` up to its old rank without nearly every fold: that is `shared`, and `away` takes it back
+    for the column that it leaves with and those that take all its mates.
     """
     for query in range(before.size):
         was = before[query]
         if was == 0:  # without a mate in any case
             continue
         from_on = since[query]
-        old = np.searchsorted(ladder, was)
+        old = places[query]
         shared[0] += 1
         shared[1 + from_on] += 1
         shared[1 + old] -= 1
