@@ -259,6 +259,20 @@ def test_watched_by_gpus() -> None:
     assert plan.left.rows.tolist() == CROWDED.tolist()
 
 
+@pytest.mark.parametrize("sizes", [[2] * 30, [2, 5, 3, 4, 2, 9, 6, 2, 3, 4] + [2] * 10])
+def test_the_rows_of_each_block_ascend_on_gpus(sizes: list[int]) -> None:
+    """Blocks go by mates; among classes of several sizes, rows of one block may come from all."""
+    view = Task(np.repeat(np.arange(len(sizes)), sizes)[:ROWS]).view
+    asked = request("cuda", view=view)
+    queries = Queries.of(asked)
+    plan = planned(asked, replace(LIMITS, sort_share=1.0, query_rows=1, mates=2), left=queries)
+    blocks = plan.items[0].blocks
+    assert (np.diff(queries.rows) < 0).any() == (len(set(sizes)) > 1)
+    assert len(blocks) > 1
+    assert all((np.diff(rows) > 0).all() for rows in blocks)
+    assert work(plan)["cuda count"] == list(range(ROWS))
+
+
 def test_shares_on_gpus() -> None:
     """Only groups of the view itself are split there; the others are asked for later."""
     other = (Task(LABELS).view, np.ones(ROWS, bool))

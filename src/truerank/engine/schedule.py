@@ -289,7 +289,8 @@ def cut(mates: Rows, rows: Rows, height: int, most: int) -> tuple[Rows, ...]:
 
 def _ascending(mates: Rows, queries: Queries, height: int, most: int) -> tuple[Rows, ...]:
     """Blocks as `cut` makes them, the rows of each in ascending order."""
-    return tuple(np.sort(rows) for rows in cut(mates, queries.rows, height, most))
+    found = cut(mates, queries.rows, height, most)
+    return tuple(rows if (rows[1:] > rows[:-1]).all() else np.sort(rows) for rows in found)
 
 
 def even(rows: Rows, height: int, threads: int) -> tuple[Rows, ...]:
