@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from truerank.benchmark.study import BEHIND
 from truerank.core import registry
 from truerank.reproduce.page import Sheet
 from truerank.reproduce.trained import Finished
@@ -56,6 +57,8 @@ def _validation(one: Finished, method: str, scales: Mapping[str, float]) -> str:
     given = next(each for each in one.config.methods if each.name == method)
     if given.objective is None:
         return f"{100 * found:.2f}"
+    if found <= BEHIND:
+        return "no trial kept up"
     metric = given.objective.minimise
     scale = scales.get(metric, 100.0)
     return f"{metric} {-scale * found:.2f}" + (" x 1000" if scale == 1000 else "")

@@ -106,6 +106,7 @@ def _trade_off(one: Finished) -> Any:
         place.plot([100 * x["mean"]], [100 * y["mean"]], "+", color=colour, markersize=10)
         place.annotate(method, (100 * x["mean"], 100 * y["mean"]), fontsize=7, color=colour,
                        textcoords="offset points", xytext=(4, 4))  # fmt: skip
+    place.margins(x=0.12)  # names stand to the right of their crosses
     place.set_xlabel("fine MAP@R [%]", fontsize=8)
     place.set_ylabel("H-AP [%]", fontsize=8)
     return figure
