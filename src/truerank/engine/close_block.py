@@ -32,8 +32,9 @@ __all__ = ["CloseBlock"]
 
 OPEN_SHARE = 1 / 6
 """Pairs that may stay open: to decide one costs as much as some five in an exact product."""
-NEAR_SHARE = 1 / 16
-"""Pairs that may be among the nearest, before whole rows are made for them."""
+NEAR_SHARE = 1 / 5
+"""Pairs that may be among the nearest, before whole rows are made for them: such rows are often
+few, and the whole gallery is widened to float64 for them."""
 MOST_OF_A_CELL = 1 / 4
 """Where the error bound is more than this share of a grid's step, hardly anything is certain."""
 EXACT_ROWS = 128
@@ -103,13 +104,12 @@ class CloseBlock(DistanceBlock):
         query, item = np.nonzero((some >= least[:, None]) & (some > NEVER))
         if len(query) > 2 * NEAR_SHARE * some.size + len(chosen):
             return self._exactly(chosen).nearest(np.arange(len(chosen)), count)
-        found = np.full((len(chosen), count), np.inf)
-        distances = self._decide(chosen[query], item)
-        distances = distances[np.lexsort((distances, query))]
-        place = np.arange(len(query)) - np.searchsorted(query, query)
-        held = place < count
-        found[query[held], place[held]] = distances[held]
-        return found
+        sizes = np.bincount(query, minlength=len(chosen))
+        found = np.full((len(chosen), max(count, int(sizes.max(initial=0)))), np.inf)
+        place = np.arange(len(query)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        found[query, place] = self._decide(chosen[query], item)
+        found.sort(axis=1)
+        return found[:, :count]
 
     def within(self, limit: float) -> Integers:
         """See DistanceBlock."""

@@ -218,8 +218,14 @@ class Cosine(SquaredDistance):
 
     def pairs(self, query: Rows, item: Rows) -> Distances:
         """See Space."""
-        distances = super().pairs(query, item)
-        distances[distances == self._left_square[query] + self._right_square[item]] = self.ZERO
+        product = integer_products(self._left.integers, self._right.integers, query, item)
+        squares = self._left_square, self._right_square
+        if compiled:
+            distances = np.empty(len(product))
+            kernels.pair_cosine(product, *squares, query, item, self.ZERO, distances)
+        else:
+            every = squares[0][query] + squares[1][item]
+            distances = np.where(product == 0, self.ZERO, every - 2.0 * product)
         if self.short is not None:
             self.short.amend_pairs(query, item, distances)
         return distances

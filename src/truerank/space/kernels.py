@@ -16,6 +16,7 @@ __all__ = [
     "CENTRE",
     "level_orthogonal",
     "pair_cityblock",
+    "pair_cosine",
     "pair_product",
     "pair_unequal",
     "round_units",
@@ -32,14 +33,36 @@ CENTRE = 1 << 52
 
 @kernel
 def pair_product(left: Any, right: Any, query: Any, item: Any, out: Any) -> None:
-    """Inner products of the pairs (query[p], item[p])."""
-    for p in range(query.size):
-        total = np.int64(0)
+    """Inner products of the pairs (query[p], item[p]); two of a query at a time share its row."""
+    p = 0
+    while p < query.size:
         a = left[query[p]]
         b = right[item[p]]
+        total = np.int64(0)
+        if p + 1 < query.size and query[p + 1] == query[p]:
+            c = right[item[p + 1]]
+            other = np.int64(0)
+            for i in range(a.size):
+                total += np.int64(a[i]) * np.int64(b[i])
+                other += np.int64(a[i]) * np.int64(c[i])
+            out[p + 1] = other
+            out[p] = total
+            p += 2
+            continue
         for i in range(a.size):
             total += np.int64(a[i]) * np.int64(b[i])
         out[p] = total
+        p += 1
+
+
+@kernel
+def pair_cosine(
+    product: Any, left: Any, right: Any, query: Any, item: Any, half_turn: float, out: Any
+) -> None:
+    """|x|^2 + |y|^2 - 2 x.y of the pairs, from the squares of all rows; see level_orthogonal."""
+    for p in range(query.size):
+        d = left[query[p]] + right[item[p]] - 2 * product[p]
+        out[p] = half_turn if product[p] == 0 else np.float64(d)
 
 
 @kernel
