@@ -3,13 +3,15 @@
     python scripts/benchmark/page.py quickdraw emoji-linear
 
 Tables, configurations, openings, machines and cost are taken from the folders' files; the numbers
-behind them are copied to docs/results/benchmark/.
+behind them are copied to docs/results/benchmark/. Sections of benchmarks that are not named stay as
+they are.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -34,7 +36,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folders", type=Path, nargs="+")
     options = parser.parse_args()
-    parts = ["# Losses compared by the fair protocol", INTRODUCTION, RULE]
+    page = RESULTS / "benchmark.md"
+    sections = sections_of(page.read_text(encoding="utf-8")) if page.exists() else {}
     for folder in options.folders:
         target = RESULTS / "benchmark" / folder.name
         target.mkdir(parents=True, exist_ok=True)
@@ -42,8 +45,16 @@ def main() -> None:
             shutil.copy(folder / name, target)
         for name in FIGURES:
             shutil.copy(folder / "figures" / f"{name}.svg", target)
-        parts.append(section(folder))
-    (RESULTS / "benchmark.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+        sections[folder.name] = section(folder)
+    parts = ["# Losses compared by the fair protocol", INTRODUCTION, RULE]
+    parts += [f"<!-- {name} -->\n\n{text}" for name, text in sections.items()]
+    page.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+
+
+def sections_of(text: str) -> dict[str, str]:
+    """The sections of a page by the names of their folders, which comments before them tell."""
+    _, *found = re.split(r"^<!-- (\S+) -->$", text, flags=re.MULTILINE)
+    return {name: part.strip() for name, part in zip(found[::2], found[1::2], strict=True)}
 
 
 INTRODUCTION = """\

@@ -157,6 +157,10 @@ class Finished:
         protocol = self.config.protocol
         return len(self.methods) * protocol.folds * (protocol.trials + protocol.reruns + 1)
 
+    def numbers(self) -> dict[str, Any]:
+        """The table and every field of the configuration, for the page's JSON."""
+        return {**self.table, "config": self.config.to_dict()}
+
     def described(self) -> str:
         """Data, seeds and budget in a sentence."""
         protocol, shared = self.config.protocol, self.config.shared

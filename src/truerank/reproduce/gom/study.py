@@ -56,7 +56,7 @@ def run(request: Request) -> Page:
         draw(finished),
         NOTES,
         request.quick,
-        {one.name: one.table for one in finished},
+        {one.name: one.numbers() for one in finished},
     )
 
 

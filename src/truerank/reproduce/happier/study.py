@@ -63,7 +63,7 @@ def run(request: Request) -> Page:
         draw(finished, maps),
         NOTES,
         request.quick,
-        {one.name: one.table for one in finished},
+        {one.name: one.numbers() for one in finished},
     )
 
 
