@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from truerank.reproduce.claims import (
@@ -59,6 +61,27 @@ def test_claims_survive_json() -> None:
     assert Claim.from_dict(claim.to_dict()) == claim
     with pytest.raises(ValueError, match="no verdict"):
         Claim("a", "says", "if", "proved")
+
+
+def test_the_budget_of_a_rule_that_needs_only_some() -> None:
+    """Of three, two have to be above; the one that lies at the bound is not waited for."""
+
+    def decide(found: Sequence[Evidence]) -> str:
+        verdicts = [decide_above(one) for one in found]
+        for verdict in (REPRODUCED, NOT_REPRODUCED):
+            if verdicts.count(verdict) >= 2:
+                return verdict
+        return UNDECIDED
+
+    wide, at_it = Evidence("gain", 0.1, (-0.1, 0.3)), Evidence("gain", 0.0, (-0.1, 0.1))
+    sure, contrary = Evidence("gain", 0.1, (0.05, 0.15)), Evidence("gain", -0.1, (-0.2, 0.0))
+    told = budget([wide, at_it, sure], 5, decide=decide)
+    assert told.startswith("About 20 seeds instead of 5 (then *reproduced*, ")
+    lost = Evidence("gain", -0.1, (-0.3, 0.1))
+    assert "About 20 seeds instead of 5 (then *not reproduced*" in budget(
+        [lost, at_it, contrary], 5, decide=decide
+    )
+    assert budget([at_it, at_it, sure], 5, decide=decide).startswith("No number of seeds")
 
 
 def test_the_budget_that_would_tell() -> None:

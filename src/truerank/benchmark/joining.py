@@ -9,15 +9,16 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 from truerank.benchmark.config import BenchmarkConfig
 from truerank.benchmark.config import read as read_config
 from truerank.benchmark.layout import Layout
-from truerank.benchmark.methods import methods_of
+from truerank.benchmark.methods import Method, methods_of
 from truerank.benchmark.plan import Plan
 from truerank.benchmark.study import Studies
 from truerank.errors import InputError
-from truerank.files import read_json, to_json
+from truerank.files import atomic_path, read_json, to_json
 
 __all__ = ["join"]
 
@@ -28,7 +29,8 @@ def join(
     """Take over what other folders have of the benchmark in a folder, and this one has not.
 
     A method is taken as a whole, with its search and its reruns, from the folder that has trained
-    most of it. All folders have one configuration and one split, and the test half is sealed.
+    most of it; with it goes the method that it has to keep up with. All folders have one
+    configuration and one split, and the test half is sealed. Interrupted, it can be done again.
 
     Parameters
     ----------
@@ -41,51 +43,82 @@ def join(
     dict
         For each method how many trainings are done, and in which folder they were.
     """
-    target = Layout(folder)
+    target, sources = Layout(folder), [Layout(other) for other in others]
+    for layout in (target, *sources):
+        _check(layout)
+    if any(source.folder.resolve() == target.folder.resolve() for source in sources):
+        raise InputError(f"{target.folder} cannot be joined with itself.")
     with target.locked():
-        config = _config(target)
-        if target.openings.exists():
-            raise InputError(f"the test half of {target.folder} is open; nothing can be joined.")
+        config = read_config(target.config)
         with _plan(target, config) as plan:
             here = str(target.folder)
             done = {method.name: (plan.count(method.name), here) for method in plan.methods}
-        for other in others:
-            source = Layout(other)
+        for source in sources:
             with source.locked():
                 _take(source, target, config, done)
     return done
 
 
+def _check(layout: Layout) -> None:
+    """Refuse what is no benchmark, and one whose test half is open."""
+    for path in (layout.config, layout.splits, layout.study, layout.environment):
+        if not path.exists():
+            raise InputError(f"{layout.folder} holds no benchmark: {path.name} is missing.")
+    if layout.openings.exists():
+        raise InputError(f"the test half of {layout.folder} is open; nothing can be joined.")
+
+
 def _take(
     source: Layout, target: Layout, config: BenchmarkConfig, done: dict[str, tuple[int, str]]
 ) -> None:
-    """Replace every method of which the source has trained more."""
-    _config(source)
+    """Replace all methods of which the source has trained more."""
     source.check(config)
-    if source.openings.exists():
-        raise InputError(f"the test half of {source.folder} is open; it cannot be joined.")
     if read_json(source.splits).get("digest") != read_json(target.splits).get("digest"):
         raise InputError(f"{source.folder} and {target.folder} split their data differently.")
-    with _plan(source, config) as theirs, _plan(target, config) as ours:
-        for method in theirs.methods:
-            count = theirs.count(method.name)
-            if count <= done[method.name][0]:
-                continue
-            ours.studies.replace(method.name, theirs.studies)
-            shutil.rmtree(target.method(method.name), ignore_errors=True)
-            if source.method(method.name).is_dir():
-                shutil.copytree(source.method(method.name), target.method(method.name))
-            done[method.name] = (count, str(source.folder))
+    with _plan(source, config) as theirs:
+        counts = {method.name: theirs.count(method.name) for method in theirs.methods}
+        taken = [
+            name
+            for unit in _units(theirs.methods)
+            for name in unit
+            if sum(counts[one] for one in unit) > sum(done[one][0] for one in unit)
+        ]
+        if not taken:
+            return
+        for name in taken:
+            _copy_runs(source.method(name), target.method(name))
+        with atomic_path(target.study) as partial:
+            shutil.copy(target.study, partial)
+            ours = Studies.of(config, partial, theirs.methods)
+            try:
+                for name in taken:
+                    ours.replace(name, theirs.studies)
+            finally:
+                ours.close()
     known = read_json(target.environment)
     added = [one for one in read_json(source.environment) if one not in known]
     to_json([*known, *added], target.environment)
+    done.update({name: (counts[name], str(source.folder)) for name in taken})
 
 
-def _config(layout: Layout) -> BenchmarkConfig:
-    for path in (layout.config, layout.splits, layout.study):
-        if not path.exists():
-            raise InputError(f"{layout.folder} holds no benchmark: {path.name} is missing.")
-    return read_config(layout.config)
+def _units(methods: Sequence[Method]) -> list[list[str]]:
+    """Names of methods that go together: one, and those that have to keep up with it."""
+    units: dict[str, list[str]] = {}
+    for method in methods:
+        first = method.name if method.objective is None else method.objective.of
+        units.setdefault(first, []).append(method.name)
+    return list(units.values())
+
+
+def _copy_runs(source: Path, target: Path) -> None:
+    """Put the models of a method in the place of others, whole or not at all."""
+    fresh = target.with_name(f".joining-{target.name}")
+    shutil.rmtree(fresh, ignore_errors=True)
+    if source.is_dir():
+        shutil.copytree(source, fresh)
+    shutil.rmtree(target, ignore_errors=True)
+    if fresh.is_dir():
+        fresh.rename(target)
 
 
 @contextmanager

@@ -49,8 +49,8 @@ class Display:
         """Tell how far the trainings are."""
         if self.quiet:
             return
-        left = self._estimate.text(plan.done, plan.total)
-        text = f"{plan.done:,} of {plan.total:,} trainings: {left}"
+        done, total = plan.progress
+        text = f"{done:,} of {total:,} trainings: {self._estimate.text(done, total)}"
         if self._live is not None:
             self._live.update(self._table(plan, running, text), refresh=True)
         else:

@@ -81,6 +81,12 @@ class Plan:
         return searched + sum(method == name for method, _, _ in self._ended)
 
     @property
+    def progress(self) -> tuple[int, int]:
+        """Trainings that have ended, and all of them, of the methods that tasks are confined to."""
+        each = self.total // max(1, len(self.methods))
+        return sum(self.count(method.name) for method in self._mine), each * len(self._mine)
+
+    @property
     def is_complete(self) -> bool:
         """Whether nothing is left to train."""
         return self.done == self.total and self.layout.projections.exists()

@@ -145,6 +145,8 @@ def _locked(
 
 def _check_names(config: BenchmarkConfig, only: Collection[str] | None) -> None:
     known = {method.name: method for method in methods_of(config) if method.is_trained}
+    if only is not None and not only:
+        raise InputError("no method is named; leave 'only' out to train all.")
     for name in only or ():
         if name not in known:
             raise InputError(f"no method {name!r} is trained here; there are {', '.join(known)}.")

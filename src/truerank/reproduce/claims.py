@@ -7,8 +7,8 @@ turns it into one of four verdicts.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 __all__ = [
@@ -150,27 +150,51 @@ def decide_below(evidence: Evidence, bound: float = 0.0) -> str:
     return NOT_REPRODUCED if low >= bound else UNDECIDED
 
 
-def budget(evidence: Sequence[Evidence], seeds: int, bound: float = 0.0) -> str:
+def budget(
+    evidence: Sequence[Evidence],
+    seeds: int,
+    bound: float = 0.0,
+    decide: Callable[[Sequence[Evidence]], str] | None = None,
+) -> str:
     """How many seeds would tell, from how wide intervals are and how far values lie off a bound.
 
     A half-width falls with the root of the number of seeds at best: what is due to the test
-    classes stays.
+    classes stays. All evidence has to be off the bound, or as much as `decide` needs for a verdict.
     """
-    needed = seeds
-    for one in evidence:
-        if one.value is None or one.interval is None:
-            continue
-        low, high = one.interval
-        if low <= bound < high:
-            away = abs(one.value - bound)
-            half = (high - low) / 2
-            needed = max(needed, math.ceil(seeds * (half / away) ** 2) if away else MOST_SEEDS)
+    each = sorted({_seeds_for(one, seeds, bound) for one in evidence} | {seeds})
+    needed, verdict = each[-1], ""
+    if decide is not None:
+        found = (
+            (number, decide([_narrowed(one, math.sqrt(seeds / number)) for one in evidence]))
+            for number in each
+        )
+        needed, verdict = next(
+            (one for one in found if one[1] != UNDECIDED), (MOST_SEEDS, UNDECIDED)
+        )
     if needed >= MOST_SEEDS:
         return "No number of seeds that anybody would train: the values lie at the bound."
+    would = f" (then *{verdict}*, if values stay as they are)" if verdict else ""
     return (
-        f"About {needed} seeds instead of {seeds}, if the spread over runs is what is wide; what "
-        "is due to the test classes only more classes narrow."
+        f"About {needed} seeds instead of {seeds}{would}, if the spread over runs is what is wide; "
+        "what is due to the test classes only more classes narrow."
     )
+
+
+def _seeds_for(one: Evidence, seeds: int, bound: float) -> int:
+    """How many seeds put an interval on one side of a bound."""
+    if one.value is None or one.interval is None or not one.interval[0] <= bound < one.interval[1]:
+        return seeds
+    away, half = abs(one.value - bound), (one.interval[1] - one.interval[0]) / 2
+    if away == 0:
+        return MOST_SEEDS
+    return min(MOST_SEEDS, math.ceil(seeds * (half / away) ** 2))
+
+
+def _narrowed(one: Evidence, by: float) -> Evidence:
+    if one.value is None or one.interval is None:
+        return one
+    half = (1 - 1e-9) * by * (one.interval[1] - one.interval[0]) / 2  # just off the bound
+    return replace(one, interval=(one.value - half, one.value + half))
 
 
 def combined(verdicts: Sequence[str]) -> str:

@@ -168,7 +168,8 @@ class Finished:
         looks = self.table["openings"]
         return (
             f"{self.name}: {len(self.methods)} rows, {protocol.trials} trials x {protocol.folds} "
-            f"folds each by validation {protocol.metric}, {protocol.reruns} seeds, "
+            f"folds each by validation {protocol.metric}, {protocol.reruns} seeds, the default "
+            "parameters once, "
             f"{self.trainings:,} trainings of up to {training.epochs} x {training.iterations} "
             f"batches of {_batch(self.config)}; {shared.model.trunk}, {shared.model.dimensions} "
             f"dimensions; split: {self.config.data.split}; seed {protocol.seed}. The log of "

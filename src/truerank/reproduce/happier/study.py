@@ -39,6 +39,9 @@ NOTES = (
     "10 fine and 2 coarse relevant items, coarse-first scores 1.0 and fine-first .826.",
     "Figure 3's ranks (5/3 and 4/3) hold only with rel = l/L, not with Eq. 4. Figure 1 cannot be "
     "recomputed: its lists are not given.",
+    "The text has a gain of 12.7 points over the best fine-only row on iNat-full, where Table 1 "
+    "has 47.9 - 37.2 = 10.7; for DyML it has 4.8, .9 and 1.8 points over other hierarchical rows, "
+    "where Table 2 has 37.0 - 32.0 = 5.0, 43.8 - 42.6 = 1.2 and 38.0 - 36.9 = 1.1.",
     "The released code counts the query in its own finest level, matches levels by float equality "
     "(H-AP = 2.0 where two levels' relevances coincide) and ranks in half precision.",
 )

@@ -146,14 +146,17 @@ def _control(key: str, one: Finished) -> Claim:
         )
         for base in bases_of(one)
     ]
-    verdicts = [decide_below(item) for item in evidence]
+
+    def decide(found: Sequence[Evidence]) -> str:
+        return most_of([decide_below(item) for item in found], [item.value for item in found])
+
     return Claim(
         key,
         f"TCM does more for consistency than another loss as a regulariser, {_setting(one)} "
         "(Table 7).",
         "Reproduced if OPIS is lower with TCM than with the contrastive loss added and searched in "
         "the same way, for all bases but at most one.",
-        most_of(verdicts, [item.value for item in evidence]),
+        decide(evidence),
         evidence,
-        tell=budget(evidence, len(one.seeds)),
+        tell=budget(evidence, len(one.seeds), decide=decide),
     )
