@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from truerank.engine import cuts
+from truerank.engine.cuts import place as cut_of
 from truerank.jit import kernel
 
 __all__ = [
@@ -272,7 +272,7 @@ def tally_by_fold(
             near[count] = item
             count += row[item] <= highest
         for item in near[:count]:
-            cell = cuts.place(row[item], at, start, low, scale)
+            cell = cut_of(row[item], at, start, low, scale)
             for way in range(fold.shape[1]):
                 mine[fold[item, way], cell] += 1
 
