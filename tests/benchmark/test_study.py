@@ -129,3 +129,13 @@ def test_a_full_disk_ends_in_a_sentence(tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(InputError, match=r"cannot write to study.sqlite: database or disk is full"):
         found.record("mine", trial, 0, outcome(0.5))
     found.close()
+
+
+def test_trials_whose_outcomes_are_known_are_taken_in(tmp_path: Path) -> None:
+    whole = search(tmp_path / "whole.sqlite")
+    told = studies(tmp_path / "told.sqlite")
+    for parameters, _ in whole[:5]:
+        folds = {fold: outcome(objective(parameters, fold)) for fold in range(2)}
+        told.add("mine", parameters, folds)
+    told.close()
+    assert search(tmp_path / "told.sqlite") == whole  # which goes on as if it had searched itself

@@ -103,6 +103,15 @@ class Studies:
             from_study_name=name, from_storage=other._storage, to_storage=self._storage
         ))  # fmt: skip
 
+    def add(
+        self, name: str, parameters: Mapping[str, Any], folds: Mapping[int, FoldOutcome]
+    ) -> None:
+        """Take in a trial of which the outcomes are known, behind those that are there."""
+        trial = self._keep(name, len(self.found[name]), parameters)
+        self.found[name].append(trial)
+        for fold, outcome in folds.items():
+            self.record(name, trial, fold, outcome)
+
     def close(self) -> None:
         """Let go of the database."""
         self._storage.remove_session()
@@ -207,14 +216,21 @@ class Studies:
 
     def _begin(self, name: str, number: int) -> Trial:
         method = self._methods[name]
-        spaces = {key: self._distribution(space) for key, space in method.space.items()}
         parameters = dict(method.defaults)
-        if number > 0 and spaces:
-            parameters = self._propose(name, number, spaces)
+        if number > 0 and method.space:
+            parameters = self._propose(name, number, self._spaces(method))
+        return self._keep(name, number, parameters)
+
+    def _spaces(self, method: Method) -> dict[str, Any]:
+        return {key: self._distribution(space) for key, space in method.space.items()}
+
+    def _keep(self, name: str, number: int, parameters: Mapping[str, Any]) -> Trial:
+        """Write down a trial that is under way."""
+        method = self._methods[name]
         template = self._optuna.trial.create_trial(
             state=self._optuna.trial.TrialState.RUNNING,
-            params=parameters,
-            distributions=spaces,
+            params=dict(parameters),
+            distributions=self._spaces(method),
         )
         made: list[int] = []
         self._write(lambda: made.append(

@@ -330,7 +330,10 @@ class _CentreSpread(torch.nn.Module):
 
     def forward(self, weights: Tensor) -> Tensor:
         centres = normalize(weights, dim=1).reshape(self.shape)
-        cos = centres @ centres.mT
+        return self.of_cosines(centres @ centres.mT)
+
+    def of_cosines(self, cos: Tensor) -> Tensor:
+        """The same from (classes, centres, centres) cosines."""
         distance = (2 - 2 * cos).clamp_min(torch.finfo(cos.dtype).eps).sqrt()
         return distance.triu(1).sum() / self.pairs
 

@@ -16,7 +16,7 @@ from torch.nn.functional import cross_entropy, normalize, pad
 
 from truerank.losses.base import Batch
 from truerank.losses.pairs import cosine, mean_above_zero, same_label
-from truerank.losses.proxies import proxy_logits
+from truerank.losses.proxies import proxy_logits, proxy_products
 
 __all__ = [
     "Dense",
@@ -33,6 +33,8 @@ __all__ = [
 
 Dense: TypeAlias = Callable[[Any, Batch], Tensor]
 """(the library's loss, batch) -> its value. Labels are numbers of proxies where there are some."""
+_SHORTEST = 1e-12
+"""The length that shorter vectors are taken to have, as torch does when it normalises."""
 
 
 def contrastive(loss: Any, batch: Batch) -> Tensor:
@@ -124,12 +126,21 @@ def cosface(loss: Any, batch: Batch) -> Tensor:
 
 
 def soft_triple(loss: Any, batch: Batch) -> Tensor:
-    """The same with several centres a class, and what they are regularised by."""
-    to_centres = proxy_logits(batch.embeddings, loss.fc.T)
-    to_centres = to_centres.unflatten(1, (loss.num_classes, loss.centers_per_class))
-    to_classes = ((to_centres * loss.gamma).softmax(2) * to_centres).sum(2)
+    """The same with several centres a class, and what they are regularised by.
+
+    Lengths of centres and their cosines come from one product of each class's centres, so that none
+    of the many centres is normalised by itself.
+    """
+    centres = loss.fc.T.contiguous()
+    own = centres.unflatten(0, (loss.num_classes, loss.centers_per_class))
+    products = own @ own.mT
+    length = products.diagonal(dim1=1, dim2=2).clamp_min(_SHORTEST**2).sqrt()
+    to_centres = proxy_products(batch.embeddings, centres).unflatten(1, length.shape) / length
+    by_centre = to_centres.mT.contiguous()  # exponentials are vectorised along the classes
+    to_classes = ((by_centre * loss.gamma).softmax(1) * by_centre).sum(1)
     value = cross_entropy(loss.la * _lower_own(to_classes, batch, loss.margin), batch.finest)
-    spread: Tensor = loss.weight_reg_weight * loss.weight_regularizer(loss.fc.T)
+    cos = products / (length.unsqueeze(2) * length.unsqueeze(1))
+    spread: Tensor = loss.weight_reg_weight * loss.weight_regularizer.of_cosines(cos)
     return value + spread
 
 

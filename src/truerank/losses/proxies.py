@@ -19,7 +19,7 @@ from truerank.losses.base import Batch, Loss, check_number
 from truerank.losses.pairs import row_weights
 from truerank.losses.trust import labels_are_trusted
 
-__all__ = ["ArcFace", "Classes", "ProxyNCA", "make_proxies", "proxy_logits"]
+__all__ = ["ArcFace", "Classes", "ProxyNCA", "make_proxies", "proxy_logits", "proxy_products"]
 
 
 class Classes(torch.nn.Module):
@@ -118,14 +118,19 @@ def make_proxies(count: int, embedding_size: int) -> torch.nn.Parameter:
 
 def proxy_logits(embeddings: Tensor, proxies: Tensor) -> Tensor:
     """Cosine similarity of each row with each proxy, in the wider of their dtypes."""
+    dtype = torch.promote_types(embeddings.dtype, proxies.dtype)
+    return proxy_products(embeddings, normalize(proxies.to(dtype), dim=1))
+
+
+def proxy_products(embeddings: Tensor, proxies: Tensor) -> Tensor:
+    """Product of each row, brought to length 1, with each proxy as it is."""
     if embeddings.shape[1] != proxies.shape[1]:
         raise InputError(
             f"embeddings have {embeddings.shape[1]} dimensions but this loss was made with "
             f"embedding_size={proxies.shape[1]}."
         )
     dtype = torch.promote_types(embeddings.dtype, proxies.dtype)
-    rows = normalize(embeddings.to(dtype), dim=1)
-    return rows @ normalize(proxies.to(dtype), dim=1).T
+    return normalize(embeddings.to(dtype), dim=1) @ proxies.to(dtype).T
 
 
 class ProxyNCA(Loss):
