@@ -80,6 +80,7 @@ def test_every_strategy_that_is_planned_is_known() -> None:
     counting |= {"count close rows"}
     observing = {"observe tiles", "observe both ways", "observe rows"}
     devices = {"cuda count", "cuda rank", "cuda count observed", "cuda observe"}
+    devices |= {"cuda count both ways"}
     clusters = {"spread tiles", "spread rows"}
     assert set(STRATEGIES) == planned_here | counting | observing | devices | clusters
 
@@ -217,6 +218,32 @@ def test_few_mates_are_counted_by_gpus_in_taller_blocks() -> None:
     assert work(plan) == {"cuda count": listed(PAIRED, CROWDED)}
     assert heights(plan) == [[cuda.TALLER, 50 - cuda.TALLER]]
     assert not len(plan.left)
+
+
+def test_one_gpu_multiplies_each_pair_once_where_that_pays() -> None:
+    """Rows in ascending order whose mates are few enough to be compared one by one."""
+    one, limits = replace(GPU, devices=1), replace(LIMITS, query_rows=1, sort_share=1.0)
+    asked = request("cuda")
+    plan = planned(asked, limits, one)
+    assert work(plan) == {
+        "cuda count both ways": listed(PAIRED),
+        "cuda count": listed(CROWDED),
+    }
+    assert np.concatenate(plan.items[0].blocks).tolist() == listed(PAIRED)
+    others = [
+        (asked, limits, replace(one, devices=2)),
+        (request("cuda", space=space(square=False)), limits, one),
+        (request("cuda", space=space("cityblock")), limits, one),
+        (asked, replace(limits, method="filter"), one),
+        (asked, replace(limits, symmetric_mates=1), one),
+        (asked, replace(limits, query_rows=2), one),  # a single block
+    ]
+    for given in others:
+        assert set(work(planned(*given))) == {"cuda count"}
+    half = replace(asked, seen=np.isin(np.arange(ROWS), PAIRED[:15]))
+    assert set(work(planned(half, limits, one))) == {"cuda count"}
+    forced = replace(limits, method="symmetric")
+    assert "cuda count both ways" in work(planned(half, forced, one))
 
 
 def test_rankings_wait_until_the_memory_they_have_is_known() -> None:

@@ -19,3 +19,5 @@ class DeviceFacts:
     """Rows that each observing thread may hold now."""
     observing: int = 0
     """Threads in which observers see rows."""
+    devices: int = 0
+    """GPUs that share the queries."""

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from truerank.core.folds import GalleryFolds
 from truerank.engine import cuda
 from truerank.engine.both_ways import BothWays
+from truerank.engine.cuda import sizes
 from truerank.engine.facts import DeviceFacts
 from truerank.engine.observers import Observers
 from truerank.engine.request import PassRequest, Queries
@@ -127,8 +128,9 @@ def _by_gpus(
         few[:] = True  # these are too few for a device of their own
         return _in_main_memory(request, left, few, limits, device_backed=True)
     if few.any() or len(left.no_mate_rows):
-        item = _counted_by_gpus(request, Queries(left.rows[few], left.no_mate_rows), limits, facts)
-        return Schedule((item,), Queries.with_mates(left.rows[~few]))
+        counted = Queries(left.rows[few], left.no_mate_rows)
+        items = _counted_by_gpus(request, counted, limits, facts)
+        return Schedule(items, Queries.with_mates(left.rows[~few]))
     ranks = request.rankings and facts.walks and request.only is None and request.observers is None
     if ranks and "cuda rank" not in spent:
         tall = min(cuda.TALLER * limits.query_rows, facts.ranked_rows)
@@ -168,24 +170,48 @@ def _in_turn(request: PassRequest, left: Queries, height: int, most: int) -> tup
 
 def _counted_by_gpus(
     request: PassRequest, queries: Queries, limits: Settings, facts: DeviceFacts
-) -> WorkItem:
+) -> tuple[WorkItem, ...]:
     """Tall blocks, in ascending order each: what is found of them is put into long columns, which
     takes several times as long in any other order."""
     mates, tall = request.view.mates, cuda.TALLER * limits.query_rows
     if request.splitting:
         most = cuda.SPLIT_TALLER * _split_mates(request, limits)
-        return WorkItem("cuda count", _ascending(mates, queries, tall, most), request.folds)
+        return (WorkItem("cuda count", _ascending(mates, queries, tall, most), request.folds),)
     own_view = request.split_view is None or request.split_view[0] is request.view
     folds = request.folds if own_view else None
     most = cuda.TALLER * limits.mates
     if folds is not None:
         most = min(most, cuda.SPLIT_TALLER * _split_mates(request, limits))
-    found = _ascending(mates, queries, tall, most)
     if request.observers is None:
-        return WorkItem("cuda count", found, folds)
+        both, others = _on_either_side(request, queries.rows, limits, facts)
+        rest = _ascending(mates, Queries.with_mates(others), tall, most)
+        once = cut(mates, both, tall, most)
+        return (
+            WorkItem("cuda count both ways", once, folds),
+            WorkItem("cuda count", rest, folds),
+        )
     without_mate = (queries.no_mate_rows,) if len(queries.no_mate_rows) else ()
-    blocks = without_mate + found
-    return WorkItem("cuda count observed", blocks, folds, observed=facts.observed_rows)
+    blocks = without_mate + _ascending(mates, queries, tall, most)
+    return (WorkItem("cuda count observed", blocks, folds, observed=facts.observed_rows),)
+
+
+def _on_either_side(
+    request: PassRequest, rows: Rows, limits: Settings, facts: DeviceFacts
+) -> tuple[Rows, Rows]:
+    """Rows whose pairs a GPU had better multiply once, ascending, and the others.
+
+    More than one block of them, and most of the gallery; with few mates, for those of all are held.
+    """
+    mates, gallery = request.view.mates[rows], request.space.gallery
+    few = mates <= sizes.FEW
+    most, block = int(np.count_nonzero(few)), cuda.TALLER * limits.query_rows
+    pays = limits.method == "symmetric" or (
+        limits.method == "auto" and 2 * most > gallery and most > block
+    )
+    fits = int(mates[few].sum()) <= cuda.TALLER * limits.symmetric_mates
+    if not (request.space.symmetric and facts.devices == 1 and pays and fits):
+        return rows[:0], rows
+    return np.sort(rows[few]), rows[~few]
 
 
 def _in_main_memory(

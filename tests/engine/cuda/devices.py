@@ -99,6 +99,24 @@ def views(count: int = 90) -> dict[str, View]:
     }
 
 
+def few_mates(count: int = 90) -> dict[str, View]:
+    """Views in which queries have so few mates that items are compared with each."""
+    rng = np.random.default_rng(3)
+    labels = rng.permutation(np.arange(count) // 4)
+    tree = np.column_stack([labels // 2, labels])
+    grades = np.zeros((count, count), np.int64)
+    some = np.array([rng.choice(count, 6, replace=False) for _ in range(count)])
+    np.put_along_axis(grades, some, rng.integers(0, 4, size=some.shape), axis=1)
+    cameras = {"groups": rng.integers(3, size=count), "ids": np.arange(count) // 2}
+    return {
+        "labels": truerank.Task(labels).view,
+        "cameras and crops": truerank.Task(labels, **cameras).view,
+        "junk": truerank.Task(labels, junk=rng.random((count, count)) < 0.1).view,
+        "tree": truerank.Task(tree).tree_view(),
+        "judgements": truerank.Task(None, relevance=grades).view,
+    }
+
+
 def collected(blocks: Iterator[engine.Block]) -> dict[int, Any]:
     """Every query's groups, in plain lists."""
     found = {}

@@ -17,7 +17,7 @@ import truerank
 from tests.engine.cuda.devices import space_of, views
 from truerank import engine
 from truerank.engine import cuda
-from truerank.engine.cuda import torch_kernels, worker
+from truerank.engine.cuda import both_ways, streams, torch_kernels, worker
 from truerank.errors import InputError
 
 
@@ -72,19 +72,25 @@ def test_streams_are_those_of_earlier_calls(monkeypatch: pytest.MonkeyPatch) -> 
         made.append(object())
         return made[-1]
 
-    worker.side_stream.cache_clear()
     monkeypatch.setattr(torch.cuda, "Stream", stream)
-    taken = []
-    for _ in range(3):
-        one = worker.Worker(
-            views()["labels"], space_of("cosine"), torch.device("cpu"), torch_kernels
-        )
-        threads = [Thread(target=lambda w=one: taken.append(w._streams.mine())) for _ in range(5)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    worker.side_stream.cache_clear()
-    assert len(taken) == 15
-    assert 1 <= len(made) <= worker.STREAMS == cuda.OBSERVING
-    assert set(taken) == set(made)
+    streams.side_stream.cache_clear()
+    gpu = torch.device("cuda:0")
+    taken = [streams.Lane(gpu, number)._stream for _ in range(3) for number in range(2)]
+    streams.side_stream.cache_clear()
+    assert taken == 3 * made
+    assert len(made) == 2
+
+
+def test_threads_have_few_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "Lane", lambda device, number: number)
+    one = worker.Worker(views()["labels"], space_of("cosine"), torch.device("cpu"), torch_kernels)
+    taken: list[Any] = []
+    threads = [Thread(target=lambda: taken.append(one._lanes.mine())) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(taken) == 5
+    assert set(taken) <= set(range(worker.STREAMS))
+    assert worker.STREAMS == cuda.OBSERVING
+    assert min(both_ways.ROWS, both_ways.COLUMNS) >= worker.STREAMS

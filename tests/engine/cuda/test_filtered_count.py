@@ -12,16 +12,16 @@ import truerank
 from tests.engine.cuda.devices import (
     clustered,
     collected,
+    few_mates,
     near_ties,
     needs_gpu,
     on_the_cpu,
     space_of,
-    views,
 )
 from tests.engine.cuda.test_splitting import split_twice
 from truerank import engine
 from truerank.engine import cuda
-from truerank.engine.cuda import filtered_count, tensor_filter, torch_filter, torch_kernels
+from truerank.engine.cuda import filtered_count, sizes, tensor_filter, torch_filter, torch_kernels
 from truerank.engine.cuda.filtered_count import FilteredCount
 from truerank.relevance import View
 from truerank.space import Space, build
@@ -69,7 +69,7 @@ def always_fine(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", list(views()))
+@pytest.mark.parametrize("name", list(few_mates()))
 def test_the_fine_filter(
     name: str,
     kind: str,
@@ -77,8 +77,8 @@ def test_the_fine_filter(
     always_fine: list[int],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(filtered_count, "STRIP", 32)
-    view, space = views()[name], space_of("cosine", kind=kind, dimension=70)
+    monkeypatch.setattr(sizes, "STRIP", 32)
+    view, space = few_mates()[name], space_of("cosine", kind=kind, dimension=70)
     assert counted(view, space, device) == on_the_cpu(view, space)
     assert sum(always_fine) == 0
 
@@ -97,7 +97,7 @@ def test_the_coarse_filter_at_few_and_at_more_thresholds(
         compare(self, *given)
 
     monkeypatch.setattr(filtered_count._Kept, "count", note)
-    monkeypatch.setattr(filtered_count, "STRIP", 100)
+    monkeypatch.setattr(sizes, "STRIP", 100)
     view = truerank.Task(np.arange(330) // size).view
     space = space_of("cosine", 330, kind, 20)
     assert counted(view, space, device, method="filter") == on_the_cpu(view, space)
@@ -109,7 +109,7 @@ def test_the_coarse_filter_at_few_and_at_more_thresholds(
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("kind", ["tied", "clustered", "near"])
 def test_the_fine_filter_over_several_tiles(kind: str, device: str) -> None:
-    view, space = views(700)["cameras and crops"], space_of("cosine", 700, kind)
+    view, space = few_mates(700)["cameras and crops"], space_of("cosine", 700, kind)
     assert counted(view, space, device, query_rows=4) == on_the_cpu(view, space)
 
 
@@ -117,7 +117,7 @@ def test_the_fine_filter_over_several_tiles(kind: str, device: str) -> None:
 @pytest.mark.parametrize("device", DEVICES)
 def test_queries_beside_a_gallery(device: str) -> None:
     rng = np.random.default_rng(4)
-    labels = rng.integers(30, size=200)
+    labels = rng.permutation(np.arange(200) // 5)
     rows = clustered(rng, labels, 20)
     view = truerank.Task(labels[:60], gallery_labels=labels[60:]).view
     space = build("cosine", rows[:60], rows[60:])
@@ -131,7 +131,7 @@ def test_queries_that_are_split_by_share_among_others(name: str, device: str) ->
     """Half of them are: the fine filter does not know shares."""
     kernels, filters = kernels_of(device)
     space = space_of("cosine", kind="clustered")
-    found, wanted = split_twice(views()[name], space, device, kernels, filters=filters)
+    found, wanted = split_twice(few_mates()[name], space, device, kernels, filters=filters)
     assert found == wanted
 
 
@@ -150,7 +150,7 @@ def test_any_fine_product_within_the_bound_counts_the_same(
         out[:queries, :items] = (x @ y.T + sign * most).float()
 
     monkeypatch.setattr(torch_filter, "fine_products", noisy)
-    view, space = views()["labels"], space_of("cosine", kind="clustered")
+    view, space = few_mates()["labels"], space_of("cosine", kind="clustered")
     assert counted(view, space, "cpu") == on_the_cpu(view, space)
     assert sum(always_fine) == 0
 
@@ -160,7 +160,7 @@ def test_without_room_queries_are_counted_exactly(
     device: str, always_fine: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(FilteredCount, "_places", lambda self, strip: 3)
-    view, space = views()["labels"], space_of("cosine", kind="tied")
+    view, space = few_mates()["labels"], space_of("cosine", kind="tied")
     assert counted(view, space, device) == on_the_cpu(view, space)
     assert 0 < sum(always_fine) < 2 * 90
 

@@ -13,7 +13,7 @@ import truerank
 from tests.engine.cuda.devices import clustered, needs_gpu, pretend
 from tests.test_checkpoint import bits
 from truerank.engine import cuda
-from truerank.engine.cuda import filtered_count, torch_filter, torch_kernels
+from truerank.engine.cuda import filtered_count, sizes, torch_filter, torch_kernels
 from truerank.engine.cuda import rows as device_rows
 from truerank.settings import settings
 from truerank.sharding import shard
@@ -34,7 +34,7 @@ def small_device(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     monkeypatch.setattr(cuda, "Engine", partial(cuda.Engine.func, **given))  # type: ignore[attr-defined]
     monkeypatch.setattr("truerank.space.rows.round_units", lambda side: None)
     monkeypatch.setattr(device_rows, "free_bytes", lambda device: 4 * COUNT * DIMENSION)
-    monkeypatch.setattr(filtered_count, "STRIP", 256)
+    monkeypatch.setattr(sizes, "STRIP", 256)
     monkeypatch.setattr(filtered_count, "PRODUCTS", 1024)
     monkeypatch.setattr(device_rows, "_NUMBERS", 256 * DIMENSION)
     sent: list[int] = []

@@ -23,7 +23,7 @@ from tests.engine.cuda.devices import (
 from truerank import engine
 from truerank.core.folds import GalleryFolds
 from truerank.engine import cuda
-from truerank.engine.cuda import filtered_count, rounding, torch_filter, torch_kernels, worker
+from truerank.engine.cuda import rounding, sizes, torch_filter, torch_kernels, worker
 from truerank.errors import InputError
 from truerank.relevance import View
 from truerank.space import Space, build, grid
@@ -82,7 +82,7 @@ def test_a_sourced_gallery_is_counted_as_one_that_is_held(kind: str, method: str
 
 def test_only_rows_in_doubt_are_had_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Once for half precision, then mates, and what is open; folds of those rows go with them."""
-    monkeypatch.setattr(filtered_count, "STRIP", 256)
+    monkeypatch.setattr(sizes, "STRIP", 256)
     count = 2000
     labels = np.arange(count) % 500
     rows = clustered(np.random.default_rng(8), labels, 32)

@@ -122,6 +122,7 @@ class Engine:
             ranked_rows=self._ranked_height(),
             observed_rows=self._observed_height(),
             observing=self.observing,
+            devices=len(self._devices),
         )
 
     def tie_groups(
@@ -136,6 +137,30 @@ class Engine:
         for rows, block in self._in_turn(blocks, work):
             self._tick(len(rows) * self._space.gallery)
             yield block
+
+    def tie_groups_both_ways(
+        self, blocks: Sequence[Rows], folds: GalleryFolds | None = None
+    ) -> Iterator[Block]:
+        """The same for blocks whose queries are items too, each ascending, by one GPU, which
+        multiplies each pair once where that can be."""
+        counted = self._on(0, lambda worker: worker.count_both_ways(blocks, self._limits, folds))
+        if counted is None:
+            yield from self.tie_groups(iter(blocks), folds=folds)
+            return
+        pool = ThreadPoolExecutor(1)
+
+        def find() -> Future[Block | None]:
+            return pool.submit(self._on, 0, lambda _: next(counted, None))
+
+        try:
+            ahead = find()
+            while (block := ahead.result()) is not None:
+                ahead = find()
+                self._tick(len(block.rows) * self._space.gallery)
+                yield block
+        finally:
+            pool.shutdown(cancel_futures=True)
+            counted.close()
 
     def rankings(self, blocks: Iterator[Rows], tied: list[Rows]) -> Iterator[Block]:
         """Many relevant items: rankings that stay on the device; ties are put aside."""
@@ -207,6 +232,10 @@ class Engine:
                 pool.shutdown(cancel_futures=True)
 
     def _work(self, number: int, rows: Rows, task: Callable[[Worker, Rows], Found]) -> Found:
+        return self._on(number, lambda worker: task(worker, rows))
+
+    def _on(self, number: int, task: Callable[[Worker], Found]) -> Found:
+        """Have a device do something."""
         import torch
 
         from truerank.engine.cuda.worker import Worker
@@ -217,7 +246,7 @@ class Engine:
                 if number not in self._workers:
                     placed = (self._view, self._space, device, self._kernels, self._filters)
                     self._workers[number] = Worker(*placed)
-            return task(self._workers[number], rows)
+            return task(self._workers[number])
 
 
 _kept: ContextVar[list[tuple[View, Space, dict[int, Worker]]] | None] = ContextVar(

@@ -10,31 +10,28 @@ for is left to exact tiles.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any, Protocol
 
 import torch
 
-from truerank.engine.cuda import tensor_filter
+from truerank.engine.cuda import sizes, tensor_filter
+from truerank.engine.cuda.both_ways import BothWays
 from truerank.engine.cuda.counting import DeviceTally
+from truerank.engine.cuda.near import LISTS, Near, Opened
 from truerank.engine.cuda.rows import InnerProducts, free_bytes
 from truerank.engine.cuda.transfer import DeviceQueries
 from truerank.settings import Settings
 
-__all__ = ["FilteredCount"]
+__all__ = ["TRIED", "FilteredCount"]
 
-STRIP = 1 << 14
-"""Most items between two refinements: their integer rows stay in the device's cache."""
 PRODUCTS = 1 << 29
 """Most products that are held at a time, if they fit; twice as many where the gallery comes again
 for every part of the queries."""
-PART = 16
-"""Items whose products are kept together, if one of them matters."""
 TRIED, TRIED_STRIPS = 512, 4
 """Queries of a block that are filtered first, and parts of the gallery that they meet."""
-FEW = 8
-"""Most thresholds of a query with which items are compared one by one."""
 PREFERRED = 100
 """Where the coarse filter leaves more than one item in so many open, the fine one is faster."""
 
@@ -72,6 +69,21 @@ class FilteredCount:
         tally.replace(whole, part)
         return torch.cat([whole[left], tally.split.rows])
 
+    def both_ways(self, queries: DeviceQueries, edges: Any, limits: Settings) -> BothWays | None:
+        """What counts each pair once; some of the queries are tried. None where it cannot be done,
+        or where the coarse filter is not the one to take."""
+        space = self._space
+        if limits.method == "float64" or not (space.one_side and space.resident):
+            return None
+        if edges.shape[1] > sizes.FEW or self._way(queries, edges, limits) != "coarse":
+            return None
+        most = min(sizes.STRIP, 1024 * limits.gallery_rows, self._gallery)
+        side = min(most, math.isqrt(self._most))
+        items = self._kept()
+        if items is None:
+            return None
+        return BothWays(space, self._filters, items, side, self._places(side))
+
     def _way(self, queries: DeviceQueries, edges: Any, limits: Settings) -> str | None:
         """The filter that suits a block; None for neither."""
         if limits.method != "auto":
@@ -81,7 +93,7 @@ class FilteredCount:
         opened = self._left_open(*tried, limits, fine=False)
         if opened * PREFERRED <= 1:
             return "coarse"
-        fine = edges.shape[1] <= FEW and self._keep_fine()
+        fine = edges.shape[1] <= sizes.FEW and self._keep_fine()
         if fine and self._left_open(*tried, limits, fine=True) * 2 * self._sparse < 1:
             return "fine"
         return "coarse" if opened * 2 * self._sparse < 1 else None
@@ -93,8 +105,8 @@ class FilteredCount:
         strip = self._strip(limits)
         starts = list(range(0, self._gallery, strip))
         some = starts[:: -(-len(starts) // TRIED_STRIPS)]
-        found = self._part(queries, DeviceTally.of(edges), limits, some, fine=fine)
-        return float(found.double().mean()) / strip
+        most = self._part(queries, DeviceTally.of(edges), limits, some, fine=fine)
+        return float(most.sum(1).double().mean()) / strip
 
     def _counted(
         self, queries: DeviceQueries, tally: DeviceTally, limits: Settings, *, fine: bool
@@ -108,16 +120,16 @@ class FilteredCount:
             self._part(queries.part(some), tally.part(some), limits, starts, fine=fine)
             for some in parts
         ]
-        return torch.nonzero(torch.cat(most) > self._places(strip)).flatten()
+        return torch.nonzero((torch.cat(most) > self._places(strip)).any(1)).flatten()
 
     def _strip(self, limits: Settings) -> int:
         """Items between two refinements: equal parts of the gallery."""
-        parts = -(-self._gallery // min(STRIP, 1024 * limits.gallery_rows))
+        parts = -(-self._gallery // min(sizes.STRIP, 1024 * limits.gallery_rows))
         return -(-self._gallery // parts)
 
     def _places(self, strip: int) -> int:
-        """Open items that are held for each query, in each strip of the gallery."""
-        return max(256, strip // self._sparse)
+        """Open items that each list of a query has room for, in each strip of the gallery."""
+        return max(256, strip // self._sparse) // LISTS
 
     def _part(
         self,
@@ -129,37 +141,29 @@ class FilteredCount:
         fine: bool,
     ) -> Any:
         """Filter and refine strips of the gallery; returns the most items that any of them left
-        open, for each query."""
+        open, for each list of each query."""
         strip = self._strip(limits)
-        few = tally.edges.shape[1] <= FEW and tally.split is None
+        few = tally.edges.shape[1] <= sizes.FEW and tally.split is None
         given = (self._filters, len(queries), strip, self._device)
         room: _Room = (_Fine if fine else _Kept if few else _Listed)(*given)
-        shape = (len(queries), self._places(strip))
-        entries = torch.empty(shape, dtype=torch.int32, device=self._device)
-        most = torch.zeros(len(queries), dtype=torch.int32, device=self._device)
+        opened = Opened.room(len(queries), self._places(strip), self._device)
+        most = torch.zeros_like(opened.found)
         exact = self._space.query_rows(queries), self._space.query_norm(queries)
         sides = self._fine_sides(queries, tally) if fine else self._sides(queries, tally)
         for start in starts:
             stop = min(start + strip, self._gallery)
-            found = torch.zeros(len(queries), dtype=torch.int32, device=self._device)
             here = tally.at(start, stop)
             size = (len(queries), stop - start)
-            room.count(sides.at(start, stop), size, here, found, entries)
-            most = torch.maximum(most, found)
-            self._refine(start, stop, exact, here, found, entries)
-        return most
+            room.count(sides.at(start, stop), size, here, opened)
+            torch.maximum(most, opened.found, out=most)
+            self._refine(start, stop, exact, here, opened)
+        return most.view(-1, LISTS)
 
     def _refine(
-        self,
-        start: int,
-        stop: int,
-        exact: tuple[Any, Any],
-        tally: DeviceTally,
-        found: Any,
-        entries: Any,
+        self, start: int, stop: int, exact: tuple[Any, Any], tally: DeviceTally, opened: Opened
     ) -> None:
         """Count what a strip has left open."""
-        rows = self._space.open_rows(start, stop, found, entries)
+        rows = self._space.open_rows(start, stop, opened.found, opened.entries)
         if rows is None:
             return
         split = tally.split
@@ -172,8 +176,7 @@ class FilteredCount:
             rows.norm,
             self._space.mode,
             tally.edges,
-            found,
-            rows.entries,
+            Opened(opened.found, rows.entries),
             tally.bins,
             tally.equal,
             split,
@@ -181,19 +184,23 @@ class FilteredCount:
 
     def _sides(self, queries: DeviceQueries, tally: DeviceTally) -> _Sides:
         """What the coarse filter multiplies."""
-        if self._items is None:
-            self._items = self._space.half_items()
+        kept = self._kept()
         integers, norm = self._space.unit_queries(queries)
-        if self._items is not None and self._space.one_side:
-            halves = self._items[0].take(queries.there)
+        if kept is not None and self._space.one_side:
+            halves = kept[0].take(queries.there)
         else:
             halves = tensor_filter.halves(integers)
-        if self._items is None:
+        if kept is None:
             return _SentSides(self._space, halves, norm, tally.edges)
-        cuts = tensor_filter.thresholds(
-            tally.edges, norm, halves, self._items[1], self._space.slack
-        )
-        return _Sides(halves.rows, self._items[0], *cuts)
+        items, extremes = kept
+        cuts = tensor_filter.thresholds(tally.edges, norm, halves, extremes, self._space.slack)
+        return _Sides(halves.rows, items, *cuts)
+
+    def _kept(self) -> tuple[tensor_filter.Halves, tensor_filter.Extremes] | None:
+        """The gallery in half precision, if there is room for it."""
+        if self._items is None:
+            self._items = self._space.half_items()
+        return self._items
 
     def _fine_sides(self, queries: DeviceQueries, tally: DeviceTally) -> _Sides:
         """What the fine filter multiplies."""
@@ -266,9 +273,7 @@ class _SentSides(_Sides):
 class _Room(Protocol):
     """Room for what a filter keeps of a strip."""
 
-    def count(
-        self, side: _Side, size: tuple[int, int], tally: DeviceTally, found: Any, entries: Any
-    ) -> None:
+    def count(self, side: _Side, size: tuple[int, int], tally: DeviceTally, opened: Opened) -> None:
         """Count the items of a strip about which there is no doubt, and list the open ones."""
 
 
@@ -276,33 +281,23 @@ class _Kept:
     """Few thresholds: the products that matter are kept, and compared with each."""
 
     def __init__(self, filters: ModuleType, queries: int, strip: int, device: Any) -> None:
-        places = -(-strip // PART)
-        number = torch.empty(queries, dtype=torch.int32, device=device)
-        parts = torch.empty((queries, places), dtype=torch.int32, device=device)
-        products = torch.empty((queries, places * PART), dtype=torch.float32, device=device)
         self._filters: Any = filters
-        self._near = number, parts, products
+        self._near = Near.room(queries, strip, device)
 
-    def count(
-        self, side: _Side, size: tuple[int, int], tally: DeviceTally, found: Any, entries: Any
-    ) -> None:
+    def count(self, side: _Side, size: tuple[int, int], tally: DeviceTally, opened: Opened) -> None:
         """See _Room."""
-        self._filters.near_products(side.left, side.right, side.last, size, *self._near)
-        tables = tally.less, tally.bins, found, entries
-        self._filters.compare(side.sure, side.lost, self._near, size[1], *tables)
+        self._filters.near_products(side.left, side.right, size, side.last, self._near)
+        self._filters.compare(side.sure, side.lost, self._near, size[1], tally.less, opened)
 
 
 class _Fine(_Kept):
     """Rows of two halves: what is decided is counted at once, what is in doubt is kept."""
 
-    def count(
-        self, side: _Side, size: tuple[int, int], tally: DeviceTally, found: Any, entries: Any
-    ) -> None:
+    def count(self, side: _Side, size: tuple[int, int], tally: DeviceTally, opened: Opened) -> None:
         """See _Room."""
-        rows, cuts = (side.left, side.right), (side.sure, side.lost)
-        self._filters.count_fine(*rows, *cuts, size, tally.less, *self._near)
-        tables = tally.less, tally.bins, found, entries
-        self._filters.compare(*cuts, self._near, size[1], *tables, counted=True)
+        cuts, less = (side.sure, side.lost), tally.less
+        self._filters.count_fine(side.left, side.right, size, *cuts, less, self._near)
+        self._filters.compare(*cuts, self._near, size[1], less, opened, counted=True)
 
 
 class _Listed:
@@ -313,15 +308,13 @@ class _Listed:
         self._products = self._filters.room_for_products(queries, strip, device)
         self._near = torch.empty((queries, strip), dtype=torch.int64, device=device)
 
-    def count(
-        self, side: _Side, size: tuple[int, int], tally: DeviceTally, found: Any, entries: Any
-    ) -> None:
+    def count(self, side: _Side, size: tuple[int, int], tally: DeviceTally, opened: Opened) -> None:
         """See _Room."""
-        listed = torch.zeros_like(found)
+        listed = torch.zeros(size[0], dtype=torch.int32, device=self._near.device)
         self._filters.half_products(side.left, side.right, *size, self._products)
         self._filters.list_near(self._products, *size, side.lost, listed, self._near)
-        tables = tally.bins, found, entries, tally.split
-        self._filters.settle(side.sure, side.lost, listed, self._near, *tables)
+        given = (listed, self._near, tally.bins, opened, tally.split)
+        self._filters.settle(side.sure, side.lost, *given)
 
 
 def _some(queries: DeviceQueries, index: Any) -> DeviceQueries:

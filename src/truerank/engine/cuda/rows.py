@@ -233,7 +233,11 @@ class InnerProducts(DeviceSpace):
 
     def unit_queries(self, queries: DeviceQueries) -> tuple[Any, Any]:
         """These queries as integer rows of unit vectors, and their norms."""
-        return self._units[0].rows(queries), self._units[0].norm[queries.there]
+        return self._units[0].rows(queries), self.unit_norm(queries)
+
+    def unit_norm(self, queries: DeviceQueries) -> Any:
+        """Norms of these queries as unit vectors."""
+        return self._units[0].norm[queries.there]
 
     def unit_items(self, start: int, stop: int) -> tuple[Any, Any]:
         """These items as integer rows of unit vectors, and their norms."""

@@ -16,7 +16,7 @@ import triton
 import triton.language as tl
 
 from truerank.engine.cuda import torch_search
-from truerank.engine.cuda.filter_kernels import (
+from truerank.engine.cuda.half_kernels import (
     half_product,
     half_products,
     place_of_tile,

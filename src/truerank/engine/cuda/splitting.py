@@ -15,7 +15,7 @@ import torch
 from truerank.core.folds import GalleryFolds
 from truerank.engine.cuda.transfer import fetched
 
-__all__ = ["COMPARISONS", "Splitting"]
+__all__ = ["COMPARISONS", "Splitting", "tables_of"]
 
 COMPARISONS = 1 << 26
 """Comparisons of single pairs with thresholds that are made at a time."""
@@ -135,3 +135,10 @@ def _add(table: Any, at: tuple[Any, ...], step: int) -> None:
     for size, index in zip(table.shape[1:], at[1:], strict=True):
         place = place * size + index
     table.view(-1).index_add_(0, place, torch.full_like(place, step, dtype=table.dtype))
+
+
+def tables_of(split: Splitting | None) -> tuple[Any, Any, Any, Any]:
+    """What kernels are given of a splitting."""
+    if split is None:
+        return None, None, None, None
+    return split.fold, split.place, split.bins, split.equal

@@ -17,7 +17,7 @@ with K and M of an item, H.K + H.M + L.K is off by L.M and by next to nothing el
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -33,6 +33,7 @@ __all__ = [
     "fine_rows",
     "halves",
     "holds",
+    "padded",
     "probe_rows",
     "product_bound",
     "strip",
@@ -80,13 +81,17 @@ class Halves:
 
     def take(self, index: Any) -> Halves:
         """The rows of an index, padded again."""
-        rows = torch.zeros(
-            (-(-len(index) // _ROWS) * _ROWS, self.rows.shape[1]),
-            dtype=torch.float16,
-            device=self.rows.device,
-        )
-        rows[: len(index)] = self.rows[index]
-        return Halves(rows, self.length[index], self.half_length[index], self.residual[index])
+        return replace(self.known(index), rows=padded(self.rows[index]))
+
+    def known(self, index: Any) -> Halves:
+        """What is known about the rows of an index, without these."""
+        lengths = (self.length[index], self.half_length[index], self.residual[index])
+        return Halves(self.rows[:0], *lengths)
+
+
+def padded(rows: Any) -> Any:
+    """Half-precision rows with zeros behind them."""
+    return torch.nn.functional.pad(rows, (0, 0, 0, -len(rows) % _ROWS))
 
 
 def strip(rows: Any, start: int, stop: int) -> Any:

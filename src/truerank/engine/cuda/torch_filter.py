@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from truerank.engine.cuda import torch_kernels
+from truerank.engine.cuda.near import LISTS, PART, Near, Opened
 from truerank.engine.cuda.splitting import Splitting
 
 __all__ = [
@@ -19,7 +20,6 @@ __all__ = [
     "half_products",
     "list_near",
     "near_products",
-    "part_of",
     "refine",
     "room_for_products",
     "settle",
@@ -36,44 +36,47 @@ def half_products(left: Any, right: Any, queries: int, items: int, out: Any) -> 
     out[:queries, :items] = left[:queries].float() @ right[:items].float().T
 
 
-def part_of(parts: Any, products: Any) -> int:
-    """The items of a part, from the room for both."""
-    return int(products.shape[1]) // int(parts.shape[1])
-
-
 def near_products(
     left: Any,
     right: Any,
-    limit: Any,
     size: tuple[int, int],
-    count: Any,
-    parts: Any,
-    products: Any,
+    limit: Any,
+    near: Near,
+    item_limit: Any = None,
+    item_near: Near | None = None,
 ) -> None:
     """Products of half-precision rows, of each few items of which one reaches a query's limit."""
-    seen = _in_parts(left, right, size, part_of(parts, products), half_products)
-    _keep_parts(seen, seen.amax(2) >= limit[:, None], count, parts, products)
+    products = torch.empty(size, device=left.device)
+    half_products(left, right, *size, products)
+    _keep_near(products, limit, near)
+    if item_near is not None:
+        _keep_near(products.T, item_limit, item_near)
+
+
+def _keep_near(products: Any, limit: Any, near: Near) -> None:
+    seen = _in_parts(products)
+    _keep_parts(seen, seen.amax(2) >= limit[:, None], near)
 
 
 def count_fine(
     left: Any,
     right: Any,
+    size: tuple[int, int],
     sure: Any,
     lost: Any,
-    size: tuple[int, int],
     less: Any,
-    count: Any,
-    parts: Any,
-    products: Any,
+    near: Near,
 ) -> None:
     """Count the items above each sure[q, j]; parts with items between lost and sure are kept."""
-    seen = _in_parts(left, right, size, part_of(parts, products), fine_products)
+    products = torch.empty(size, device=left.device)
+    fine_products(left, right, *size, products)
+    seen = _in_parts(products)
     doubtful = torch.zeros(seen.shape[:2], dtype=torch.bool, device=seen.device)
     for j in range(sure.shape[1]):
         above = seen > sure[:, j, None, None]
         doubtful |= (~above & (seen >= lost[:, j, None, None])).any(2)
         less[:, j] += above.sum((1, 2))
-    _keep_parts(seen, doubtful, count, parts, products)
+    _keep_parts(seen, doubtful, near)
 
 
 def fine_products(left: Any, right: Any, queries: int, items: int, out: Any) -> None:
@@ -81,62 +84,60 @@ def fine_products(left: Any, right: Any, queries: int, items: int, out: Any) -> 
     out[:queries, :items] = (left[:queries].double() @ right[:items].double().T).float()
 
 
-def _in_parts(left: Any, right: Any, size: tuple[int, int], part: int, multiply: Any) -> Any:
+def _in_parts(products: Any) -> Any:
     """(queries, parts, items of a part): all products, padded with -inf."""
-    wide = -(-size[1] // part) * part
-    seen = torch.full((size[0], wide), -torch.inf, device=left.device)
-    multiply(left, right, *size, seen)
-    return seen.view(size[0], -1, part)
+    missing = -products.shape[1] % PART
+    padded = torch.nn.functional.pad(products, (0, missing), value=-torch.inf)
+    return padded.view(len(products), -1, PART)
 
 
-def _keep_parts(seen: Any, near: Any, count: Any, parts: Any, products: Any) -> None:
+def _keep_parts(seen: Any, is_near: Any, near: Near) -> None:
     """Keep the near parts, and list them."""
-    query, part = torch.nonzero(near, as_tuple=True)
+    query, part = torch.nonzero(is_near, as_tuple=True)
     number, place = _places(query, len(seen))
-    parts[query, place] = part.to(parts.dtype)
-    products.view(len(seen), -1, seen.shape[2])[query, part] = seen[query, part]
-    count.copy_(number)
+    near.parts[query, place] = part.to(near.parts.dtype)
+    near.products.view(len(near.products), -1, PART)[query, part] = seen[query, part]
+    near.number[: len(seen)] = number
 
 
 def compare(
     sure: Any,
     lost: Any,
-    near: tuple[Any, Any, Any],
+    near: Near,
     items: int,
     less: Any,
-    bins: Any,
-    found: Any,
-    entries: Any,
+    opened: Opened,
     *,
     counted: bool = False,
 ) -> None:
-    """Count the items of near parts at few thresholds; the open ones go to `entries`."""
-    m, room = sure.shape[1], entries.shape[1]
-    number, parts, products = near
-    queries, places = parts.shape
-    place = parts.long() * (torch.arange(places, device=parts.device) < number[:, None])
-    seen = products.view(queries, places, -1)
-    seen = torch.gather(seen, 1, place[:, :, None].expand(-1, -1, seen.shape[2]))
-    inside = torch.arange(seen.shape[2], device=parts.device)
-    item = place[:, :, None] * seen.shape[2] + inside
-    there = torch.arange(places, device=parts.device) < number[:, None]
-    held = there[:, :, None] & (item < items)
-    query, part, column = torch.nonzero(held & (seen >= lost[:, -1, None, None]), as_tuple=True)
-    product, item = seen[query, part, column], item[query, part, column]
+    """Count the items of near parts at few thresholds; the open ones are listed."""
+    queries = len(sure)
+    there = torch.arange(near.places, device=sure.device) < near.number[:queries, None]
+    query, place = torch.nonzero(there, as_tuple=True)
+    part = near.parts[query, place].long()
+    seen = near.products.view(len(near.products), -1, PART)[query, part].flatten()
+    item = (part[:, None] * PART + torch.arange(PART, device=sure.device)).flatten()
+    query = query.repeat_interleave(PART)
+    held = (item < items) & (seen >= lost[query, -1])
+    query, item, product = query[held], item[held], seen[held]
     above = product[:, None] > sure[query]
-    if not counted:
-        less.index_add_(0, query, above.to(less.dtype))
-    low = m - above.sum(1)
-    reached = (product[:, None] >= lost[query]).sum(1)
-    is_open = reached > m - low
-    wrong = is_open & (low < m)
-    bins.index_put_((query[wrong], low[wrong]), -torch.ones_like(bins[:1, 0]), accumulate=True)
-    query, item = query[is_open], item[is_open]
-    count, place = _places(query, len(sure))
-    place += found[query]
-    fits = place < room
+    is_open = (above != (product[:, None] >= lost[query])).any(1)
+    mine = is_open if counted else ~is_open
+    less.index_add_(0, query[mine], above[mine].to(less.dtype), alpha=-1 if counted else 1)
+    _list(opened, query[is_open], item[is_open])
+
+
+def _list(opened: Opened, query: Any, item: Any) -> None:
+    """List open items, which are sorted by query: lists are filled one after the other."""
+    room = opened.entries.shape[1]
+    number, place = _places(query, len(opened.found) // LISTS)
+    taken = torch.arange(LISTS, device=query.device) * room
+    found = (number[:, None] - taken).clamp(min=0)
+    found[:, :-1] = found[:, :-1].clamp(max=room)
+    opened.found.copy_(found.flatten())
+    fits = place < LISTS * room
+    entries = opened.entries.view(-1, LISTS * room)
     entries[query[fits], place[fits]] = item[fits].to(entries.dtype)
-    found += count.to(found.dtype)
 
 
 def list_near(products: Any, queries: int, items: int, lost: Any, found: Any, near: Any) -> None:
@@ -155,12 +156,11 @@ def settle(
     near_found: Any,
     near: Any,
     bins: Any,
-    found: Any,
-    entries: Any,
+    opened: Opened,
     split: Splitting | None,
 ) -> None:
-    """Count the listed items that half precision decides; the open ones go to `entries`."""
-    m, room = sure.shape[1], entries.shape[1]
+    """Count the listed items that half precision decides; the open ones are listed in turn."""
+    m = sure.shape[1]
     places = torch.arange(near.shape[1], device=near.device)
     query, column = torch.nonzero(places < near_found[:, None], as_tuple=True)
     both = near[query, column][:, None].view(torch.int32)
@@ -171,12 +171,7 @@ def settle(
     counts = ~is_open & (low < m)
     _add(bins, (query[counts], low[counts]))
     _by_fold(split, query, low, item, counts, None)
-    query, item = query[is_open], item[is_open]
-    count, place = _places(query, len(sure))
-    place += found[query]
-    held = place < room
-    entries[query[held], place[held]] = item[held].to(entries.dtype)
-    found += count.to(found.dtype)
+    _list(opened, query[is_open], item[is_open])
 
 
 def refine(
@@ -186,19 +181,17 @@ def refine(
     b: Any,
     mode: str,
     edges: Any,
-    found: Any,
-    entries: Any,
+    opened: Opened,
     bins: Any,
     equal: Any,
     split: Splitting | None,
 ) -> None:
     """Decide the open pairs by exact products of integer rows."""
-    room = entries.shape[1]
-    number = torch.where(found > room, 0, found)
-    query, column = torch.nonzero(
-        torch.arange(room, device=found.device) < number[:, None], as_tuple=True
-    )
-    item = entries[query, column].long()
+    room = opened.entries.shape[1]
+    number = torch.where(opened.found > room, 0, opened.found)
+    held = torch.arange(room, device=number.device) < number[:, None]
+    mine, column = torch.nonzero(held, as_tuple=True)
+    query, item = mine // LISTS, opened.entries[mine, column].long()
     product = torch_kernels.pair_products(left, right, query, item)
     d = torch_kernels.distances(product, a[query], b[item], mode)
     counts = d <= edges[query, -1]

@@ -79,6 +79,11 @@ class DeviceQueries:
     def __len__(self) -> int:
         return len(self.rows)
 
+    @property
+    def is_run(self) -> bool:
+        """Whether these queries, in ascending order, follow one another without a gap."""
+        return int(self.rows[-1]) - int(self.rows[0]) + 1 == len(self.rows)
+
     def part(self, some: slice) -> DeviceQueries:
         """Some of the queries."""
         return DeviceQueries(self.rows[some], self.there[some])

@@ -7,8 +7,9 @@ rest (truerank.engine.cuda.filtered_count); what it leaves is counted by the exa
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Generator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import cache
 from itertools import count
 from types import ModuleType
@@ -19,16 +20,18 @@ import numpy.typing as npt
 import torch
 
 from truerank.core.folds import GalleryFolds
-from truerank.core.groups import Block, LocatedGroups, SplitGroups
+from truerank.core.groups import Block, LocatedGroups, SplitGroups, TieGroups
 from truerank.engine.cuda import tensor_filter
+from truerank.engine.cuda.both_ways import BothWays, Party
 from truerank.engine.cuda.counting import DeviceTally, Frame
 from truerank.engine.cuda.distance_block import DeviceDistanceBlock
-from truerank.engine.cuda.filtered_count import FilteredCount
-from truerank.engine.cuda.pairs import DevicePairs
+from truerank.engine.cuda.filtered_count import TRIED, FilteredCount
+from truerank.engine.cuda.pairs import DevicePairs, Lists
 from truerank.engine.cuda.placing import place
 from truerank.engine.cuda.rows import DeviceSpace, InnerProducts, free_bytes
 from truerank.engine.cuda.splitting import Splitting
-from truerank.engine.cuda.transfer import DeviceCache, DeviceQueries, fetched, sent
+from truerank.engine.cuda.streams import Lane, moment, wait_for
+from truerank.engine.cuda.transfer import DeviceCache, DeviceQueries, fetched, sent, settled
 from truerank.engine.distance_block import ExcludedPairs
 from truerank.engine.observers import Deferred, Observers
 from truerank.engine.threads import PerThread
@@ -41,7 +44,7 @@ from truerank.space.probe import probe
 if TYPE_CHECKING:
     from truerank.engine.cuda.ranked import Ranked
 
-__all__ = ["Worker", "accumulates_well", "own_filters", "side_stream"]
+__all__ = ["Worker", "accumulates_well", "own_filters"]
 
 INEXACT = (
     "a distance differs from integer arithmetic: the matrix product of this GPU is not exact in "
@@ -83,7 +86,7 @@ class Worker:
             )
             self._filter = FilteredCount(self._space, filters, sparse=4 if slow else 16)
         number = count()
-        self._streams = PerThread(lambda: side_stream(device, next(number) % STREAMS))
+        self._lanes = PerThread(lambda: Lane(device, next(number) % STREAMS))
         self._most_sorted = min(_SORTED, free_bytes(device) // 64)
         probe(space, lambda some: self._place(some, space).tiles)
 
@@ -100,11 +103,8 @@ class Worker:
         folds: GalleryFolds | None = None,
     ) -> Block:
         """Tie groups of a block of queries with few relevant items, split where that is wanted."""
-        queries = DeviceQueries.of(rows, self.device)
-        lists = self._pairs.block(queries)
-        mates = self._space.pairs(queries, lists.query, lists.item)
-        frame = Frame.of(lists.query, mates, lists.grade, len(rows), self._grades)
-        wanted = np.flatnonzero(folds.queries[rows]) if folds is not None else rows[:0]
+        queries, lists, frame = self._begin(rows)
+        wanted = _wanted(rows, folds)
         split = None
         if folds is not None and len(wanted):
             chosen = sent(folds.queries[rows], self.device)
@@ -112,9 +112,7 @@ class Worker:
             split = Splitting.of(fold, folds.columns, chosen, thresholds)
         tally = self._tally(queries, frame.edges, limits, split)
         excluded = self._space.pairs(queries, lists.excluded_query, lists.excluded_item)
-        tally.take_out(lists.excluded_query, excluded)
-        gone = torch.bincount(lists.excluded_query, minlength=len(rows))
-        groups = tally.tie_groups(frame.graded, self._gallery - gone, distances=distances)
+        groups = self._groups(tally, lists, frame, excluded, distances=distances)
         if folds is None or split is None:
             return Block(rows, groups, SplitGroups.none())
         split.take_out(lists.excluded_query, lists.excluded_item, excluded, frame.edges)
@@ -124,6 +122,94 @@ class Worker:
         some = groups if len(wanted) == len(rows) else groups.some(wanted)
         return Block(rows, groups, SplitGroups(wanted, some, counts, met))
 
+    def _begin(self, rows: Rows) -> tuple[DeviceQueries, Lists, Frame]:
+        """What must be known of a block before it is counted."""
+        queries = DeviceQueries.of(rows, self.device)
+        lists = self._pairs.block(queries)
+        mates = self._space.pairs(queries, lists.query, lists.item)
+        frame = Frame.of(lists.query, mates, lists.grade, len(rows), self._grades)
+        return queries, lists, frame
+
+    def _groups(
+        self, tally: DeviceTally, lists: Lists, frame: Frame, excluded: Any, *, distances: bool
+    ) -> TieGroups:
+        """The tie groups of a block that has been counted, excluded pairs like any others."""
+        tally.take_out(lists.excluded_query, excluded)
+        gone = torch.bincount(lists.excluded_query, minlength=len(tally.edges))
+        return tally.tie_groups(frame.graded, self._gallery - gone, distances=distances)
+
+    def count_both_ways(
+        self, blocks: Sequence[Rows], limits: Settings, folds: GalleryFolds | None
+    ) -> Generator[Block, None, None] | None:
+        """Tie groups of blocks of queries that are items too, each pair multiplied once; blocks
+        and the queries of each ascend. None where that cannot be, or would not pay."""
+        if self._filter is None:
+            return None
+        everyone = np.concatenate(blocks)
+        some = everyone[:: -(-len(everyone) // TRIED)]
+        queries, _, frame = self._begin(some)
+        pairs = self._filter.both_ways(queries, frame.edges, limits)
+        return None if pairs is None else self._counted_both_ways(pairs, blocks, limits, folds)
+
+    def _counted_both_ways(
+        self,
+        pairs: BothWays,
+        blocks: Sequence[Rows],
+        limits: Settings,
+        folds: GalleryFolds | None,
+    ) -> Generator[Block, None, None]:
+        """While the device counts a block, the one before is finished beside it."""
+        no_query = np.ones(self._gallery, bool)
+        for rows in blocks:
+            no_query[rows] = False
+        items = DeviceQueries.of(np.flatnonzero(no_query), self.device)
+        parties: dict[int, tuple[Party, Lists, Frame]] = {}
+        beside = self._lanes.mine()
+
+        def party(number: int) -> Party:
+            if number not in parties:
+                with beside.after():
+                    queries, lists, frame = self._begin(blocks[number])
+                    made = pairs.party(queries, DeviceTally.of(frame.edges))
+                    parties[number] = made, lists, frame
+                    begun = moment(self.device)
+                wait_for(self.device, begun)
+            return parties[number][0]
+
+        def finish(number: int, counted: Any) -> Block:
+            made, lists, frame = parties.pop(number)
+            rows = blocks[number]
+            with beside.after():
+                split = self._split_alone(rows, limits, folds)
+                gone = lists.excluded_query, lists.excluded_item
+                excluded = self._space.pairs(made.queries, *gone)
+            with beside.after(counted):
+                self._complete(made.queries, made.tally, pairs.left(made), limits)
+                groups = self._groups(made.tally, lists, frame, excluded, distances=False)
+            return Block(rows, groups, split)
+
+        under_way: Any = None
+        try:
+            for number in range(len(blocks)):
+                mine = party(number)
+                pairs.meet_itself(mine)
+                for other in range(number + 1, len(blocks)):
+                    pairs.meet(mine, party(other))
+                pairs.look_at(mine, items)
+                before, under_way = under_way, (number, pairs.counted())
+                if before is not None:
+                    yield finish(*before)
+            yield finish(*under_way)
+        finally:
+            settled(self.device)  # what is let go of must not be written to any more
+
+    def _split_alone(self, rows: Rows, limits: Settings, folds: GalleryFolds | None) -> SplitGroups:
+        """The queries of a block that are to be split, counted by themselves."""
+        wanted = _wanted(rows, folds)
+        if not len(wanted):
+            return SplitGroups.none()
+        return replace(self.count(rows[wanted], limits, folds=folds).split, queries=wanted)
+
     def _tally(
         self, queries: DeviceQueries, edges: Any, limits: Settings, split: Splitting | None
     ) -> DeviceTally:
@@ -131,8 +217,14 @@ class Worker:
         tally = DeviceTally.of(edges, split)
         if self._filter is None:
             self._exact(queries, tally, limits)
-            return tally
-        left = self._filter.count(queries, tally, limits)
+        else:
+            self._complete(queries, tally, self._filter.count(queries, tally, limits), limits)
+        return tally
+
+    def _complete(
+        self, queries: DeviceQueries, tally: DeviceTally, left: Any, limits: Settings
+    ) -> None:
+        """Count these queries of a block from the start, by exact tiles."""
         if len(left) == len(queries):
             tally.forget()
             self._exact(queries, tally, limits)
@@ -142,11 +234,10 @@ class Worker:
                 DeviceQueries(queries.rows[fetched(left)], queries.there[left]), exact, limits
             )
             tally.replace(left, exact)
-        return tally
 
     def observe(self, rows: Rows, observers: Observers) -> list[Deferred]:
         """Let observers see whole rows of distances; what they leave to do is handed back."""
-        with self._own_stream():
+        with self._own_lane():
             block, excluded = self._whole_rows(DeviceQueries.of(rows, self.device))
             return observers.observe(block, excluded)
 
@@ -161,7 +252,7 @@ class Worker:
         first = groups.offsets[held]
         nearest, before = np.full(len(rows), -np.inf), np.zeros(len(rows), np.int64)
         nearest[held], before[held] = groups.distance[first], groups.before[first]
-        with self._own_stream():
+        with self._own_lane():
             block, excluded = self._whole_rows(DeviceQueries.of(rows, self.device))
             counted: list[Any] = []
 
@@ -176,16 +267,9 @@ class Worker:
                     raise ExactnessError(INEXACT)
             return left
 
-    @contextmanager
-    def _own_stream(self) -> Iterator[None]:
-        """A stream for each thread: what one fetches comes home while kernels of another run."""
-        if self.device.type != "cuda":
-            yield
-            return
-        stream = self._streams.mine()
-        stream.wait_stream(torch.cuda.default_stream(self.device))
-        with torch.cuda.stream(stream):
-            yield
+    def _own_lane(self) -> AbstractContextManager[None]:
+        """A lane for each thread: what one fetches comes home while kernels of another run."""
+        return self._lanes.mine().after(moment(self.device))
 
     def _whole_rows(self, queries: DeviceQueries) -> tuple[DeviceDistanceBlock, ExcludedPairs]:
         excluded = ExcludedPairs(*self._pairs.excluded(queries))
@@ -246,14 +330,9 @@ class Worker:
                     self._kernels.split_tile(*scores, wanted, part.split.items(start, stop))
 
 
-@cache
-def side_stream(device: Any, number: int) -> Any:
-    """One of a few streams of a device, kept for all calls of the process.
-
-    cuBLAS keeps a workspace for every stream that it has met, and torch keeps free memory by
-    stream: with new streams for each call, both would grow from call to call.
-    """
-    return torch.cuda.Stream(device)
+def _wanted(rows: Rows, folds: GalleryFolds | None) -> Rows:
+    """The places of the queries that are to be split."""
+    return rows[:0] if folds is None else np.flatnonzero(folds.queries[rows])
 
 
 def own_filters(device: Any, kernels: ModuleType) -> ModuleType | None:

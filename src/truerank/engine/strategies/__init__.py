@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from truerank.engine.strategies.close_rows import CountCloseRows
 from truerank.engine.strategies.count import Count
-from truerank.engine.strategies.cuda_count import CudaCount
+from truerank.engine.strategies.cuda_count import CudaCount, CudaCountBothWays
 from truerank.engine.strategies.cuda_observe import CudaCountObserved, CudaObserve
 from truerank.engine.strategies.cuda_rank import CudaRank
 from truerank.engine.strategies.filtered import Filtered
@@ -40,6 +40,7 @@ STRATEGIES: dict[str, Strategy] = {
     "observe both ways": ObserveBothWays(),
     "observe rows": ObserveRows(),
     "cuda count": CudaCount(),
+    "cuda count both ways": CudaCountBothWays(),
     "cuda rank": CudaRank(),
     "cuda count observed": CudaCountObserved(),
     "cuda observe": CudaObserve(),

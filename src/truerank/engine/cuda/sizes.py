@@ -1,0 +1,10 @@
+"""Sizes that schedules and devices both go by."""
+
+from __future__ import annotations
+
+__all__ = ["FEW", "STRIP"]
+
+STRIP = 1 << 14
+"""Most items that a GPU filters between two refinements: their integer rows stay in its cache."""
+FEW = 8
+"""Most thresholds of a query with which a GPU compares items one by one."""
