@@ -110,7 +110,7 @@ def _counting(x: Any, labels: Any, queries: int, print_row: _Printer) -> None:
 def run_ten() -> None:
     """Ten million rows made on the device beside a million; the counts of 1,000 queries checked."""
     seconds = {}
-    for rows in (MILLION, 10 * MILLION):
+    for rows in (MILLION, MILLION, 10 * MILLION):  # the first pass compiles
         x, labels = make(rows, 512, rows // 5)
         task = truerank.Task(labels.cpu().numpy())
         space = build("cosine", DeviceMatrix(x), device=cuda.FIRST)  # type: ignore[arg-type]

@@ -64,10 +64,13 @@ def test_folders_that_do_not_belong_together_are_refused(begun: Path, tmp_path: 
         join(begun, [begun.parent / "." / begun.name])
     other = tmp_path / "other"
     shutil.copytree(begun, other)
+    shutil.copytree(begun, tmp_path / "same")
     text = (other / "config.yaml").read_text()
     (other / "config.yaml").write_text(text.replace("batch: 8", "batch: 16"))
     with pytest.raises(InputError, match=r"was made with shared\.batch = 16, not 8"):
         join(begun, [other])
+    with pytest.raises(InputError, match=r"was made with shared\.batch = 8, not 16"):
+        join(begun, [tmp_path / "same"], config=other / "config.yaml")
     (other / "config.yaml").write_text(text)
     splits = (other / "splits.json").read_text()
     (other / "splits.json").write_text(splits.replace('"digest": "', '"digest": "0'))

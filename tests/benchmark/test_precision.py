@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
-
-import numpy as np
 import pytest
 
-from truerank.benchmark.fold import TrainFold
+from truerank.benchmark import BenchmarkConfig
+from truerank.benchmark.methods import methods_of, training_config
+from truerank.errors import InputError
 
 
-@pytest.mark.parametrize(("named", "used"), [("auto", "float32"), ("bfloat16", "bfloat16")])
-def test_auto_is_float32_on_every_device(
-    named: str, used: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    given: list[Any] = []
-    monkeypatch.setattr(
-        "truerank.training.loop.Trainer", lambda config, *_, **__: given.append(config)
-    )
-    config = {"training": {"precision": named, "seed": 0}, "model": {"dimensions": 8}}
-    task = TrainFold("made", config, None, {}, 0, tmp_path / "scratch")
-    digest = task.digest
-    half: Any = SimpleNamespace(
-        folds=[np.arange(2), np.arange(2, 4)], data=SimpleNamespace(subset=lambda rows: rows)
-    )
-    task._trainer(half)
-    assert given[0]["training"] == {"precision": used, "seed": 0}
-    assert config["training"]["precision"] == named
-    assert task.digest == digest
+@pytest.mark.parametrize(
+    ("named", "used"),
+    [({}, "float32"), ({"precision": "auto"}, "float32"), ({"precision": "bfloat16"}, "bfloat16")],
+)
+def test_auto_is_float32_on_every_device(named: dict[str, str], used: str) -> None:
+    given = {"data": {"name": "quickdraw"}, "methods": ["contrastive"]}
+    config = BenchmarkConfig.of({**given, "shared": {"training": named}})
+    assert config.to_dict()["shared"]["training"]["precision"] == used
+    (method,) = methods_of(config)
+    trained = training_config(config, method, dict(method.defaults), seed=0)
+    assert trained["training"]["precision"] == used
+
+
+def test_a_precision_that_is_none_is_refused() -> None:
+    given = {"data": {"name": "quickdraw"}, "methods": ["contrastive"]}
+    with pytest.raises(InputError, match="precision"):
+        BenchmarkConfig.of({**given, "shared": {"training": {"precision": "half"}}})

@@ -86,15 +86,24 @@ class SharedModel(ModelConfig):
 
 
 class SharedTraining(TrainingConfig):
-    """How a training goes; seed and metric are the protocol's."""
+    """How a training goes; seed and metric are the protocol's.
+
+    Layers compute in one precision on all machines: what `auto` is elsewhere, one on a GPU and
+    another one on a CPU, is float32 here.
+    """
+
+    precision: Literal["float32", "bfloat16", "float16"] = "float32"
 
     @model_validator(mode="before")
     @classmethod
     def _not_its_own(cls, given: Any) -> Any:
+        if not isinstance(given, Mapping):
+            return given
         for field in ("seed", "metric"):
-            if isinstance(given, Mapping) and field in given:
+            if field in given:
                 raise ValueError(f"{field} is a field of the section protocol")
-        return given
+        is_auto = given.get("precision") == "auto"
+        return {**given, "precision": "float32"} if is_auto else given
 
 
 class SharedConfig(Section):

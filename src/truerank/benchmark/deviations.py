@@ -32,7 +32,7 @@ def deviations(config: BenchmarkConfig) -> list[str]:
         )
     for name, value in PRESETS["paper"].items():
         here = getattr(protocol, name)
-        if here != value and name != "reruns":
+        if here != value:
             found.append(f"{name}: {here} (paper: {value})")
     if protocol.metric != "map@r":
         found.append(f"searched by {protocol.metric} (paper: map@r)")

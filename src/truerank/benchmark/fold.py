@@ -22,9 +22,6 @@ __all__ = ["FoldOutcome", "TrainFold", "checkpoint_hash"]
 SAVE_EVERY = 60.0
 """Seconds between two checkpoints of a training; one that is asked to stop saves itself at once."""
 
-PRECISION = "float32"
-"""What layers compute in wherever no precision is named: `auto` would be another one on a GPU."""
-
 OF_THE_MACHINE = ("device", "workers", "pipeline")
 """Fields of a training that may differ when it goes on elsewhere."""
 
@@ -155,13 +152,10 @@ class TrainFold:
             with randomness.borrowed(seed, devices.resolve("cpu")):  # its weights may be random
                 loss = load_object(self.own, self.parameters, known)
         self.scratch.mkdir(parents=True, exist_ok=True)
-        training = dict(self.config["training"])
-        if training.get("precision", "auto") == "auto":
-            training["precision"] = PRECISION
         try:
             return Trainer(
-                {**self.config, "training": training}, train, validation, folder=self.scratch,
-                loss=loss, save_every=SAVE_EVERY,
+                self.config, train, validation, folder=self.scratch, loss=loss,
+                save_every=SAVE_EVERY,
             )  # fmt: skip
         except InputError as error:
             raise InputError(f"the method {self.method!r}: {error}") from error

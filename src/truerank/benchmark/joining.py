@@ -24,7 +24,10 @@ __all__ = ["join"]
 
 
 def join(
-    folder: str | os.PathLike[str], others: Sequence[str | os.PathLike[str]]
+    folder: str | os.PathLike[str],
+    others: Sequence[str | os.PathLike[str]],
+    *,
+    config: BenchmarkConfig | str | os.PathLike[str] | None = None,
 ) -> dict[str, tuple[int, str]]:
     """Take over what other folders have of the benchmark in a folder, and this one has not.
 
@@ -37,6 +40,9 @@ def join(
     folder : path
         The benchmark that goes on afterwards.
     others : sequence of path
+    config : BenchmarkConfig or path of a YAML file, optional
+        What the benchmark is to go on with: another one than the folder's is refused before
+        anything is taken.
 
     Returns
     -------
@@ -49,13 +55,15 @@ def join(
     if any(source.folder.resolve() == target.folder.resolve() for source in sources):
         raise InputError(f"{target.folder} cannot be joined with itself.")
     with target.locked():
-        config = read_config(target.config)
-        with _plan(target, config) as plan:
+        own = read_config(target.config)
+        if config is not None:
+            target.check(config if isinstance(config, BenchmarkConfig) else read_config(config))
+        with _plan(target, own) as plan:
             here = str(target.folder)
             done = {method.name: (plan.count(method.name), here) for method in plan.methods}
         for source in sources:
             with source.locked():
-                _take(source, target, config, done)
+                _take(source, target, own, done)
     return done
 
 

@@ -81,7 +81,7 @@ def benchmark(
         return
     folder = output if output is not None else Path("benchmarks") / config.stem
     if join:
-        for name, (done, place) in protocol.join(folder, join).items():
+        for name, (done, place) in protocol.join(folder, join, config=config).items():
             click.echo(f"truerank: {name}: {done:,} trainings, from {place}.", err=True)
     try:
         table = protocol.run(

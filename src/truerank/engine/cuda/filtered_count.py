@@ -22,7 +22,7 @@ from truerank.engine.cuda.both_ways import BothWays
 from truerank.engine.cuda.counting import DeviceTally
 from truerank.engine.cuda.near import LISTS, Near, Opened
 from truerank.engine.cuda.rows import InnerProducts, free_bytes
-from truerank.engine.cuda.transfer import DeviceQueries
+from truerank.engine.cuda.transfer import DeviceQueries, fetched
 from truerank.settings import Settings
 
 __all__ = ["TRIED", "FilteredCount"]
@@ -57,17 +57,32 @@ class FilteredCount:
         way = self._way(queries, tally.edges, limits)
         if way is None:
             return everyone
-        if way == "coarse":
-            return self._counted(queries, tally, limits, fine=False)
-        if tally.split is None:
-            return self._counted(queries, tally, limits, fine=True)
-        whole = torch.nonzero(tally.split.place < 0).flatten()
-        if not len(whole):
-            return everyone
-        part = DeviceTally.of(tally.edges[whole].contiguous())
-        left = self._counted(_some(queries, whole), part, limits, fine=True)
-        tally.replace(whole, part)
-        return torch.cat([whole[left], tally.split.rows])
+        fine, split = way == "fine", tally.split
+        if split is None or tally.edges.shape[1] > sizes.FEW:
+            return self._counted(queries, tally, limits, fine=fine)
+        # Shares are known where items are looked up, not where they are compared one by one.
+        whole, parted = torch.nonzero(split.place < 0).flatten(), split.rows
+        left = [parted if fine else self._some(queries, parted, tally, limits)]
+        if len(whole):
+            alone = DeviceTally(tally.edges, tally.less, tally.equal, tally.bins)
+            left.append(self._some(queries, whole, alone, limits, fine=fine))
+        return torch.cat(left)
+
+    def _some(
+        self,
+        queries: DeviceQueries,
+        index: Any,
+        tally: DeviceTally,
+        limits: Settings,
+        *,
+        fine: bool = False,
+    ) -> Any:
+        """Count some queries of a block; returns the numbers of those without enough room."""
+        part = tally.again(index)
+        some = DeviceQueries(queries.rows[fetched(index)], queries.there[index])
+        left = self._counted(some, part, limits, fine=fine)
+        tally.replace(index, part)
+        return index[left]
 
     def both_ways(self, queries: DeviceQueries, edges: Any, limits: Settings) -> BothWays | None:
         """What counts each pair once; some of the queries are tried. None where it cannot be done,
@@ -316,6 +331,3 @@ class _Listed:
         given = (listed, self._near, tally.bins, opened, tally.split)
         self._filters.settle(side.sure, side.lost, *given)
 
-
-def _some(queries: DeviceQueries, index: Any) -> DeviceQueries:
-    return DeviceQueries(queries.rows[index.cpu().numpy()], queries.there[index])
