@@ -49,7 +49,6 @@ def run(
     few, many = rows
     for mates in (4, 49):
         _small(record, few, dimensions, mates)
-    _compile(many, device)
     for mates in (4, 49):
         _large(record, many, dimensions, mates)
     if record.fits(45, f"random, {many:,} rows"):
@@ -79,9 +78,11 @@ def _small(record: Record, rows: int, dimensions: int, mates: int) -> None:
             case("torchmetrics, mAP", asked, repeat=1, scale=scale, expected=5)
 
 
-def _compile(rows: int, device: str) -> None:
-    """Have compiled what only many rows need: from some 150,000 on counts by fold have 16 bits."""
-    x, labels = make(min(rows, COMPILED), 8, min(rows, COMPILED) // 5, device=device, noise=0.3)
+def _compile(rows: int, dimensions: int, mates: int, device: str, **how: float) -> None:
+    """Have compiled what only many rows need: blocks that meet one another, and counts by fold of
+    16 bits, from some 150,000 on."""
+    some = min(rows, COMPILED)
+    x, labels = make(some, dimensions, some // (mates + 1), device=device, **how)
     truerank.evaluate(x, labels, device="cuda")
 
 
@@ -89,6 +90,7 @@ def _large(record: Record, rows: int, dimensions: int, mates: int) -> None:
     """What calls cost whose kernels were compiled before; memory is allocated anew."""
     if not record.fits(20, f"{rows:,} rows, {mates} mates"):
         return
+    _compile(rows, dimensions, mates, record.device)
     x, labels = make(rows, dimensions, rows // (mates + 1), device=record.device)
     case = Case(record, rows, dimensions, mates, "trained")
     _bare(case, x, rows)
@@ -107,6 +109,7 @@ def _large(record: Record, rows: int, dimensions: int, mates: int) -> None:
 
 
 def _random(record: Record, rows: int, dimensions: int) -> None:
+    _compile(rows, dimensions, 4, record.device, noise=100.0)
     x, labels = make(rows, dimensions, rows // 5, device=record.device, noise=100.0)
     case = Case(record, rows, dimensions, 4, "as good as random")
     _bare(case, x, rows)

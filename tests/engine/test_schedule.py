@@ -10,6 +10,7 @@ import pytest
 
 from truerank import Task
 from truerank.engine import GalleryFolds, cuda
+from truerank.engine.cuda import sizes
 from truerank.engine.facts import DeviceFacts
 from truerank.engine.observers import Extent, NearestDistance, Observers, RankObserver
 from truerank.engine.request import PassRequest, Queries
@@ -220,8 +221,11 @@ def test_few_mates_are_counted_by_gpus_in_taller_blocks() -> None:
     assert not len(plan.left)
 
 
-def test_one_gpu_multiplies_each_pair_once_where_that_pays() -> None:
-    """Rows in ascending order whose mates are few enough to be compared one by one."""
+def test_one_gpu_multiplies_each_pair_once_where_that_pays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Rows in ascending order whose mates are so few that those of all can be held."""
+    monkeypatch.setattr(sizes, "SHARED", 8)
     one, limits = replace(GPU, devices=1), replace(LIMITS, query_rows=1, sort_share=1.0)
     asked = request("cuda")
     plan = planned(asked, limits, one)

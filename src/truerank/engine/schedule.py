@@ -203,7 +203,7 @@ def _on_either_side(
     More than one block of them, and most of the gallery; with few mates, for those of all are held.
     """
     mates, gallery = request.view.mates[rows], request.space.gallery
-    few = mates <= sizes.FEW
+    few = mates <= sizes.SHARED
     most, block = int(np.count_nonzero(few)), cuda.TALLER * limits.query_rows
     pays = limits.method == "symmetric" or (
         limits.method == "auto" and 2 * most > gallery and most > block

@@ -58,7 +58,7 @@ def engine_of(view: View, space: Space, device: str, limits: Any) -> cuda.Engine
 
 
 def blocks_of(view: View, height: int) -> list[np.ndarray]:
-    rows = np.flatnonzero((view.mates > 0) & (view.mates <= sizes.FEW))
+    rows = np.flatnonzero((view.mates > 0) & (view.mates <= sizes.SHARED))
     return [rows[start : start + height] for start in range(0, len(rows), height)]
 
 
@@ -89,7 +89,7 @@ def test_counts_are_those_of_the_cpu(
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("size", [2, 5, 6, 9])
+@pytest.mark.parametrize("size", [2, 5, 6, 9, 10, 50])
 def test_every_number_of_thresholds(
     size: int, kind: str, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

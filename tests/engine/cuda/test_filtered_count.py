@@ -21,7 +21,7 @@ from tests.engine.cuda.devices import (
 from tests.engine.cuda.test_splitting import split_twice
 from truerank import engine
 from truerank.engine import cuda
-from truerank.engine.cuda import filtered_count, sizes, tensor_filter, torch_filter, torch_kernels
+from truerank.engine.cuda import sizes, tensor_filter, torch_filter, torch_kernels
 from truerank.engine.cuda.filtered_count import FilteredCount
 from truerank.relevance import View
 from truerank.space import Space, build
@@ -89,20 +89,21 @@ def test_the_fine_filter(
 def test_the_coarse_filter_at_few_and_at_more_thresholds(
     size: int, kind: str, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Up to eight, items are compared with each; beyond, they are listed and looked up."""
-    kept, compare = [], filtered_count._Kept.count
+    """Up to eight, items are compared with each; beyond, they are looked up."""
+    compared, filters = [], kernels_of(device)[1]
+    compare = filters.compare
 
-    def note(self: Any, *given: Any) -> None:
-        kept.append(self)
-        compare(self, *given)
+    def note(*given: Any, **how: Any) -> None:
+        compared.append(given)
+        compare(*given, **how)
 
-    monkeypatch.setattr(filtered_count._Kept, "count", note)
+    monkeypatch.setattr(filters, "compare", note)
     monkeypatch.setattr(sizes, "STRIP", 100)
     view = truerank.Task(np.arange(330) // size).view
     space = space_of("cosine", 330, kind, 20)
     assert counted(view, space, device, method="filter") == on_the_cpu(view, space)
     if kind in ("clustered", "near"):
-        assert bool(kept) == (size <= 9)
+        assert bool(compared) == (size <= 9)
 
 
 @pytest.mark.usefixtures("always_fine")

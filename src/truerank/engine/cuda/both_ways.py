@@ -17,7 +17,7 @@ import torch
 
 from truerank.engine.cuda import tensor_filter
 from truerank.engine.cuda.counting import DeviceTally
-from truerank.engine.cuda.near import LISTS, Near, Opened
+from truerank.engine.cuda.near import LISTS, Near, Opened, decide
 from truerank.engine.cuda.rows import InnerProducts
 from truerank.engine.cuda.streams import Lane, moment, wait_for
 from truerank.engine.cuda.transfer import DeviceQueries
@@ -152,7 +152,7 @@ class BothWays:
         opened = mine.opened.part(len(tally.edges))
         cuts = party.sure[some], party.lost[some]
         with mine.lane.after(moment(self._space.device)):
-            self._filters.compare(*cuts, mine.near, len(item_rows), tally.less, opened)
+            decide(self._filters, cuts, mine.near, len(item_rows), tally, opened)
             most = party.most[side].view(-1, LISTS)[some].view(-1)
             torch.maximum(most, opened.found, out=most)
             given = (rows, item_rows, norm, item_norm, self._space.mode, tally.edges, opened)

@@ -1,7 +1,8 @@
 """Triton kernels that decide items by their products in half precision, and list the open ones.
 
 A product above sure[q, j] is nearer than threshold j, one below lost[q, j] is farther. Few
-thresholds are compared with each product that was kept; among many an item is looked up.
+thresholds are compared with each product that was kept; among more of them, and where counts are
+split by fold, it is looked up.
 """
 
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls
@@ -14,16 +15,16 @@ import triton
 import triton.language as tl
 
 from truerank.engine.cuda import sizes
-from truerank.engine.cuda.half_kernels import LISTED
 from truerank.engine.cuda.near import LISTS, PART, Near, Opened
 from truerank.engine.cuda.splitting import Splitting, tables_of
 from truerank.engine.cuda.triton_kernels import EXACT, by_fold
 
-__all__ = ["compare", "list_near", "settle"]
+__all__ = ["compare", "settle"]
 
 _TAKEN = 8
 """Parts whose products a program compares at a time."""
-_PARTS = 8
+_LOOKED_UP = 128
+"""Items that a program looks up at a time."""
 _PART: tl.constexpr = tl.constexpr(PART)
 _LISTS: tl.constexpr = tl.constexpr(LISTS)
 
@@ -184,59 +185,13 @@ def compare(
     )
 
 
-@triton.jit(do_not_specialize=["items", "m", "room"])
-def _list_near(
-    products,
-    lost,
-    found,
-    near,
-    items,
-    stride,
-    m,
-    room,
-    COLUMNS: tl.constexpr,
-    PARTS: tl.constexpr,
-):
-    row = tl.program_id(0).to(tl.int64)
-    last = tl.load(lost + row * m + m - 1)
-    for part in range(PARTS):
-        item = (tl.program_id(1) * PARTS + part) * COLUMNS + tl.arange(0, COLUMNS)
-        product = tl.load(products + row * stride + item)  # without a mask: in whole words
-        is_near = (product >= last) & (item < items)
-        one = is_near.to(tl.int32)
-        number = tl.sum(one, 0)
-        if number > 0:
-            slot = tl.atomic_add(found + row, number, sem="relaxed") + tl.cumsum(one, 0) - 1
-            bits = product.to(tl.int32, bitcast=True).to(tl.int64) & 0xFFFFFFFF
-            tl.store(near + row * room + slot, (item.to(tl.int64) << 32) | bits, mask=is_near)
-
-
-def list_near(products: Any, queries: int, items: int, lost: Any, found: Any, near: Any) -> None:
-    """Write down the items that may lie within each query's farthest mate.
-
-    An entry is the item's number and the bits of its product; `near` has a place for each item.
-    """
-    _list_near[(queries, triton.cdiv(items, LISTED))](
-        products,
-        lost,
-        found,
-        near,
-        items,
-        products.stride(0),
-        lost.shape[1],
-        near.stride(0),
-        COLUMNS=LISTED // _PARTS,
-        PARTS=_PARTS,
-        num_warps=1,
-    )
-
-
-@triton.jit(do_not_specialize=["m", "near_room", "room", "steps", "columns"])
+@triton.jit(do_not_specialize=["items", "m", "places", "room", "steps", "columns"])
 def _settle(
     sure,
     lost,
-    near_found,
-    near,
+    near_number,
+    parts,
+    products,
     bins,
     found,
     entries,
@@ -244,8 +199,9 @@ def _settle(
     place,
     split_bins,
     split_equal,
+    items,
     m,
-    near_room,
+    places,
     room,
     steps,
     columns,
@@ -254,15 +210,19 @@ def _settle(
 ):
     row = tl.program_id(0).to(tl.int64)
     way = tl.program_id(1)
-    number = tl.load(near_found + row)
+    number = tl.load(near_number + row) * _PART
     at = row * m
+    last = tl.load(lost + at + m - 1)
+    parts += row * places
+    products += row * places * _PART
     entries += (row * _LISTS + way) * room
     listed = 0
     for start in range(way * TAKEN, number, TAKEN * _LISTS):
         p = start + tl.arange(0, TAKEN)
-        held = p < number
-        entry = tl.load(near + row * near_room + p, mask=held, other=0)
-        product = (entry & 0xFFFFFFFF).to(tl.int32).to(tl.float32, bitcast=True)
+        item = tl.load(parts + p // _PART, mask=p < number, other=0) * _PART + p % _PART
+        held = (p < number) & (item < items)
+        product = tl.load(products + item, mask=held, other=float("-inf"))
+        held &= product >= last
         low = tl.zeros([TAKEN], tl.int32)
         high = low + m
         for _ in range(steps):
@@ -278,22 +238,22 @@ def _settle(
         if WAYS > 0:
             mine = tl.load(place + row).to(tl.int64)
             if mine >= 0:
-                item = entry >> 32
-                by_fold(fold, split_bins, mine * (m + 1), low, columns, item, counts, WAYS)
-        listed = _list_open(open_, (entry >> 32).to(tl.int32), listed, entries, room)
+                g = item.to(tl.int64)
+                by_fold(fold, split_bins, mine * (m + 1), low, columns, g, counts, WAYS)
+        listed = _list_open(open_, item, listed, entries, room)
     tl.store(found + row * _LISTS + way, listed)
 
 
 def settle(
     sure: Any,
     lost: Any,
-    near_found: Any,
-    near: Any,
+    near: Near,
+    items: int,
     bins: Any,
     opened: Opened,
     split: Splitting | None,
 ) -> None:
-    """Count the listed items that half precision decides; the open ones are listed in turn.
+    """Count the items of near parts among any number of thresholds; the open ones are listed.
 
     Both cuts fall with j, so that an item's place is found by bisection.
     """
@@ -301,19 +261,21 @@ def settle(
     _settle[(len(sure), LISTS)](
         sure,
         lost,
-        near_found,
-        near,
+        near.number,
+        near.parts,
+        near.products,
         bins,
         opened.found,
         opened.entries,
         *tables_of(split),
+        items,
         m,
-        near.shape[1],
+        near.places,
         opened.entries.shape[1],
         m.bit_length(),
         0 if split is None else split.columns,
-        TAKEN=256,
+        TAKEN=_LOOKED_UP,
         WAYS=0 if split is None else split.ways,
-        num_warps=4,
+        num_warps=_LOOKED_UP // 64,
         **EXACT,
     )

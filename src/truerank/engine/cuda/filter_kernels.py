@@ -3,18 +3,8 @@
 Their contracts are those of truerank.engine.cuda.torch_filter, which has them in plain torch.
 """
 
-from truerank.engine.cuda.compare_kernels import compare, list_near, settle
-from truerank.engine.cuda.half_kernels import half_products, room_for_products
+from truerank.engine.cuda.compare_kernels import compare, settle
 from truerank.engine.cuda.near_kernels import count_fine, near_products
 from truerank.engine.cuda.refine_kernels import refine
 
-__all__ = [
-    "compare",
-    "count_fine",
-    "half_products",
-    "list_near",
-    "near_products",
-    "refine",
-    "room_for_products",
-    "settle",
-]
+__all__ = ["compare", "count_fine", "near_products", "refine", "settle"]

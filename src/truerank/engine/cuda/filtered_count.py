@@ -1,11 +1,10 @@
 """Counting by half precision: it decides what it can, exact products of single pairs the rest.
 
-The coarse filter multiplies rows of one half each, and looks at the items within a query's farthest
-mate: where they are multiplied if it has few thresholds, else in lists. Where many items stay open
-(rows as good as random, whose mates lie amid the gallery), the fine filter takes rows of two halves
-each: three times the products, and a bound that is some thirty times as narrow. Some queries of
-each block are tried on a part of the gallery first. A query with more open items than there is room
-for is left to exact tiles.
+The coarse filter multiplies rows of one half each, and keeps the products of what may lie within a
+query's farthest mate. Where many items stay open (rows as good as random, whose mates lie amid the
+gallery), the fine filter takes rows of two halves each: three times the products, and a bound that
+is some thirty times as narrow. Some queries of each block are tried on a part of the gallery first.
+A query with more open items than there is room for is left to exact tiles.
 """
 
 from __future__ import annotations
@@ -13,14 +12,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
 from truerank.engine.cuda import sizes, tensor_filter
 from truerank.engine.cuda.both_ways import BothWays
 from truerank.engine.cuda.counting import DeviceTally
-from truerank.engine.cuda.near import LISTS, Near, Opened
+from truerank.engine.cuda.near import LISTS, Near, Opened, decide
 from truerank.engine.cuda.rows import InnerProducts, free_bytes
 from truerank.engine.cuda.transfer import DeviceQueries, fetched
 from truerank.settings import Settings
@@ -47,6 +46,8 @@ class FilteredCount:
         self._most = min(most, free_bytes(self._device) // 64)
         self._items: tuple[tensor_filter.Halves, tensor_filter.Extremes] | None = None
         self._fine_items: tuple[tensor_filter.FineRows, tensor_filter.FineExtremes] | None = None
+        self._ways: dict[bool, str | None] = {}
+        """The last way that was tried, of queries with few thresholds (True) and with more."""
 
     def count(self, queries: DeviceQueries, tally: DeviceTally, limits: Settings) -> Any:
         """Count the gallery at the queries' thresholds; returns the numbers of those queries that
@@ -60,7 +61,7 @@ class FilteredCount:
         fine, split = way == "fine", tally.split
         if split is None or tally.edges.shape[1] > sizes.FEW:
             return self._counted(queries, tally, limits, fine=fine)
-        # Shares are known where items are looked up, not where they are compared one by one.
+        # Shares are counted where items are looked up, not where they are compared one by one.
         whole, parted = torch.nonzero(split.place < 0).flatten(), split.rows
         left = [parted if fine else self._some(queries, parted, tally, limits)]
         if len(whole):
@@ -90,7 +91,7 @@ class FilteredCount:
         space = self._space
         if limits.method == "float64" or not (space.one_side and space.resident):
             return None
-        if edges.shape[1] > sizes.FEW or self._way(queries, edges, limits) != "coarse":
+        if self._way(queries, edges, limits) != "coarse":
             return None
         most = min(sizes.STRIP, 1024 * limits.gallery_rows, self._gallery)
         side = min(most, math.isqrt(self._most))
@@ -103,15 +104,24 @@ class FilteredCount:
         """The filter that suits a block; None for neither."""
         if limits.method != "auto":
             return "coarse"
+        few = edges.shape[1] <= sizes.FEW
+        if few not in self._ways or len(queries) > TRIED:  # to try few is to count them twice
+            self._ways[few] = self._try(queries, edges, limits, fine=few)
+        return self._ways[few]
+
+    def _try(
+        self, queries: DeviceQueries, edges: Any, limits: Settings, *, fine: bool
+    ) -> str | None:
+        """The same by what each filter leaves open of some queries; `fine` if both can be had."""
         some = slice(None, None, -(-len(queries) // TRIED))
         tried = queries.part(some), edges[some].contiguous()
         opened = self._left_open(*tried, limits, fine=False)
         if opened * PREFERRED <= 1:
             return "coarse"
-        fine = edges.shape[1] <= sizes.FEW and self._keep_fine()
-        if fine and self._left_open(*tried, limits, fine=True) * 2 * self._sparse < 1:
+        enough = 1 / (2 * self._sparse)
+        if fine and self._keep_fine() and self._left_open(*tried, limits, fine=True) < enough:
             return "fine"
-        return "coarse" if opened * 2 * self._sparse < 1 else None
+        return "coarse" if opened < enough else None
 
     def _left_open(
         self, queries: DeviceQueries, edges: Any, limits: Settings, *, fine: bool
@@ -158,9 +168,7 @@ class FilteredCount:
         """Filter and refine strips of the gallery; returns the most items that any of them left
         open, for each list of each query."""
         strip = self._strip(limits)
-        few = tally.edges.shape[1] <= sizes.FEW and tally.split is None
-        given = (self._filters, len(queries), strip, self._device)
-        room: _Room = (_Fine if fine else _Kept if few else _Listed)(*given)
+        room = (_Fine if fine else _Kept)(self._filters, len(queries), strip, self._device)
         opened = Opened.room(len(queries), self._places(strip), self._device)
         most = torch.zeros_like(opened.found)
         exact = self._space.query_rows(queries), self._space.query_norm(queries)
@@ -285,49 +293,24 @@ class _SentSides(_Sides):
         return _Side(self._halves.rows, items.rows, sure, lost, lost[:, -1].contiguous())
 
 
-class _Room(Protocol):
-    """Room for what a filter keeps of a strip."""
-
-    def count(self, side: _Side, size: tuple[int, int], tally: DeviceTally, opened: Opened) -> None:
-        """Count the items of a strip about which there is no doubt, and list the open ones."""
-
-
 class _Kept:
-    """Few thresholds: the products that matter are kept, and compared with each."""
+    """Rows of one half: the products that matter are kept, and decided afterwards."""
 
     def __init__(self, filters: ModuleType, queries: int, strip: int, device: Any) -> None:
         self._filters: Any = filters
         self._near = Near.room(queries, strip, device)
 
     def count(self, side: _Side, size: tuple[int, int], tally: DeviceTally, opened: Opened) -> None:
-        """See _Room."""
+        """Count the items of a strip about which there is no doubt, and list the open ones."""
         self._filters.near_products(side.left, side.right, size, side.last, self._near)
-        self._filters.compare(side.sure, side.lost, self._near, size[1], tally.less, opened)
+        decide(self._filters, (side.sure, side.lost), self._near, size[1], tally, opened)
 
 
 class _Fine(_Kept):
     """Rows of two halves: what is decided is counted at once, what is in doubt is kept."""
 
     def count(self, side: _Side, size: tuple[int, int], tally: DeviceTally, opened: Opened) -> None:
-        """See _Room."""
+        """See _Kept."""
         cuts, less = (side.sure, side.lost), tally.less
         self._filters.count_fine(side.left, side.right, size, *cuts, less, self._near)
         self._filters.compare(*cuts, self._near, size[1], less, opened, counted=True)
-
-
-class _Listed:
-    """Many thresholds, or counts by share: items are listed, and each is looked up."""
-
-    def __init__(self, filters: ModuleType, queries: int, strip: int, device: Any) -> None:
-        self._filters: Any = filters
-        self._products = self._filters.room_for_products(queries, strip, device)
-        self._near = torch.empty((queries, strip), dtype=torch.int64, device=device)
-
-    def count(self, side: _Side, size: tuple[int, int], tally: DeviceTally, opened: Opened) -> None:
-        """See _Room."""
-        listed = torch.zeros(size[0], dtype=torch.int32, device=self._near.device)
-        self._filters.half_products(side.left, side.right, *size, self._products)
-        self._filters.list_near(self._products, *size, side.lost, listed, self._near)
-        given = (listed, self._near, tally.bins, opened, tally.split)
-        self._filters.settle(side.sure, side.lost, *given)
-

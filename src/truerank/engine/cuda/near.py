@@ -1,13 +1,17 @@
-"""What filters leave of a tile: products that matter, and pairs that stay open."""
+"""What filters leave of a tile, products that matter and pairs that stay open, and who decides."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 import torch
 
-__all__ = ["LISTS", "PART", "Near", "Opened"]
+from truerank.engine.cuda import sizes
+from truerank.engine.cuda.counting import DeviceTally
+
+__all__ = ["LISTS", "PART", "Near", "Opened", "decide"]
 
 PART = 16
 """Items whose products are kept together, if one of them matters."""
@@ -63,3 +67,19 @@ class Opened:
     def part(self, queries: int) -> Opened:
         """The lists of the first queries."""
         return Opened(self.found[: LISTS * queries], self.entries[: LISTS * queries])
+
+
+def decide(
+    filters: ModuleType,
+    cuts: tuple[Any, Any],
+    near: Near,
+    items: int,
+    tally: DeviceTally,
+    opened: Opened,
+) -> None:
+    """Count the items of near parts that lie on a known side of each threshold, by the kernels
+    `filters`; the open ones are listed. `cuts` are the sure and the lost ones of each query."""
+    if tally.split is None and tally.edges.shape[1] <= sizes.FEW:
+        filters.compare(*cuts, near, items, tally.less, opened)
+    else:
+        filters.settle(*cuts, near, items, tally.bins, opened, tally.split)

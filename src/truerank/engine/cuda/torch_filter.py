@@ -18,7 +18,6 @@ __all__ = [
     "count_fine",
     "fine_products",
     "half_products",
-    "list_near",
     "near_products",
     "refine",
     "room_for_products",
@@ -111,15 +110,7 @@ def compare(
     counted: bool = False,
 ) -> None:
     """Count the items of near parts at few thresholds; the open ones are listed."""
-    queries = len(sure)
-    there = torch.arange(near.places, device=sure.device) < near.number[:queries, None]
-    query, place = torch.nonzero(there, as_tuple=True)
-    part = near.parts[query, place].long()
-    seen = near.products.view(len(near.products), -1, PART)[query, part].flatten()
-    item = (part[:, None] * PART + torch.arange(PART, device=sure.device)).flatten()
-    query = query.repeat_interleave(PART)
-    held = (item < items) & (seen >= lost[query, -1])
-    query, item, product = query[held], item[held], seen[held]
+    query, item, product = _kept(near, items, lost[:, -1])
     above = product[:, None] > sure[query]
     is_open = (above != (product[:, None] >= lost[query])).any(1)
     mine = is_open if counted else ~is_open
@@ -140,31 +131,18 @@ def _list(opened: Opened, query: Any, item: Any) -> None:
     entries[query[fits], place[fits]] = item[fits].to(entries.dtype)
 
 
-def list_near(products: Any, queries: int, items: int, lost: Any, found: Any, near: Any) -> None:
-    """Write down the items that may lie within each query's farthest mate."""
-    seen = products[:queries, :items]
-    query, item = torch.nonzero(seen >= lost[:, -1:], as_tuple=True)
-    count, place = _places(query, queries)
-    both = torch.stack([seen[query, item].view(torch.int32), item.to(torch.int32)], 1)
-    near[query, found[query] + place] = both.view(torch.int64).flatten()
-    found += count.to(found.dtype)
-
-
 def settle(
     sure: Any,
     lost: Any,
-    near_found: Any,
-    near: Any,
+    near: Near,
+    items: int,
     bins: Any,
     opened: Opened,
     split: Splitting | None,
 ) -> None:
-    """Count the listed items that half precision decides; the open ones are listed in turn."""
+    """Count the items of near parts among any number of thresholds; the open ones are listed."""
     m = sure.shape[1]
-    places = torch.arange(near.shape[1], device=near.device)
-    query, column = torch.nonzero(places < near_found[:, None], as_tuple=True)
-    both = near[query, column][:, None].view(torch.int32)
-    product, item = both[:, 0].contiguous().view(torch.float32), both[:, 1].long()
+    query, item, product = _kept(near, items, lost[:, -1])
     low = (sure[query] >= product[:, None]).sum(1)
     before = torch.gather(lost[query], 1, (low - 1).clamp(min=0)[:, None])[:, 0]
     is_open = (product >= before) & (low > 0)
@@ -172,6 +150,18 @@ def settle(
     _add(bins, (query[counts], low[counts]))
     _by_fold(split, query, low, item, counts, None)
     _list(opened, query[is_open], item[is_open])
+
+
+def _kept(near: Near, items: int, last: Any) -> tuple[Any, Any, Any]:
+    """Query, item and product of what near parts hold within each query's farthest mate."""
+    there = torch.arange(near.places, device=last.device) < near.number[: len(last), None]
+    query, place = torch.nonzero(there, as_tuple=True)
+    part = near.parts[query, place].long()
+    product = near.products.view(len(near.products), -1, PART)[query, part].flatten()
+    item = (part[:, None] * PART + torch.arange(PART, device=last.device)).flatten()
+    query = query.repeat_interleave(PART)
+    held = (item < items) & (product >= last[query])
+    return query[held], item[held], product[held]
 
 
 def refine(

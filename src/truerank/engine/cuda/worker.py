@@ -347,13 +347,13 @@ def own_filters(device: Any, kernels: ModuleType) -> ModuleType | None:
 @cache
 def accumulates_well(device: Any) -> bool:
     """Whether the tensor cores of this device keep the accumulation bound on adversarial rows."""
-    from truerank.engine.cuda import filter_kernels
+    from truerank.engine.cuda.half_kernels import half_products, room_for_products
 
     for dimension in (64, 512, 2048):
         rows = tensor_filter.halves(tensor_filter.probe_rows(dimension, device))
         count = len(rows.rows)
-        products = filter_kernels.room_for_products(count, count, device)
-        filter_kernels.half_products(rows.rows, rows.rows, count, count, products)
+        products = room_for_products(count, count, device)
+        half_products(rows.rows, rows.rows, count, count, products)
         if not tensor_filter.holds(products[:, :count], rows):
             return False
     return True
