@@ -39,7 +39,7 @@ STEPS = {
     "truerank.core.groups": "TieGroups.part TieGroups.values",
     "truerank.scoring.run": "put",
     "truerank.stats.counting": (
-        "Plan.collect Plan.finish Plan._look_closer Plan.cmc_moves replicates"
+        "Plan.collect Plan.finish Plan._look_closer Plan._collect_some Plan._move_cmc replicates"
     ),
     "truerank.core.left_out": "LeftOut.fill",
     "truerank.core.jackknife": "ChangeSums.add_moved",

@@ -257,12 +257,6 @@ class SplitGroups:
         met = folds.candidates(len(places), (among[excluded.query[gone]], excluded.item[gone]))
         return SplitGroups(places, some, counts, met)
 
-    def part(self, start: int, stop: int) -> SplitGroups:
-        """The split groups of the block's queries start to stop."""
-        first, last = np.searchsorted(self.queries, [start, stop]).tolist()
-        found = self.run(first, last)
-        return replace(found, queries=found.queries - start)
-
     def run(self, first: int, last: int) -> SplitGroups:
         """The split groups of the queries at places first to last of `queries`; nothing is copied
         but what is small."""

@@ -15,7 +15,7 @@ from truerank import engine
 from truerank.checkpoint import Checkpoint, chapters
 from truerank.core import registry
 from truerank.core.column import as_run, put
-from truerank.core.groups import Block, SplitGroups, TieGroups
+from truerank.core.groups import Block, TieGroups
 from truerank.engine.threads import Workers
 from truerank.families.collection import Collection
 from truerank.metrics import hierarchy
@@ -154,7 +154,7 @@ def fill(
 ) -> None:
     """Fill a pass from blocks of tie groups, whoever made them."""
 
-    def fill_rows(block: Integers, groups: Any, split: SplitGroups) -> None:
+    def fill_rows(block: Integers, groups: Any) -> None:
         """Fill all that is wanted of these queries; other threads have other queries."""
         parts: dict[int, tuple[Integers, Any]] = {0: (np.arange(len(groups)), groups)}
         for grade in {current.finest, *(column.grade for column in current.columns)} - {0}:
@@ -173,8 +173,6 @@ def fill(
                 column.candidates[rows] = some.candidates
         if current.grown is not None:
             current.grown.fill(block, parts)
-        if plan is not None and plan.splits:
-            plan.collect(block, split)
         current.ties[block] = groups.mixed
         if current.whole:
             current.nearest[block] = groups.nearest_level()
@@ -182,18 +180,19 @@ def fill(
             current.findable[block] = groups.totals[:, -1] > 0
 
     for found in blocks:
-        block, groups, split = found.rows, found.groups, found.split
+        block, groups = found.rows, found.groups
         if not isinstance(groups, TieGroups) or len(groups.before) <= _PARALLEL_GROUPS:
-            fill_rows(block, groups, split)
+            fill_rows(block, groups)
         else:
             count = min(workers.threads, -(-len(groups.before) // _PARALLEL_GROUPS))
             even = np.linspace(0, len(groups.before), count + 1)
             cuts = np.unique(np.searchsorted(groups.offsets, even)).tolist()
             parts = [
-                (block[start:stop], groups.part(start, stop), split.part(start, stop))
-                for start, stop in pairwise(cuts)
+                (block[start:stop], groups.part(start, stop)) for start, stop in pairwise(cuts)
             ]
             workers.share(lambda part: fill_rows(*part), parts)
+        if plan is not None and plan.splits:
+            plan.collect(block, found.split, workers)
         if current.grown is not None and (checkpoint.is_kept or current.grown.is_enough):
             current.grown.settle(workers.pool.map)
         current.seen[block] = True

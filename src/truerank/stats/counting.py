@@ -6,7 +6,7 @@ and for queries with few mates. The other values are computed again for a sample
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -55,7 +55,9 @@ ENOUGH = 400
 queries miss there are few in a sample of all."""
 PARALLEL_QUERIES = 1 << 14
 """Queries of whom replicates are worth a thread."""
-AT_A_TIME = 1 << 17
+COLLECTING = 4
+"""Most threads that collect values without folds: more would wait for the interpreter."""
+AT_A_TIME = 1 << 18
 """Queries x folds that are looked at together: what is computed of them stays in the cache."""
 
 
@@ -90,6 +92,8 @@ class Plan:
         }
         self.moves = GrownMoves.of(self.task, self.grown, self.uses)
         self._weights = QueryWeights(self.task, self.view, self.by_class)
+        self.cmc_moves: CurveMoves | None = None
+        """The CMC curve without each fold, once all is counted; None if that is not known."""
 
     @staticmethod
     def of(
@@ -147,11 +151,13 @@ class Plan:
         """The folds by which the engine is to count, and for which queries."""
         return self._split_sets.gallery(self.counted)
 
-    def collect(self, block: Integers, split: SplitGroups) -> None:
+    def collect(self, block: Integers, split: SplitGroups, workers: Workers) -> None:
         """Collect values of a block's queries without each fold, where its groups are split."""
-        for some in self._chunks(split):
-            self._collect_some(block, some)
-        self._collect_moves(block, split)
+        jobs = [partial(self._collect_some, block, some) for some in self._chunks(split)]
+        if self.moves is not None:
+            jobs.append(partial(self._collect_moves, block, split))
+        workers.share(_call, jobs, COLLECTING)
+        self.known[block[split.queries]] = True
 
     def _collect_some(self, block: Integers, split: SplitGroups) -> None:
         rows = block[split.queries]
@@ -163,12 +169,9 @@ class Plan:
         if self.cmc is not None and self.counts_first:
             unit, first = self.cmc
             first.count(rows, self._left_out(split, (first.grade, unit), made))
-        self.known[rows] = True
 
     def _collect_moves(self, block: Integers, split: SplitGroups) -> None:
         """Collect how some of these queries move at gallery sizes."""
-        if self.moves is None:
-            return
         among = np.flatnonzero(self._moved[block[split.queries]])
         for unit in self._split_sets.folds if among.size else ():
             some = split.some(among).only(self._split_sets.of(unit))
@@ -208,11 +211,10 @@ class Plan:
         """Whether first mates are among what is counted by fold."""
         return self.cmc is not None and self.cmc[0] in self._split_sets.folds
 
-    def cmc_moves(self) -> CurveMoves | None:
-        """The CMC curve without each fold, once all is counted; None if that is not known."""
-        if self.cmc is None:
-            return None
-        return self.cmc[1].moves(self.few & self.counts_first, not self._may_all_move)
+    def _move_cmc(self) -> None:
+        if self.cmc is not None:
+            counted = self.few & self.counts_first
+            self.cmc_moves = self.cmc[1].moves(counted, not self._may_all_move)
 
     def _moving(self, column: Column, rows: Any = slice(None)) -> Flags:
         """Which of these queries have few mates and a value that may be another without some of
@@ -281,7 +283,9 @@ class Plan:
                 self.moves.replicate(column.metric, unit, folds, rows, whose, weights)
             return replicates(folds, rows, zeroed, mine, weights)
 
-        every = workers.share(replicate, self.uses, max(1, len(self.few) // PARALLEL_QUERIES))
+        jobs: list[Callable[[], Any]] = [self._move_cmc]
+        jobs += [partial(replicate, use) for use in self.uses]
+        _, *every = workers.share(_call, jobs, 1 + len(self.few) // PARALLEL_QUERIES)
         keys = [(column.metric, unit) for column, unit in self.uses]
         return dict(zip(keys, every, strict=True))
 
@@ -291,8 +295,7 @@ class Plan:
             return
         with closing(self._split(missing, self.gallery_folds, device, workers.threads)) as blocks:
             for block in blocks:
-                workers.share(partial(self._collect_some, block.rows), self._chunks(block.split))
-                self._collect_moves(block.rows, block.split)
+                self.collect(block.rows, block.split, workers)
 
     def _split(
         self, rows: Integers, folds: GalleryFolds, device: str, threads: int
@@ -339,7 +342,7 @@ class Plan:
         rows = np.flatnonzero(every)
         with closing(self._split(rows, folds, device, workers.threads)) as blocks:
             for block in blocks:
-                workers.share(partial(collect, block.rows), self._chunks(block.split))
+                workers.share(partial(collect, block.rows), self._chunks(block.split), COLLECTING)
 
     def _sampled(
         self, uses: list[Use], rest: dict[Metric, Integers], device: str, threads: int
@@ -389,3 +392,7 @@ class Plan:
             - headline(c.metric, c.values)[sample][:, None]
             for c in columns
         }
+
+
+def _call(job: Callable[[], Any]) -> Any:
+    return job()

@@ -156,7 +156,7 @@ class Estimation:
         """Take what a pass has counted."""
         self.replicates |= plan.finish(device, workers)
         if plan.cmc is not None:
-            self._cmc = plan.cmc_moves()
+            self._cmc = plan.cmc_moves
         if plan.moves is not None:
             self._grown |= plan.moves.found
 
