@@ -142,7 +142,7 @@ def test_a_folder_has_one_writer(tmp_path: Path, drawings: Path) -> None:
         pass
 
 
-def test_a_full_disk_is_said(tmp_path: Path, drawings: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path, drawings: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="cannot make the folder"):
         benchmark.run(settings(drawings), tmp_path / "file" / "out", data=read(drawings))

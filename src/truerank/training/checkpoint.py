@@ -32,7 +32,12 @@ def copy_weights(model: nn.Module) -> dict[str, Any]:
 def save(path: str | os.PathLike[str], state: Mapping[str, Any]) -> None:
     """Write a state of tensors and plain values; the file is the old or the new one, never half."""
     with atomic_path(path) as partial, partial.open("wb") as file:
-        torch.save({"format": FORMAT, **state}, file)
+        try:
+            torch.save({"format": FORMAT, **state}, file)
+        except RuntimeError as error:
+            if isinstance(error.__context__, OSError):  # a full disk, in torch's words
+                raise error.__context__ from None
+            raise
         file.flush()
         os.fsync(file.fileno())
 
