@@ -18,10 +18,10 @@ from truerank.benchmark.config import read
 from truerank.benchmark.fold import TrainFold
 from truerank.benchmark.layout import Layout
 from truerank.benchmark.methods import methods_of, seed_of, training_config
+from truerank.benchmark.plan import open_plan
 from truerank.benchmark.processes import Workers
 from truerank.benchmark.sealed import extract
 from truerank.benchmark.splits import make_splits
-from truerank.benchmark.study import Studies
 from truerank.benchmark.worker import Half
 from truerank.files import to_json
 
@@ -40,17 +40,14 @@ def main() -> None:
     data = datasets.read(config.data.name, config.data.root)
     splits = make_splits(data, config.data.split, protocol.folds)
     half = Half(extract(data, splits.search), splits.folds)
-    studies = Studies(
-        layout.study, chosen, trials=protocol.trials, startup=protocol.startup,
-        folds=protocol.folds, seed=protocol.seed,
-    )  # fmt: skip
+    with open_plan(config, layout) as plan:
+        best = {method.name: plan.studies.best(method.name).parameters for method in chosen}
     curves: dict[str, dict[int, Any]] = {method.name: {} for method in chosen}
     with tempfile.TemporaryDirectory() as scratch, Workers(half, options.jobs) as workers:
         for method in chosen:
-            found = studies.best(method.name).parameters
             for fold in range(protocol.folds):
                 seed = seed_of(protocol.seed, "longer", method.name, fold)
-                training = training_config(config, method, found, seed)
+                training = training_config(config, method, best[method.name], seed)
                 training["training"] |= {
                     "epochs": options.times * config.shared.training.epochs, "patience": None
                 }  # fmt: skip
@@ -60,7 +57,6 @@ def main() -> None:
         while workers.running:
             for (name, fold), outcome in workers.next():
                 curves[name][fold] = outcome.curve
-    studies.close()
     iterations = options.times * config.shared.training.epochs * config.shared.training.iterations
     to_json(
         {

@@ -20,8 +20,7 @@ from pathlib import Path
 from truerank.benchmark.config import read
 from truerank.benchmark.fold import FoldOutcome
 from truerank.benchmark.layout import Layout
-from truerank.benchmark.methods import methods_of
-from truerank.benchmark.study import Studies
+from truerank.benchmark.plan import open_plan
 
 
 def main() -> None:
@@ -39,15 +38,10 @@ def restore(published: Path, folder: Path, without: Collection[str] = ()) -> Non
     for name in ("config.yaml", "openings.jsonl"):
         shutil.copy(published / name, folder)
     layout = Layout(folder)
-    config = read(layout.config)
-    trained = [method for method in methods_of(config) if method.is_trained]
-    studies = Studies.of(config, layout.study, trained)
-    try:
+    with open_plan(read(layout.config), layout) as plan:
         for (method, _), (parameters, folds) in published_trials(published).items():
             if method not in without:
-                studies.add(method, json.loads(parameters), folds)
-    finally:
-        studies.close()
+                plan.studies.add(method, json.loads(parameters), folds)
 
 
 def published_trials(

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 from truerank.benchmark.config import BenchmarkConfig
 from truerank.benchmark.config import read as read_config
 from truerank.benchmark.layout import Layout
-from truerank.benchmark.methods import Method, methods_of
-from truerank.benchmark.plan import Plan
+from truerank.benchmark.methods import Method
+from truerank.benchmark.plan import open_plan
 from truerank.benchmark.study import Studies
 from truerank.errors import InputError
 from truerank.files import atomic_path, read_json, to_json
@@ -58,7 +57,7 @@ def join(
         own = read_config(target.config)
         if config is not None:
             target.check(config if isinstance(config, BenchmarkConfig) else read_config(config))
-        with _plan(target, own) as plan:
+        with open_plan(own, target) as plan:
             here = str(target.folder)
             done = {method.name: (plan.count(method.name), here) for method in plan.methods}
         for source in sources:
@@ -83,7 +82,7 @@ def _take(
     source.check(config)
     if read_json(source.splits).get("digest") != read_json(target.splits).get("digest"):
         raise InputError(f"{source.folder} and {target.folder} split their data differently.")
-    with _plan(source, config) as theirs:
+    with open_plan(config, source) as theirs:
         counts = {method.name: theirs.count(method.name) for method in theirs.methods}
         taken = [
             name
@@ -127,14 +126,3 @@ def _copy_runs(source: Path, target: Path) -> None:
     shutil.rmtree(target, ignore_errors=True)
     if fresh.is_dir():
         fresh.rename(target)
-
-
-@contextmanager
-def _plan(layout: Layout, config: BenchmarkConfig) -> Iterator[Plan]:
-    """What a folder has done."""
-    trained = [method for method in methods_of(config) if method.is_trained]
-    studies = Studies.of(config, layout.study, trained)
-    try:
-        yield Plan(config, trained, studies, layout)
-    finally:
-        studies.close()

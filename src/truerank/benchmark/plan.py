@@ -6,7 +6,8 @@ that are behind come first. Nothing here runs anything.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -14,10 +15,10 @@ from truerank.benchmark.baselines import FitBaselines
 from truerank.benchmark.config import BenchmarkConfig
 from truerank.benchmark.fold import FoldOutcome, TrainFold
 from truerank.benchmark.layout import DEFAULT, Layout, write_csv
-from truerank.benchmark.methods import Method, OwnLoss, seed_of, training_config
+from truerank.benchmark.methods import Method, OwnLoss, methods_of, seed_of, training_config
 from truerank.benchmark.study import Studies
 
-__all__ = ["TRIAL_COLUMNS", "Key", "Plan"]
+__all__ = ["TRIAL_COLUMNS", "Key", "Plan", "open_plan"]
 
 Key = tuple[Any, ...]
 """("trial", method, number, fold), ("rerun", method, rerun, fold) or ("baselines",)."""
@@ -183,3 +184,16 @@ class Plan:
             )
             for fold in range(self.folds)
         ]
+
+
+@contextmanager
+def open_plan(
+    config: BenchmarkConfig, layout: Layout, only: Collection[str] | None = None
+) -> Iterator[Plan]:
+    """The plan of a folder: what its searches and reruns have come to, and what is left."""
+    trained = [method for method in methods_of(config) if method.is_trained]
+    studies = Studies.of(config, layout.study, trained)
+    try:
+        yield Plan(config, trained, studies, layout, only)
+    finally:
+        studies.close()

@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -28,11 +29,10 @@ from truerank.benchmark.live import Display
 from truerank.benchmark.methods import Method, methods_of
 from truerank.benchmark.opening import check_scored, looks, write_reruns
 from truerank.benchmark.openings import Openings
-from truerank.benchmark.plan import Plan
+from truerank.benchmark.plan import Plan, open_plan
 from truerank.benchmark.processes import Workers
 from truerank.benchmark.sealed import check_images, extract
 from truerank.benchmark.splits import Splits, check_unchanged, make_splits, write_splits
-from truerank.benchmark.study import Studies
 from truerank.benchmark.table import Table, make_table
 from truerank.benchmark.worker import Half
 from truerank.cluster import Cluster, connect
@@ -104,9 +104,9 @@ def run(
         )
     if cluster is not None and jobs != 1:
         raise InputError("jobs are for one machine; a cluster does as many as it has room for.")
-    clock = _Clock(until)
     # Workers of a cluster are at work in folders of their own.
     layout = Layout(folder if cluster is None else os.path.abspath(folder))
+    shown = display or Display(quiet=True)
     with ExitStack() as stack:
         hire: Hire = partial(Workers, jobs=jobs)
         if cluster is not None:
@@ -114,33 +114,48 @@ def run(
             hire = partial(
                 _spread, stack.enter_context(connect(cluster, gpu=gpu, share=float(gpu_share)))
             )
-        return _locked(chosen, layout, data, resume, hire, clock, display, only)
+        call = _Call(chosen, layout, hire, _Clock(until), shown)
+        return _locked(call, data, resume, only)
 
 
 def _spread(cluster: Cluster, half: Half) -> ClusterWorkers:
     return ClusterWorkers(half, cluster)
 
 
+class _Clock:
+    """The time that a call may take."""
+
+    def __init__(self, until: float | None) -> None:
+        self.end = None if until is None else time.monotonic() + until
+
+    @property
+    def is_over(self) -> bool:
+        return self.end is not None and time.monotonic() >= self.end
+
+
+@dataclass(frozen=True)
+class _Call:
+    """What stays the same during one call of `run`."""
+
+    config: BenchmarkConfig
+    layout: Layout
+    hire: Hire
+    clock: _Clock
+    display: Display
+
+
 def _locked(
-    chosen: BenchmarkConfig,
-    layout: Layout,
-    data: Dataset | None,
-    resume: bool,
-    hire: Hire,
-    clock: _Clock,
-    display: Display | None,
-    only: Collection[str] | None,
+    call: _Call, data: Dataset | None, resume: bool, only: Collection[str] | None
 ) -> Table | None:
     """Run it, as long as nobody else writes to the folder."""
-    with layout.locked():
-        layout.begin(chosen, resume)
-        whole = _read(chosen, data)
-        splits = _check(chosen, whole, layout)
+    with call.layout.locked():
+        call.layout.begin(call.config, resume)
+        whole = _read(call.config, data)
+        splits = _check(call.config, whole, call.layout)
         half = Half(extract(whole, splits.search), splits.folds)
         test = extract(whole, splits.test) if data is not None else None
         del whole, data
-        shown = display or Display(quiet=True)
-        return _run(chosen, layout, half, splits, test, hire, clock, shown, only)
+        return _run(call, half, splits, test, only)
 
 
 def _check_names(config: BenchmarkConfig, only: Collection[str] | None) -> None:
@@ -153,17 +168,6 @@ def _check_names(config: BenchmarkConfig, only: Collection[str] | None) -> None:
         beside = known[name].objective
         if beside is not None and beside.of not in (only or ()):
             raise InputError(f"{name} has to keep up with {beside.of}: name both.")
-
-
-class _Clock:
-    """The time that a call may take."""
-
-    def __init__(self, until: float | None) -> None:
-        self.end = None if until is None else time.monotonic() + until
-
-    @property
-    def is_over(self) -> bool:
-        return self.end is not None and time.monotonic() >= self.end
 
 
 def _config(given: Any) -> BenchmarkConfig:
@@ -188,39 +192,26 @@ def _check(config: BenchmarkConfig, data: Dataset, layout: Layout) -> Splits:
 
 
 def _run(
-    config: BenchmarkConfig,
-    layout: Layout,
-    half: Half,
-    splits: Splits,
-    test: Dataset | None,
-    hire: Hire,
-    clock: _Clock,
-    display: Display,
-    only: Collection[str] | None,
+    call: _Call, half: Half, splits: Splits, test: Dataset | None, only: Collection[str] | None
 ) -> Table | None:
+    config, layout, clock = call.config, call.layout, call.clock
     methods = methods_of(config)
-    trained = [method for method in methods if method.is_trained]
+    finished = [method for method in methods if not method.is_trained]
     openings = Openings(layout.openings)
-    studies = Studies.of(config, layout.study, trained)
-    try:
-        with hire(half) as crew:
+    with open_plan(config, layout, only) as plan:
+        with call.hire(half) as crew:
             note_environment(layout, config, crew, half)
-        plan = Plan(config, trained, studies, layout, only)
         try:
-            with display:
+            with call.display:
                 if not plan.is_complete:
-                    _train(config, layout, half, plan, hire, clock, display)
+                    _train(call, half, plan)
                 del half
-                finished = [method for method in methods if not method.is_trained]
                 if plan.is_complete and not clock.is_over:
-                    _open(
-                        config, layout, plan, finished, splits, test, openings, hire, clock, display
-                    )
+                    _open(call, plan, finished, splits, test, openings)
         finally:
             plan.write_trials()
             write_cost(layout, plan)
-        names = [method.name for method in methods]
-        write_reruns(layout, names, plan.reruns)
+        write_reruns(layout, [method.name for method in methods], plan.reruns)
         if not plan.is_complete or looks(plan, layout, finished, splits.digest):
             return None
         check_scored(openings, looks(plan, layout, finished, splits.digest, scored=True))
@@ -228,28 +219,19 @@ def _run(
         table.write(layout)
         draw_figures(config, layout, methods, plan, table)
         return table
-    finally:
-        studies.close()
 
 
-def _train(
-    config: BenchmarkConfig,
-    layout: Layout,
-    half: Half,
-    plan: Plan,
-    hire: Hire,
-    clock: _Clock,
-    display: Display,
-) -> None:
+def _train(call: _Call, half: Half, plan: Plan) -> None:
     """Search and rerun until nothing is left or the time is over."""
-    base = base_of(config)
+    layout, clock = call.layout, call.clock
+    base = base_of(call.config)
     if base is not None:
         if not layout.features.exists():
-            with hire(half) as workers:
+            with call.hire(half) as workers:
                 workers.submit("features", ComputeFeatures(base, layout.features))
                 workers.next()
         half = Half(with_features(half.data, layout.features), half.folds)
-    with hire(half) as workers:
+    with call.hire(half) as workers:
         stopping = False
         while True:
             while not stopping and workers.free > 0:
@@ -259,7 +241,7 @@ def _train(
                 workers.submit(*found)
             if not workers.running:
                 return
-            display.show(plan, workers.running)
+            call.display.show(plan, workers.running)
             for key, outcome in workers.next(None if clock.end is None else TICK):
                 if not isinstance(outcome, Stopped):
                     plan.record(key, outcome)
@@ -269,36 +251,33 @@ def _train(
 
 
 def _open(
-    config: BenchmarkConfig,
-    layout: Layout,
+    call: _Call,
     plan: Plan,
     finished: list[Method],
     splits: Splits,
     test: Dataset | None,
     openings: Openings,
-    hire: Hire,
-    clock: _Clock,
-    display: Display,
 ) -> None:
     """Announce all looks, then take those that are missing."""
+    layout = call.layout
     left = looks(plan, layout, finished, splits.digest)
     check_scored(openings, looks(plan, layout, finished, splits.digest, scored=True))
     if not left:
         return
     if test is None:
-        whole = _read(config, None)
+        whole = _read(call.config, None)
         test = extract(whole, splits.test)
         del whole
     openings.announce([opening for opening, _ in left])
     total = len(left)
-    with hire(Half(test, [])) as workers:
+    with call.hire(Half(test, [])) as workers:
         while left or workers.running:
-            while left and workers.free > 0 and not clock.is_over:
+            while left and workers.free > 0 and not call.clock.is_over:
                 opening, task = left.pop(0)
                 workers.submit(opening, task)
             if not workers.running:
                 return
-            display.opened(total - len(left) - len(workers.running), total)
+            call.display.opened(total - len(left) - len(workers.running), total)
             for opening, outcome in workers.next(TICK):
                 if not isinstance(outcome, Stopped):
                     kept = {"checkpoints": list(opening.checkpoints), **outcome}
