@@ -113,10 +113,11 @@ def test_fewer_trials_while_the_test_half_is_sealed(tmp_path: Path) -> None:
     """Reruns of parameters that are no longer the best are done again; others stay."""
     out = tmp_path / "out"
     first = Bench(out, config(trials=6))
-    first.layout.begin(config(trials=6), resume=False)
+    first.layout.write_config(config(trials=6))
     first.run()
     best = {m.name: first.studies.best(m.name).number for m in first.plan.methods}
-    first.layout.begin(config(trials=2), resume=True)
+    first.layout.admit(config(trials=2), resume=True)
+    first.layout.write_config(config(trials=2))
     second = Bench(out, config(trials=2))
     for method in second.plan.methods:
         assert len(second.studies.found[method.name]) == 2
@@ -126,7 +127,7 @@ def test_fewer_trials_while_the_test_half_is_sealed(tmp_path: Path) -> None:
     second.studies.close()
     first.layout.openings.touch()
     with pytest.raises(InputError, match=r"was made with protocol.trials = 2, not 6"):
-        first.layout.begin(config(trials=6), resume=True)
+        first.layout.admit(config(trials=6), resume=True)
 
 
 def test_a_training_is_known_by_what_it_depends_on(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 from click.testing import CliRunner
 
 from tests.benchmark.small import CLASSES, EACH, settings, write_config, write_drawings
@@ -119,17 +120,62 @@ def test_a_folder_holds_one_benchmark(tmp_path: Path, drawings: Path) -> None:
     layout = Layout(tmp_path / "out")
     layout.folder.mkdir()
     given = benchmark.BenchmarkConfig.of(settings(drawings))
-    layout.begin(given, resume=False)
+    layout.admit(given, resume=False)
+    layout.write_config(given)
     with pytest.raises(InputError, match=r"holds a benchmark already; resume it \(--resume"):
-        layout.begin(given, resume=False)
+        layout.admit(given, resume=False)
     other = benchmark.BenchmarkConfig.of(
         settings(drawings, protocol={"preset": "smoke", "seed": 1})
     )
     with pytest.raises(InputError, match=r"was made with protocol.seed = 0, not 1; resume it"):
-        layout.begin(other, resume=True)
-    moved = benchmark.BenchmarkConfig.of(settings(Path("elsewhere.npz")))
-    layout.begin(moved, resume=True)
-    assert "elsewhere.npz" in layout.config.read_text()
+        layout.admit(other, resume=True)
+    layout.admit(benchmark.BenchmarkConfig.of(settings(Path("elsewhere.npz"))), resume=True)
+
+
+def test_a_benchmark_goes_on_from_any_folder_but_with_the_same_losses(
+    tmp_path: Path, drawings: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files of a configuration may lie elsewhere; a loss that was changed is another method."""
+    layout = Layout(tmp_path / "out")
+    for place in ("here", "there"):
+        (tmp_path / place).mkdir()
+        mine = {**own(tmp_path / place, "Fails", kind="embedding"), "file": "own.py"}
+        methods = [mine, {"name": "ready", "embeddings": "x.npz"}]
+        config = settings(drawings, methods=methods)
+        config["data"]["split"] = "ids.json"
+        (tmp_path / place / "c.yaml").write_text(yaml.safe_dump(config))
+    monkeypatch.chdir(tmp_path / "here")
+    given = benchmark.read_config("c.yaml")
+    assert given.data.split == str(tmp_path / "here" / "ids.json")
+    layout.folder.mkdir()
+    layout.write_config(given)
+    layout.admit(benchmark.read_config(tmp_path / "there" / "c.yaml"), resume=True)
+    layout.admit(benchmark.read_config(layout.config), resume=True)
+    assert (layout.folder / "losses" / "fails" / "own.py").read_text() == OWN
+    (tmp_path / "there" / "own.py").write_text(OWN + "# another loss")
+    with pytest.raises(InputError, match=r"there/own\.py has changed since the benchmark in"):
+        layout.admit(benchmark.read_config(tmp_path / "there" / "c.yaml"), resume=True)
+
+
+@pytest.mark.parametrize(
+    ("sections", "sentence"),
+    [
+        (
+            {"protocol": {**QUICK, "metrics": ["dir@far=0.1"]}},
+            r"dir@far=0\.1 is undefined on the test half: .*every query has a mate",
+        ),
+        ({"data": {"split": "nowhere.json"}}, "must be classes, stratified, images or a JSON file"),
+    ],
+)
+def test_what_would_fail_at_the_end_is_refused_before_anything_is_kept(
+    sections: dict[str, Any], sentence: str, tmp_path: Path, drawings: Path
+) -> None:
+    config, data = settings(drawings, **sections), read(drawings)
+    with pytest.raises(InputError, match=sentence):
+        benchmark.describe_plan(config, data)
+    with pytest.raises(InputError, match=sentence):
+        benchmark.run(config, tmp_path / "out", data=data)
+    assert [path.name for path in (tmp_path / "out").iterdir()] == [".lock"]
 
 
 def test_a_folder_has_one_writer(tmp_path: Path, drawings: Path) -> None:

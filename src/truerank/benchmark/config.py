@@ -34,6 +34,7 @@ from truerank.training.yaml_files import describe_error, read_yaml
 __all__ = [
     "METRICS",
     "RESERVED",
+    "SPLITS",
     "BenchmarkConfig",
     "MethodConfig",
     "ObjectiveConfig",
@@ -46,6 +47,8 @@ METRICS = ("precision@1", "r_precision", "map@r")
 """The columns of the paper's tables."""
 RESERVED = ("untrained", "untrained+pca")
 """Rows that every benchmark has."""
+SPLITS = ("classes", "stratified", "images")
+"""Ways to halve the data; any other name is that of a file of ids."""
 
 
 class DataSection(Section):
@@ -289,20 +292,30 @@ class BenchmarkConfig(Section):
 
 
 def read(path: str | os.PathLike[str]) -> BenchmarkConfig:
-    """Read a YAML file; files that its methods name are found beside it."""
+    """Read a YAML file; the files that it names are found beside it."""
     given = read_yaml(path)
-    if isinstance(given, Mapping) and isinstance(given.get("methods"), list):
-        beside = Path(path).parent
-        methods = []
-        for method in given["methods"]:
-            if isinstance(method, Mapping):
-                method = dict(method)
-                for field in ("file", "embeddings"):
-                    if isinstance(method.get(field), str):
-                        method[field] = str(beside / method[field])
-            methods.append(method)
-        given = {**given, "methods": methods}
+    if isinstance(given, Mapping):
+        beside = Path(path).absolute().parent
+        given = dict(given)
+        data, methods = given.get("data"), given.get("methods")
+        if isinstance(data, Mapping) and data.get("split") not in SPLITS:
+            given["data"] = _found_beside(data, ("split",), beside)
+        if isinstance(methods, list):
+            given["methods"] = [
+                _found_beside(one, ("file", "embeddings"), beside)
+                if isinstance(one, Mapping)
+                else one
+                for one in methods
+            ]
     return BenchmarkConfig.of(given, os.fspath(path))
+
+
+def _found_beside(
+    section: Mapping[str, Any], fields: tuple[str, ...], beside: Path
+) -> dict[str, Any]:
+    """A section whose files have whole paths, so that they are found from any folder."""
+    named = {field: section[field] for field in fields if isinstance(section.get(field), str)}
+    return {**section, **{field: str(beside / name) for field, name in named.items()}}
 
 
 def _refuse_own_conditions(method: Any) -> None:

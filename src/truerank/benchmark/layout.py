@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from truerank.benchmark.config import BenchmarkConfig
+from truerank.benchmark.config import BenchmarkConfig, MethodConfig
 from truerank.benchmark.fold import FoldOutcome
 from truerank.errors import InputError
 from truerank.files import read_json, to_json, write_text
@@ -92,10 +92,9 @@ class Layout:
                 ) from error
             yield
 
-    def begin(self, config: BenchmarkConfig, resume: bool) -> None:
-        """Write the configuration, or refuse one that is not that of the folder's benchmark."""
+    def admit(self, config: BenchmarkConfig, resume: bool) -> None:
+        """Refuse a folder that holds a benchmark, unless it is to go on with the same one."""
         if not self.config.exists():
-            write_text(self.config, config.to_yaml())
             return
         if not resume:
             raise InputError(
@@ -103,18 +102,41 @@ class Layout:
                 "name another folder."
             )
         self.check(config)
+
+    def write_config(self, config: BenchmarkConfig) -> None:
+        """Write the configuration, and copies of the losses that are the user's own."""
+        for method in config.methods:
+            if method.file is not None:
+                kept = self._own_loss(method)
+                kept.parent.mkdir(parents=True, exist_ok=True)
+                write_text(kept, _read_own(method.file))
         write_text(self.config, config.to_yaml())
 
     def check(self, config: BenchmarkConfig) -> None:
-        """Refuse a configuration that is not that of the folder's benchmark."""
+        """Refuse a configuration, or a loss of the user's, that is not the folder's."""
         before = BenchmarkConfig.of(read_yaml(self.config), str(self.config)).to_dict()
         allowed = MAY_CHANGE if self.openings.exists() else MAY_CHANGE + UNTIL_OPENED
-        for path, old, new in _differences(before, config.to_dict()):
+        given = config.to_dict()
+        for path, old, new in _differences(_without_folders(before), _without_folders(given)):
             if path not in allowed:
                 raise InputError(
                     f"the benchmark in {self.folder} was made with {'.'.join(path)} = {old!r}, not "
                     f"{new!r}; resume it unchanged, or name another folder."
                 )
+        for method in config.methods:
+            if method.file is None or not self._own_loss(method).exists():
+                continue
+            kept = self._own_loss(method)
+            if kept.read_text(encoding="utf-8") != _read_own(method.file):
+                raise InputError(
+                    f"{method.file} has changed since the benchmark in {self.folder} began, which "
+                    f"has it as {kept}; resume with that one, or name another folder."
+                )
+
+    def _own_loss(self, method: MethodConfig) -> Path:
+        """Where a copy of the file of a user's loss is kept."""
+        assert method.file is not None
+        return self.folder / "losses" / method.name / Path(method.file).name
 
     def outcome(self, method: str, rerun: str, fold: int) -> FoldOutcome | None:
         """What a rerun's training came to; None if it has not ended or its model is lost."""
@@ -138,6 +160,27 @@ class Layout:
         shutil.rmtree(self.method(method) / f"trial-{number}", ignore_errors=True)
         with suppress(OSError):
             self.method(method).rmdir()
+
+
+def _without_folders(config: dict[str, Any]) -> dict[str, Any]:
+    """A configuration with bare names of files: elsewhere they lie in other folders."""
+    bare = {**config, "data": {**config["data"], "split": Path(config["data"]["split"]).name}}
+    bare["methods"] = [
+        {
+            field: Path(value).name if field in ("file", "embeddings") else value
+            for field, value in method.items()
+        }
+        for method in config["methods"]
+    ]
+    return bare
+
+
+def _read_own(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"cannot read the loss in {path}: {reason}.") from error
 
 
 def _differences(before: Any, after: Any, path: tuple[str, ...] = ()) -> Iterator[Any]:

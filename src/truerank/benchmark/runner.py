@@ -31,7 +31,8 @@ from truerank.benchmark.opening import check_scored, looks, write_reruns
 from truerank.benchmark.openings import Openings
 from truerank.benchmark.plan import Plan, open_plan
 from truerank.benchmark.processes import Workers
-from truerank.benchmark.sealed import check_images, extract
+from truerank.benchmark.scoring import check_metrics
+from truerank.benchmark.sealed import check_images, extract, half_of
 from truerank.benchmark.splits import Splits, check_unchanged, make_splits, write_splits
 from truerank.benchmark.table import Table, make_table
 from truerank.benchmark.worker import Half
@@ -149,9 +150,12 @@ def _locked(
 ) -> Table | None:
     """Run it, as long as nobody else writes to the folder."""
     with call.layout.locked():
-        call.layout.begin(call.config, resume)
+        call.layout.admit(call.config, resume)
         whole = _read(call.config, data)
         splits = _check(call.config, whole, call.layout)
+        call.layout.write_config(call.config)
+        if not call.layout.splits.exists():
+            write_splits(splits, call.layout.splits)
         half = Half(extract(whole, splits.search), splits.folds)
         test = extract(whole, splits.test) if data is not None else None
         del whole, data
@@ -181,13 +185,13 @@ def _read(config: BenchmarkConfig, data: Dataset | None) -> Dataset:
 
 
 def _check(config: BenchmarkConfig, data: Dataset, layout: Layout) -> Splits:
-    """Halve the data as before; damaged images are found now and not in the tenth hour."""
+    """Halve the data as before; what would fail in the tenth hour is found now."""
     splits = make_splits(data, config.data.split, config.protocol.folds)
     if layout.splits.exists():
         check_unchanged(splits, layout.splits)
     else:
+        check_metrics(half_of(data, splits.test), config.metrics)
         check_images(data)
-        write_splits(splits, layout.splits)
     return splits
 
 
@@ -294,6 +298,7 @@ def describe_plan(
     chosen = _config(config)
     whole = _read(chosen, data)
     splits = make_splits(whole, chosen.data.split, chosen.protocol.folds)
+    check_metrics(half_of(whole, splits.test), chosen.metrics)
     methods = methods_of(chosen)
     trained = [method for method in methods if method.is_trained]
     protocol = chosen.protocol

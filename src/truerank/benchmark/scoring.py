@@ -30,11 +30,13 @@ __all__ = [
     "ScoreBaselines",
     "ScoreFinished",
     "ScoreModels",
+    "check_metrics",
     "result_path",
     "score",
 ]
 
 CONCAT = "concat"
+NOISE_DIMENSIONS = 4
 Array = npt.NDArray[Any]
 Scores = dict[str, dict[str, float]]
 
@@ -146,18 +148,29 @@ def score(
     units: str = "metric",
 ) -> dict[str, float]:
     """The values of the metrics; the whole result is kept in the folder."""
+    result = _evaluate(embeddings, data, metrics, units=units)
+    path = result_path(folder, part)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    result.to_json(path, per_query=False)
+    return {metric: float(result[metric].value) for metric in metrics}
+
+
+def check_metrics(data: Dataset, metrics: Sequence[str]) -> None:
+    """Refuse metrics that are undefined on the test half; its labels tell, whatever the model."""
+    noise = np.random.default_rng(0).standard_normal((len(data), NOISE_DIMENSIONS))
+    _evaluate(noise, data, metrics, device="cpu", confidence=None)
+
+
+def _evaluate(embeddings: Array, data: Dataset, metrics: Sequence[str], **options: Any) -> Result:
     arguments: dict[str, Any] = data.task_arguments()
     if "gallery_labels" in arguments:
         arguments["gallery"] = embeddings[data.splits["gallery"]]
         embeddings = embeddings[data.splits["query"]]
-    result: Result = evaluate(embeddings, **arguments, metrics=list(metrics), units=units)
-    path = result_path(folder, part)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    result.to_json(path, per_query=False)
+    result = evaluate(embeddings, **arguments, metrics=list(metrics), **options)
     for metric in metrics:
         if result[metric].reason is not None:
             raise InputError(f"{metric} is undefined on the test half: {result[metric].reason}.")
-    return {metric: float(result[metric].value) for metric in metrics}
+    return result
 
 
 def _embed(model: Any, data: Dataset, config: Any, device: Any) -> Array:

@@ -18,7 +18,7 @@ from truerank.datasets.base import Dataset
 from truerank.datasets.images import ImageArray, ImageFiles, ImageRows
 from truerank.errors import InputError
 
-__all__ = ["check_images", "extract"]
+__all__ = ["check_images", "extract", "half_of"]
 
 Rows = npt.NDArray[np.int64]
 SHOWN = 3
@@ -26,13 +26,14 @@ SHOWN = 3
 
 def extract(data: Dataset, rows: Rows) -> Dataset:
     """These rows as a data set of their own; splits other than the test's sides are dropped."""
+    return replace(half_of(data, rows), images=_extract_images(data.images, rows))
+
+
+def half_of(data: Dataset, rows: Rows) -> Dataset:
+    """The same while the whole is at hand: its images are still those of the whole."""
     part = data.subset(rows)
     sides = {name: kept for name, kept in part.splits.items() if name in ("query", "gallery")}
-    return replace(
-        part,
-        images=_extract_images(data.images, rows),
-        splits=sides if len(sides) == 2 else {},
-    )
+    return replace(part, splits=sides if len(sides) == 2 else {})
 
 
 def _extract_images(images: Sequence[Any], rows: Rows) -> Sequence[Any]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from truerank.benchmark import layouts
-from truerank.benchmark.config import RESERVED, BenchmarkConfig
+from truerank.benchmark.config import RESERVED, SPLITS, BenchmarkConfig
 from truerank.benchmark.deviations import deviations
 from truerank.benchmark.groups import compare_methods, read_runs, verdict
 from truerank.benchmark.layout import DEFAULT, Layout
@@ -86,7 +86,7 @@ def make_table(
         "title": TITLE if linear else f"{config.data.name}, {config.shared.model.trunk}",
         "lane": "linear" if linear else "end to end",
         "data": config.data.name,
-        "split": plan_split(config),
+        "split": config.data.split if config.data.split in SPLITS else "file",
         "preset": protocol.preset,
         "folds": protocol.folds,
         "trials": protocol.trials,
@@ -109,12 +109,6 @@ def make_table(
         },
     }
     return Table(content)
-
-
-def plan_split(config: BenchmarkConfig) -> str:
-    """How the data were halved; of a file not even its name."""
-    known = ("classes", "stratified", "images")
-    return config.data.split if config.data.split in known else "file"
 
 
 def _baseline_row(name: str, found: dict[str, Any]) -> dict[str, Any]:
