@@ -82,18 +82,39 @@ def test_layouts(uninterrupted: Path) -> None:
     assert "| Separated (8-dim) | P@1 | RP | MAP@R | ranks |" in markdown
     assert "Untrained + PCA" in markdown
     latex = layouts.as_latex(table)
-    assert latex.count(r" \\") == 2 + 4
-    assert r"\multicolumn{3}{c}{Separated (8-dim)}" in latex
+    assert latex.count(r" \\") == 2 + 4 + 1 + 2  # headings and rows; parameters of two methods
+    assert r"\multicolumn{4}{c}{Separated (8-dim)}" in latex
+    assert latex.count("P@1 & RP & MAP@R & ranks") == 2
+    assert r"ArcFace & margin" in latex
     rows = list(csv.DictReader(layouts.as_csv(table).splitlines()))
     assert len(rows) == 4 * 2 * 3
     first = next(r for r in rows if r["method"] == "arcface" and r["metric"] == "map@r")
     arcface = next(row for row in table["rows"] if row["method"] == "arcface")
     assert float(first["mean"]) == arcface["concatenated"]["map@r"]["mean"]
+    assert json.loads(first["parameters"]) == arcface["parameters"]
+    assert first["at_border"].split() == list(arcface["borders"])
     best = max(
         row["separated"]["map@r"]["mean"] for row in table["rows"] if row["kind"] != "untrained"
     )
     assert f"**{100 * best:.2f} ±" in markdown
-    assert "opened 8 times" in str(benchmark.Table(table))
+    text = str(benchmark.Table(table))
+    assert "opened 8 times" in text
+    assert f"  ArcFace: margin {arcface['parameters']['margin']:.4g}, scale" in text
+
+
+def test_a_verdict_without_an_interval_shows_none() -> None:
+    """As with fewer than ten test classes, or a single rerun."""
+    found = {"best": "margin", "gain": 0.05, "interval": None, "verdict": "undecided"}
+    nothing = {"searched": {"relative": None}, "default": {"relative": None}}
+    table = {
+        "title": "t", "trials": 1, "folds": 2, "reruns": 1, "lane": "end to end", "deviations": [],
+        "metric": "map@r", "rows": [], "verdict": {"separated": found, "concatenated": None},
+        "spread": dict.fromkeys(("concatenated", "separated"), nothing),
+        "trend": dict.fromkeys(("concatenated", "separated")),
+        "openings": {"count": 4, "second_looks": 0},
+    }  # fmt: skip
+    told = layouts.legend(table)
+    assert "Separated: margin against contrastive +5.0 % (no interval): undecided." in told
 
 
 def test_a_rerun_is_one_number() -> None:

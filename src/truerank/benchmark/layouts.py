@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from typing import Any
 
 from truerank.benchmark.statistics import PARTS
@@ -62,20 +63,27 @@ def _ranks(row: dict[str, Any], part: str) -> str:
 
 
 def _grid(content: Content, plus_minus: str, bold: tuple[str, str]) -> list[list[str]]:
+    """A line for each row: its name and, for each part, the metrics and the ranks."""
     best = _best(content)
     lines = []
     for row in content["rows"]:
         cells = [row["name"]]
-        for part, metric in _columns(content):
-            score = row[part].get(metric)
-            text = _cell(score, plus_minus)
-            takes_part = score is not None and row["kind"] not in ("untrained", "finished")
-            if takes_part and score["mean"] == best.get((part, metric)):
-                text = f"{bold[0]}{text}{bold[1]}"
-            cells.append(text)
-        cells += [_ranks(row, part) for part in PARTS]
+        for part in PARTS:
+            for metric in content["metrics"]:
+                score = row[part].get(metric)
+                text = _cell(score, plus_minus)
+                takes_part = score is not None and row["kind"] not in ("untrained", "finished")
+                if takes_part and score["mean"] == best.get((part, metric)):
+                    text = f"{bold[0]}{text}{bold[1]}"
+                cells.append(text)
+            cells.append(_ranks(row, part))
         lines.append(cells)
     return lines
+
+
+def _headings(content: Content) -> list[str]:
+    """Above the cells of one part."""
+    return [*map(_short, content["metrics"]), "ranks"]
 
 
 def _short(metric: str) -> str:
@@ -101,10 +109,15 @@ def legend(content: Content) -> list[str]:
     for part, found in (content["verdict"] or {}).items():
         if found is not None and found["gain"] is not None:
             ends = found["interval"]
-            where = "" if ends is None else f", {100 * ends[0]:+.1f} % to {100 * ends[1]:+.1f} %"
+            where = " (no interval)"
+            if ends is not None:
+                where = (
+                    f", {100 * ends[0]:+.1f} % to {100 * ends[1]:+.1f} % "
+                    "(simultaneous 95 % interval)"
+                )
             lines.append(
                 f"{HEADINGS[part]}: {found['best']} against contrastive {100 * found['gain']:+.1f} "
-                f"%{where} (simultaneous 95 % interval): {found['verdict']}."
+                f"%{where}: {found['verdict']}."
             )
     for part in PARTS:
         lines += _apart(content, part)
@@ -140,16 +153,13 @@ def _apart(content: Content, part: str) -> list[str]:
 
 def as_markdown(content: Content) -> str:
     """A Markdown table for each part, the parameters found, and the legend."""
-    count = len(content["metrics"])
+    top = _headings(content)
     grid = _grid(content, "±", ("**", "**"))
     lines = []
     for place, part in enumerate(PARTS):
-        top = [_heading(content, part), *map(_short, content["metrics"]), "ranks"]
-        lines += [_pipe(top), _pipe(["---", *["---:"] * (count + 1)])]
-        first = 1 + place * count
-        for cells in grid:
-            ranks = cells[1 + len(PARTS) * count + place]
-            lines.append(_pipe([cells[0], *cells[first : first + count], ranks]))
+        first = 1 + place * len(top)
+        lines += [_pipe([_heading(content, part), *top]), _pipe(["---", *["---:"] * len(top)])]
+        lines += [_pipe([cells[0], *cells[first : first + len(top)]]) for cells in grid]
         lines.append("")
     lines.append("| method | parameters found | default, separated | searched, separated |")
     lines.append("|---|---|---:|---:|")
@@ -180,28 +190,38 @@ def _pipe(cells: list[str]) -> str:
 
 
 def as_latex(content: Content) -> str:
-    """A LaTeX table for the package booktabs."""
-    metrics = content["metrics"]
-    count = len(metrics)
+    """LaTeX for the package booktabs: the table, and the parameters that were found."""
+    top = _headings(content)
+    width = len(top)
     groups = " & ".join(
-        rf"\multicolumn{{{count}}}{{c}}{{{_escape(_heading(content, part))}}}" for part in PARTS
+        rf"\multicolumn{{{width}}}{{c}}{{{_escape(_heading(content, part))}}}" for part in PARTS
     )
-    names = " & ".join(_escape(_short(metric)) for _ in PARTS for metric in metrics)
-    body = []
-    for cells in _grid(content, r"$\pm$", (r"\textbf{", "}")):
-        shown = [
-            _escape(cells[0]),
-            *(cell.replace("%", r"\%") for cell in cells[1 : 1 + 2 * count]),
-        ]
-        body.append(" & ".join(shown) + r" \\")
+    names = " & ".join(_escape(name) for _ in PARTS for name in top)
+    body = [
+        " & ".join([_escape(name), *cells]) + r" \\"
+        for name, *cells in _grid(content, r"$\pm$", (r"\textbf{", "}"))
+    ]
+    found = [
+        f"{_escape(row['name'])} & {_escape(_parameters(row))} " + r"\\"
+        for row in content["rows"]
+        if "parameters" in row
+    ]
     return "\n".join(
         [
-            rf"\begin{{tabular}}{{l{'c' * (2 * count)}}}",
+            rf"\begin{{tabular}}{{l{'c' * (len(PARTS) * width)}}}",
             r"\toprule",
             rf" & {groups} \\",
             rf" & {names} \\",
             r"\midrule",
             *body,
+            r"\bottomrule",
+            r"\end{tabular}",
+            "",
+            r"\begin{tabular}{ll}",
+            r"\toprule",
+            r" & parameters found, (!) at an end of the range \\",
+            r"\midrule",
+            *found,
             r"\bottomrule",
             r"\end{tabular}",
             *(f"% {line}" for line in legend(content)),
@@ -217,13 +237,16 @@ def _escape(text: str) -> str:
 
 
 def as_csv(content: Content) -> str:
-    """A line for each method, part and metric, fractions with all digits."""
+    """A line for each method, part and metric, fractions with all digits; parameters as JSON."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(
-        ["method", "part", "metric", "mean", "low", "high", "n", "best_rank", "worst_rank"]
-    )
+        ["method", "part", "metric", "mean", "low", "high", "n", "best_rank", "worst_rank",
+         "parameters", "at_border"]
+    )  # fmt: skip
     for row in content["rows"]:
+        found = json.dumps(row["parameters"]) if "parameters" in row else ""
+        borders = " ".join(row.get("borders", {}))
         for part, metric in _columns(content):
             score = row[part].get(metric)
             if score is None:
@@ -233,17 +256,17 @@ def as_csv(content: Content) -> str:
                 row["ranks"][part] if "ranks" in row and metric == content["metric"] else ("", "")
             )
             writer.writerow(
-                [row["method"], part, metric, repr(score["mean"]), low, high, score["n"], *ranks]
-            )
+                [row["method"], part, metric, repr(score["mean"]), low, high, score["n"], *ranks,
+                 found, borders]
+            )  # fmt: skip
     return text.getvalue()
 
 
 def as_text(content: Content) -> str:
     """The table for a terminal."""
-    metrics = content["metrics"]
-    top = ["", *(_short(metric) for _ in PARTS for metric in metrics), "ranks", "ranks"]
-    lines = [top, *_grid(content, "±", ("", "*"))]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(top))]
+    top = _headings(content)
+    lines = [["", *(name for _ in PARTS for name in top)], *_grid(content, "±", ("", "*"))]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     shown = [
         "  ".join(
             cell.ljust(width) if column == 0 else cell.rjust(width)
@@ -251,9 +274,12 @@ def as_text(content: Content) -> str:
         ).rstrip()
         for line in lines
     ]
-    start = widths[0] + 2
-    left = sum(widths[1 : 1 + len(metrics)]) + 2 * len(metrics)
-    over = (
-        " " * start + _heading(content, "concatenated").ljust(left) + _heading(content, "separated")
-    )
-    return "\n".join([over, *shown, "", *legend(content)])
+    left = sum(widths[1 : 1 + len(top)]) + 2 * len(top)
+    over = " " * (widths[0] + 2) + _heading(content, PARTS[0]).ljust(left)
+    over += _heading(content, PARTS[1])
+    found = [
+        f"  {row['name']}: {_parameters(row)}" for row in content["rows"] if row.get("parameters")
+    ]
+    if found:
+        found = ["", "Parameters found, (!) at an end of the range:", *found]
+    return "\n".join([over, *shown, "* the best of its column", *found, "", *legend(content)])
