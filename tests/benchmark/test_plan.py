@@ -139,4 +139,6 @@ def test_a_training_is_known_by_what_it_depends_on(tmp_path: Path) -> None:
     other = {**task.config, "training": {**task.config["training"], "seed": 1}}
     assert type(task)(**{**vars(task), "config": here}).digest == task.digest
     assert type(task)(**{**vars(task), "config": other}).digest != task.digest
+    older = {**task.config, "model": {**task.config["model"], "pretrained": True}}
+    assert type(task)(**{**vars(task), "config": older}).digest == task.digest
     bench.studies.close()

@@ -16,6 +16,7 @@ from truerank.benchmark.methods import OwnLoss, load_object
 from truerank.benchmark.worker import Half
 from truerank.errors import InputError
 from truerank.files import to_json, write_text
+from truerank.training.config import WITHOUT_WEIGHTS
 
 __all__ = ["FoldOutcome", "TrainFold", "checkpoint_hash"]
 
@@ -70,8 +71,12 @@ class TrainFold:
         """SHA-256 of all that the training depends on; not of the data, nor of the machine."""
         training = self.config["training"]
         kept = {name: value for name, value in training.items() if name not in OF_THE_MACHINE}
+        model = dict(self.config["model"])
+        if model["trunk"] in WITHOUT_WEIGHTS:
+            model["pretrained"] = True  # as older folders have it, where it did as little
         own = None if self.own is None else [Path(self.own.file).name, self.own.object]
-        content = [{**self.config, "training": kept}, own, dict(self.parameters), self.fold]
+        config = {**self.config, "training": kept, "model": model}
+        content = [config, own, dict(self.parameters), self.fold]
         return sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
     def run(self, half: Half) -> FoldOutcome:

@@ -20,6 +20,7 @@ from truerank.training.augmentation import Augmentation
 from truerank.training.yaml_files import apply_settings, describe_error, read_yaml
 
 __all__ = [
+    "WITHOUT_WEIGHTS",
     "AugmentationConfig",
     "Config",
     "LossConfig",
@@ -39,6 +40,8 @@ __all__ = [
 
 BATCH, SAMPLES = 32, 4
 """Images in a batch, and of each class where pairs of a class are needed."""
+WITHOUT_WEIGHTS = ("convnet",)
+"""Trunks for which there are no pretrained weights."""
 
 
 class Section(BaseModel):
@@ -72,6 +75,14 @@ class ModelConfig(Section):
     dimensions: int = Field(default=128, ge=1)
     head: Literal["linear", "layernorm"] = "linear"
     freeze_batchnorm: bool | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_weights(cls, given: Any) -> Any:
+        """Write down that a trunk without pretrained weights starts from random ones."""
+        if not isinstance(given, Mapping) or given.get("trunk") not in WITHOUT_WEIGHTS:
+            return given
+        return {**given, "pretrained": False} if given.get("pretrained", True) is True else given
 
 
 class AugmentationConfig(Section):
