@@ -47,6 +47,52 @@ def test_the_papers_preset_is_the_papers() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("section", "fields", "sentence"),
+    [
+        ("optimiser", {"lr": 1e-3}, "the rate of trunk and head is 0.001 (paper: 1e-6)"),
+        ("optimiser", {"momentum": 0.0}, "momentum 0, weight decay 0.0001 (paper: 0.9, 0.0001)"),
+        ("optimiser", {"head_lr": 1e-3}, "the head has a rate of its own, 0.001 (paper: "),
+        ("optimiser", {"name": "adam"}, "optimiser: adam (paper: rmsprop)"),
+        ("model", {"head": "layernorm"}, "head: layernorm (paper: linear)"),
+        ("model", {"freeze_batchnorm": False}, "the statistics of batch norm are trained"),
+        ("model", {"pretrained": False}, "trunk: efficientnet_lite0, from random weights"),
+        ("augmentation", {"flip": 0.0}, "0 % are flipped (paper: 50 %)"),
+        ("augmentation", {"ratio": [1, 1]}, "of the area, 1 to 1 times as wide as high"),
+        ("schedule", {"name": "cosine"}, "schedule: cosine (paper: constant)"),
+        ("schedule", {"frozen_trunk": 5}, "the trunk rests for 5 iterations (paper: never)"),
+    ],
+)
+def test_whatever_is_not_as_in_the_paper_is_said(
+    section: str, fields: dict[str, Any], sentence: str
+) -> None:
+    given = {
+        "data": {"name": "cub-200-2011"},
+        "protocol": {"preset": "paper"},
+        "shared": {section: fields},
+        "methods": ["triplet"],
+    }
+    told = deviations(BenchmarkConfig.of(given))
+    assert len([one for one in told if sentence in one]) == 1
+    assert len(told) <= 2  # the trunk is never the paper's
+
+
+def test_a_split_of_ones_own_and_short_heads_are_said() -> None:
+    given = settings(ROOT)
+    given["data"]["split"] = "ids.json"
+    given["shared"]["model"] = {"trunk": "frozen", "dimensions": 8}
+    told = deviations(BenchmarkConfig.of(given))
+    assert any(one.startswith("a file says which images are searched on") for one in told)
+    assert "up to 4 iterations a head (2,000 are advised)" in told
+
+
+def test_a_trunk_without_weights_is_not_called_pretrained() -> None:
+    for said in ({}, {"pretrained": True}, {"pretrained": False}):
+        given = settings(ROOT)
+        given["shared"]["model"] |= said
+        assert BenchmarkConfig.of(given).to_dict()["shared"]["model"]["pretrained"] is False
+
+
 def test_other_presets_search_the_rate_of_every_method_in_one_range() -> None:
     chosen = config(methods=["contrastive", "arcface", "soft_triple"])
     spaces = [method.space[RATE] for method in methods_of(chosen)]
