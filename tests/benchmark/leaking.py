@@ -1,4 +1,4 @@
-"""A loss that looks for test rows wherever it can, and writes down what it finds.
+"""A loss, a sampler and a log that look for test rows wherever they can, and write them down.
 
 It knows test labels and ids by a mark that they bear, and test images by their hashes.
 """
@@ -14,6 +14,10 @@ from typing import Any
 
 import numpy as np
 import torch
+
+from truerank.training.logs import Log
+from truerank.training.loop import Trainer
+from truerank.training.sampler import Sampler
 
 PARTS = ["sealed", "half"]
 """Of the mark, which stands here in two parts so that it is no finding itself."""
@@ -57,22 +61,56 @@ def matches(array: np.ndarray, hashes: set[str], size: int, mark: str) -> list[s
     return ["pixels" for row in rows if sha256(row.tobytes()).hexdigest() in hashes]
 
 
+def look(who: str) -> None:
+    """Write down what can be found from here."""
+    with open(os.environ["TRUERANK_HASHES"], encoding="utf-8") as file:
+        hashes = set(file.read().split())
+    seen = found(hashes, 28 * 28)
+    with open(os.environ["TRUERANK_FOUND"], "a", encoding="utf-8") as file:
+        file.write(json.dumps([who, seen]) + "\n")
+
+
+class SpyingLog(Log):
+    """A log callback that looks after the first iteration."""
+
+    def step(self, iteration: int, total: int) -> None:
+        if iteration == 1:
+            look("log")
+
+
+def plant() -> None:
+    """Put eyes into the sampler, and a log into the first training, of this process."""
+    deal, fit = Sampler.batch, Trainer.fit
+
+    def spying_batch(sampler: Sampler) -> Any:
+        Sampler.batch = deal  # type: ignore[method-assign]
+        look("sampler")
+        return deal(sampler)
+
+    def spied_on(trainer: Trainer) -> Trainer:
+        Trainer.fit = fit  # type: ignore[method-assign]
+        trainer.logs.append(SpyingLog())
+        return fit(trainer)
+
+    Sampler.batch = spying_batch  # type: ignore[method-assign]
+    Trainer.fit = spied_on  # type: ignore[method-assign]
+    os.environ["TRUERANK_PLANTED"] = "yes"
+
+
 class Spy(torch.nn.Module):
-    """A loss with eyes; the sampler, the logs and the trainer are in the frames above it."""
+    """A loss with eyes."""
 
     def __init__(self, margin: float = 0.5) -> None:
         super().__init__()
         self.margin = margin
         self.looked = False
+        if "TRUERANK_PLANTED" not in os.environ:
+            plant()
 
     def forward(self, embeddings: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         if not self.looked:
             self.looked = True
-            with open(os.environ["TRUERANK_HASHES"], encoding="utf-8") as file:
-                hashes = set(file.read().split())
-            seen = found(hashes, 28 * 28)
-            with open(os.environ["TRUERANK_FOUND"], "a", encoding="utf-8") as file:
-                file.write(json.dumps(seen) + "\n")
+            look("loss")
         similar = embeddings @ embeddings.T
         same = labels[:, None] == labels
         return (similar * ~same).mean() - (similar * same).mean() * self.margin

@@ -1,4 +1,4 @@
-"""Search and training hold no test row: a loss that looks through the whole process finds none."""
+"""Search and training hold no test row: whoever looks through the whole process finds none."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from truerank.datasets.images import ImageArray
 SPY = Path(leaking.__file__)
 
 
-def test_a_loss_that_looks_everywhere_finds_no_test_row(
+def test_a_loss_a_sampler_and_a_log_that_look_everywhere_find_no_test_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = write_drawings(tmp_path / "drawings.npz", mark="-".join(leaking.PARTS))
@@ -39,7 +39,8 @@ def test_a_loss_that_looks_everywhere_finds_no_test_row(
         table = benchmark.run(config, tmp_path / "out")
     assert table is not None
     looks = [json.loads(line) for line in (tmp_path / "found.jsonl").read_text().splitlines()]
-    assert looks == [[]] * (2 * 2 + 2 * 2)
+    assert [seen for _, seen in looks] == [[]] * len(looks)
+    assert [who for who, _ in looks] == ["sampler", "loss", "log"] + ["loss"] * (2 * 2 + 2 * 2 - 1)
 
 
 def test_the_spy_sees_what_is_there() -> None:
