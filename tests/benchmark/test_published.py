@@ -39,6 +39,11 @@ def test_the_page_shows_the_table_and_the_configuration(
     page = (RESULTS / "benchmark.md").read_text(encoding="utf-8")
     assert layouts.as_markdown(table).strip() in page
     assert (folder / "config.yaml").read_text().strip() in page
+    for picture in ("curves", "search", "reruns", "gain_over_contrastive", "gain_over_triplet"):
+        assert f"(benchmark/{folder.name}/{picture}.svg)" in page
+    for row in table["rows"]:
+        if "parameters" in row:
+            assert f"(benchmark/{folder.name}/sensitivity-{row['method']}.svg)" in page
     assert table["deviations"] == deviations(read_config(folder / "config.yaml"))
 
 

@@ -21,7 +21,7 @@ from truerank.errors import TruerankWarning
 from truerank.files import atomic_path
 from truerank.losses.registry import SearchRange
 
-__all__ = ["draw_figures"]
+__all__ = ["draw_figures", "search_figures"]
 
 COLOURS = {"concatenated": "#d55e00", "separated": "#0072b2"}  # told apart by colour-blind eyes
 KINDS = ("svg", "png")
@@ -52,15 +52,23 @@ def draw_figures(
         if any(method.name == baseline for method in trained) and len(trained) > 1:
             drawn[f"gain_over_{baseline}"] = _gains(Figure, table, baseline, metric)
     drawn["reruns"] = _reruns(Figure, table, metric)
-    drawn["search"] = _history(Figure, trained, plan, metric)
     drawn["curves"] = _curves(Figure, trained, plan, metric)
-    for method in trained:
-        if method.space:
-            drawn[f"sensitivity-{method.name}"] = _sensitivity(Figure, method, plan, metric)
+    drawn |= search_figures(Figure, plan)
     for name, figure in drawn.items():
         for kind in KINDS:
             with atomic_path(layout.figures / f"{name}.{kind}") as partial:
                 figure.savefig(partial, format=kind, dpi=150, bbox_inches="tight")
+
+
+def search_figures(figure_class: Any, plan: Plan) -> dict[str, Any]:
+    """Figures that need the searches alone, by name: their history, and what parameters do."""
+    metric = plan.config.protocol.metric
+    drawn = {"search": _history(figure_class, plan.methods, plan, metric)}
+    for method in plan.methods:
+        if method.space:
+            name = f"sensitivity-{method.name}"
+            drawn[name] = _sensitivity(figure_class, method, plan, metric)
+    return drawn
 
 
 def _rows(table: Table) -> list[dict[str, Any]]:
