@@ -178,6 +178,20 @@ def test_what_would_fail_at_the_end_is_refused_before_anything_is_kept(
     assert [path.name for path in (tmp_path / "out").iterdir()] == [".lock"]
 
 
+def test_finished_embeddings_of_another_size_are_refused_at_once(
+    tmp_path: Path, drawings: Path
+) -> None:
+    path = tmp_path / "few.npy"
+    methods = ["contrastive", {"name": "ready", "embeddings": str(path)}]
+    config, data = settings(drawings, methods=methods), read(drawings)
+    with pytest.raises(InputError, match=r"few\.npy"):
+        benchmark.run(config, tmp_path / "out", data=data)
+    np.save(path, np.eye(3))
+    with pytest.raises(InputError, match=r"a row for each of the 96 images .* shape \(3, 3\)"):
+        benchmark.run(config, tmp_path / "out", data=data)
+    assert [one.name for one in (tmp_path / "out").iterdir()] == [".lock"]
+
+
 def test_a_folder_has_one_writer(tmp_path: Path, drawings: Path) -> None:
     layout = Layout(tmp_path)
     with (tmp_path / ".lock").open("w") as file:

@@ -59,8 +59,6 @@ def looks(
             found.append((Opening(method.name, rerun, hashes, test), task))
     for method in finished:
         assert method.embeddings is not None
-        if not Path(method.embeddings).is_file():
-            raise InputError(f"the embeddings {method.embeddings} of {method.name} are no file.")
         digest = sha256(Path(method.embeddings).read_bytes()).hexdigest()
         task = ScoreFinished(method.embeddings, metrics, layout.rerun(method.name, "0"), units)
         found.append((Opening(method.name, "0", (digest,), test), task))

@@ -31,7 +31,7 @@ from truerank.benchmark.opening import check_scored, looks, write_reruns
 from truerank.benchmark.openings import Openings
 from truerank.benchmark.plan import Plan, open_plan
 from truerank.benchmark.processes import Workers
-from truerank.benchmark.scoring import check_metrics
+from truerank.benchmark.scoring import check_metrics, read_finished
 from truerank.benchmark.sealed import check_images, extract, half_of
 from truerank.benchmark.splits import Splits, check_unchanged, make_splits, write_splits
 from truerank.benchmark.table import Table, make_table
@@ -192,6 +192,9 @@ def _check(config: BenchmarkConfig, data: Dataset, layout: Layout) -> Splits:
     else:
         check_metrics(half_of(data, splits.test), config.metrics)
         check_images(data)
+    for method in methods_of(config):
+        if method.embeddings is not None:
+            read_finished(method.embeddings, len(splits.test))
     return splits
 
 

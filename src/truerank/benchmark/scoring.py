@@ -31,6 +31,7 @@ __all__ = [
     "ScoreFinished",
     "ScoreModels",
     "check_metrics",
+    "read_finished",
     "result_path",
     "score",
 ]
@@ -123,15 +124,21 @@ class ScoreFinished:
     def run(self, half: Half) -> dict[str, Any]:
         """See ScoreModels."""
         started = time.monotonic()
-        embeddings = np.asarray(read_embeddings(self.path))
-        if embeddings.ndim != 2 or len(embeddings) != len(half.data):
-            raise InputError(
-                f"{self.path} must have a row for each of the {len(half.data)} images of the test "
-                f"half, in the order of splits.json. Got shape {embeddings.shape} instead."
-            )
+        embeddings = read_finished(self.path, len(half.data))
         found = score(embeddings, half.data, self.metrics, self.folder, CONCAT, self.units)
         scores = {CONCAT: found}
         return {"scores": scores, "seconds": round(time.monotonic() - started, 3)}
+
+
+def read_finished(path: str, rows: int) -> Array:
+    """Embeddings that somebody brought along: a row for each image of the test half."""
+    embeddings = np.asarray(read_embeddings(path))
+    if embeddings.ndim != 2 or len(embeddings) != rows:
+        raise InputError(
+            f"{path} must have a row for each of the {rows} images of the test half, in the order "
+            f"of splits.json. Got shape {embeddings.shape} instead."
+        )
+    return embeddings
 
 
 def result_path(folder: Path, part: str) -> Path:
