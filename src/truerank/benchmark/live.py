@@ -60,12 +60,19 @@ class Display:
 
     def opened(self, done: int, total: int) -> None:
         """Tell how many models have been scored on the test half."""
-        if not self.quiet:
-            self._log(f"the test half is open: {done:,} of {total:,} looks")
+        if self.quiet:
+            return
+        text = f"the test half is open: {done:,} of {total:,} looks"
+        if self._live is not None:
+            from rich.text import Text
+
+            self._live.update(Text(text), refresh=True)
+        else:
+            self._log(text)
 
     def _log(self, text: str) -> None:
         now = time.monotonic()
-        if self._live is None and now - self._told >= LOG_SECONDS:
+        if now - self._told >= LOG_SECONDS:
             self._told = now
             self.stream.write(f"truerank: {text}\n")
             self.stream.flush()
