@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from scripts.benchmark.restore import published_trials
 
-from truerank.benchmark import layouts, read_config
+from truerank.benchmark import read_config, table_forms
 from truerank.benchmark.deviations import deviations
 from truerank.benchmark.fold import FoldOutcome
+from truerank.benchmark.looks import read_reruns
 from truerank.benchmark.methods import methods_of
-from truerank.benchmark.opening import read_reruns
 from truerank.benchmark.openings import Openings
 from truerank.benchmark.statistics import PARTS, numbers
 
@@ -37,7 +37,7 @@ def test_the_page_shows_the_table_and_the_configuration(
     folder: Path, table: dict[str, Any]
 ) -> None:
     page = (RESULTS / "benchmark.md").read_text(encoding="utf-8")
-    assert layouts.as_markdown(table).strip() in page
+    assert table_forms.as_markdown(table).strip() in page
     assert (folder / "config.yaml").read_text().strip() in page
     for picture in ("curves", "search", "reruns", "gain_over_contrastive", "gain_over_triplet"):
         assert f"(benchmark/{folder.name}/{picture}.svg)" in page

@@ -1,4 +1,4 @@
-"""The table: its numbers follow from reruns.csv alone, and its layouts say the same."""
+"""The table: its numbers follow from reruns.csv alone, and its forms say the same."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from scipy import stats
 
 from truerank import benchmark
-from truerank.benchmark import layouts
+from truerank.benchmark import table_forms
 from truerank.benchmark.groups import compare_methods, difference, gain, mean_result, verdict
 from truerank.benchmark.statistics import numbers, spread, summarise, trend
 from truerank.core.replicates import Replicates
@@ -75,18 +75,18 @@ def test_it_says_what_a_reader_must_know(uninterrupted: Path) -> None:
     assert str(uninterrupted) not in text
 
 
-def test_layouts(uninterrupted: Path) -> None:
+def test_forms(uninterrupted: Path) -> None:
     table = content(uninterrupted)
-    markdown = layouts.as_markdown(table)
+    markdown = table_forms.as_markdown(table)
     assert "| Concatenated (16-dim) | P@1 | RP | MAP@R | ranks |" in markdown
     assert "| Separated (8-dim) | P@1 | RP | MAP@R | ranks |" in markdown
     assert "Untrained + PCA" in markdown
-    latex = layouts.as_latex(table)
+    latex = table_forms.as_latex(table)
     assert latex.count(r" \\") == 2 + 4 + 1 + 2  # headings and rows; parameters of two methods
     assert r"\multicolumn{4}{c}{Separated (8-dim)}" in latex
     assert latex.count("P@1 & RP & MAP@R & ranks") == 2
     assert r"ArcFace & margin" in latex
-    rows = list(csv.DictReader(layouts.as_csv(table).splitlines()))
+    rows = list(csv.DictReader(table_forms.as_csv(table).splitlines()))
     assert len(rows) == 4 * 2 * 3
     first = next(r for r in rows if r["method"] == "arcface" and r["metric"] == "map@r")
     arcface = next(row for row in table["rows"] if row["method"] == "arcface")
@@ -113,7 +113,7 @@ def test_a_verdict_without_an_interval_shows_none() -> None:
         "trend": dict.fromkeys(("concatenated", "separated")),
         "openings": {"count": 4, "second_looks": 0},
     }  # fmt: skip
-    told = layouts.legend(table)
+    told = table_forms.legend(table)
     assert "Separated: margin against contrastive +5.0 % (no interval): undecided." in told
 
 
@@ -210,7 +210,7 @@ def test_the_rule_of_flatness(best: float, word: str) -> None:
 
 
 def test_a_damaged_file_of_reruns_is_refused(tmp_path: Path) -> None:
-    from truerank.benchmark.opening import read_reruns
+    from truerank.benchmark.looks import read_reruns
 
     (tmp_path / "reruns.csv").write_text("method,rerun,fold,metric,value\na,0,0,map@r,x\n")
     with pytest.raises(InputError, match="cannot be read as the reruns of a benchmark"):

@@ -10,6 +10,8 @@ from truerank.files import to_json
 
 __all__ = ["write_cost"]
 
+PHASES = ("search", "reruns")
+
 
 def write_cost(layout: Layout, plan: Plan) -> dict[str, Any]:
     """Write cost.json; the seconds are those of finished trainings, side by side or not."""
@@ -36,15 +38,12 @@ def write_cost(layout: Layout, plan: Plan) -> dict[str, Any]:
             ),
         }
     total = {
-        "trainings": sum(one[p]["trainings"] for one in methods.values() for p in PARTS),
-        "seconds": round(sum(one[p]["seconds"] for one in methods.values() for p in PARTS), 3),
+        "trainings": sum(one[p]["trainings"] for one in methods.values() for p in PHASES),
+        "seconds": round(sum(one[p]["seconds"] for one in methods.values() for p in PHASES), 3),
     }
     cost = {"methods": methods, "total": total}
     to_json(cost, layout.cost)
     return cost
-
-
-PARTS = ("search", "reruns")
 
 
 def _sum(outcomes: list[Any]) -> dict[str, Any]:

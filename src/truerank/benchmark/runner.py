@@ -26,8 +26,8 @@ from truerank.benchmark.figures import draw_figures
 from truerank.benchmark.layout import Layout
 from truerank.benchmark.linear import ComputeFeatures, base_of, with_features
 from truerank.benchmark.live import Display
+from truerank.benchmark.looks import check_scored, looks, write_reruns
 from truerank.benchmark.methods import Method, methods_of
-from truerank.benchmark.opening import check_scored, looks, write_reruns
 from truerank.benchmark.openings import Openings
 from truerank.benchmark.plan import Plan, open_plan
 from truerank.benchmark.processes import Workers

@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from truerank.benchmark import layouts
+from truerank.benchmark import table_forms
 from truerank.benchmark.config import RESERVED, SPLITS, BenchmarkConfig
 from truerank.benchmark.deviations import deviations
 from truerank.benchmark.groups import compare_methods, read_runs, verdict
 from truerank.benchmark.layout import DEFAULT, Layout
 from truerank.benchmark.linear import TITLE
+from truerank.benchmark.looks import read_reruns
 from truerank.benchmark.methods import Method, at_border
-from truerank.benchmark.opening import read_reruns
 from truerank.benchmark.openings import Openings
 from truerank.benchmark.papers import shown_name, year_of
 from truerank.benchmark.plan import Plan
@@ -34,10 +34,10 @@ class Table:
     content: dict[str, Any]
 
     def __str__(self) -> str:
-        return layouts.as_text(self.content)
+        return table_forms.as_text(self.content)
 
     def _repr_markdown_(self) -> str:
-        return layouts.as_markdown(self.content)
+        return table_forms.as_markdown(self.content)
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -52,9 +52,9 @@ class Table:
     def write(self, layout: Layout) -> None:
         """Write it as JSON, CSV, Markdown and LaTeX."""
         to_json(self.content, layout.table("json"))
-        write_text(layout.table("csv"), layouts.as_csv(self.content))
-        write_text(layout.table("md"), layouts.as_markdown(self.content))
-        write_text(layout.table("tex"), layouts.as_latex(self.content))
+        write_text(layout.table("csv"), table_forms.as_csv(self.content))
+        write_text(layout.table("md"), table_forms.as_markdown(self.content))
+        write_text(layout.table("tex"), table_forms.as_latex(self.content))
 
 
 def make_table(
