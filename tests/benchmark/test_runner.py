@@ -202,6 +202,15 @@ def test_a_folder_has_one_writer(tmp_path: Path, drawings: Path) -> None:
         pass
 
 
+@pytest.mark.parametrize("name", ["half%20", "why?", "{out}"])
+def test_a_folder_that_no_database_can_be_in_is_refused(
+    name: str, tmp_path: Path, drawings: Path
+) -> None:
+    with pytest.raises(InputError, match=r"name a folder without any of % \? { }"):
+        benchmark.run(settings(drawings), tmp_path / name, data=read(drawings))
+    assert not (tmp_path / name).exists()
+
+
 def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path, drawings: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="cannot make the folder"):

@@ -22,6 +22,8 @@ __all__ = ["DEFAULT", "Layout", "write_csv"]
 
 DEFAULT = "default"
 """In place of a rerun's number: one training with the parameters that the search began with."""
+NO_URL = "%?{}"
+"""What the address of a database would take for something else than a part of its path."""
 MAY_CHANGE = (
     ("data", "root"),
     ("shared", "training", "device"),
@@ -77,6 +79,11 @@ class Layout:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keep other processes out; a killed one lets go by itself."""
+        if set(str(self.folder)) & set(NO_URL):
+            raise InputError(
+                f"the searches cannot be kept in {self.folder}: name a folder without any of "
+                f"{' '.join(NO_URL)}."
+            )
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             file = (self.folder / ".lock").open("w")
