@@ -58,13 +58,12 @@ def main() -> None:
     parser.add_argument("--only", action="append", choices=tuple(CONTENDERS))
     parser.add_argument("--record", type=Path, help="write all measurements to this JSON file")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
-    parser.add_argument("--gpu", action="store_true", help="the GPU's own table instead")
-    parser.add_argument("--quick", action="store_true", help="with --gpu: the main figures")
+    parser.add_argument("--gpu", action="store_true", help="the GPU's own tables instead")
+    parser.add_argument("--quick", action="store_true", help="with --gpu: the main figures only")
     parser.add_argument("--profile", action="store_true", help="with --gpu: where time goes")
     parser.add_argument("--timeline", action="store_true", help="with --gpu: when steps begin")
     parser.add_argument("--out", type=Path, help="with --gpu: a folder for what is told")
-    parser.add_argument("--seconds", type=float, help="with --gpu --quick: time that it may take")
-    parser.add_argument("--ten", action="store_true", help="with --gpu: ten million rows")
+    parser.add_argument("--seconds", type=float, help="with --gpu: time that it may take")
     options = parser.parse_args()
     if options.gpu:
         run_on_gpu(options)
@@ -87,18 +86,14 @@ def main() -> None:
 
 def run_on_gpu(options: argparse.Namespace) -> None:
     """The tables that were asked for; torch is imported for them alone."""
-    from bench import gpu, gpu_profile, gpu_quick, gpu_timeline
+    from bench import gpu, gpu_profile, gpu_timeline
 
     if options.profile:
-        gpu_profile.run(options.rows or gpu_quick.ROWS, options.out)
+        gpu_profile.run(options.rows or gpu.ROWS, options.out)
     elif options.timeline:
-        gpu_timeline.run(options.rows or gpu_quick.ROWS, options.out)
-    elif options.ten:
-        gpu.run_ten()
-    elif options.quick:
-        gpu_quick.run(options.out, seconds=options.seconds or gpu_quick.SECONDS)
+        gpu_timeline.run(options.rows or gpu.ROWS, options.out)
     else:
-        gpu.run()
+        gpu.run(options.out, quick=options.quick, seconds=options.seconds)
 
 
 def chosen_cases(options: argparse.Namespace) -> tuple[Case, ...]:

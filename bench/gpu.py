@@ -1,17 +1,17 @@
-"""python -m bench --gpu: all tables of the GPU, each figure beside the bare product of its run.
+"""python -m bench --gpu: the GPU's figures, each beside the bare product of the same run.
 
-Times are medians with the data on the device, but for "evaluate", which is the whole call, from
-tensors there or from arrays in main memory to a result. Long ones (marked ~) are measured on some
-of the queries and scaled up: every query costs the same.
+60,502 rows with 4 and with 49 mates: evaluate from tensors on the device and from arrays in main
+memory, without and with intervals, beside other tools. A million rows: the count, and evaluate with
+intervals; data that are as good as random. With --quick that is all, within 150 seconds; else
+metrics over thresholds, a tree and ten million rows follow, some six minutes more.
 """
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable
-from datetime import date
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,120 +20,197 @@ import torch
 import truerank
 from bench import peers
 from bench.gpu_data import make
+from bench.gpu_record import RANKING, Case, Record
 from truerank import engine
 from truerank.arrays import DeviceMatrix
 from truerank.core.registry import DEFAULT
 from truerank.engine import cuda
-from truerank.engine.cuda import triton_kernels
 from truerank.engine.cuda.worker import Worker
+from truerank.settings import Settings
 from truerank.space import build
 
-__all__ = ["run", "run_ten"]
+__all__ = ["CLASSES", "QUICK", "ROWS", "run"]
 
-SIZES = (
-    (5_000, 512, 1_000),
-    (20_000, 512, 4_000),
-    (60_502, 128, 11_316),
-    (60_502, 512, 11_316),
-    (60_502, 2048, 11_316),
-    (60_502, 512, 1_210),
-    (1_000_000, 512, 200_000),
-    (1_000_000, 512, 20_000),
-    (1_000_000, 512, 200_001),
-)
-MILLION = 1_000_000
-MOST_QUERIES = 65_536
-REPEAT, REPEAT_LONG = 5, 2
-LEVELS = (2, 8, 32, 128, 640, 1920)
-"""Classes that share a node of each level above the finest, in the tree of 136,093 rows."""
-
-
-def run() -> None:
-    """Print the tables."""
-    name = torch.cuda.get_device_name(0)
-    print(
-        f"{name}, torch {torch.__version__}, {date.today():%B %Y}; medians of {REPEAT}, "
-        "milliseconds; ~: measured on some of the queries\n"
-    )
-    print("| rows x dimensions | mates | | ms | x float64 GEMM | peak GPU GB |")
-    print("|---|---:|---|---:|---:|---:|")
-    for rows, dimensions, classes in SIZES:
-        _measure(rows, dimensions, classes)
-    _tree()
-    print()
-    _thresholds()
+QUICK, SECONDS = 150.0, 1500.0
+ROWS, MILLION, DIMENSIONS = 60_502, 1_000_000, 512
+CLASSES = {(ROWS, 4): 11_316}
+"""As many as Stanford Online Products has; elsewhere all classes are equally large."""
+COMPILED = 200_000
+SOME = 16_384
+"""Queries that a bare product of a million rows is measured on."""
+WAYS = {"": None, ", intervals": 0.95}
+THRESHOLDS = {
+    "and GOM (mReP)": ["mrep"],
+    "and OPIS": ["opis"],
+    "and AUC, EER, TAR at a FAR of .001": ["auc", "eer", "tar@far=0.001"],
+    "and DIR at a FAR of .01": ["dir@far=0.01"],
+}
+"""Metrics over thresholds that are asked for beside the default ones."""
+TURNS = 5
+TREE, NODES = 136_093, (2, 8, 32, 128, 640, 1920)
+"""Rows of a tree of iNaturalist's size, and how many classes share a node of each level above the
+finest: the coarsest is shared by a third of the gallery."""
+OF_TREE = ["precision@1", "map@r", "map", "h_ap", "sum_wap", "asi", "ndcg", "map@level=mean"]
+CHECKED = 1_000
+"""Queries whose counts are compared with those of the float64 path."""
 
 
-def _measure(rows: int, dimensions: int, classes: int) -> None:
-    x, labels = make(rows, dimensions, classes)
-    queries = min(rows, MOST_QUERIES)
-    print_row = _Printer(rows, dimensions, rows // classes - 1, rows / queries)
-    _peers(x, labels, queries, print_row)
-    _counting(x, labels.cpu().numpy(), queries, print_row)
-    here = x.cpu().numpy(), labels.cpu().numpy()
-    for name, arrays in {"tensors": (x, labels), "arrays": here}.items():
-        for intervals, confidence in {"": None, ", intervals": 0.95}.items():
-            work = partial(truerank.evaluate, *arrays, device="cuda", confidence=confidence)
-            print_row(f"truerank, evaluate {name}{intervals}", work, whole=True)
+def run(
+    out: Path | None = None,
+    *,
+    quick: bool = False,
+    seconds: float | None = None,
+    device: str = "cuda",
+    rows: tuple[int, int] = (ROWS, MILLION),
+    dimensions: int = DIMENSIONS,
+    tree: int = TREE,
+) -> Record:
+    """Measure and print; everything is in `out` as soon as it is known."""
+    record = Record(out, device, seconds or (QUICK if quick else SECONDS))
+    few, many = rows
+    for mates in (4, 49):
+        _small(record, few, dimensions, mates)
+    for mates in (4, 49):
+        _large(record, many, dimensions, mates)
+    if record.fits(45, f"random, {many:,} rows"):
+        _random(record, many, dimensions)
+    if not quick:
+        _thresholds(record, few, dimensions)
+        _tree(record, tree, dimensions)
+        if record.fits(300, f"{10 * many:,} rows"):
+            _ten(record, many, dimensions)
+    return record
 
 
-def _peers(x: Any, labels: Any, queries: int, print_row: _Printer) -> None:
+def _small(record: Record, rows: int, dimensions: int, mates: int) -> None:
+    x, labels = make(rows, dimensions, _classes(rows, mates), device=record.device)
+    case = Case(record, rows, dimensions, mates, "trained")
     for dtype in (torch.float64, torch.float32, torch.bfloat16):
-        print_row(f"{str(dtype)[6:]} GEMM", partial(peers.products, x.to(dtype), queries))
-    few = min(queries, 4 * peers.height(x))
-    print_row("argsort mAP", lambda: peers.argsort(x, labels, few), queries / few)
-    print_row("top 20", lambda: peers.top(x, few), queries / few)
-    if len(x) <= MOST_QUERIES:
-        calculator = peers.metric_learning(labels)
-        if calculator is not None:
-            print_row("pytorch-metric-learning, top R", lambda: calculator(x), repeat=1)
-        asked = peers.torchmetrics_precision(x, labels)
-        if asked is not None:
-            print_row("torchmetrics, mAP", asked, queries / peers.ASKED, repeat=1)
+        case(f"{str(dtype)[6:]} GEMM", partial(peers.products, x.to(dtype), rows), repeat=3)
+    case("truerank, count alone", _counting(x, labels), repeat=3)
+    for name, arrays in {"tensors": (x, labels), "arrays": _home(x, labels)}.items():
+        for way, confidence in WAYS.items():
+            work = partial(truerank.evaluate, *arrays, device="cuda", confidence=confidence)
+            case(f"truerank, evaluate {name}{way}", work, expected=4)
+    if mates == 4:
+        _peers(case, x, labels, rows)
 
 
-def _counting(x: Any, labels: Any, queries: int, print_row: _Printer) -> None:
-    task, space = truerank.Task(labels), build("cosine", DeviceMatrix(x), device=cuda.FIRST)  # type: ignore[arg-type]
-    worker = Worker(task.view, space, torch.device("cuda:0"), triton_kernels)
-    rows = np.arange(queries)
-    for name, method in {"float64 path": "float64", "filter path": "filter"}.items():
-        with engine.settings(method=method) as limits:
-            print_row(f"truerank, {name}", partial(worker.count, rows, limits))
+def _peers(case: Case, x: Any, labels: Any, rows: int) -> None:
+    few = min(rows, 4 * peers.height(x))
+    scaled = {"repeat": 1, "scale": rows / few}
+    case("torch.topk, 20 nearest", lambda: peers.top(x, few), **scaled)
+    case("argsort of every row, mAP", lambda: peers.argsort(x, labels, few), **scaled)
+    calculator = peers.metric_learning(labels)
+    if calculator is not None:
+        work = partial(calculator, x)
+        case("pytorch-metric-learning, top R", work, repeat=1, expected=20)
+    asked = peers.torchmetrics_precision(x, labels)
+    if asked is not None:
+        case("torchmetrics, mAP", asked, repeat=1, scale=rows / peers.ASKED, expected=5)
 
-    def whole_pass() -> None:
-        for _ in engine.tie_groups(task.view, space, device="cuda"):
-            pass
 
-    print_row("truerank, all queries, path chosen by itself", whole_pass, whole=True)
+def _compile(rows: int, dimensions: int, mates: int, device: str, **how: float) -> None:
+    """Have compiled what only many rows need: blocks that meet one another, and counts by fold of
+    16 bits, from some 150,000 on."""
+    some = min(rows, COMPILED)
+    x, labels = make(some, dimensions, some // (mates + 1), device=device, **how)
+    truerank.evaluate(x, labels, device="cuda")
 
 
-def run_ten() -> None:
-    """Ten million rows made on the device beside a million; the counts of 1,000 queries checked."""
-    seconds = {}
-    for rows in (MILLION, MILLION, 10 * MILLION):  # the first pass compiles
-        x, labels = make(rows, 512, rows // 5)
+def _large(record: Record, rows: int, dimensions: int, mates: int) -> None:
+    """What calls cost whose kernels were compiled before; memory is allocated anew."""
+    if not record.fits(20, f"{rows:,} rows, {mates} mates"):
+        return
+    _compile(rows, dimensions, mates, record.device)
+    x, labels = make(rows, dimensions, _classes(rows, mates), device=record.device)
+    case = Case(record, rows, dimensions, mates, "trained")
+    _bare(case, x, rows)
+    many = mates > 9
+    case("truerank, count alone", _counting(x, labels), repeat=1, warm=False, expected=12)
+    work = partial(truerank.evaluate, x, labels, device="cuda")
+    expected = 22.0 if many else 15.0
+    case("truerank, evaluate tensors, intervals", work, repeat=1, warm=False, expected=expected)
+    if many:
+        return
+    work = partial(truerank.evaluate, x, labels, device="cuda", confidence=None)
+    case("truerank, evaluate tensors", work, repeat=1, warm=False, expected=12)
+    home = _home(x, labels)
+    work = partial(truerank.evaluate, *home, device="cuda")
+    case("truerank, evaluate arrays, intervals", work, repeat=1, warm=False, expected=17)
+
+
+def _random(record: Record, rows: int, dimensions: int) -> None:
+    _compile(rows, dimensions, 4, record.device, noise=100.0)
+    x, labels = make(rows, dimensions, _classes(rows, 4), device=record.device, noise=100.0)
+    case = Case(record, rows, dimensions, 4, "as good as random")
+    _bare(case, x, rows)
+    case("truerank, count alone", _counting(x, labels), repeat=1, warm=False, expected=30)
+
+
+def _thresholds(record: Record, rows: int, dimensions: int) -> None:
+    """Metrics over thresholds beside the ranking, from arrays to result, in turns.
+
+    They need the exact distance of every pair, as the ranking does whose filter is switched off.
+    """
+    arrays = _home(*make(rows, dimensions, _classes(rows, 4), device=record.device))
+    names = {RANKING[0]: [], RANKING[1]: [], **THRESHOLDS}
+    ways = [(name, way) for way in WAYS for name in names]
+    spent: dict[tuple[str, str], list[float]] = {way: [] for way in ways}
+    for turn in range(TURNS + 1):
+        for name, way in ways:
+            metrics = [*DEFAULT, *names[name]]
+            start = time.perf_counter()
+            with engine.settings(method="float64" if name == RANKING[1] else "auto"):
+                asked = {"metrics": metrics, "confidence": WAYS[way]}
+                truerank.evaluate(*arrays, device="cuda", **asked)
+            if turn:  # the first turn compiles and allocates
+                spent[name, way].append(time.perf_counter() - start)
+    found = {name: {way: spent[name, way] for way in WAYS} for name in names}
+    record.put("thresholds", {"rows": rows, "dimensions": dimensions, "seconds": found})
+
+
+def _tree(record: Record, rows: int, dimensions: int) -> None:
+    x, labels = make(rows, dimensions, 3 * NODES[-1], device=record.device)
+    paths = torch.stack([*(labels // size for size in reversed(NODES)), labels], 1)
+    arrays = _home(x, paths)
+    case = Case(record, rows, dimensions, rows // 3, f"a tree of {len(NODES) + 1} levels")
+    _bare(case, x, rows)
+    del x
+    work = partial(truerank.evaluate, *arrays, device="cuda", metrics=OF_TREE)
+    case("truerank, evaluate arrays, intervals", work, repeat=1, expected=60)
+
+
+def _ten(record: Record, rows: int, dimensions: int) -> None:
+    """Ten times as many rows, made on the device, beside so many; some counts are checked."""
+    for size in (rows, 10 * rows):
+        x, labels = make(size, dimensions, _classes(size, 4), device=record.device)
+        case = Case(record, size, dimensions, 4, "trained, counts checked")
+        _bare(case, x, size)
         task = truerank.Task(labels.cpu().numpy())
         space = build("cosine", DeviceMatrix(x), device=cuda.FIRST)  # type: ignore[arg-type]
         del x
-        checked = np.sort(np.random.default_rng(rows).choice(rows, 1_000, replace=False))
+        checked = np.sort(np.random.default_rng(size).choice(size, CHECKED, replace=size < CHECKED))
         found: dict[int, Any] = {}
-        torch.cuda.synchronize()
-        start = time.perf_counter()
-        for block in engine.tie_groups(task.view, space, device="cuda"):
-            places = np.flatnonzero(np.isin(block.rows, checked))
-            some = block.groups.some(places)
-            found |= _by_row(block.rows[places], some)
-        seconds[rows] = time.perf_counter() - start
-        worker = Worker(task.view, space, torch.device("cuda:0"), triton_kernels)
-        with engine.settings(method="float64") as limits:
-            exact = _by_row(checked, worker.count(checked, limits).groups)
-        print(
-            f"{rows:,} x 512: {seconds[rows]:.1f} s, {seconds[rows] / seconds[MILLION]:.1f} times "
-            f"a million's, counts of 1,000 queries {'agree' if exact == found else 'DIFFER'}",
-            flush=True,
-        )
-        del space, worker, task
-        torch.cuda.empty_cache()
+        count = partial(_count, task, space, checked, found)
+        case("truerank, count alone", count, repeat=1, warm=False, expected=0)
+        exact = _by_float64(task, space, np.unique(checked), record.device)
+        if found != exact:
+            raise AssertionError(f"counts of {size:,} rows are not those of the float64 path")
+        record.put(f"checked, {size:,} rows", len(exact))
+
+
+def _count(task: Any, space: Any, some: Any, found: dict[int, Any]) -> None:
+    """Count all queries, and note what is found of some."""
+    for block in engine.tie_groups(task.view, space, device="cuda"):
+        places = np.flatnonzero(np.isin(block.rows, some))
+        found |= _by_row(block.rows[places], block.groups.some(places))
+
+
+def _by_float64(task: Any, space: Any, rows: Any, device: str) -> dict[int, Any]:
+    where = torch.device(cuda.FIRST)
+    worker = Worker(task.view, space, where, cuda.best_kernels(where))
+    return _by_row(rows, worker.count(rows, Settings(method="float64")).groups)
 
 
 def _by_row(rows: Any, groups: Any) -> dict[int, Any]:
@@ -146,98 +223,28 @@ def _by_row(rows: Any, groups: Any) -> dict[int, Any]:
     }
 
 
-def _tree() -> None:
-    """Seven levels at iNaturalist's size, the coarsest shared by a third of the gallery."""
-    x, labels = make(136_093, 512, 5_760)
-    paths = torch.stack([*(labels // size for size in reversed(LEVELS)), labels], 1)
-    arrays = x.cpu().numpy(), paths.cpu().numpy()
-    metrics = ["precision@1", "map@r", "map", "h_ap", "sum_wap", "asi", "ndcg", "map@level=mean"]
-    del x
-    print_row = _Printer(136_093, 512, 45_363, 1.0)
-    print_row(
-        "truerank, evaluate, tree of 7 levels",
-        lambda: truerank.evaluate(*arrays, device="cuda", metrics=metrics),
-        whole=True,
-        repeat=1,
-    )
+def _bare(case: Case, x: Any, rows: int) -> None:
+    queries = min(SOME, rows)
+    for dtype in (torch.float64, torch.bfloat16):
+        work = partial(peers.products, x.to(dtype), queries)
+        case(f"{str(dtype)[6:]} GEMM", work, repeat=2, scale=rows / queries, expected=3)
 
 
-def _thresholds(repeat: int = 5) -> None:
-    """What metrics over thresholds cost beside the ranking, from arrays to result.
+def _counting(x: Any, labels: Any) -> Callable[[], None]:
+    """Tie groups of all queries, from rows that are rounded already."""
+    task = truerank.Task(labels.cpu().numpy())
+    space = build("cosine", DeviceMatrix(x), device=cuda.FIRST)  # type: ignore[arg-type]
 
-    They need the exact distance of every pair, as the ranking does whose filter is switched off.
-    """
-    x, labels = (part.cpu().numpy() for part in make(60_502, 512, 11_316))
-    names: dict[str, list[str]] = {
-        "ranking": [],
-        "ranking, float64 path": [],
-        "GOM": ["mrep"],
-        "OPIS": ["opis"],
-        "verification": ["auc", "eer", "tar@far=0.001"],
-        "identification": ["dir@far=0.01"],
-    }
-    bases = list(names)[:2]
-    ways = [(name, confidence) for confidence in (None, 0.95) for name in names]
-    spent: dict[tuple[str, float | None], list[float]] = {way: [] for way in ways}
-    for turn in range(repeat + 1):
-        for name, confidence in ways:
-            metrics = [*DEFAULT, *names[name]]
-            start = time.perf_counter()
-            with engine.settings(method="float64" if name == bases[1] else "auto"):
-                truerank.evaluate(x, labels, metrics=metrics, device="cuda", confidence=confidence)
-            if turn:  # the first turn compiles and allocates
-                spent[name, confidence].append(time.perf_counter() - start)
-    head = "ms | x ranking | x float64 path"
-    print(f"| 60,502 x 512, evaluate | {head} | with intervals, {head} |")
-    print("|---|---:|---:|---:|---:|---:|---:|")
-    for name in names:
-        cells = []
-        for confidence in (None, 0.95):
-            mine = spent[name, confidence]
-            cells.append(f"{1000 * statistics.median(mine):,.0f}")
-            for base in bases:
-                pairs = zip(mine, spent[base, confidence], strict=True)
-                cells.append(f"{statistics.median(one / other for one, other in pairs):.2f}")
-        print(f"| {name} | {' | '.join(cells)} |", flush=True)
+    def count() -> None:
+        for _ in engine.tie_groups(task.view, space, device="cuda"):
+            pass
+
+    return count
 
 
-class _Printer:
-    """Measures and prints the rows of one size."""
+def _classes(rows: int, mates: int) -> int:
+    return CLASSES.get((rows, mates), rows // (mates + 1))
 
-    def __init__(self, rows: int, dimensions: int, mates: int, scale: float) -> None:
-        self._head = f"| {rows:,} x {dimensions} | {mates:,} "
-        self._scale = scale
-        self._base: float | None = None
 
-    def __call__(
-        self,
-        name: str,
-        work: Callable[[], Any],
-        more: float = 1.0,
-        *,
-        whole: bool = False,
-        repeat: int = REPEAT,
-    ) -> None:
-        scale = 1.0 if whole else self._scale * max(1.0, more)
-        if self._scale > 1:
-            repeat = min(repeat, REPEAT_LONG)
-        seconds = []
-        torch.cuda.empty_cache()
-        torch.cuda.reset_peak_memory_stats()
-        for turn in range(repeat + 1):
-            torch.cuda.synchronize()
-            start = time.perf_counter()
-            work()
-            torch.cuda.synchronize()
-            if turn:  # the first turn compiles and allocates
-                seconds.append(time.perf_counter() - start)
-        milliseconds = 1000 * scale * statistics.median(seconds)
-        if self._base is None:
-            self._base = milliseconds
-        peak = torch.cuda.max_memory_allocated() / 1e9
-        print(
-            f"{self._head}| {name} | {'~' if scale > 1 else ''}{milliseconds:,.1f} | "
-            f"{milliseconds / self._base:.2f} | {peak:.1f} |",
-            flush=True,
-        )
-        self._head = "| | "
+def _home(x: Any, labels: Any) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    return x.cpu().numpy(), labels.cpu().numpy()

@@ -21,8 +21,8 @@ from typing import Any
 import torch
 
 import truerank
+from bench.gpu import CLASSES
 from bench.gpu_data import make
-from bench.gpu_quick import CLASSES
 from bench.gpu_record import describe_machine
 from truerank import engine
 from truerank.settings import current_settings

@@ -1,4 +1,4 @@
-"""What was measured on a GPU: written as it comes, as JSON and as a Markdown table.
+"""What was measured on a GPU: written as it comes, as JSON; and the tables of it, in Markdown.
 
 A run that is stopped loses nothing; scripts/document_performance.py puts the JSON into the docs.
 """
@@ -17,9 +17,11 @@ from typing import Any
 
 from bench import machine
 
-__all__ = ["Case", "Record", "describe_machine", "lines"]
+__all__ = ["RANKING", "Case", "Record", "describe_machine", "lines", "threshold_lines"]
 
 BASE = "float64 GEMM"
+RANKING = ("ranking", "ranking, float64 path")
+"""What metrics over thresholds are compared with."""
 HEAD = "| rows x dimensions | mates | | ms | x float64 GEMM | peak GPU GB |"
 
 
@@ -59,14 +61,18 @@ class Record:
         print(lines(self._held)[-1], flush=True)
         self._write()
 
+    def put(self, name: str, value: Any) -> None:
+        """Take in something of another form."""
+        self._held[name] = value
+        print(threshold_lines(value) if name == "thresholds" else f"{name}: {value}", flush=True)
+        self._write()
+
     def _write(self) -> None:
         if self._out is None:
             return
         self._out.mkdir(parents=True, exist_ok=True)
         text = json.dumps(self._held, indent=1) + "\n"
         (self._out / "gpu.json").write_text(text, encoding="utf-8")
-        table = "\n".join([self._held["machine"], "", *lines(self._held)]) + "\n"
-        (self._out / "gpu.md").write_text(table, encoding="utf-8")
 
 
 class Case:
@@ -127,6 +133,23 @@ def lines(record: dict[str, Any]) -> list[str]:
         )
         before = case
     return table
+
+
+def threshold_lines(found: dict[str, Any]) -> str:
+    """The Markdown table of metrics over thresholds: medians, and medians of the ratios in each
+    turn to the ranking and to its float64 path."""
+    head = "ms | x ranking | x its float64 path"
+    size = f"{found['rows']:,} x {found['dimensions']:,}"
+    table = [f"| evaluate {size} | {head} | with intervals, {head} |", "|---|" + "---:|" * 6]
+    for name, ways in found["seconds"].items():
+        cells = []
+        for way, mine in ways.items():
+            cells.append(f"{1000 * statistics.median(mine):,.0f}")
+            for base in RANKING:
+                pairs = zip(mine, found["seconds"][base][way], strict=True)
+                cells.append(f"{statistics.median(one / other for one, other in pairs):.2f}")
+        table.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(table)
 
 
 def describe_machine(device: str) -> str:

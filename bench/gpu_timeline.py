@@ -16,9 +16,9 @@ from threading import get_ident
 from typing import Any
 
 import truerank
+from bench.gpu import CLASSES
 from bench.gpu_data import make
 from bench.gpu_profile import timed
-from bench.gpu_quick import CLASSES
 from bench.gpu_record import describe_machine
 
 __all__ = ["run"]

@@ -1,7 +1,7 @@
 """Put recorded runs of the benchmark into docs/performance.md: tables, and how cost grows.
 
 python -m bench --record bench/cpu.json
-python -m bench --gpu --quick --out bench     # on a machine with a GPU: bench/gpu.json
+python -m bench --gpu --out bench     # on a machine with a GPU: bench/gpu.json
 python scripts/document_performance.py
 """
 
@@ -50,12 +50,15 @@ def page(text: str, record: dict[str, Any]) -> str:
 
 
 def gpu_table(text: str, record: dict[str, Any]) -> str:
-    """The page with the table of a GPU."""
+    """The page with the tables of a GPU."""
     about = [
         f"Measured on {record['date']}: {record['machine']}.",
         'Medians, milliseconds. "~": measured on some of the queries and scaled up.',
     ]
-    return _put(text, "gpu", [*about, "", *gpu_record.lines(record)])
+    text = _put(text, "gpu", [*about, "", *gpu_record.lines(record)])
+    if "thresholds" in record:
+        text = _put(text, "thresholds", [gpu_record.threshold_lines(record["thresholds"])])
+    return text
 
 
 def _put(text: str, name: str, lines: list[str]) -> str:

@@ -8,8 +8,8 @@ from threading import get_ident
 
 import numpy as np
 import pytest
-from bench import gpu_profile, gpu_quick, gpu_timeline
-from bench.gpu_record import Case, Record, lines
+from bench import gpu, gpu_profile, gpu_timeline
+from bench.gpu_record import RANKING, Case, Record, lines
 from scripts.document_performance import gpu_table
 
 from tests.engine.cuda.devices import pretend
@@ -22,23 +22,48 @@ def device(monkeypatch: pytest.MonkeyPatch) -> None:
     pretend(monkeypatch)
 
 
+PAGE = """before
+<!-- gpu: begin -->
+old
+<!-- gpu: end -->
+between
+<!-- thresholds: begin -->
+old
+<!-- thresholds: end -->
+after"""
+
+
 @pytest.mark.slow
-def test_the_main_figures_are_written_and_go_into_the_docs(tmp_path: Path) -> None:
-    gpu_quick.run(tmp_path, device="cpu", rows=(200, 300), dimensions=8)
+def test_all_figures_are_written_and_go_into_the_docs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gpu, "TURNS", 1)
+    monkeypatch.setattr(gpu, "NODES", (2, 8))
+    gpu.run(tmp_path, device="cpu", rows=(200, 300), dimensions=8, tree=96)
     record = json.loads((tmp_path / "gpu.json").read_text())
     assert record["left_out"] == []
     names = {entry["name"] for entry in record["measured"]}
     for given in ("tensors", "arrays"):
         assert {f"truerank, evaluate {given}", f"truerank, evaluate {given}, intervals"} <= names
     sizes = {(e["case"]["rows"], e["case"]["mates"]) for e in record["measured"]}
-    assert sizes == {(200, 4), (200, 49), (300, 4), (300, 49)}
-    table = (tmp_path / "gpu.md").read_text().splitlines()
-    assert table[2:] == lines(record)
-    assert len(table) == 4 + len(record["measured"])
-    page = gpu_table("before\n<!-- gpu: begin -->\nold\n<!-- gpu: end -->\nafter", record)
+    assert sizes == {(200, 4), (200, 49), (300, 4), (300, 49), (96, 32), (3000, 4)}
+    assert record["checked, 3,000 rows"] == 1000
+    seconds = record["thresholds"]["seconds"]
+    assert list(seconds) == [*RANKING, *gpu.THRESHOLDS]
+    assert all(len(spent) == 1 for ways in seconds.values() for spent in ways.values())
+    page = gpu_table(PAGE, record)
     assert page.startswith("before\n<!-- gpu: begin -->\nMeasured on")
-    assert page.endswith("|\n<!-- gpu: end -->\nafter")
-    assert "old" not in page
+    assert "|\n<!-- gpu: end -->\nbetween\n<!-- thresholds: begin -->\n| evaluate 200 x 8 |" in page
+    assert page.endswith("|\n<!-- thresholds: end -->\nafter")
+    assert page.count("\n| ") == len(record["measured"]) + 1 + len(seconds) + 1
+    assert "\nold\n" not in page
+
+
+def test_the_main_figures_alone(tmp_path: Path) -> None:
+    gpu.run(tmp_path, quick=True, device="cpu", rows=(120, 150), dimensions=4)
+    record = json.loads((tmp_path / "gpu.json").read_text())
+    assert {entry["case"]["rows"] for entry in record["measured"]} == {120, 150}
+    assert "thresholds" not in record
 
 
 def test_what_has_no_time_is_named_and_nothing_is_lost(tmp_path: Path) -> None:
@@ -53,7 +78,7 @@ def test_what_has_no_time_is_named_and_nothing_is_lost(tmp_path: Path) -> None:
     assert kept["left_out"] == ["too long, 5 rows, 1 mates"]
     assert [entry["name"] for entry in kept["measured"]] == ["float64 GEMM", "half of it"]
     assert np.array([entry["seconds"] for entry in kept["measured"][:1]]).shape == (1, 3)
-    assert "| half of it | ~" in (tmp_path / "gpu.md").read_text()
+    assert "| half of it | ~" in lines(kept)[-1]
 
 
 def test_the_profile_tells_every_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
