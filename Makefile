@@ -42,8 +42,10 @@ docs: .venv-docs/.stamp ## build the documentation site in build/site
 bench: .venv-test/.stamp ## measure speed and memory against other tools
 	.venv-test/bin/python -m bench $(BENCH_ARGS)
 
-performance: .venv-test/.stamp ## measure, and put the table and the picture into the docs
+performance: .venv-test/.stamp ## measure, and put the tables and the picture into the docs
 	.venv-test/bin/python -m bench --record bench/cpu.json
+	.venv-test/bin/python -m bench --tree --record bench/trees.json
+	.venv-test/bin/python -m bench.openset --threads 1 --record bench/thresholds.json
 	.venv-test/bin/python scripts/document_performance.py
 
 clean: ## remove the environments, caches and build outputs

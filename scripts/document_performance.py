@@ -1,6 +1,6 @@
 """Put recorded runs of the benchmark into docs/performance.md: tables, and how cost grows.
 
-python -m bench --record bench/cpu.json
+make performance                      # bench/cpu.json, trees.json, thresholds.json, and this
 python -m bench --gpu --out bench     # on a machine with a GPU: bench/gpu.json
 python scripts/document_performance.py
 """
@@ -16,10 +16,9 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from bench import gpu_record, table  # noqa: E402
+from bench import gpu_record, openset, table  # noqa: E402
 
-RECORD = ROOT / "bench" / "cpu.json"
-GPU_RECORD = ROOT / "bench" / "gpu.json"
+BENCH = ROOT / "bench"
 PAGE = ROOT / "docs" / "performance.md"
 PICTURE = ROOT / "docs" / "img" / "growth.svg"
 ANSWER = {"rows": 20_000, "dimensions": 512, "mates": 5, "data": "trained"}
@@ -42,23 +41,36 @@ INK, QUIET = "#1f2430", "#6b7280"
 
 def page(text: str, record: dict[str, Any]) -> str:
     """The page with the tables of this record: one case, and all of them."""
-    about = f"Measured on {record['date']}: {record['machine']}."
     first = [entry for entry in record["measured"] if entry["case"] == ANSWER]
     answer = ["|" + line.split("|", 2)[2] for line in table.lines({"measured": first})]
     text = _put(text, "answer", [f"{table.describe(ANSWER)}:", "", *answer])
-    return _put(text, "table", [about, "", *table.lines(record)])
+    return _put(text, "table", [_about(record), "", *table.lines(record)])
+
+
+def trees(text: str, record: dict[str, Any]) -> str:
+    """The page with the table of trees."""
+    return _put(text, "trees", [_about(record), "", *table.lines(record)])
+
+
+def thresholds(text: str, record: dict[str, Any]) -> str:
+    """The page with the table of metrics over thresholds."""
+    return _put(text, "thresholds", [_about(record), "", *openset.lines(record)])
 
 
 def gpu_table(text: str, record: dict[str, Any]) -> str:
     """The page with the tables of a GPU."""
     about = [
-        f"Measured on {record['date']}: {record['machine']}.",
+        _about(record),
         'Medians, milliseconds. "~": measured on some of the queries and scaled up.',
     ]
     text = _put(text, "gpu", [*about, "", *gpu_record.lines(record)])
     if "thresholds" in record:
-        text = _put(text, "thresholds", [gpu_record.threshold_lines(record["thresholds"])])
+        text = _put(text, "gpu thresholds", [gpu_record.threshold_lines(record["thresholds"])])
     return text
+
+
+def _about(record: dict[str, Any]) -> str:
+    return f"Measured on {record['date']}: {record['machine']}."
 
 
 def _put(text: str, name: str, lines: list[str]) -> str:
@@ -157,15 +169,23 @@ def _text(
     )
 
 
+PARTS = {"cpu": page, "trees": trees, "thresholds": thresholds, "gpu": gpu_table}
+"""Who puts each record of bench/ into the page."""
+
+
 def main() -> None:
-    """Write the table and the picture."""
-    record = json.loads(RECORD.read_text(encoding="utf-8"))
-    text = page(PAGE.read_text(encoding="utf-8"), record)
-    if GPU_RECORD.exists():
-        text = gpu_table(text, json.loads(GPU_RECORD.read_text(encoding="utf-8")))
+    """Write the tables and the picture of what was recorded."""
+    text, shown = PAGE.read_text(encoding="utf-8"), []
+    for name, put in PARTS.items():
+        path = BENCH / f"{name}.json"
+        if path.exists():
+            record = json.loads(path.read_text(encoding="utf-8"))
+            text = put(text, record)
+            shown.append(f"{name} of {record['date']}")
+            if name == "cpu":
+                PICTURE.write_text(picture(record), encoding="utf-8")
     PAGE.write_text(text, encoding="utf-8")
-    PICTURE.write_text(picture(record), encoding="utf-8")
-    print(f"{PAGE} and {PICTURE} show the run of {record['date']}")
+    print(f"{PAGE} and {PICTURE} show {', '.join(shown)}")
 
 
 if __name__ == "__main__":

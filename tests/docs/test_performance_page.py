@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import numpy as np
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -22,15 +25,32 @@ def script() -> Any:
     return module
 
 
-def test_table_and_picture_are_those_of_the_recorded_run() -> None:
+def test_tables_and_picture_are_those_of_the_recorded_runs() -> None:
     module = script()
-    record = json.loads(module.RECORD.read_text(encoding="utf-8"))
     text = module.PAGE.read_text(encoding="utf-8")
-    assert module.page(text, record) == text
-    assert module.gpu_table(text, json.loads(module.GPU_RECORD.read_text(encoding="utf-8"))) == text
-    picture = module.PICTURE.read_text(encoding="utf-8")
-    assert module.picture(record) == picture
-    ElementTree.fromstring(picture)
+    for name, put in module.PARTS.items():
+        record = json.loads((module.BENCH / f"{name}.json").read_text(encoding="utf-8"))
+        assert put(text, record) == text
+        if name == "cpu":
+            picture = module.PICTURE.read_text(encoding="utf-8")
+            assert module.picture(record) == picture
+            ElementTree.fromstring(picture)
+
+
+@pytest.mark.slow
+def test_thresholds_are_measured_in_turns() -> None:
+    """In a small form: every way of every group, and ratios to both rankings."""
+    rows = np.random.default_rng(0).normal(size=(90, 6))
+    task = {"embeddings": rows, "labels": np.arange(90) // 3}
+    openset = script().openset
+    record = openset.measure(2, 1, (task, task))
+    lines = openset.lines(record)
+    assert len(lines) == 2 + 4 + 5
+    assert all(line.count("|") == 8 for line in lines)
+    assert lines[2].startswith("| ranking by default, Market-1501's size | ")
+    for shape, ways in record["seconds"].items():
+        assert set(ways) == set(openset.WAYS), shape
+        assert all(len(spent) == 2 for way in ways.values() for spent in way.values())
 
 
 def test_ratios_are_medians_of_the_ratios_in_each_round() -> None:

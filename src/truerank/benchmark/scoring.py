@@ -8,6 +8,7 @@ the test classes, so that a comparison can weigh runs and classes without the em
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +21,7 @@ from truerank.benchmark.baselines import project, read_projections, trunk_featur
 from truerank.benchmark.fold import checkpoint_hash
 from truerank.benchmark.worker import Half
 from truerank.datasets.base import Dataset
-from truerank.errors import InputError
+from truerank.errors import InputError, TruerankWarning
 from truerank.evaluation import evaluate
 from truerank.files import read_embeddings
 from truerank.result import Result
@@ -165,7 +166,9 @@ def score(
 def check_metrics(data: Dataset, metrics: Sequence[str]) -> None:
     """Refuse metrics that are undefined on the test half; its labels tell, whatever the model."""
     noise = np.random.default_rng(0).standard_normal((len(data), NOISE_DIMENSIONS))
-    _evaluate(noise, data, metrics, device="cpu", confidence=None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TruerankWarning)  # noise is what it would warn of
+        _evaluate(noise, data, metrics, device="cpu", confidence=None)
 
 
 def _evaluate(embeddings: Array, data: Dataset, metrics: Sequence[str], **options: Any) -> Result:

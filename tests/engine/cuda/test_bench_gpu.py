@@ -27,9 +27,9 @@ PAGE = """before
 old
 <!-- gpu: end -->
 between
-<!-- thresholds: begin -->
+<!-- gpu thresholds: begin -->
 old
-<!-- thresholds: end -->
+<!-- gpu thresholds: end -->
 after"""
 
 
@@ -53,8 +53,9 @@ def test_all_figures_are_written_and_go_into_the_docs(
     assert all(len(spent) == 1 for ways in seconds.values() for spent in ways.values())
     page = gpu_table(PAGE, record)
     assert page.startswith("before\n<!-- gpu: begin -->\nMeasured on")
-    assert "|\n<!-- gpu: end -->\nbetween\n<!-- thresholds: begin -->\n| evaluate 200 x 8 |" in page
-    assert page.endswith("|\n<!-- thresholds: end -->\nafter")
+    between = "|\n<!-- gpu: end -->\nbetween\n<!-- gpu thresholds: begin -->\n"
+    assert f"{between}| evaluate 200 x 8 |" in page
+    assert page.endswith("|\n<!-- gpu thresholds: end -->\nafter")
     assert page.count("\n| ") == len(record["measured"]) + 1 + len(seconds) + 1
     assert "\nold\n" not in page
 
