@@ -3,8 +3,7 @@
 x^ = x/|x| on the grid 2^-25, D = n_q + n_g - 2 x^.y^ with n = |x^|^2. Every term is a multiple of
 2^-50 and the absolute values of all terms add up to at most (|x^| + |y^|)^2 < 2^3, so each partial
 sum, in any order, is a multiple of 2^-50 below 2^3: 53 bits, a float64. D is therefore exact,
-symmetric, and zero exactly for equal rows. It is one matrix product of rows [x^, n, 1] and
-[-2 y^, 1, n].
+symmetric, and zero exactly for equal rows.
 
 Two kinds of pairs know better than the grid, whose noise in n would order what is equally near:
 rows with x^.y^ = 0 are orthogonal, D = 2, and so is a row without a direction to everything; two
@@ -196,25 +195,20 @@ class Cosine(SquaredDistance):
         """See Space."""
         if self.short is not None and self.short.complete:
             return self.short.block(rows)
-        tile = super().block(rows)
+        return super().block(rows)
 
-        def true_tile(start: int, stop: int) -> Distances:
-            distances = tile(start, stop)
-            self._amend(rows, slice(start, stop), distances)
-            return distances
-
-        return true_tile
-
-    def _amend(self, rows: Rows, items: slice, distances: Distances) -> None:
+    def _finish(self, rows: Rows, items: slice, products: Distances) -> None:
         """See SquaredDistance: orthogonal and short pairs know better than the grid."""
-        left = self._left_square[rows].astype(np.float64)
-        right = self._right_square[items].astype(np.float64)
         if compiled:
-            kernels.level_orthogonal(distances, left, right, self.ZERO)
+            left = self._left_square[rows].astype(np.float64)
+            right = self._right_square[items].astype(np.float64)
+            kernels.unit_distances(products, left, right, self.ZERO)
         else:
-            distances[distances == left[:, None] + right[None, :]] = self.ZERO
+            orthogonal = products == 0
+            super()._finish(rows, items, products)
+            products[orthogonal] = self.ZERO
         if self.short is not None:
-            self.short.amend(rows, items.start, distances)
+            self.short.amend(rows, items.start, products)
 
     def pairs(self, query: Rows, item: Rows) -> Distances:
         """See Space."""

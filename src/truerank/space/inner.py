@@ -79,7 +79,7 @@ KEPT_NUMBERS = 1 << 24
 
 
 class SquaredDistance(_InnerProductSpace):
-    """D = |X - Y|^2, an integer, as one matrix product; for rows of bits the hamming distance."""
+    """D = |X - Y|^2, an integer, from a matrix product; for rows of bits the hamming distance."""
 
     integral = True
     _widened: Distances | None = None
@@ -88,7 +88,7 @@ class SquaredDistance(_InnerProductSpace):
         super().__init__(queries, gallery, facts)
         self._lock = LocalLock()
         self._widened_rows = 0
-        size = self.gallery * (self.dimension + 2)
+        size = self.gallery * self.dimension
         self._keeps = size <= KEPT_NUMBERS and fits(8 * size) and not self.refers
 
     @property
@@ -102,6 +102,7 @@ class SquaredDistance(_InnerProductSpace):
 
         def tile(start: int, stop: int) -> Distances:
             distances: Distances = left @ self._right_rows(start, stop).T
+            self._finish(rows, slice(start, stop), distances)
             return distances
 
         return tile
@@ -109,36 +110,35 @@ class SquaredDistance(_InnerProductSpace):
     def fill_rows(self, rows: Rows, out: Distances) -> None:
         """See Space."""
         np.matmul(self._left_rows(rows), self._right_rows(0, self.gallery).T, out=out)
-        self._amend(rows, slice(0, self.gallery), out)
+        self._finish(rows, slice(0, self.gallery), out)
 
-    def _amend(self, rows: Rows, items: slice, distances: Distances) -> None:
-        """Change the distances of these queries and items where they are not the product's."""
+    def _finish(self, rows: Rows, items: slice, products: Distances) -> None:
+        """From x.y of these queries and items to their distances, in place."""
+        products *= -2.0
+        products += self._left_square[rows].astype(np.float64)[:, None]
+        products += self._right_square[items].astype(np.float64)
 
     def _left_rows(self, rows: Rows) -> Distances:
-        """[x^, n, 1] of these queries."""
-        left = np.empty((len(rows), self.dimension + 2))
-        left[:, : self.dimension] = self._left.integers[rows]
-        left[:, self.dimension] = self._left_square[rows]
-        left[:, self.dimension + 1] = 1.0
+        """These queries, in float64."""
+        some = _in_a_row(rows)
+        if some is not None and self.symmetric and self._widened is not None:
+            return self._widened[some]
+        left: Distances = self._left.integers[rows if some is None else some].astype(np.float64)
         return left
 
     def _right_rows(self, start: int, stop: int) -> Distances:
-        """[-2 y^, 1, n] of these items; a small gallery is kept once it is asked for again."""
-        if not self._keeps:
-            return self._widen(start, stop)
-        with self._lock:
-            self._widened_rows += stop - start
-            whole = stop - start == self.gallery
-            if self._widened is None and (whole or self._widened_rows > self.gallery):
-                self._widened = self._widen(0, self.gallery)
-        return self._widen(start, stop) if self._widened is None else self._widened[start:stop]
-
-    def _widen(self, start: int, stop: int) -> Distances:
-        right = np.empty((stop - start, self.dimension + 2))
-        np.multiply(self._right.integers[start:stop], -2.0, out=right[:, : self.dimension])
-        right[:, self.dimension] = 1.0
-        right[:, self.dimension + 1] = self._right_square[start:stop]
-        return right
+        """These items, in float64; a small gallery is kept once it is asked for again."""
+        right = self._right.integers
+        if self._keeps:
+            with self._lock:
+                self._widened_rows += stop - start
+                whole = stop - start == self.gallery
+                if self._widened is None and (whole or self._widened_rows > self.gallery):
+                    self._widened = right[0 : self.gallery].astype(np.float64)
+        if self._widened is not None:
+            return self._widened[start:stop]
+        some: Distances = right[start:stop].astype(np.float64)
+        return some
 
     def pairs(self, query: Rows, item: Rows) -> Distances:
         """See Space."""
@@ -246,6 +246,13 @@ class Euclidean(_Scaled):
     def raw(self, threshold: Fraction) -> Fraction:
         """See Space."""
         return threshold * threshold if threshold >= 0 else Fraction(-1)
+
+
+def _in_a_row(rows: Rows) -> slice | None:
+    """Rows that follow one another, as a slice."""
+    if not len(rows) or not (rows[1:] == rows[:-1] + 1).all():
+        return None
+    return slice(int(rows[0]), int(rows[-1]) + 1)
 
 
 def _widen(rows: GridRows, index: Rows | slice, factor: float) -> Distances:

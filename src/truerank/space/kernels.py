@@ -14,7 +14,6 @@ from truerank.jit import kernel
 
 __all__ = [
     "CENTRE",
-    "level_orthogonal",
     "pair_cityblock",
     "pair_cosine",
     "pair_product",
@@ -24,6 +23,7 @@ __all__ = [
     "short_tile",
     "tile_cityblock",
     "tile_unequal",
+    "unit_distances",
 ]
 
 CENTRE = 1 << 52
@@ -59,7 +59,7 @@ def pair_product(left: Any, right: Any, query: Any, item: Any, out: Any) -> None
 def pair_cosine(
     product: Any, left: Any, right: Any, query: Any, item: Any, half_turn: float, out: Any
 ) -> None:
-    """|x|^2 + |y|^2 - 2 x.y of the pairs, from the squares of all rows; see level_orthogonal."""
+    """|x|^2 + |y|^2 - 2 x.y of the pairs, from the squares of all rows; see unit_distances."""
     for p in range(query.size):
         d = left[query[p]] + right[item[p]] - 2 * product[p]
         out[p] = half_turn if product[p] == 0 else np.float64(d)
@@ -203,13 +203,10 @@ def short_tile(products: Any, left: Any, right: Any, half_turn: float, out: Any)
 
 
 @kernel
-def level_orthogonal(distances: Any, left: Any, right: Any, half_turn: float) -> None:
-    """Give orthogonal rows the same distance: D = |x|^2 + |y|^2 says that x.y is 0."""
-    for q in range(distances.shape[0]):
-        row = distances[q]
-        orthogonal = 0
+def unit_distances(products: Any, left: Any, right: Any, half_turn: float) -> None:
+    """From x.y to |x|^2 + |y|^2 - 2 x.y, in place; orthogonal rows all have the same distance."""
+    for q in range(products.shape[0]):
+        row = products[q]
         for g in range(row.size):
-            orthogonal += row[g] == left[q] + right[g]
-        if orthogonal:  # few rows have any: the others are not written again
-            for g in range(row.size):
-                row[g] = half_turn if row[g] == left[q] + right[g] else row[g]
+            d = left[q] + right[g] - 2.0 * row[g]
+            row[g] = half_turn if row[g] == 0.0 else d
