@@ -27,6 +27,8 @@ CELLS = 4
 LEAST_CELLS, MOST_CELLS = 1 << 15, 1 << 22
 SHORT = 4
 """Up to this many cuts in a cell are looked at one by one."""
+SELDOM = 16
+"""Where no cell holds more cuts than this, cells with more than a few are too rare to mind."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,11 @@ class Cuts:
         """Cuts in the fullest cell."""
         return int(np.diff(self.start).max())
 
+    @cached_property
+    def bounds(self) -> Distances:
+        """The cuts, and infinity behind them."""
+        return np.append(self.at, np.inf)
+
     def where(self, threshold: float) -> int:
         """The position of a threshold that is one of the cuts."""
         return int(np.searchsorted(self.at, threshold))
@@ -89,7 +96,8 @@ def tally(
     Each distance counts so many times.
     """
     if compiled:
-        _tally(distances, cuts.at, cuts.start, cuts.low, cuts.scale, owner, times, counts)
+        table = (cuts.bounds, cuts.start, cuts.low, cuts.scale, cuts.most > SELDOM)
+        _tally(distances, *table, owner, times, counts)
         return
     for row, number in zip(distances, owner, strict=True):
         place = np.searchsorted(cuts.at, row[row < np.inf], side="left")
@@ -103,12 +111,7 @@ def place(d: float, at: Any, start: Any, low: float, scale: float) -> int:
     first = start[cell]
     last = start[cell + 1]
     if first < last:
-        while first + SHORT < last:
-            middle = (first + last) // 2
-            if at[middle] < d:
-                first = middle + 1
-            else:
-                last = middle
+        first = narrowed(d, at, first, last)
         while first < last and at[first] < d:
             first += 1
     return int(first)
@@ -117,16 +120,18 @@ def place(d: float, at: Any, start: Any, low: float, scale: float) -> int:
 @kernel
 def _tally(
     distances: Any,
-    at: Any,
+    bounds: Any,
     start: Any,
     low: float,
     scale: float,
+    crowded: bool,
     owner: Any,
     times: int,
     counts: Any,
 ) -> None:
-    last = at.size - 1
-    highest = at[last]
+    """See tally; `bounds` are the cuts and infinity, so that no search runs beyond their end."""
+    last = bounds.size - 1
+    highest = bounds[last - 1]
     beyond = float(start.size - 2)
     near = np.empty(distances.shape[1] + 1)
     cell = np.empty(distances.shape[1], np.uint32)
@@ -134,33 +139,39 @@ def _tally(
         row = distances[q]
         mine = counts[owner[q]]
         met = 0
-        count = 0
+        inside = 0
         for item in range(row.size):
             met += row[item] < np.inf
-            count += row[item] <= highest
-        mine[at.size] += times * (met - count)
+            inside += row[item] <= highest
         some = row
-        if 2 * count < row.size:  # few: a list without a branch that is guessed wrong
-            count = 0
+        if 2 * inside < row.size:  # few: a list without a branch that is guessed wrong
+            count = np.uint64(0)
             for item in range(row.size):
                 near[count] = row[item]
-                count += row[item] <= highest
-            some = near[:count]
+                count += np.uint64(row[item] <= highest)
+            some = near[:inside]
+            mine[last] += times * (row.size - inside)
+        mine[last] -= times * (row.size - met)  # what never meets is taken for what lies beyond
         for i in range(some.size):
             d = min(some[i], highest)
             cell[i] = np.uint32(np.int32(min(max((d - low) * scale, 0.0), beyond)))
         for i in range(some.size):
-            d = min(some[i], highest)
+            d = some[i]
             first = np.uint32(start[cell[i]])
-            end = np.uint32(start[cell[i] + np.uint32(1)])
-            while first + SHORT < end:
-                middle = (first + end) // np.uint32(2)
-                if at[middle] < d:
-                    first = middle + np.uint32(1)
-                else:
-                    end = middle
-            first += np.uint32(at[first] < d)  # cuts of later cells are larger
-            while at[first] < d:
+            if crowded:
+                first = narrowed(d, bounds, first, np.uint32(start[cell[i] + np.uint32(1)]))
+            while bounds[first] < d:  # cuts of later cells are larger
                 first += np.uint32(1)
             mine[first] += times
-        mine[last] -= times * (some.size - count)  # what lies beyond was taken for the last cut
+
+
+@kernel
+def narrowed(d: float, at: Any, first: Any, end: Any) -> Any:
+    """A cut, few before the first one from `first` to `end` that a distance does not exceed."""
+    while first + SHORT < end:
+        middle = (first + end) // np.uint32(2)
+        if at[middle] < d:
+            first = middle + np.uint32(1)
+        else:
+            end = middle
+    return first
