@@ -66,8 +66,8 @@ def test_both_sides_at_once(owners: int) -> None:
     for side in sides:
         one.observe(side)
         some.observe(side)
-    both.observe_both(*sides)
-    all_.observe_both(*sides)
+    both.observe_both(sides[0])
+    all_.observe_both(sides[0])
     assert np.array_equal(one.counts, both.counts)
     for number in range(2):
         found = [part.distances(number, -np.inf, np.inf).tolist() for part in (some, all_)]

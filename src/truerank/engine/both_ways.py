@@ -6,7 +6,6 @@ Only the tiles on and above the diagonal are made; observers see such a tile twi
 from __future__ import annotations
 
 from itertools import combinations_with_replacement, pairwise
-from typing import NamedTuple
 
 import numpy as np
 
@@ -20,16 +19,6 @@ __all__ = ["BothWays", "every_two", "strips_of"]
 
 SQUARE = 32
 """Strips on either side of a square of tiles."""
-
-
-class Side(NamedTuple):
-    """A tile as one of its strips sees it."""
-
-    strip: int
-    """The number of the strip that has the queries."""
-    rows: Tile
-    items: Tile
-    distances: Distances
 
 
 class BothWays:
@@ -50,27 +39,24 @@ class BothWays:
             excluded.append(ExcludedPairs.of(pairs))
         return BothWays(strips, excluded)
 
-    def sides(self, space: Space, tile: Tile) -> list[Side]:
-        """Both sides of a tile; on the diagonal they are one."""
-        i, j = tile
-        rows, columns = self.strips[i], self.strips[j]
-        distances = space.block(np.arange(*rows))(*columns)
-        one = Side(i, rows, columns, distances)
-        return [one] if i == j else [one, Side(j, columns, rows, np.ascontiguousarray(distances.T))]
+    def distances(self, space: Space, tile: Tile) -> Distances:
+        """The distances of a tile, from the side of its rows."""
+        rows, columns = (self.strips[number] for number in tile)
+        return space.block(np.arange(*rows))(*columns)
 
-    def observe(self, observers: Observers, sides: list[Side]) -> None:
-        """Let observers see all sides of a tile."""
-        blocks = [
-            DistanceBlock(np.arange(*side.rows), side.distances, True, side.items[0])
-            for side in sides
-        ]
-        excluded = [self._excluded[side.strip] for side in sides]
-        each = list(zip(blocks, excluded, strict=True))
-        if len(blocks) == 2 and not any(gone.meet(block.items) for block, gone in each):
-            observers.observe_both(*blocks)
-            return
-        for block, gone in each:
+    def observe(self, observers: Observers, tile: Tile, distances: Distances) -> None:
+        """Let observers see a tile from both sides; on the diagonal they are one."""
+        rows, columns = (self.strips[number] for number in tile)
+        gone, gone_too = (self._excluded[number] for number in tile)
+        block = DistanceBlock(np.arange(*rows), distances, True, columns[0])
+        if rows == columns:
             observers.observe_at_once(block, gone)
+        elif gone.meet(slice(*columns)) or gone_too.meet(slice(*rows)):
+            turned = block.turned  # pairs that never meet may do so the other way round
+            observers.observe_at_once(block, gone)
+            observers.observe_at_once(turned, gone_too)
+        else:
+            observers.observe_both(block)
 
 
 def strips_of(rows: int, side: int) -> list[Tile]:

@@ -167,6 +167,27 @@ class Counts:
             distances, *frame, self.place[first:], folds.item[slice(*tile)], self.split
         )
 
+    def add_pairs(
+        self,
+        query: Integers,
+        item: Integers,
+        distances: npt.NDArray[np.float64],
+        folds: GalleryFolds | None,
+    ) -> None:
+        """Count exact distances of single pairs of a query and an item."""
+        frame = (self.offsets, self.distance)
+        kernels.count_pairs(query, distances, 1, *frame, self.between, self.equal)
+        if folds is not None and self.split is not None:
+            where = (self.place, folds.item, self.split)
+            kernels.split_pairs(query, item, distances, 1, *frame, *where)
+
+    def farthest(self) -> npt.NDArray[np.float64]:
+        """The distance of each query's farthest relevant item, -inf where it has none."""
+        held = np.diff(self.offsets) > 0
+        found = np.full(len(held), -np.inf)
+        found[held] = self.distance[self.offsets[1:][held] - 1]
+        return found
+
     def digest(self) -> str:
         """A fingerprint of the queries' relevant distances."""
         total = blake2b(self.offsets.tobytes(), digest_size=8)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -94,6 +95,13 @@ class DistanceBlock:
         if start < stop:
             few = slice(start, stop)
             self.distances[excluded.query[few], excluded.item[few] - self.first] = np.inf
+
+    @cached_property
+    def turned(self) -> DistanceBlock:
+        """The same pairs from their other side, of rows that follow one another."""
+        rows, distances = np.arange(self.items.start, self.items.stop), self.distances.T
+        first = int(self.rows[0])
+        return DistanceBlock(rows, np.ascontiguousarray(distances), self.compiled, first)
 
     def some(self, chosen: Rows) -> DistanceBlock:
         """The block of some of the queries, by their places in this one, in main memory."""

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank.core.folds import GalleryFolds
-from truerank.engine import filter_kernels, kernels
+from truerank.engine import filter_kernels
 from truerank.engine.counts import Counts
 from truerank.engine.threads import Workspace
 from truerank.settings import current_settings
@@ -194,9 +194,7 @@ class Filter:
         query, item = query[:listed], item[:listed] + start
         distances = self.space.pairs(thresholds.rows[query], item)
         with guard:
-            kernels.count_pairs(
-                query, distances, 1, counts.offsets, counts.distance, counts.between, counts.equal
-            )
+            counts.add_pairs(query, item, distances, self.folds)
             if self.folds is not None and thresholds.split is not None:
                 filter_kernels.split_scores(
                     scores[:taken],
@@ -206,17 +204,6 @@ class Filter:
                     thresholds.high,
                     thresholds.split[first : first + taken],
                     self.folds.item[start : start + width],
-                    counts.split,
-                )
-                kernels.split_pairs(
-                    query,
-                    item,
-                    distances,
-                    1,
-                    counts.offsets,
-                    counts.distance,
-                    thresholds.split,
-                    self.folds.item,
                     counts.split,
                 )
         self.tried(failed=taken < height)

@@ -16,6 +16,7 @@ __all__ = [
     "count_pairs",
     "count_tile",
     "find",
+    "near_pairs",
     "nearest_by_fold",
     "place_on_grid",
     "split_pairs",
@@ -62,6 +63,32 @@ def count_tile(
                     equal[g] += 1
                 else:
                     between[g] += 1
+
+
+@kernel
+def near_pairs(
+    distances: Any, top: int, within: Any, within_columns: Any, query: Any, item: Any, near: Any
+) -> Any:
+    """List the pairs of a tile that lie within the limit of their row or of their column.
+
+    Rows are taken from `top` on, as long as the lists have room for a whole one: returns the first
+    row that was not taken and how many pairs are listed.
+    """
+    width = distances.shape[1]
+    listed = np.uint64(0)
+    for q in range(top, distances.shape[0]):
+        if query.size < listed + np.uint64(width):
+            return q, listed
+        row = distances[q]
+        limit = within[q]
+        known = listed
+        for i in range(width):  # a list without a branch that is guessed wrong
+            item[listed] = i
+            listed += np.uint64(row[i] <= max(limit, within_columns[i]))
+        for p in range(known, listed):
+            query[p] = q
+            near[p] = row[item[p]]
+    return distances.shape[0], listed
 
 
 @kernel

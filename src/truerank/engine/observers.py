@@ -78,10 +78,10 @@ class PairObserver(Observer, ABC):
         for deferred in self.observe(block) or ():
             deferred()
 
-    def observe_both(self, block: DistanceBlock, turned: DistanceBlock) -> None:
+    def observe_both(self, block: DistanceBlock) -> None:
         """Observe a block, and the same pairs from their other side."""
         self.observe_at_once(block)
-        self.observe_at_once(turned)
+        self.observe_at_once(block.turned)
 
 
 class RankObserver(Observer, ABC):
@@ -172,10 +172,10 @@ class Observers:
         for deferred in self.observe(block, excluded):
             deferred()
 
-    def observe_both(self, block: DistanceBlock, turned: DistanceBlock) -> None:
+    def observe_both(self, block: DistanceBlock) -> None:
         """Let all observers see a tile from both sides, in which all pairs meet."""
         for observer in self._matrix + self._tiled:
-            observer.observe_both(block, turned)
+            observer.observe_both(block)
 
     def observe_rows_at_once(
         self, block: DistanceBlock, excluded: ExcludedPairs, groups: Callable[[], LocatedGroups]
@@ -231,10 +231,10 @@ class Tally(PairObserver, ResumableObserver):
             owner = self._item_owner[block.items]
             block.tally(self.cuts, owner, self._counts.borrow, turned=True)
 
-    def observe_both(self, block: DistanceBlock, turned: DistanceBlock) -> None:
+    def observe_both(self, block: DistanceBlock) -> None:
         """See PairObserver."""
         if self._shape[0] > 1 or self._item_owner is not None:
-            super().observe_both(block, turned)
+            super().observe_both(block)
         else:  # whose side it is does not show
             block.tally_twice(self.cuts, self._owner[block.rows], self._counts.borrow)
 
@@ -357,7 +357,7 @@ class Collector(PairObserver, ResumableObserver):
         """See PairObserver."""
         self._collect(block, 1)
 
-    def observe_both(self, block: DistanceBlock, turned: DistanceBlock) -> None:
+    def observe_both(self, block: DistanceBlock) -> None:
         """See PairObserver."""
         self._collect(block, 2)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 
 import numpy as np
 
 from truerank.core.groups import Block
 from truerank.engine.both_ways import BothWays, every_two
 from truerank.engine.context import PassContext
+from truerank.engine.near_pairs import NearPairs
 from truerank.engine.schedule import WorkItem
 from truerank.engine.strategies.symmetric import Begin, SharedCounts, count_all
 from truerank.engine.threads import Tile, Workspace, run_in_threads
@@ -24,20 +25,31 @@ class CountObservedBothWays:
         ways, space, observers = _strips(item), context.space(item), context.observers
 
         def prepare(shared: SharedCounts) -> Begin:
-            counts, guards = shared.counts, shared.guards
+            counts, guards, farthest = shared.counts, shared.guards, shared.counts.farthest()
+            side = max(stop - start for start, stop in ways.strips)
 
-            def add(tile: Tile) -> None:
-                sides = ways.sides(space, tile)
-                for number, rows, items, distances in sides:
-                    with guards[number]:
-                        counts.add_tile_from(
-                            rows[0], distances, np.arange(*rows), items, item.folds
-                        )
-                ways.observe(observers, sides)
+            def begin() -> Callable[[Tile], None]:
+                near_pairs = NearPairs(counts, farthest, side)
 
-            return lambda: add
+                def add(tile: Tile) -> None:
+                    i, j = tile
+                    rows, columns = ways.strips[i], ways.strips[j]
+                    distances = ways.distances(space, tile)
+                    if i == j:
+                        where = (np.arange(*rows), columns, item.folds)
+                        with guards[i]:
+                            counts.add_tile_from(rows[0], distances, *where)
+                    else:
+                        both = (guards[i], guards[j])
+                        near_pairs.add(distances, rows, columns, item.folds, both)
+                    ways.observe(observers, tile, distances)
 
-        yield from count_all(item, context, context.observed_tile_pool(), prepare, everyone=True)
+                return add
+
+            return begin
+
+        tile_pool = context.observed_tile_pool()
+        yield from count_all(item, context, ways.strips, tile_pool, prepare, everyone=True)
 
 
 class ObserveBothWays:
@@ -48,7 +60,7 @@ class ObserveBothWays:
         ways, space, observers = _strips(item), context.space(item), context.observers
 
         def observe(tile: Tile, unused: Workspace) -> None:
-            ways.observe(observers, ways.sides(space, tile))
+            ways.observe(observers, tile, ways.distances(space, tile))
 
         run_in_threads(every_two(ways.strips), context.request.threads, observe)
         yield from ()

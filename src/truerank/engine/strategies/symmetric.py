@@ -48,14 +48,16 @@ class Symmetric:
     def run(self, item: WorkItem, context: PassContext) -> Generator[Block, None, None]:
         """See Strategy."""
         way = Filter.of(context.space(item), item.folds)
+        strips = strips_of(context.space(item).gallery, context.limits.side)
         yield from count_all(
-            item, context, context.tile_pool(), lambda shared: _filtered(way, shared)
+            item, context, strips, context.tile_pool(), lambda shared: _filtered(way, shared)
         )
 
 
 def count_all(
     item: WorkItem,
     context: PassContext,
+    strips: list[Tile],
     tile_pool: TilePool,
     prepare: Callable[[SharedCounts], Begin],
     *,
@@ -65,9 +67,8 @@ def count_all(
 
     With `everyone`, tiles are made for rows without groups as well.
     """
-    view, space, side = context.request.view, context.space(item), context.limits.side
+    view, space = context.request.view, context.space(item)
     counts, candidates = _begin_all(space, item.blocks, view, item.folds)
-    strips = strips_of(space.gallery, side)
     held = (np.diff(counts.offsets) > 0) | everyone
     queries = [int(np.count_nonzero(held[start:stop])) for start, stop in strips]
     begin = prepare(SharedCounts(counts, strips, queries, [Lock() for _ in strips]))
@@ -90,7 +91,7 @@ def count_all(
         work,
         lambda nothing: None,  # all threads add to the same counts
         pairs,
-        f"symmetric-{side}-{counts.digest()}",
+        f"symmetric-{strips[0][1]}-{counts.digest()}",
         counts.state(),
     )
     for block in item.blocks:
