@@ -20,6 +20,7 @@ from tests.engine.ambiguous_rows import (
 )
 from tests.quiet import evaluate
 from truerank import engine
+from truerank.engine import both_ways
 from truerank.engine.schedule import method_of
 from truerank.settings import current_settings, limits, settings
 from truerank.space import build, cosine
@@ -128,7 +129,8 @@ def test_watched_tiles_are_computed_once(monkeypatch: pytest.MonkeyPatch) -> Non
         return lambda *ends: seen.append(ends) or tile(*ends)
 
     monkeypatch.setattr(cosine.Cosine, "block", watched_block)
-    sizes = {"side": 20, "gallery_rows": 20, "query_rows": 20, "sort_share": 1.0}
+    side = int(20 / both_ways.WIDER)
+    sizes = {"side": side, "gallery_rows": 20, "query_rows": 20, "sort_share": 1.0}
     done: list[tuple[int, int]] = []
     for most, tiles in ((1 << 20, 45), (179, 81)):
         seen.clear()

@@ -19,6 +19,8 @@ __all__ = ["BothWays", "every_two", "strips_of"]
 
 SQUARE = 32
 """Strips on either side of a square of tiles."""
+WIDER = 5 / 3
+"""How much wider these strips are than those of float32 tiles: the product is then faster."""
 
 
 class BothWays:
@@ -30,7 +32,7 @@ class BothWays:
     @staticmethod
     def of(view: View, side: int, most: int) -> BothWays | None:
         """Strips of a view; None where more than `most` pairs never meet, for all are held."""
-        strips, excluded, total = strips_of(view.items, side), [], 0
+        strips, excluded, total = strips_of(view.items, int(side * WIDER)), [], 0
         for start, stop in strips:
             pairs = view.exclusions.pairs(np.arange(start, stop), view.items)
             total += len(pairs)
