@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from truerank.engine import kernels
+from truerank.engine import kernels, tally_kernels
 from truerank.engine.cuts import Cuts, tally
 from truerank.engine.threads import Workspace
 from truerank.pairs import PairList
@@ -175,6 +175,11 @@ class DistanceBlock:
         with borrow() as counts:
             tally(self.distances, cuts, owner, counts, compiled=self.compiled, times=2)
 
+    def tally_both(self, cuts: Cuts, owner: Integers, other: Integers, borrow: Borrow) -> None:
+        """`tally` for the owners of queries and for those of items, in one look; all pairs meet."""
+        with borrow() as counts:
+            tally_kernels.tally_both(self.distances, *cuts.table, owner, other, counts)
+
     def tally_by_fold(
         self,
         cuts: Cuts,
@@ -192,8 +197,9 @@ class DistanceBlock:
         distances = np.ascontiguousarray(self.distances.T) if turned else self.distances
         with borrow() as counts:
             if self.compiled:
-                table = (cuts.at, cuts.start, cuts.low, cuts.scale)
-                kernels.tally_by_fold(distances, *table, owner, fold, counts)
+                nobody, nowhere = np.full(len(fold), -1), np.zeros((len(owner), fold.shape[1]))
+                sides = (owner, nobody, nowhere.astype(fold.dtype), fold)
+                tally_kernels.tally_by_fold(distances, *cuts.table, *sides, counts)
                 return
             cells = len(cuts)
             for row, number in zip(distances, owner, strict=True):
@@ -203,6 +209,14 @@ class DistanceBlock:
                     place = way.astype(np.int64) * cells + cell
                     found = np.bincount(place, minlength=columns * cells)
                     counts[number] += found.reshape(columns, cells).astype(counts.dtype)
+
+    def tally_both_by_fold(
+        self, cuts: Cuts, owners: tuple[Integers, Integers], folds: tuple[Columns, Columns],
+        borrow: Borrow,
+    ) -> None:  # fmt: skip
+        """`tally_by_fold` for the owners of queries and for those of items, in one look."""
+        with borrow() as counts:
+            tally_kernels.tally_by_fold(self.distances, *cuts.table, *owners, *folds, counts)
 
     def nearest_by_fold(
         self, limit: Distances, fold: Columns, least: Distances, within: Counters

@@ -6,6 +6,7 @@ in one column of every way.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,11 @@ class TallyByFold(PairObserver, ResumableObserver):
     ) -> None:
         self._cuts, self._owner, self._fold, self._turned = cuts, owner, fold, turned
         self._shape = (owners, columns, len(cuts))
-        self._counts = Tables(lambda: np.zeros(self._shape, np.int32))
+        # No more pairs than the largest owner has with the largest fold: small tables stay nearer.
+        sizes = (np.bincount(ends) for ends in (owner[owner >= 0], fold.ravel()))
+        most = math.prod(int(size.max(initial=0)) for size in sizes)
+        kind = np.uint16 if most < 1 << 16 else np.int32
+        self._counts = Tables(lambda: np.zeros(self._shape, kind))
 
     def observe(self, block: DistanceBlock) -> None:
         """See PairObserver."""
@@ -50,6 +55,15 @@ class TallyByFold(PairObserver, ResumableObserver):
         owner, fold = self._owner[sides[0]], self._fold[sides[1]]
         borrow = self._counts.borrow
         block.tally_by_fold(self._cuts, owner, fold, self._shape[1], borrow, turned=self._turned)
+
+    def observe_both(self, block: DistanceBlock) -> None:
+        """See PairObserver; the queries are the gallery, and have folds as well."""
+        if self._turned:
+            super().observe_both(block)
+            return
+        owners = (self._owner[block.rows], self._owner[block.items])
+        folds = (self._fold[block.rows], self._fold[block.items])
+        block.tally_both_by_fold(self._cuts, owners, folds, self._counts.borrow)
 
     def state(self) -> dict[str, npt.NDArray[Any]]:
         """See ResumableObserver."""
@@ -67,10 +81,18 @@ class TallyByFold(PairObserver, ResumableObserver):
         """See Observer."""
         self._counts.add(part)
 
+    def counts_in(self, column: int) -> Integers:
+        """(owners, cuts): distances to items of a fold up to each cut and above the one before."""
+        return self._counts.total((slice(None), column))
+
+    def summed(self, columns: slice) -> Integers:
+        """(owners, cuts): the same of some folds together."""
+        return self._counts.summed(1, (slice(None), columns))
+
     @property
-    def counts(self) -> Integers:
-        """(owners, columns, cuts): distances up to each cut and above the one before."""
-        return self._counts.total()
+    def every(self) -> Integers:
+        """(owners, columns): distances up to the last cut."""
+        return self._counts.summed(2)
 
 
 class NearestByFold(PairObserver, ResumableObserver):

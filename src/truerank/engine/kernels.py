@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from truerank.engine.cuts import place as cut_of
 from truerank.jit import kernel
 
 __all__ = [
@@ -22,7 +21,6 @@ __all__ = [
     "split_pairs",
     "split_relevant",
     "split_tile",
-    "tally_by_fold",
     "tally_grades",
 ]
 
@@ -273,35 +271,6 @@ def count_on_grid(distances: Any, grid: Any, low: float, scale: float, counts: A
         for item in range(row.size):
             mine[place_on_grid(row[item], grid, low, scale)] += 1
     add_up_grid(counts)
-
-
-@kernel
-def tally_by_fold(
-    distances: Any,
-    at: Any,
-    start: Any,
-    low: float,
-    scale: float,
-    owner: Any,
-    fold: Any,
-    counts: Any,
-) -> None:
-    """Count pairs up to the last cut, usually few, by the row's owner and the item's folds."""
-    highest = at[at.size - 1]
-    near = np.empty(distances.shape[1] + 1, np.int64)
-    for q in range(distances.shape[0]):
-        if owner[q] < 0:
-            continue
-        row = distances[q]
-        mine = counts[owner[q]]
-        count = 0
-        for item in range(row.size):  # a list without a branch that is guessed wrong
-            near[count] = item
-            count += row[item] <= highest
-        for item in near[:count]:
-            cell = cut_of(row[item], at, start, low, scale)
-            for way in range(fold.shape[1]):
-                mine[fold[item, way], cell] += 1
 
 
 @kernel

@@ -233,8 +233,11 @@ class Tally(PairObserver, ResumableObserver):
 
     def observe_both(self, block: DistanceBlock) -> None:
         """See PairObserver."""
-        if self._shape[0] > 1 or self._item_owner is not None:
+        if self._item_owner is not None:
             super().observe_both(block)
+        elif self._shape[0] > 1:
+            sides = (self._owner[block.rows], self._owner[block.items])
+            block.tally_both(self.cuts, *sides, self._counts.borrow)
         else:  # whose side it is does not show
             block.tally_twice(self.cuts, self._owner[block.rows], self._counts.borrow)
 

@@ -130,9 +130,14 @@ class Tables:
         finally:
             self._free.append(table)
 
-    def total(self, rows: slice = slice(None)) -> Integers:
-        """The sum of all tables, in 64 bits; of some rows, if asked for."""
-        return _sum([table[rows] for table in self.all or [self._make()]])
+    def total(self, part: Any = ...) -> Integers:
+        """The sum of all tables, in 64 bits; of a part of them, if asked for."""
+        return _sum([table[part] for table in self.all or [self._make()]])
+
+    def summed(self, axis: int, part: Any = ...) -> Integers:
+        """The same, added up along an axis."""
+        tables = self.all or [self._make()]
+        return _sum([table[part].sum(axis=axis, dtype=np.int64) for table in tables])
 
     def put(self, total: Integers) -> None:
         """Replace all tables by one that holds this total."""

@@ -166,41 +166,60 @@ class OpisFolds:
         return np.asarray(np.interp(sign * curve["threshold"], sign * at, mean), np.float64)
 
     @cached_property
-    def _tables(self) -> tuple[Integers, Integers, Integers, Integers]:
-        """Counts of classes on cells: positives, negatives as rows, all negatives, all by fold."""
+    def _tables(self) -> tuple[Integers, Integers, Integers]:
+        """Counts of classes on cells: positives, negatives as rows, all negatives."""
         task, ours = self._context.task, self._context.positives
         cells = len(self._cuts) + 1
         place = task.query_codes[ours.query] * cells
         place += np.searchsorted(self._cuts.at, ours.distance, side="left")
         true = np.bincount(place, minlength=self._count * cells).reshape(-1, cells)
-        near = self._split.counts
-        beyond = self._met - near.sum(axis=2)
-        split = np.concatenate([near, beyond[:, :, None]], axis=2)
-        met = split[:, self._folds.own].sum(axis=1)
+        own = self._folds.own
+        met = self._with_beyond(self._split.summed(own), self._beyond[:, own].sum(axis=1))
         if self._rows is None:
-            return true, met - true, met - true, split
+            return true, met - true, met - true
         rows = self._rows.counts
-        return true, rows - true, rows + met - 2 * true, split
+        return true, rows - true, rows + met - 2 * true
+
+    @cached_property
+    def _beyond(self) -> Integers:
+        """(classes, columns): pairs of each class and each fold beyond the last cut."""
+        return self._met - self._split.every
+
+    @cached_property
+    def _accepted(self) -> tuple[Integers, Integers]:
+        """Positives and negatives of each class accepted at each cut, and all."""
+        true, _, false = self._tables
+        return np.cumsum(true, axis=1), np.cumsum(false, axis=1)
+
+    def _with_beyond(self, near: Integers, beyond: Integers) -> Integers:
+        return np.concatenate([near, beyond[:, None]], axis=1)
 
     def _left(self, column: int) -> FoldCounts:
         """The counts of the classes that are left without a fold; of all classes for column -1."""
-        true, rows, false, split = self._tables
+        matched, met, _ = self._tables
+        true, false = self._accepted
         stays = np.ones(self._count, bool)
+        pooled = [matched.sum(axis=0), met.sum(axis=0)]
         if column >= 0:
-            lost = split[:, column]
-            false = false - lost
-            if self._rows is None:
-                rows = rows - lost
+            lost = self._with_beyond(self._split.counts_in(column), self._beyond[:, column])
+            false = false - np.cumsum(lost, axis=1)
             of_unit = self._folds.of_unit
             stays[: len(of_unit)] = (of_unit != column).all(axis=1)
-        kept = stays & true.any(axis=1) & false.any(axis=1)
-        accepted = [np.cumsum(table[kept], axis=1).astype(np.float64) for table in (true, false)]
+            gone = np.flatnonzero(~stays)
+            pooled[0] = pooled[0] - matched[gone].sum(axis=0)
+            pooled[1] = pooled[1] - met[gone].sum(axis=0)
+            if self._rows is None:
+                pooled[1] = pooled[1] - lost.sum(axis=0) + lost[gone].sum(axis=0)
+        kept = stays & (true[:, -1] > 0) & (false[:, -1] > 0)
+        accepted = [table[kept].astype(np.float64) for table in (true, false)]
+        together = [np.cumsum(pairs).astype(np.float64) for pairs in pooled]
         return FoldCounts(
             accepted[0][:, :-1],
             accepted[1][:, :-1],
             accepted[0][:, -1:],
             accepted[1][:, -1:],
-            *(np.cumsum(table[stays].sum(axis=0)).astype(np.float64) for table in (rows, true)),
+            met=together[1],
+            matched=together[0],
         )
 
     def _value(self, metric: Metric, column: int) -> float:

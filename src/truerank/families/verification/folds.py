@@ -117,8 +117,9 @@ class VerificationFolds:
         The table has a row for each owner; a fold's pairs are taken away so many times.
         """
         by_fold = np.zeros((self._folds.columns, table.shape[1]), np.int64)
-        for way in self._columns.T:
-            np.add.at(by_fold, way, table)
+        for row, columns in zip(table, self._columns, strict=True):
+            for column in columns:
+                by_fold[column] += row
         # Integers are added up first: a cut more, for a threshold of another metric, moves no bit.
         parts, total = np.cumsum(by_fold, axis=1), np.cumsum(table.sum(axis=0))
         accepted = np.concatenate([total[None].astype(np.float64), total - times[:, None] * parts])
