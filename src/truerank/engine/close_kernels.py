@@ -39,10 +39,10 @@ def count_on_grid(
     unsure = np.int32(counts.shape[1] - 1)
     margin = reach * scale + SLOP
     cell = np.empty(width, np.int32)
-    listed = 0
+    listed = np.uint64(0)
     for q in range(scores.shape[0]):
         row = scores[q]
-        if query.size - listed < width:
+        if query.size < listed + np.uint64(width):
             return q, listed
         mine = counts[q]
         for i in range(width):
@@ -52,12 +52,11 @@ def count_on_grid(
             sure = (part > margin) & (part < 1.0 - margin)
             found = np.int32(min(max(whole + 1.0, 0.0), last)) if sure else unsure
             cell[i] = found if row[i] > NEVER else never
-        for i in range(width):
-            mine[cell[i]] += 1
         known = listed
         for i in range(width):  # a list without a branch that is guessed wrong
+            mine[np.uint32(cell[i])] += 1
             item[listed] = i
-            listed += cell[i] == unsure
+            listed += np.uint64(cell[i] == unsure)
         query[known:listed] = q
     return scores.shape[0], listed
 

@@ -148,18 +148,18 @@ class DistanceBlock:
                 mine += found.cumsum()
         return counts[:, :-1]
 
-    def between(self, ranges: Sequence[DistanceRange], places: Workspace) -> list[Distances]:
-        """The distances in each range; `places` is memory to work in."""
+    def between(self, ranges: Sequence[DistanceRange], workspace: Workspace) -> list[Distances]:
+        """The distances in each range; the workspace is memory to work in."""
         flat = self.distances.ravel()
         ends = [(low, min(high, LARGEST)) for low, high in ranges]
         if not self.compiled or len(ends) > 2:
             return [flat[(flat > low) & (flat <= high)] for low, high in ends]
-        found = [places.array(str(i), (flat.size + 1,), np.int64) for i in range(2)]
+        found = [workspace.array(str(i), (flat.size + 1,), np.float64) for i in range(2)]
         nothing = (0.0, -LARGEST)
         (low, high), (low_too, high_too) = [*ends, nothing, nothing][:2]
         counts = kernels.between(flat, low, high, low_too, high_too, *found)
         held = zip(found, counts, strict=True)
-        return [flat[some[:count]] for some, count in held][: len(ends)]
+        return [some[:count].copy() for some, count in held][: len(ends)]
 
     def tally(self, cuts: Cuts, owner: Integers, borrow: Borrow, *, turned: bool = False) -> None:
         """table[owner of the query, k] += distances in (cut k-1, cut k], the last k above all.

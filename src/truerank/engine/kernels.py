@@ -222,23 +222,24 @@ SHORT_CHUNK = 512
 @kernel
 def between(
     flat: Any, low: float, high: float, low_too: float, high_too: float, found: Any, found_too: Any
-) -> tuple[int, int]:
-    """Where numbers in (low, high] stand, and in another range; most lie beyond both."""
+) -> Any:
+    """The numbers in (low, high], and in another range; most lie beyond both."""
     top = max(high, high_too)
-    near = np.empty(CHUNK + 1, np.int64)
-    count = 0
-    count_too = 0
+    near = np.empty(CHUNK + 1)
+    count = np.uint64(0)
+    count_too = np.uint64(0)
     for start in range(0, flat.size, CHUNK):
-        held = 0
-        for place in range(start, min(start + CHUNK, flat.size)):
-            near[held] = place
-            held += flat[place] <= top
-        for place in near[:held]:
-            d = flat[place]
-            found[count] = place
-            count += low < d <= high
-            found_too[count_too] = place
-            count_too += low_too < d <= high_too
+        some = flat[start : min(start + CHUNK, flat.size)]
+        held = np.uint64(0)
+        for i in range(some.size):  # lists without a branch that is guessed wrong
+            near[held] = some[i]
+            held += np.uint64(some[i] <= top)
+        for p in range(held):
+            d = near[p]
+            found[count] = d
+            count += np.uint64((low < d) & (d <= high))
+            found_too[count_too] = d
+            count_too += np.uint64((low_too < d) & (d <= high_too))
     return count, count_too
 
 

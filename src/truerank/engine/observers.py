@@ -353,7 +353,7 @@ class Collector(PairObserver, ResumableObserver):
     def __init__(self, ranges: list[DistanceRange]) -> None:
         self.ranges = ranges
         self._parts: PerThread[list[list[Distances]]] = PerThread(lambda: [[] for _ in ranges])
-        self._places = PerThread(Workspace)
+        self._workspaces = PerThread(Workspace)
         self._sorted: dict[int, Distances] = {}
 
     def observe(self, block: DistanceBlock) -> None:
@@ -365,7 +365,7 @@ class Collector(PairObserver, ResumableObserver):
         self._collect(block, 2)
 
     def _collect(self, block: DistanceBlock, times: int) -> None:
-        found = block.between(self.ranges, self._places.mine())
+        found = block.between(self.ranges, self._workspaces.mine())
         for part, distances in zip(self._parts.mine(), found, strict=True):
             part += [distances] * times
 

@@ -110,7 +110,7 @@ class DeviceDistanceBlock(DistanceBlock):
         counts = self._kernels.count_on_grid(self._tensor, self._cache(grid), low, scale)
         return fetched(counts)[:, :-1]
 
-    def between(self, ranges: Sequence[DistanceRange], places: Workspace) -> list[Distances]:
+    def between(self, ranges: Sequence[DistanceRange], workspace: Workspace) -> list[Distances]:
         """See DistanceBlock."""
         ends = [(low, min(high, LARGEST)) for low, high in ranges]
         return [fetched(part) for part in self._kernels.between(self._tensor, ends)]
