@@ -9,6 +9,7 @@ import truerank
 from truerank import engine
 from truerank.engine.cuts import Cuts, tally
 from truerank.engine.distance_block import DistanceBlock
+from truerank.engine.fold_observers import TallyByFold
 from truerank.engine.observers import Collector, Tally
 
 RNG = np.random.default_rng(5)
@@ -52,16 +53,22 @@ def test_distances_between_cuts(kind: str, cuts: str, dtype: type) -> None:
         assert np.array_equal(counts, 3 * expected)
 
 
-@pytest.mark.parametrize("owners", [1, 3])
-def test_both_sides_at_once(owners: int) -> None:
-    tile = distances("at the cuts and next to them")[:, :6]
+def two_sides(kind: str) -> tuple[DistanceBlock, DistanceBlock]:
+    """Six rows against six others, all of which meet, and the same from the other side."""
+    tile = distances(kind)[:, :6]
     tile = np.where(tile == np.inf, 7.0, tile)
-    owner = np.arange(12) % owners
-    sides = (
+    return (
         DistanceBlock(np.arange(6), tile, True, 6),
         DistanceBlock(np.arange(6, 12), np.ascontiguousarray(tile.T), True, 0),
     )
-    one, both = (Tally(Cuts.of(NEAR_TIES), owner, owners) for _ in range(2))
+
+
+@pytest.mark.parametrize("owners", [1, 3])
+@pytest.mark.parametrize("cuts", CUTS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_both_sides_at_once(kind: str, cuts: str, owners: int) -> None:
+    sides, owner = two_sides(kind), np.arange(12) % owners
+    one, both = (Tally(Cuts.of(CUTS[cuts]), owner, owners) for _ in range(2))
     some, all_ = (Collector([(0.0, 1.0), (1.0, 5.0)]) for _ in range(2))
     for side in sides:
         one.observe(side)
@@ -72,6 +79,29 @@ def test_both_sides_at_once(owners: int) -> None:
     for number in range(2):
         found = [part.distances(number, -np.inf, np.inf).tolist() for part in (some, all_)]
         assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("cuts", CUTS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_both_sides_by_fold(kind: str, cuts: str) -> None:
+    """In one look, side by side, and by counting one pair after the other."""
+    sides, at = two_sides(kind), Cuts.of(CUTS[cuts])
+    owner = np.array([0, 1, -1, 2, 1, 0, 2, 2, -1, 0, 1, 1])
+    fold = np.stack([np.arange(12) % 3, 3 + np.arange(12) % 2], axis=1)
+    one, both = (TallyByFold(at, owner, 3, fold, 5) for _ in range(2))
+    both.observe_both(sides[0])
+    expected = np.zeros((3, 5, len(at)), np.int64)
+    for side in sides:
+        one.observe(side)
+        for (row, item), d in np.ndenumerate(side.distances):
+            if d <= at.at[-1] and owner[side.rows[row]] >= 0:
+                place = np.searchsorted(at.at, d, side="left")
+                expected[owner[side.rows[row]], fold[side.first + item], place] += 1
+    for tally_ in (one, both):
+        found = np.stack([tally_.counts_in(column) for column in range(5)], axis=1)
+        assert np.array_equal(found, expected)
+        assert np.array_equal(tally_.summed(slice(1, 4)), expected[:, 1:4].sum(axis=1))
+        assert np.array_equal(tally_.every, expected.sum(axis=2))
 
 
 @pytest.mark.parametrize("one_sided", [False, True])

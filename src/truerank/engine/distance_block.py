@@ -171,9 +171,14 @@ class DistanceBlock:
             tally(distances, cuts, owner, counts, compiled=self.compiled)
 
     def tally_twice(self, cuts: Cuts, owner: Integers, borrow: Borrow) -> None:
-        """`tally` with each pair counted for either of its orders."""
+        """`tally` for one owner, with each pair counted for either of its orders; all meet."""
+        bounds, start, low, scale, crowded = cuts.table
         with borrow() as counts:
-            tally(self.distances, cuts, owner, counts, compiled=self.compiled, times=2)
+            if self.compiled and not crowded:
+                mine, flat = counts[owner[0]], self.distances.ravel()
+                tally_kernels.tally_pool(flat, bounds, start, low, scale, 2, mine)
+            else:
+                tally(self.distances, cuts, owner, counts, compiled=self.compiled, times=2)
 
     def tally_both(self, cuts: Cuts, owner: Integers, other: Integers, borrow: Borrow) -> None:
         """`tally` for the owners of queries and for those of items, in one look; all pairs meet."""

@@ -14,8 +14,10 @@ import numpy as np
 
 from truerank.jit import kernel
 
-__all__ = ["tally", "tally_both", "tally_by_fold"]
+__all__ = ["tally", "tally_both", "tally_by_fold", "tally_pool"]
 
+CHUNK = 8192
+"""Distances whose cells are found at once."""
 SHORT = 4
 """Up to this many cuts in a cell are looked at one by one."""
 
@@ -87,6 +89,24 @@ def tally(
             while bounds[cut] < d:  # cuts of later cells are larger
                 cut = np.uint32(cut + np.uint32(1))
             mine[cut] += times
+
+
+@kernel
+def tally_pool(
+    flat: Any, bounds: Any, start: Any, low: float, scale: float, times: int, counts: Any
+) -> None:
+    """tally of finite distances with one owner, by cells of which none is crowded."""
+    highest = bounds[bounds.size - 2]
+    cell = np.empty(CHUNK, np.uint32)
+    for begin in range(0, flat.size, CHUNK):
+        some = flat[begin : min(begin + CHUNK, flat.size)]
+        cells_of(some, start, low, scale, highest, cell)
+        for i in range(some.size):
+            d = some[i]
+            cut = np.uint32(start[cell[i]])
+            while bounds[cut] < d:
+                cut = np.uint32(cut + np.uint32(1))
+            counts[cut] += times
 
 
 @kernel
