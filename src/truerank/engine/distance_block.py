@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from truerank.engine import kernels, tally_kernels
-from truerank.engine.cuts import Cuts, tally
+from truerank.engine import kernels
+from truerank.engine.cuts import Cuts, tally, tally_both, tally_by_fold, tally_pool
 from truerank.engine.threads import Workspace
 from truerank.pairs import PairList
 from truerank.space import Distances, Rows
@@ -176,14 +176,14 @@ class DistanceBlock:
         with borrow() as counts:
             if self.compiled and not crowded:
                 mine, flat = counts[owner[0]], self.distances.ravel()
-                tally_kernels.tally_pool(flat, bounds, start, low, scale, 2, mine)
+                tally_pool(flat, bounds, start, low, scale, 2, mine)
             else:
                 tally(self.distances, cuts, owner, counts, compiled=self.compiled, times=2)
 
     def tally_both(self, cuts: Cuts, owner: Integers, other: Integers, borrow: Borrow) -> None:
         """`tally` for the owners of queries and for those of items, in one look; all pairs meet."""
         with borrow() as counts:
-            tally_kernels.tally_both(self.distances, *cuts.table, owner, other, counts)
+            tally_both(self.distances, *cuts.table, owner, other, counts)
 
     def tally_by_fold(
         self,
@@ -204,7 +204,7 @@ class DistanceBlock:
             if self.compiled:
                 nobody, nowhere = np.full(len(fold), -1), np.zeros((len(owner), fold.shape[1]))
                 sides = (owner, nobody, nowhere.astype(fold.dtype), fold)
-                tally_kernels.tally_by_fold(distances, *cuts.table, *sides, counts)
+                tally_by_fold(distances, *cuts.table, *sides, counts)
                 return
             cells = len(cuts)
             for row, number in zip(distances, owner, strict=True):
@@ -221,7 +221,7 @@ class DistanceBlock:
     ) -> None:  # fmt: skip
         """`tally_by_fold` for the owners of queries and for those of items, in one look."""
         with borrow() as counts:
-            tally_kernels.tally_by_fold(self.distances, *cuts.table, *owners, *folds, counts)
+            tally_by_fold(self.distances, *cuts.table, *owners, *folds, counts)
 
     def nearest_by_fold(
         self, limit: Distances, fold: Columns, least: Distances, within: Counters

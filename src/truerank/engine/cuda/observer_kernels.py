@@ -103,7 +103,7 @@ def count_on_grid(distances: Any, grid: Any, low: float, scale: float | None) ->
 
 @triton.jit
 def _place(d, is_near, at, start, low, scale, cells, steps):
-    """The first cut that each near distance does not exceed; see engine.tally_kernels."""
+    """The first cut that each near distance does not exceed; see truerank.engine.cuts.tally."""
     d = tl.where(is_near, d, low)
     cell = tl.maximum((d - low) * scale, 0.0)
     cell = tl.minimum(cell, cells.to(tl.float64)).to(tl.int64)
