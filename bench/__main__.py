@@ -59,7 +59,7 @@ def main() -> None:
     parser.add_argument("--record", type=Path, help="write all measurements to this JSON file")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     parser.add_argument("--gpu", action="store_true", help="the GPU's own tables instead")
-    parser.add_argument("--quick", action="store_true", help="with --gpu: the main figures only")
+    parser.add_argument("--part", action="append", help="with --gpu: calls, thresholds, ten, tree")
     parser.add_argument("--profile", action="store_true", help="with --gpu: where time goes")
     parser.add_argument("--timeline", action="store_true", help="with --gpu: when steps begin")
     parser.add_argument("--out", type=Path, help="with --gpu: a folder for what is told")
@@ -93,7 +93,7 @@ def run_on_gpu(options: argparse.Namespace) -> None:
     elif options.timeline:
         gpu_timeline.run(options.rows or gpu.ROWS, options.out)
     else:
-        gpu.run(options.out, quick=options.quick, seconds=options.seconds)
+        gpu.run(options.out, parts=options.part or gpu.PARTS, seconds=options.seconds)
 
 
 def chosen_cases(options: argparse.Namespace) -> tuple[Case, ...]:

@@ -1,15 +1,15 @@
 """python -m bench --gpu: the GPU's figures, each beside the bare product of the same run.
 
-60,502 rows with 4 and with 49 mates: evaluate from tensors on the device and from arrays in main
-memory, without and with intervals, beside other tools. A million rows: the count, and evaluate with
-intervals; data that are as good as random. With --quick that is all, within 150 seconds; else
-metrics over thresholds, a tree and ten million rows follow, some six minutes more.
+Calls: 60,502 rows with 4 and with 49 mates, evaluate from tensors on the device and from arrays in
+main memory, without and with intervals, beside other tools; a million rows, the count and evaluate
+with intervals; data that are as good as random. Then metrics over thresholds, ten million rows, and
+a tree. All of it takes some eight minutes, the calls two; --part measures some of it.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,9 +29,10 @@ from truerank.engine.cuda.worker import Worker
 from truerank.settings import Settings
 from truerank.space import build
 
-__all__ = ["CLASSES", "QUICK", "ROWS", "run"]
+__all__ = ["CLASSES", "PARTS", "ROWS", "run"]
 
-QUICK, SECONDS = 150.0, 1500.0
+PARTS = ("calls", "thresholds", "ten", "tree")
+SECONDS = 1500.0
 ROWS, MILLION, DIMENSIONS = 60_502, 1_000_000, 512
 CLASSES = {(ROWS, 4): 11_316}
 """As many as Stanford Online Products has; elsewhere all classes are equally large."""
@@ -58,27 +59,32 @@ CHECKED = 1_000
 def run(
     out: Path | None = None,
     *,
-    quick: bool = False,
+    parts: Sequence[str] = PARTS,
     seconds: float | None = None,
     device: str = "cuda",
     rows: tuple[int, int] = (ROWS, MILLION),
     dimensions: int = DIMENSIONS,
     tree: int = TREE,
 ) -> Record:
-    """Measure and print; everything is in `out` as soon as it is known."""
-    record = Record(out, device, seconds or (QUICK if quick else SECONDS))
+    """Measure and print; everything is in `out` as soon as it is known.
+
+    Without some of the parts, what `out` has of them on the same machine stays there.
+    """
+    record = Record(out, device, seconds or SECONDS, go_on=set(parts) < set(PARTS))
     few, many = rows
-    for mates in (4, 49):
-        _small(record, few, dimensions, mates)
-    for mates in (4, 49):
-        _large(record, many, dimensions, mates)
-    if record.fits(45, f"random, {many:,} rows"):
-        _random(record, many, dimensions)
-    if not quick:
+    if "calls" in parts:
+        for mates in (4, 49):
+            _small(record, few, dimensions, mates)
+        for mates in (4, 49):
+            _large(record, many, dimensions, mates)
+        if record.fits(45, f"random, {many:,} rows"):
+            _random(record, many, dimensions)
+    if "thresholds" in parts:
         _thresholds(record, few, dimensions)
+    if "ten" in parts and record.fits(300, f"{10 * many:,} rows"):
+        _ten(record, many, dimensions)
+    if "tree" in parts:
         _tree(record, tree, dimensions)
-        if record.fits(300, f"{10 * many:,} rows"):
-            _ten(record, many, dimensions)
     return record
 
 

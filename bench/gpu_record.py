@@ -28,7 +28,10 @@ HEAD = "| rows x dimensions | mates | | ms | x float64 GEMM | peak GPU GB |"
 class Record:
     """All measurements of one run, for which so many seconds are allowed."""
 
-    def __init__(self, out: Path | None, device: str, seconds: float) -> None:
+    def __init__(
+        self, out: Path | None, device: str, seconds: float, *, go_on: bool = False
+    ) -> None:
+        """With `go_on`, what `out` has of the same machine is kept, until it is measured again."""
         self.device, self._out = device, out
         self._end = time.monotonic() + seconds
         self._held: dict[str, Any] = {
@@ -37,6 +40,10 @@ class Record:
             "measured": [],
             "left_out": [],
         }
+        if go_on and out is not None and (out / "gpu.json").exists():
+            kept = json.loads((out / "gpu.json").read_text(encoding="utf-8"))
+            if kept["machine"] == self._held["machine"]:
+                self._held = kept | {"date": self._held["date"]}
         print(self._held["machine"], HEAD, "|---|---:|---|---:|---:|---:|", sep="\n", flush=True)
 
     @property
@@ -57,8 +64,12 @@ class Record:
 
     def add(self, entry: dict[str, Any]) -> None:
         """Take in a measurement, show it and write everything."""
-        self.measured.append(entry)
-        print(lines(self._held)[-1], flush=True)
+        known = [(one["case"], one["name"]) for one in self.measured]
+        if (entry["case"], entry["name"]) in known:
+            self.measured[known.index((entry["case"], entry["name"]))] = entry
+        else:
+            self.measured.append(entry)
+        print(lines({"measured": [entry]})[-1], flush=True)
         self._write()
 
     def put(self, name: str, value: Any) -> None:

@@ -189,6 +189,17 @@ def test_some_queries_alone_are_counted_and_with_shares_split() -> None:
     assert work(plan) == {"count observed rows": [3, 41, 45, 55]}
 
 
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_a_pass_that_splits_all_its_rows_holds_as_many_cells_as_any(device: str) -> None:
+    """However few of all queries they are."""
+    few = PAIRED[::4]
+    limits = replace(LIMITS, split_cells=1, query_rows=1000)
+    asked = request(device, only=few, folds=shares(few))
+    [blocks] = heights(planned(asked, limits))
+    assert sum(blocks) == len(few)
+    assert max(blocks) <= (cuda.SPLIT_TALLER if device == "cuda" else 1)  # of one mate each
+
+
 def test_rows_to_split_are_dealt_to_all_threads() -> None:
     plan = planned(request(only=CROWDED, folds=shares(CROWDED), threads=5))
     assert heights(plan) == [[2, 2, 2, 2, 2]]

@@ -158,7 +158,9 @@ def _split_mates(request: PassRequest, limits: Settings) -> int:
     """Most relevant pairs in flight where the groups of some of the queries are split."""
     if request.folds is None:
         return limits.mates
-    share = max(float(request.folds.queries.mean()), 1 / len(request.folds.queries))
+    share = 1.0  # of a pass that is there for nothing else
+    if not request.splitting:
+        share = max(float(request.folds.queries.mean()), 1 / len(request.folds.queries))
     return max(1, min(limits.mates, int(limits.split_cells / request.folds.columns / share)))
 
 

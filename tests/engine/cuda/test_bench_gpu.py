@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from threading import get_ident
+from typing import Any
 
 import numpy as np
 import pytest
@@ -60,11 +61,23 @@ def test_all_figures_are_written_and_go_into_the_docs(
     assert "\nold\n" not in page
 
 
-def test_the_main_figures_alone(tmp_path: Path) -> None:
-    gpu.run(tmp_path, quick=True, device="cpu", rows=(120, 150), dimensions=4)
-    record = json.loads((tmp_path / "gpu.json").read_text())
-    assert {entry["case"]["rows"] for entry in record["measured"]} == {120, 150}
-    assert "thresholds" not in record
+def test_parts_are_measured_one_after_the_other(tmp_path: Path) -> None:
+    small = {"device": "cpu", "rows": (120, 150), "dimensions": 4}
+
+    def measured(part: str) -> list[dict[str, Any]]:
+        gpu.run(tmp_path, parts=[part], **small)
+        record = json.loads((tmp_path / "gpu.json").read_text())
+        assert "thresholds" not in record
+        return list(record["measured"])
+
+    calls = measured("calls")
+    assert {entry["case"]["rows"] for entry in calls} == {120, 150}
+    both = measured("ten")
+    assert both[: len(calls)] == calls
+    assert {entry["case"]["rows"] for entry in both[len(calls) :]} == {150, 1500}
+    again = measured("ten")
+    assert [entry["name"] for entry in again] == [entry["name"] for entry in both]
+    assert again[-1]["seconds"] != both[-1]["seconds"]
 
 
 def test_what_has_no_time_is_named_and_nothing_is_lost(tmp_path: Path) -> None:

@@ -31,6 +31,8 @@ PRODUCTS = 1 << 29
 for every part of the queries."""
 TRIED, TRIED_STRIPS = 512, 4
 """Queries of a block that are filtered first, and parts of the gallery that they meet."""
+WORTH = 8
+"""A block of fewer than so many times as many goes by the way of the one before."""
 PREFERRED = 100
 """Where the coarse filter leaves more than one item in so many open, the fine one is faster."""
 
@@ -105,7 +107,7 @@ class FilteredCount:
         if limits.method != "auto":
             return "coarse"
         few = edges.shape[1] <= sizes.FEW
-        if few not in self._ways or len(queries) > TRIED:  # to try few is to count them twice
+        if few not in self._ways or len(queries) > WORTH * TRIED:
             self._ways[few] = self._try(queries, edges, limits, fine=few)
         return self._ways[few]
 

@@ -110,15 +110,16 @@ class Splitting:
         wide = np.dtype(folds.dtype).itemsize
         return fetched(table.to(narrow[wide])).view(folds.dtype)
 
-    def candidates(self, query: Any, item: Any, folds: GalleryFolds) -> npt.NDArray[np.int64]:
+    def candidates(self, query: Any, item: Any, folds: GalleryFolds) -> npt.NDArray[np.int32]:
         """(split queries, columns): the items of each fold that they can rank, all but
         these excluded ones."""
         query, item = self._wanted(query, item)
         mine = self.place[query].long()
-        met = torch.from_numpy(folds.sizes).to(mine.device).repeat(len(self.bins), 1)
+        sizes = torch.from_numpy(folds.sizes.astype(np.int32)).to(mine.device)
+        met = sizes.repeat(len(self.bins), 1)
         for way in self.fold.T:
             _add(met, (mine, way[item].long()), -1)
-        found: npt.NDArray[np.int64] = fetched(met)
+        found: npt.NDArray[np.int32] = fetched(met)
         return found
 
     def _wanted(self, query: Any, *others: Any) -> tuple[Any, ...]:
