@@ -99,22 +99,34 @@ def test_forms(uninterrupted: Path) -> None:
     assert f"**{100 * best:.2f} ±" in markdown
     text = str(benchmark.Table(table))
     assert "opened 8 times" in text
+    assert "Untrained: the trunk's own features, as many as it has, without a head" in text
     assert f"  ArcFace: margin {arcface['parameters']['margin']:.4g}, scale" in text
+
+
+NOTHING = {"searched": {"relative": None}, "default": {"relative": None}}
+WITHOUT_ROWS = {
+    "title": "t", "trials": 1, "folds": 2, "reruns": 1, "lane": "end to end", "deviations": [],
+    "metric": "map@r", "rows": [], "spread": dict.fromkeys(("concatenated", "separated"), NOTHING),
+    "trend": dict.fromkeys(("concatenated", "separated")),
+    "openings": {"count": 4, "second_looks": 0},
+}  # fmt: skip
 
 
 def test_a_verdict_without_an_interval_shows_none() -> None:
     """As with fewer than ten test classes, or a single rerun."""
     found = {"best": "margin", "gain": 0.05, "interval": None, "verdict": "undecided"}
-    nothing = {"searched": {"relative": None}, "default": {"relative": None}}
-    table = {
-        "title": "t", "trials": 1, "folds": 2, "reruns": 1, "lane": "end to end", "deviations": [],
-        "metric": "map@r", "rows": [], "verdict": {"separated": found, "concatenated": None},
-        "spread": dict.fromkeys(("concatenated", "separated"), nothing),
-        "trend": dict.fromkeys(("concatenated", "separated")),
-        "openings": {"count": 4, "second_looks": 0},
-    }  # fmt: skip
+    table = {**WITHOUT_ROWS, "verdict": {"separated": found, "concatenated": None}}
     told = table_forms.legend(table)
     assert "Separated: margin against contrastive +5.0 % (no interval): undecided." in told
+    assert not any(line.startswith("Untrained") for line in told)  # it has no such row
+
+
+def test_a_verdict_names_contrastive_where_it_leads() -> None:
+    """The best of the others is not the best of all."""
+    found = {"best": "triplet", "gain": -0.245, "interval": [-0.3, -0.19], "verdict": "flat"}
+    told = table_forms.legend({**WITHOUT_ROWS, "verdict": {"separated": found}})
+    wanted = "Separated: triplet, the best beside contrastive, against it -24.5 %, -30.0 % to -19"
+    assert any(line.startswith(wanted) and line.endswith(": flat.") for line in told)
 
 
 def test_a_rerun_is_one_number() -> None:

@@ -99,6 +99,11 @@ def legend(content: Content) -> list[str]:
         "Ranks are those that differences over runs and test classes leave open (Holm over all "
         "pairs). The luck of the search itself is in no interval.",
     ]
+    if any(row["kind"] == "untrained" for row in content["rows"]):
+        lines.append(
+            "Untrained: the trunk's own features, as many as it has, without a head; + PCA: in the "
+            "dimensions of the heading."
+        )
     if content["lane"] == "linear":
         lines.append(
             "A head on fixed features compresses differences between losses: this table decides no "
@@ -115,8 +120,11 @@ def legend(content: Content) -> list[str]:
                     f", {100 * ends[0]:+.1f} % to {100 * ends[1]:+.1f} % "
                     "(simultaneous 95 % interval)"
                 )
+            against = " against contrastive"
+            if found["gain"] < 0:
+                against = ", the best beside contrastive, against it"
             lines.append(
-                f"{HEADINGS[part]}: {found['best']} against contrastive {100 * found['gain']:+.1f} "
+                f"{HEADINGS[part]}: {found['best']}{against} {100 * found['gain']:+.1f} "
                 f"%{where}: {found['verdict']}."
             )
     for part in PARTS:
