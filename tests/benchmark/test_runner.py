@@ -178,6 +178,20 @@ def test_what_would_fail_at_the_end_is_refused_before_anything_is_kept(
     assert [path.name for path in (tmp_path / "out").iterdir()] == [".lock"]
 
 
+@pytest.mark.parametrize(
+    "model", [{"trunk": "resnet1"}, {"trunk": "frozen", "base": "resnet1"}], ids=str
+)
+def test_an_unknown_trunk_is_refused_before_there_is_a_folder(
+    model: dict[str, Any], tmp_path: Path, drawings: Path
+) -> None:
+    config = settings(drawings, shared={"model": model})
+    with pytest.raises(InputError, match="unknown trunk 'resnet1'; there are convnet, "):
+        benchmark.describe_plan(config)
+    with pytest.raises(InputError, match="unknown trunk 'resnet1'; there are convnet, "):
+        benchmark.run(config, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
 def test_finished_embeddings_of_another_size_are_refused_at_once(
     tmp_path: Path, drawings: Path
 ) -> None:

@@ -175,9 +175,14 @@ def _check_names(config: BenchmarkConfig, only: Collection[str] | None) -> None:
 
 
 def _config(given: Any) -> BenchmarkConfig:
-    if isinstance(given, (str, os.PathLike)):
-        return read_config(given)
-    return BenchmarkConfig.of(given)
+    """The configuration, whose trunk there is: nothing is written for one that there is not."""
+    from truerank.training import trunks
+
+    is_path = isinstance(given, (str, os.PathLike))
+    config = read_config(given) if is_path else BenchmarkConfig.of(given)
+    model = config.shared.model
+    trunks.check(model.base if model.trunk == "frozen" else model.trunk)
+    return config
 
 
 def _read(config: BenchmarkConfig, data: Dataset | None) -> Dataset:

@@ -19,7 +19,7 @@ from truerank.errors import InputError
 from truerank.training.convnet import ConvNet
 from truerank.training.efficientnet import EfficientNetLite0, load_imagenet_weights
 
-__all__ = ["Trunk", "get", "names", "of_features"]
+__all__ = ["Trunk", "check", "get", "names", "of_features"]
 
 Colour = tuple[float, float, float]
 IMAGENET_MEAN: Colour = (0.485, 0.456, 0.406)
@@ -81,12 +81,20 @@ def get(name: str | Callable[[], nn.Module], *, pretrained: bool = True, size: i
         raise InputError(f"a trunk is a name or a callable. Got {type(name).__name__} instead.")
     if name in _OWN:
         return _OWN[name](pretrained)
-    package, colon, model = name.partition(":")
-    if colon and model and package in _BORROWED:
-        return _BORROWED[package](model, pretrained, size)
-    close = difflib.get_close_matches(name, [*_OWN], n=1)
-    hint = f" Did you mean {close[0]}?" if close else ""
-    raise InputError(f"unknown trunk {name!r}; there are {', '.join(names())}.{hint}")
+    check(name)
+    package, _, model = name.partition(":")
+    return _BORROWED[package](model, pretrained, size)
+
+
+def check(name: str) -> None:
+    """Refuse a name that no trunk has, without building any."""
+    package, _, model = name.partition(":")
+    if model and package in _MODELS:
+        _MODELS[package](model)
+    elif name not in _OWN:
+        close = difflib.get_close_matches(name, [*_OWN], n=1)
+        hint = f" Did you mean {close[0]}?" if close else ""
+        raise InputError(f"unknown trunk {name!r}; there are {', '.join(names())}.{hint}")
 
 
 def _convnet(pretrained: bool) -> Trunk:
@@ -104,10 +112,15 @@ def _efficientnet_lite0(pretrained: bool) -> Trunk:
     )
 
 
-def _from_timm(model: str, pretrained: bool, size: int) -> Trunk:
+def _timm_with(model: str) -> Any:
     timm = _import("timm")
     if not timm.is_model(model):
         raise InputError(f"timm {timm.__version__} has no model {model!r}; see timm.list_models().")
+    return timm
+
+
+def _from_timm(model: str, pretrained: bool, size: int) -> Trunk:
+    timm = _timm_with(model)
     network = _build(
         f"timm:{model}", lambda: timm.create_model(model, pretrained=pretrained, num_classes=0)
     )
@@ -117,12 +130,17 @@ def _from_timm(model: str, pretrained: bool, size: int) -> Trunk:
     )
 
 
-def _from_torchvision(model: str, pretrained: bool, size: int) -> Trunk:
+def _torchvision_with(model: str) -> Any:
     models = _import("torchvision.models")
     if model not in models.list_models():
         raise InputError(
             f"torchvision has no model {model!r}; see torchvision.models.list_models()."
         )
+    return models
+
+
+def _from_torchvision(model: str, pretrained: bool, size: int) -> Trunk:
+    models = _torchvision_with(model)
     weights = "DEFAULT" if pretrained else None
     network = _build(f"torchvision:{model}", lambda: models.get_model(model, weights=weights))
     for head in ("fc", "classifier", "head", "heads"):
@@ -210,3 +228,5 @@ _BORROWED: dict[str, Callable[[str, bool, int], Trunk]] = {
     "timm": _from_timm,
     "torchvision": _from_torchvision,
 }
+_MODELS: dict[str, Callable[[str], Any]] = {"timm": _timm_with, "torchvision": _torchvision_with}
+"""The package of each, if it has a model of that name."""
