@@ -59,8 +59,11 @@ class Estimate:
         elapsed = self._clock() - self._began
         return elapsed * (total - done) / here if here and elapsed else None
 
-    def text(self, done: int, total: int, unit: str | None = None) -> str:
-        """'37%, about 12 min left'; with a unit '37%, 2.1e+09 pairs/s, about 12 min left'."""
+    def text(self, done: int, total: int, unit: str | None = None, of: str = "") -> str:
+        """'37%, about 12 min left'; with a unit '37%, 2.1e+09 pairs/s, about 12 min left'.
+
+        `of` says what is left for so long where more follows: '37%, about 12 min of training left'.
+        """
         left = self.left(done, total)
         share = f"{100 * done // total}%" if total else "100%"
         if left is None:
@@ -68,7 +71,7 @@ class Estimate:
         if unit is not None and self._at_first is not None:
             pace = (done - self._at_first) / (self._clock() - self._began)
             share = f"{share}, {pace:.2g} {unit}/s"
-        return f"{share}, about {in_words(left)} left"
+        return f"{share}, about {in_words(left)}{f' of {of}' if of else ''} left"
 
 
 def in_words(seconds: float) -> str:

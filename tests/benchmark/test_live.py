@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import math
+import re
 from pathlib import Path
 
 import pytest
@@ -45,6 +47,20 @@ def test_a_terminal_has_a_table_and_is_told_of_the_opening(
     for word in ("method", "trial", "folds at work", "best so far", "1 of 3", "50.00 %"):
         assert word in shown
     assert "the test half is open: 3 of 8 looks" in shown
+
+
+def test_the_time_left_is_that_of_training(tmp_path: Path) -> None:
+    """What scoring the test half takes is not known before it."""
+    stream = io.StringIO()
+    with open_plan(BenchmarkConfig.of(settings(Path("drawings.npz"))), Layout(tmp_path)) as plan:
+        display = Display(stream)
+        display.show(plan, [])
+        trial = plan.studies.current("arcface")
+        assert trial is not None
+        plan.studies.record("arcface", trial, 0, FoldOutcome(0.5, 1, 1, "finished", 1.0, []))
+        display._told = -math.inf
+        display.show(plan, [])
+    assert re.search(r"1 of 24 trainings: 4%, about \d+ s of training left", stream.getvalue())
 
 
 def test_a_log_has_a_line_now_and_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

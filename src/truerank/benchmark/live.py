@@ -50,7 +50,8 @@ class Display:
         if self.quiet:
             return
         done, total = plan.progress
-        text = f"{done:,} of {total:,} trainings: {self._estimate.text(done, total)}"
+        left = self._estimate.text(done, total, of="training")  # the test half is scored after it
+        text = f"{done:,} of {total:,} trainings: {left}"
         if self._live is not None:
             self._live.update(self._table(plan, running, text), refresh=True)
         else:
