@@ -146,6 +146,7 @@ def test_a_method_may_not_vary_what_is_shared(field: str) -> None:
         ({"methods": [{"name": "r", "embeddings": "x", "loss": "margin"}]}, "has no other field"),
         ({"protocol": {"preset": "quick"}}, "the field 'protocol.preset' must be"),
         ({"protocol": {"metric": "opis"}}, "metric must be one that is better when higher"),
+        ({"protocol": {"metric": "mapr"}}, "unknown metric 'mapr'; did you mean 'map'?"),
         ({"protocol": {"trails": 3}}, "did you mean 'trials'?"),
         ({"shared": {"training": {"seed": 3}}}, "seed is a field of the section protocol"),
         ({"shared": {"batch": 30}}, "the field 'shared.batch'"),
@@ -159,6 +160,7 @@ def test_what_is_wrong_is_said_in_one_sentence(sections: dict[str, Any], sentenc
     with pytest.raises(InputError) as caught:
         config(**sections)
     assert sentence in str(caught.value)
+    assert not str(caught.value).endswith("?.")
 
 
 @pytest.mark.parametrize(

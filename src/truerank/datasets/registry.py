@@ -87,7 +87,10 @@ def read(name: str, root: str | os.PathLike[str] | None = None) -> Dataset:
     """
     entry = find(name)
     if root is None and not entry.fetched:
-        raise InputError(f"{entry.name} is read from disk: pass the folder that holds it.")
+        raise InputError(
+            f"{entry.name} is read from disk: pass the folder that holds it; in a YAML file it is "
+            "data.root."
+        )
     data = entry.reader(entry.name, root)
     for sentence in _differences(entry, data):
         warnings.warn(sentence, TruerankWarning, stacklevel=2)

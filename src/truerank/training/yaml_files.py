@@ -92,7 +92,8 @@ def describe_error(error: ValidationError, source: str, model: type[BaseModel]) 
         return f"{source} has a field '{field}' that is not known; {hint}"
     if first["type"] == "value_error":
         reason = str(first["ctx"]["error"]).rstrip(".")
-        return f"{source}: {f'the section {field}: ' if field else ''}{reason}."
+        end = "" if reason.endswith("?") else "."
+        return f"{source}: {f'the section {field}: ' if field else ''}{reason}{end}"
     if first["type"] in ("too_long", "too_short"):
         wanted = first["ctx"].get("max_length", first["ctx"].get("min_length"))
         what = f"a list of {wanted}"
