@@ -29,7 +29,7 @@ STEPS = {
     "truerank.space.device_rows": "DeviceRows.digests DeviceRows.scrambled_sums",
     "truerank.space.sides": "Sides.facts",
     "truerank.task.rules": "TaskRules._digested",
-    "truerank.scoring": "_planned try_out complete _scores score_columns",
+    "truerank.scoring": "_planned try_out complete _scores",
     "truerank.stats.estimation": "Estimation.__init__ Estimation.plan Estimation.interval",
     "truerank.engine.request": "Queries.of",
     "truerank.engine.cuda.worker": "Worker.__init__ Worker.count Worker._begin Worker._groups",
@@ -39,10 +39,9 @@ STEPS = {
     "truerank.core.groups": "TieGroups.part TieGroups.values",
     "truerank.scoring.run": "put",
     "truerank.stats.counting": (
-        "Plan.collect Plan.finish Plan._look_closer Plan._collect_some Plan._move_cmc replicates"
+        "Plan.collect Plan.finish Plan._staying Plan._look_closer Plan._split Plan._collect_some "
+        "Plan._move_cmc add_moves moved"
     ),
-    "truerank.core.left_out": "LeftOut.fill",
-    "truerank.core.jackknife": "ChangeSums.add_moved",
     "truerank.stats.first_ranks": "RankChanges.add",
     "truerank.scoring.score": "score_column",
 }

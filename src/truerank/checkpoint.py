@@ -138,6 +138,15 @@ class Checkpoint:
         ):
             self.save()
 
+    @contextmanager
+    def kept_if_stopped(self) -> Iterator[None]:
+        """Abandon the evaluation where what is done within is stopped, or fails."""
+        try:
+            yield
+        except BaseException:
+            self.abandon()
+            raise
+
     def remove(self) -> None:
         """Delete the file, for the evaluation is complete."""
         if self._path is not None:

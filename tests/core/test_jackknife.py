@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from truerank.core.jackknife import ONE, ChangeSums, left
+from truerank.core.jackknife import COARSE, ONE, ChangeSums, left
 
 
 @pytest.mark.parametrize("size", [1.0, -1.0, 2.0**20])
@@ -26,23 +26,24 @@ def test_sums_without_each_fold_are_rounded_once(size: float) -> None:
     assert left(values, own[rows], 7).tolist() == wanted
 
 
-def test_moves_of_some_rows_of_a_table_are_added_up() -> None:
-    """As many changes of their own are; the query of a fold does not move without it."""
+@pytest.mark.parametrize("alike", [True, False])
+def test_changes_are_added_up_in_whole_steps(alike: bool) -> None:
+    """Of more queries than are added at a time; a query does not count without its own fold."""
     rng = np.random.default_rng(4)
-    values, before = rng.random((30, 5)), rng.random(30)
-    values[3, 2] = np.nan
-    chosen = np.array([3, 4, 8, 21])
-    own = rng.integers(5, size=(4, 1))
-    for weights in (np.ones(4), rng.random(4)):
-        moved, changed = ChangeSums(5), ChangeSums(5)
-        moved.add_moved(values, chosen, before[chosen], own, weights)
-        changed.add(values[chosen] - before[chosen, None], own, weights)
-        np.testing.assert_array_equal(moved.total, changed.total)
-        stays = [
-            sum(
-                c != o and not np.isnan(values[q, c])
-                for q, o in zip(chosen, own[:, 0], strict=True)
-            )
-            for c in range(5)
-        ]
-        assert moved.total[0].tolist() == stays
+    count, columns = 300, 5
+    change = rng.uniform(-1, 1, (count, columns))
+    change[rng.random(change.shape) < 0.1] = np.nan
+    own = rng.integers(columns, size=(count, 1))
+    weights = np.ones(count) if alike else rng.random(count)
+    sums = ChangeSums(columns)
+    sums.add(change, own, weights)
+    for column in range(columns):
+        total = np.zeros(6, object)
+        for query in range(count):
+            moved, weight = change[query, column], weights[query]
+            if own[query, 0] == column or np.isnan(moved):
+                continue
+            steps = round(weight * moved * COARSE)
+            parts = (weight, weight * moved, weight**2, weight * (weight * moved))
+            total += [1, *(round(part * ONE) for part in parts), steps * steps]
+        assert sums.total[:, column].tolist() == total.tolist()

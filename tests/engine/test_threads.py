@@ -175,6 +175,25 @@ def test_workers_share_parts_with_the_thread_they_help(threads: int, most: int |
         assert workers.share(work, [], most) == []
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+def test_what_is_begun_goes_on_beside(threads: int) -> None:
+    """With one thread nobody else is at it: all is done by whoever waits."""
+    begun, here = threading.Event(), threading.get_ident()
+    seen = []
+
+    def work(part: int) -> int:
+        seen.append(threading.get_ident())
+        begun.set()
+        return part * part
+
+    with ThreadPoolExecutor(threads) as pool:
+        outcomes = Workers(threads, pool).begin(work, range(9))
+        assert begun.wait(10 if threads > 1 else 0.05) == (threads > 1)
+        assert here not in seen
+        assert outcomes() == [part * part for part in range(9)]
+    assert len(seen) == 9
+
+
 @pytest.mark.parametrize("failing", ["the thread itself", "a helper"])
 def test_an_error_of_a_part_ends_what_workers_share(failing: str) -> None:
     here, begun, both = threading.get_ident(), [], threading.Barrier(2, timeout=10)

@@ -12,7 +12,6 @@ import truerank
 from tests.builders import clusters
 from truerank.core import registry
 from truerank.core.folds import FEWEST_CLASSES
-from truerank.core.left_out import LeftOut
 from truerank.core.metric import DEFINITIONS, Metric, RankingDefinition
 from truerank.core.replicates import Replicates
 from truerank.core.scale import Scale
@@ -130,23 +129,13 @@ def _fall_out(groups: TieGroups, metric: Metric, scale: Scale) -> np.ndarray:
     return np.stack([1 - groups.before[first] / others] * 3)
 
 
-def _fall_out_without(left: LeftOut, metric: Metric) -> np.ndarray:
-    """The same from what is left of a query's candidates, where no mate leaves."""
-    missing = left.between.astype(int)[left.offsets[:-1]]
-    before = left.before[left.offsets[:-1]][:, None] - missing
-    return 1 - before / np.maximum(left.candidates - left.mates, 1)
-
-
-@pytest.mark.parametrize("reduced", [None, _fall_out_without])
 @pytest.mark.parametrize("device", ["cpu", "reference"])
 @pytest.mark.parametrize("sort_share", [0.0, 1.0])
 def test_a_metric_that_looks_at_the_candidates(
-    device: str, sort_share: float, reduced: Any, monkeypatch: pytest.MonkeyPatch
+    device: str, sort_share: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without a share there are fewer of them, by its items but for those excluded anyway."""
-    new = RankingDefinition(
-        "fall_out", "fall-out", "as above", "nobody", per_query=_fall_out, reduced=reduced
-    )
+    new = RankingDefinition("fall_out", "fall-out", "as above", "nobody", per_query=_fall_out)
     monkeypatch.setitem(DEFINITIONS, "fall_out", new)
     x, y = clusters(5, classes=24, size=6)
     groups = np.random.default_rng(0).integers(9, size=len(y))

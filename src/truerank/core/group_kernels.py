@@ -11,7 +11,6 @@ from truerank.jit import kernel
 __all__ = [
     "choose_grades",
     "count_grades",
-    "mates_left",
     "merge_grades",
     "sum_grades",
     "sum_groups",
@@ -96,17 +95,3 @@ def choose_grades(grade: Any, lowest: int, offsets: Any, kept: Any, count: Any) 
             kept[place] = g
             place += np.uint64(grade[g] >= lowest)
         count[q] = place - first
-
-
-@kernel
-def mates_left(offsets: Any, relevant: Any, gone: Any, out: Any) -> None:
-    """R of each query without each fold."""
-    for q in range(out.shape[0]):
-        left = out[q]
-        total = 0.0
-        for g in range(offsets[q], offsets[q + 1]):
-            total += relevant[g]
-            for c in range(left.size):
-                left[c] += gone[g, c]
-        for c in range(left.size):
-            left[c] = total - left[c]

@@ -23,11 +23,14 @@ if TYPE_CHECKING:
     from truerank.core.folds import FoldAssignment
 
 __all__ = [
+    "AT_A_TIME",
     "COARSE",
     "ONE",
     "ChangeSums",
     "Staying",
     "Stratum",
+    "add_row",
+    "add_whole",
     "fixed",
     "left",
     "moved",
@@ -39,7 +42,7 @@ Reals = npt.NDArray[np.float64]
 ONE = 2.0**40
 """Values are summed in units of 2^-40, their squares in units of the square of 2^-22."""
 COARSE = 2.0**22
-_AT_A_TIME = 256
+AT_A_TIME = 256
 """So many values, or squares, of at most 1 add up in a float64 without rounding."""
 
 
@@ -52,26 +55,12 @@ class ChangeSums:
 
     def add(self, change: Reals, mine: Integers, weights: Reals) -> None:
         """Add the changes of some queries (NaN: no mate left), which leave with columns `mine`."""
-        every = np.arange(len(change))
-        self.add_moved(change, every, np.zeros(len(change)), mine, weights)
-
-    def add_moved(
-        self, values: Reals, chosen: Integers, before: Reals, mine: Integers, weights: Reals
-    ) -> None:
-        """Add how far some rows of a table of values lie from what they were `before`.
-
-        `chosen` names the rows; the rest has an entry for each of these.
-        """
-        for start in range(0, len(chosen), _AT_A_TIME):
-            some = slice(start, start + _AT_A_TIME)
+        for start in range(0, len(change), AT_A_TIME):
+            some = slice(start, start + AT_A_TIME)
+            total, alike = np.zeros_like(self._sums), bool((weights[some] == 1.0).all())
             sums = np.zeros(self._sums.shape)
-            moved = (values, chosen[some], before[some], mine[some])
-            if (weights[some] == 1.0).all():
-                _sum_alike(*moved, sums)
-            else:
-                _sum(*moved, weights[some], sums)
-            with self._lock:
-                self._sums += sums.astype(np.int64)
+            _add_rows(change[some], mine[some], weights[some], alike, sums, total)
+            self.take(total)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ChangeSums, (self._sums.shape[1],)
@@ -215,53 +204,61 @@ def _sum_of_folds(values: Any, rows: Any, own: Any, out: Any) -> None:
 
 
 @kernel
-def _sum_alike(values: Any, chosen: Any, before: Any, mine: Any, sums: Any) -> None:
-    """_sum of queries that all weigh 1."""
-    columns = values.shape[1]
-    row = np.empty(columns)
-    for query in range(chosen.size):
-        own = values[chosen[query]]
-        was = before[query]
+def add_row(values: Any, before: float, mine: Any, weight: float, alike: bool, sums: Any) -> None:
+    """Add how far a query's values without each fold lie from the one `before`: its number,
+    weight, weighted change, squared weight and its products with the change and its square, where
+    the query stays. These are whole numbers, in float64 so that columns are vectors; at most
+    AT_A_TIME queries are added to them.
+
+    `values` are written over. Where all queries weigh 1 `alike`, add_whole fills in the rest.
+    """
+    columns = values.size
+    for column in range(columns):
+        values[column] -= before
+    for way in range(mine.size):
+        values[mine[way]] = np.nan
+    if alike:
         for column in range(columns):
-            row[column] = own[column] - was
-        for way in range(mine.shape[1]):
-            row[mine[query, way]] = np.nan
-        for column in range(columns):
-            stays = row[column] == row[column]
-            moved = row[column] if stays else 0.0
+            stays = values[column] == values[column]
+            moved = values[column] if stays else 0.0
             steps = np.rint(moved * COARSE)
             sums[0, column] += 1.0 if stays else 0.0
             sums[2, column] += np.rint(moved * ONE)
             sums[5, column] += steps * steps
+        return
+    unit = np.rint(weight * ONE)
+    heavy = np.rint(weight * weight * ONE)
     for column in range(columns):
-        sums[1, column] = sums[3, column] = sums[0, column] * ONE
-        sums[4, column] = sums[2, column]
+        stays = values[column] == values[column]
+        here = 1.0 if stays else 0.0
+        moved = weight * values[column] if stays else 0.0
+        steps = np.rint(moved * COARSE)
+        sums[0, column] += here
+        sums[1, column] += here * unit
+        sums[2, column] += np.rint(moved * ONE)
+        sums[3, column] += here * heavy
+        sums[4, column] += np.rint(weight * moved * ONE)
+        sums[5, column] += steps * steps
 
 
 @kernel
-def _sum(values: Any, chosen: Any, before: Any, mine: Any, weights: Any, sums: Any) -> None:
-    """Number, weight, weighted change, squared weight and its products with the change and its
-    square, of the queries that stay: whole numbers, in float64 so that columns are vectors."""
-    columns = values.shape[1]
-    row = np.empty(columns)
-    for query in range(chosen.size):
-        own = values[chosen[query]]
-        was = before[query]
-        weight = weights[query]
-        unit = np.rint(weight * ONE)
-        heavy = np.rint(weight * weight * ONE)
-        for column in range(columns):
-            row[column] = own[column] - was
-        for way in range(mine.shape[1]):
-            row[mine[query, way]] = np.nan
-        for column in range(columns):
-            stays = row[column] == row[column]
-            here = 1.0 if stays else 0.0
-            moved = weight * row[column] if stays else 0.0
-            steps = np.rint(moved * COARSE)
-            sums[0, column] += here
-            sums[1, column] += here * unit
-            sums[2, column] += np.rint(moved * ONE)
-            sums[3, column] += here * heavy
-            sums[4, column] += np.rint(weight * moved * ONE)
-            sums[5, column] += steps * steps
+def add_whole(sums: Any, alike: bool, total: Any) -> None:
+    """Add what at most AT_A_TIME calls of add_row have added up to sums of any number, and take it
+    off there."""
+    for column in range(total.shape[1]):
+        if alike:
+            sums[1, column] = sums[3, column] = sums[0, column] * ONE
+            sums[4, column] = sums[2, column]
+        for i in range(6):
+            total[i, column] += np.int64(sums[i, column])
+            sums[i, column] = 0.0
+
+
+@kernel
+def _add_rows(change: Any, mine: Any, weights: Any, alike: bool, sums: Any, total: Any) -> None:
+    row = np.empty(change.shape[1])
+    for query in range(change.shape[0]):
+        for column in range(row.size):
+            row[column] = change[query, column]
+        add_row(row, 0.0, mine[query], weights[query], alike, sums)
+    add_whole(sums, alike, total)

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from truerank.core import group_kernels
 from truerank.core.groups import SplitGroups
+from truerank.jit import kernel
 
-__all__ = ["LeftOut"]
+__all__ = ["LeftOut", "Without", "first_ranks", "mates_left"]
 
 Integers = npt.NDArray[np.int64]
-Reals = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class LeftOut:
+class Without(NamedTuple):
+    """How a metric is computed without a fold: which kernel of truerank.metrics.reduced, and its
+    options."""
+
+    kind: int
+    cut: int = 0
+    divisor: int = 0
+
+
+class LeftOut(NamedTuple):
     """What metrics by one grade need to be computed without each fold of the gallery.
 
     Complete once it is made, and never changed: threads share it.
@@ -36,24 +41,11 @@ class LeftOut:
     """(groups, folds): items of a group that leave with each fold."""
     gone: npt.NDArray[Any]
     """(groups, folds): relevant items of a group that leave with each fold."""
-    mates: Reals
-    """(queries, folds): R of each query without each fold."""
-    ranked: Integers
-    """Items that each query can rank."""
-    leaving: npt.NDArray[np.integer]
-    """(queries, folds): how many of these leave with each fold."""
-    wanted: Integers
-    """The places of the queries whose values are wanted; others may have any."""
 
     @property
-    def candidates(self) -> Integers:
-        """(queries, folds): items that a query can rank without each fold."""
-        found: Integers = self.ranked[:, None] - self.leaving
-        return found
-
-    def only(self, wanted: Integers) -> LeftOut:
-        """The same, of which the values of some queries are wanted."""
-        return self if len(wanted) == len(self.ranked) else replace(self, wanted=wanted)
+    def folds(self) -> int:
+        """How many folds there are."""
+        return int(self.between.shape[1])
 
     @staticmethod
     def of(split: SplitGroups, lowest: int) -> LeftOut:
@@ -64,40 +56,42 @@ class LeftOut:
         gone = by_grade[lowest - 1]
         for more in by_grade[lowest:]:
             gone = gone + more
-        mates = np.zeros(split.candidates.shape)
-        group_kernels.mates_left(groups.offsets, relevant, gone, mates)
-        return LeftOut(
-            groups.offsets,
-            groups.before,
-            groups.size,
-            relevant,
-            between,
-            equal,
-            gone,
-            mates,
-            groups.candidates,
-            split.candidates,
-            np.arange(len(groups)),
-        )
+        return LeftOut(groups.offsets, groups.before, groups.size, relevant, between, equal, gone)
 
-    def table(self, run: Callable[..., None], *options: Any) -> Reals:
-        """(queries, folds): what a kernel computes from these groups; it fills every cell of the
-        queries that are wanted."""
-        out = np.empty(self.mates.shape)
-        self.fill(run, *options, out)
-        return out
 
-    def fill(self, run: Callable[..., None], *options: Any) -> None:
-        """Run a kernel on these groups; the last option is what it fills."""
-        run(
-            self.offsets,
-            self.before,
-            self.size,
-            self.relevant,
-            self.between,
-            self.equal,
-            self.gone,
-            self.mates,
-            self.wanted,
-            *options,
-        )
+@kernel
+def mates_left(left: Any, q: int, out: Any) -> None:
+    """R of a query without each fold."""
+    total = np.int32(0)
+    for c in range(out.size):
+        out[c] = 0
+    for g in range(left.offsets[q], left.offsets[q + 1]):
+        total += np.int32(left.relevant[g])
+        for c in range(out.size):
+            out[c] += np.int32(left.gone[g, c])
+    for c in range(out.size):
+        out[c] = total - out[c]
+
+
+@kernel
+def first_ranks(left: Any, q: int, mates: Any, missing: Any, out: Any) -> None:
+    """The rank of a query's first mate without each fold, 0 where there is none.
+
+    `mates` are those without each fold; `missing` is room to work in.
+    """
+    for c in range(out.size):
+        missing[c] = 0
+        out[c] = 0
+    for g in range(left.offsets[q], left.offsets[q + 1]):
+        behind = np.int32(left.before[g] + left.size[g] + 1)
+        m0 = np.int32(left.relevant[g])
+        waiting = np.int32(0)
+        for c in range(out.size):
+            missing[c] += np.int32(left.between[g, c] + left.equal[g, c])
+        for c in range(out.size):
+            m = np.int32(m0 - left.gone[g, c])
+            fresh = (m > 0) & (out[c] == 0)
+            out[c] = np.int32(behind - missing[c] - m) if fresh else out[c]
+            waiting |= np.int32((mates[c] > 0) & (out[c] == 0))
+        if waiting == 0:
+            break

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from truerank.core.groups import TieGroups
 from truerank.core.law import Law
-from truerank.core.left_out import LeftOut
+from truerank.core.left_out import Without
 from truerank.core.parameters import Parameter
 from truerank.core.scale import Scale
 from truerank.core.sums import RankedSums
@@ -166,8 +166,9 @@ class RankingDefinition(Definition):
     """A mean over queries of a triple over ties."""
 
     per_query: Callable[[TieGroups, Metric, Scale], Triple]
-    reduced: Callable[[LeftOut, Metric], npt.NDArray[np.float64]] | None = None
-    """The headline value without each fold of the gallery; None: from the groups left."""
+    reduced: Callable[[Metric], Without] | None = None
+    """How the headline value is computed without each fold of the gallery, where that depends on
+    the ranks of its mates alone; None: from the groups left."""
     ranked: Callable[[RankedSums, Metric, Scale], npt.NDArray[np.float64]] | None = None
     """The value of queries without ties, from sums that a GPU took; None: from their groups."""
     law: Callable[[Metric], Law] | None = None

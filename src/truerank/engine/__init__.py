@@ -22,6 +22,7 @@ neither the blocks nor the tiles nor the threads can be seen in the result.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
@@ -61,6 +62,7 @@ __all__ = [
     "available_cores",
     "keeping",
     "keeps_observed",
+    "prepare",
     "resolve_device",
     "rounding_device",
     "run",
@@ -95,9 +97,10 @@ def tie_groups(
     A caller that may stop early must close it (contextlib.closing): it holds threads; left to the
     garbage collector it would wait for them at any moment, even while another thread begins.
 
-    With `keep=False` a block's tie groups are valid only until the next block is asked for. Queries
-    already `seen` are left out; a checkpoint holds the counts of those in flight. Observers see
-    every query, also those without a relevant item, and as relevant what has at least this grade.
+    With `keep=False` a block's tie groups, but not those split by fold, are valid only until the
+    next block is asked for. Queries already `seen` are left out; a checkpoint holds the counts of
+    those in flight. Observers see every query, also those without a relevant item, and as relevant
+    what has at least this grade.
     With `rankings`, a GPU may give truerank.engine.cuda.ranked.Ranked in place of tie groups.
     With `folds` the groups of counted rows are split by fold. Where rows are sorted instead, the
     groups in the view of `split_view` are, for the queries that go with it (they must have few
@@ -123,6 +126,13 @@ def tie_groups(
 def keeping(device: str) -> AbstractContextManager[None]:
     """Let the passes within, over one space in one view, share what GPUs hold of them."""
     return cuda.keeping() if device == "cuda" else nullcontext()
+
+
+def prepare(view: View, space: Space, device: str, pool: ThreadPoolExecutor) -> None:
+    """Have a GPU take in what passes over a space in a view need, in a thread of the pool, for a
+    caller that is `keeping` it and has more to do before the first."""
+    if device == "cuda" and space.cluster is None:
+        cuda.prepare(view, space, pool)
 
 
 def keeps_observed(

@@ -220,6 +220,13 @@ class Workers:
         `most` is how many threads, all together, the parts are worth: more would wait for the
         interpreter, and for one another.
         """
+        return self.begin(work, parts, most)()
+
+    def begin(
+        self, work: Callable[[Part], Outcome], parts: Iterable[Part], most: int | None = None
+    ) -> Callable[[], list[Outcome]]:
+        """The same, while this thread goes on: to call what comes back is to help, wait and get
+        the outcomes. Until then other threads are at it, if there are any."""
         every = list(parts)
         found: dict[int, Outcome] = {}
         remaining = deque(range(len(every)))
@@ -238,13 +245,17 @@ class Workers:
 
         several = min(self.threads, len(every), len(every) if most is None else most)
         others = [self.pool.submit(take_turns) for _ in range(several - 1)]
-        try:
-            take_turns()
-        finally:
-            wait(others)
-        for other in others:
-            other.result()
-        return [found[place] for place in range(len(every))]
+
+        def outcomes() -> list[Outcome]:
+            try:
+                take_turns()
+            finally:
+                wait(others)
+            for other in others:
+                other.result()
+            return [found[place] for place in range(len(every))]
+
+        return outcomes
 
 
 class Resumable(Protocol):

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from truerank.core.groups import TieGroups
 from truerank.core.law import Law
-from truerank.core.left_out import LeftOut
+from truerank.core.left_out import Without
 from truerank.core.metric import Metric, RankingDefinition, register
 from truerank.core.parameters import LEVEL, Choice, Parameter
 from truerank.core.scale import Scale
@@ -187,33 +187,32 @@ def _cut_without(metric: Metric) -> int:
     return reduced.UP_TO_R if metric.cut == "r" else ALL if metric.cut is None else int(metric.cut)
 
 
-def _precision_without(left: LeftOut, metric: Metric) -> Reals:
-    return reduced.found(left, _cut_without(metric), _cut_without(metric))
+def _precision_without(metric: Metric) -> Without:
+    return reduced.found(_cut_without(metric), _cut_without(metric))
 
 
-def _r_precision_without(left: LeftOut, metric: Metric) -> Reals:
-    return reduced.found(left, reduced.UP_TO_R, reduced.UP_TO_R)
+def _r_precision_without(metric: Metric) -> Without:
+    return reduced.found(reduced.UP_TO_R, reduced.UP_TO_R)
 
 
-def _recall_without(left: LeftOut, metric: Metric) -> Reals:
-    return reduced.found(left, _cut_without(metric), reduced.UP_TO_R)
+def _recall_without(metric: Metric) -> Without:
+    return reduced.found(_cut_without(metric), reduced.UP_TO_R)
 
 
-def _hit_without(left: LeftOut, metric: Metric) -> Reals:
-    return reduced.found(left, _cut_without(metric), 0)
+def _hit_without(metric: Metric) -> Without:
+    return reduced.found(_cut_without(metric), 0)
 
 
-def _average_precision_without(left: LeftOut, metric: Metric) -> Reals:
-    smaller = metric["divisor"] == "min"
-    return reduced.average_precision_without(left, _cut_without(metric), smaller)
+def _average_precision_without(metric: Metric) -> Without:
+    return reduced.average_precision_without(_cut_without(metric), metric["divisor"] == "min")
 
 
-def _reciprocal_rank_without(left: LeftOut, metric: Metric) -> Reals:
-    return reduced.rank_of_first(left)
+def _reciprocal_rank_without(metric: Metric) -> Without:
+    return reduced.RANK_OF_FIRST
 
 
-def _inverse_negative_penalty_without(left: LeftOut, metric: Metric) -> Reals:
-    return reduced.rank_of_last(left)
+def _inverse_negative_penalty_without(metric: Metric) -> Without:
+    return reduced.RANK_OF_LAST
 
 
 def _cut_ranked(ranked: RankedSums, metric: Metric) -> Integers:

@@ -1,7 +1,9 @@
-"""The lower bound of ranking metrics without one fold of the gallery, for all folds at once.
+"""How values of ranking metrics move without each fold of the gallery, added up query by query.
 
-Tie groups split by fold come in; a (queries, folds) table goes out, NaN where a query has no mate
-left. Plain float64 with a fixed order of operations: these values only say how far a score moves.
+Tie groups split by fold come in; sums over the queries go out, as truerank.core.jackknife takes
+them. One kernel does it all for a run of queries: what is computed of one query stays in the
+processor's cache, and threads meet only where they begin and end. Plain float64 with a fixed order
+of operations: these values only say how far a score moves.
 """
 
 from __future__ import annotations
@@ -11,205 +13,220 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from truerank.core.left_out import LeftOut
+from truerank.core.jackknife import AT_A_TIME, add_row, add_whole
+from truerank.core.left_out import LeftOut, Without, first_ranks, mates_left
 from truerank.jit import kernel
 
-__all__ = ["UP_TO_R", "average_precision_without", "found", "rank_of_first", "rank_of_last"]
+__all__ = [
+    "RANK_OF_FIRST",
+    "RANK_OF_LAST",
+    "UP_TO_R",
+    "add_moves",
+    "average_precision_without",
+    "found",
+]
 
+Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
 UP_TO_R = -1
 """The cut-off R, each query's number of mates."""
 MOST = 1 << 30
 """Beyond any rank."""
+_FOUND, _AVERAGE_PRECISION, _FIRST, _LAST = range(4)
+RANK_OF_FIRST = Without(_FIRST)
+"""1 / rank of the first mate."""
+RANK_OF_LAST = Without(_LAST)
+"""R / rank of the last mate."""
 
 
-def average_precision_without(left: LeftOut, cut: int, smaller: bool) -> Reals:
-    """Sum of precisions at mates up to the cut, over R, or over min(R, cut)."""
-    return left.table(_average_precision, cut, smaller)
-
-
-def found(left: LeftOut, cut: int, divisor: int) -> Reals:
+def found(cut: int, divisor: int) -> Without:
     """Mates among the first `cut`, over `divisor` (UP_TO_R: over R; 0: 1 if there are any)."""
-    return left.table(_found, cut, divisor)
+    return Without(_FOUND, cut, divisor)
 
 
-def rank_of_first(left: LeftOut) -> Reals:
-    """1 / rank of the first mate."""
-    return left.table(_first)
+def average_precision_without(cut: int, smaller: bool) -> Without:
+    """Sum of precisions at mates up to the cut, over R, or over min(R, cut)."""
+    return Without(_AVERAGE_PRECISION, cut, int(smaller))
 
 
-def rank_of_last(left: LeftOut) -> Reals:
-    """R / rank of the last mate."""
-    return left.table(_last)
+def add_moves(
+    left: LeftOut,
+    ways: list[Without],
+    wanted: Flags,
+    before: Reals,
+    own: Integers,
+    weights: Reals,
+    *,
+    none_counts: bool,
+) -> Integers:
+    """(ways, 6, folds): what truerank.core.jackknife.ChangeSums adds up, of each way to compute.
+
+    `wanted` and `before` are (ways, queries): whose values are wanted, and what they were with all
+    folds. Each query leaves with the folds `own`; one without a mate left may count as 0.
+    """
+    sums = np.zeros((len(ways), 6, left.folds), np.int64)
+    how = np.array(ways, np.int64).reshape(len(ways), len(Without._fields))
+    alike = bool((weights == 1.0).all())
+    some = np.zeros(sums.shape)
+    _add_moves(left, how, wanted, before, own, weights, alike, none_counts, some, sums)
+    return sums
+
+
+@kernel
+def _add_moves(
+    left: Any,
+    how: Any,
+    wanted: Any,
+    before: Any,
+    own: Any,
+    weights: Any,
+    alike: bool,
+    none_counts: bool,
+    some: Any,
+    sums: Any,
+) -> None:
+    queries = left.offsets.size - 1
+    columns = left.between.shape[1]
+    # arrays of their own: rows of one table would have to be told apart at every step
+    row = np.empty(columns)
+    mates = np.empty(columns, np.int32)
+    limit = np.empty(columns, np.int32)
+    missing = np.empty(columns, np.int32)
+    inside = np.empty(columns, np.int32)
+    for start in range(0, queries, AT_A_TIME):
+        for q in range(start, min(start + AT_A_TIME, queries)):
+            mates_left(left, q, mates)
+            for way in range(how.shape[0]):
+                if not wanted[way, q]:
+                    continue
+                kind = how[way, 0]
+                cut = how[way, 1]
+                divisor = how[way, 2]
+                if kind == _FOUND:
+                    _found(left, q, mates, cut, divisor, limit, missing, inside, row)
+                elif kind == _AVERAGE_PRECISION:
+                    _average_precision(left, q, mates, cut, divisor, limit, missing, inside, row)
+                elif kind == _FIRST:
+                    _first(left, q, mates, missing, inside, row)
+                else:
+                    _last(left, q, mates, missing, inside, row)
+                if none_counts:
+                    for c in range(columns):
+                        row[c] = row[c] if row[c] == row[c] else 0.0
+                add_row(row, before[way, q], own[q], weights[q], alike, some[way])
+        for way in range(how.shape[0]):
+            add_whole(some[way], alike, sums[way])
 
 
 @kernel
 def _average_precision(
-    offsets: Any,
-    before: Any,
-    size: Any,
-    relevant: Any,
-    between: Any,
-    equal: Any,
-    gone: Any,
+    left: Any,
+    q: int,
     mates: Any,
-    wanted: Any,
     cut: int,
     smaller: bool,
+    limit: Any,
+    missing: Any,
+    seen: Any,
     out: Any,
 ) -> None:
-    """Average precision without each fold, in float64 so that folds are worked on as vectors."""
-    folds = out.shape[1]
-    seen = np.empty(folds)
-    missing = np.empty(folds)  # items of the fold that lie before the group
-    total = np.empty(folds)
-    limit = np.empty(folds)
-    for q in wanted:
-        left = mates[q]
-        for c in range(folds):
-            seen[c] = 0.0
-            missing[c] = 0.0
-            total[c] = 0.0
-            limit[c] = left[c] if cut < 0 else float(cut)
-        for g in range(offsets[q], offsets[q + 1]):
-            k0 = float(before[g])
-            m0 = float(relevant[g])
-            if size[g] == 1:
-                for c in range(folds):
-                    m = m0 - gone[g, c]
-                    missing[c] += between[g, c]
-                    k = k0 - missing[c]
-                    missing[c] += equal[g, c]
-                    seen[c] += m
-                    inside = m if k < limit[c] else 0.0
-                    total[c] += inside * seen[c] / (k + 1.0)
-                continue
-            for c in range(folds):
-                m = m0 - gone[g, c]
-                # in the worst order the group's other items come before its mates
-                k = k0 - missing[c] - between[g, c] + (size[g] - equal[g, c]) - m
-                missing[c] += between[g, c] + equal[g, c]
-                i = 1.0
-                while i <= m and k + i <= limit[c]:
-                    total[c] += (seen[c] + i) / (k + i)
-                    i += 1.0
+    for c in range(out.size):
+        limit[c] = mates[c] if cut < 0 else np.int32(min(cut, MOST))
+        missing[c] = 0  # items of the fold that lie before the group
+        seen[c] = 0
+        out[c] = 0.0
+    for g in range(left.offsets[q], left.offsets[q + 1]):
+        k0 = np.int32(left.before[g])
+        m0 = np.int32(left.relevant[g])
+        others = np.int32(left.size[g])
+        most = np.int32(-MOST)
+        for c in range(out.size):
+            missing[c] += np.int32(left.between[g, c])
+        if others == 1:
+            for c in range(out.size):
+                m = np.int32(m0 - left.gone[g, c])
+                k = np.int32(k0 - missing[c])
                 seen[c] += m
-        for c in range(folds):
-            divisor = min(left[c], float(cut)) if smaller else left[c]
-            out[q, c] = total[c] / divisor if left[c] > 0 else np.nan
+                inside = m if k < limit[c] else np.int32(0)
+                out[c] += float(inside) * float(seen[c]) / (float(k) + 1.0)
+                room = np.int32(limit[c] - k)
+                most = room if room > most else most
+        else:
+            for c in range(out.size):
+                m = np.int32(m0 - left.gone[g, c])
+                # in the worst order the group's other items come before its mates
+                k = k0 - missing[c] + others - np.int32(left.equal[g, c]) - m
+                for i in range(1, min(m, limit[c] - k) + 1):
+                    out[c] += float(seen[c] + i) / float(k + i)
+                seen[c] += m
+                most = max(most, limit[c] - k)
+        for c in range(out.size):
+            missing[c] += np.int32(left.equal[g, c])
+        if most <= 0:  # and so for all that follows
+            break
+    for c in range(out.size):
+        divisor = min(mates[c], np.int32(cut)) if smaller else mates[c]
+        out[c] = out[c] / float(divisor) if mates[c] > 0 else np.nan
 
 
 @kernel
 def _found(
-    offsets: Any,
-    before: Any,
-    size: Any,
-    relevant: Any,
-    between: Any,
-    equal: Any,
-    gone: Any,
+    left: Any,
+    q: int,
     mates: Any,
-    wanted: Any,
     cut: int,
     divisor: int,
+    limit: Any,
+    missing: Any,
+    inside: Any,
     out: Any,
 ) -> None:
-    folds = out.shape[1]
-    missing = np.empty(folds, np.int32)
-    inside = np.empty(folds, np.int32)
-    limit = np.empty(folds, np.int32)
-    for q in wanted:
-        left = mates[q]
-        for c in range(folds):
-            missing[c] = 0
-            inside[c] = 0
-            limit[c] = np.int32(left[c]) if cut < 0 else np.int32(min(cut, MOST))
-        for g in range(offsets[q], offsets[q + 1]):
-            k0 = np.int32(before[g] + size[g])
-            m0 = np.int32(relevant[g])
-            most = np.int32(-MOST)
-            for c in range(folds):
-                missing[c] += np.int32(between[g, c]) + np.int32(equal[g, c])
-                m = m0 - np.int32(gone[g, c])
-                room = limit[c] - (k0 - missing[c] - m)
-                inside[c] += max(np.int32(0), min(m, room))
-                most = max(most, room)
-            if most <= 0:
-                break
-        for c in range(folds):
-            if left[c] == 0.0:
-                out[q, c] = np.nan
-            elif divisor == 0:
-                out[q, c] = min(inside[c], 1)
-            else:
-                out[q, c] = inside[c] / (left[c] if divisor < 0 else float(divisor))
+    for c in range(out.size):
+        limit[c] = mates[c] if cut < 0 else np.int32(min(cut, MOST))
+        missing[c] = 0
+        inside[c] = 0
+    for g in range(left.offsets[q], left.offsets[q + 1]):
+        k0 = np.int32(left.before[g] + left.size[g])
+        m0 = np.int32(left.relevant[g])
+        most = np.int32(-MOST)
+        for c in range(out.size):
+            missing[c] += np.int32(left.between[g, c] + left.equal[g, c])
+        for c in range(out.size):
+            m = np.int32(m0 - left.gone[g, c])
+            room = np.int32(limit[c] - k0 + missing[c] + m)
+            there = m if m < room else room
+            inside[c] += there if there > 0 else np.int32(0)
+            most = room if room > most else most
+        if most <= 0:
+            break
+    for c in range(out.size):
+        if divisor == 0:
+            share = 1.0 if inside[c] > 0 else 0.0
+        else:
+            share = float(inside[c]) / float(mates[c] if divisor < 0 else divisor)
+        out[c] = share if mates[c] > 0 else np.nan
 
 
 @kernel
-def _first(
-    offsets: Any,
-    before: Any,
-    size: Any,
-    relevant: Any,
-    between: Any,
-    equal: Any,
-    gone: Any,
-    mates: Any,
-    wanted: Any,
-    out: Any,
-) -> None:
-    folds = out.shape[1]
-    missing = np.empty(folds)
-    for q in wanted:
-        left = mates[q]
-        for c in range(folds):
-            missing[c] = 0.0
-            out[q, c] = np.nan
-        for g in range(offsets[q], offsets[q + 1]):
-            waiting = 0
-            k0 = float(before[g] + size[g])
-            for c in range(folds):
-                missing[c] += between[g, c]
-                missing[c] += equal[g, c]
-                m = float(relevant[g]) - gone[g, c]
-                if m > 0.0 and out[q, c] != out[q, c]:
-                    out[q, c] = 1.0 / (k0 - missing[c] - m + 1.0)
-                waiting += left[c] > 0.0 and out[q, c] != out[q, c]
-            if waiting == 0:
-                break
+def _first(left: Any, q: int, mates: Any, missing: Any, rank: Any, out: Any) -> None:
+    first_ranks(left, q, mates, missing, rank)
+    for c in range(out.size):
+        out[c] = 1.0 / float(rank[c]) if mates[c] > 0 else np.nan
 
 
 @kernel
-def _last(
-    offsets: Any,
-    before: Any,
-    size: Any,
-    relevant: Any,
-    between: Any,
-    equal: Any,
-    gone: Any,
-    mates: Any,
-    wanted: Any,
-    out: Any,
-) -> None:
-    """From the last group on backwards: few folds hold all of its mates."""
-    folds = out.shape[1]
-    missing = np.empty(folds, np.int32)  # items of the fold up to the group
-    for q in wanted:
-        left = mates[q]
-        for c in range(folds):
-            missing[c] = 0
-            out[q, c] = np.nan
-        for g in range(offsets[q], offsets[q + 1]):
-            for c in range(folds):
-                missing[c] += np.int32(between[g, c]) + np.int32(equal[g, c])
-        for g in range(offsets[q + 1] - 1, offsets[q] - 1, -1):
-            waiting = 0
-            k0 = np.int32(before[g] + size[g])
-            for c in range(folds):
-                if out[q, c] != out[q, c] and relevant[g] > gone[g, c]:
-                    out[q, c] = left[c] / (k0 - missing[c])
-                missing[c] -= np.int32(between[g, c]) + np.int32(equal[g, c])
-                waiting += left[c] > 0.0 and out[q, c] != out[q, c]
-            if waiting == 0:
-                break
+def _last(left: Any, q: int, mates: Any, missing: Any, rank: Any, out: Any) -> None:
+    for c in range(out.size):
+        missing[c] = 0
+        rank[c] = 0
+    for g in range(left.offsets[q], left.offsets[q + 1]):
+        k0 = np.int32(left.before[g] + left.size[g])
+        m0 = np.int32(left.relevant[g])
+        for c in range(out.size):
+            missing[c] += np.int32(left.between[g, c] + left.equal[g, c])
+        for c in range(out.size):
+            now = np.int32(k0 - missing[c])
+            rank[c] = now if np.int32(left.gone[g, c]) < m0 else rank[c]
+    for c in range(out.size):
+        out[c] = float(mates[c]) / float(rank[c]) if mates[c] > 0 else np.nan

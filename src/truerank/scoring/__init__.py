@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from truerank import engine
 from truerank.bars import severity_bars
 from truerank.checkpoint import Checkpoint
 from truerank.core import registry
+from truerank.core.column import Column
 from truerank.core.curve import Curve
 from truerank.core.curve_moves import BandMoves
 from truerank.core.groups import Block
@@ -31,7 +31,7 @@ from truerank.relevance import View
 from truerank.scoring.grown import scores_at, widen
 from truerank.scoring.plan import Pass, plan_passes, try_out
 from truerank.scoring.run import PassResources, complete, fill, restore
-from truerank.scoring.score import combine, score_columns
+from truerank.scoring.score import begin_scores, combine
 from truerank.severity import Severity
 from truerank.space import Space
 from truerank.stats.bands import put_band
@@ -45,8 +45,6 @@ __all__ = ["Findings", "fill_passes", "refused", "score", "score_groups"]
 ONE_LEVEL = "the labels have one level, at which it repeats another metric"
 OF_LEVELS = ("h_ap", "sum_wap")
 """Metrics that are the average precision where labels have one level."""
-_PARALLEL_QUERIES = 1 << 14
-"""Queries whose scores are worth a thread: with fewer, threads wait for the interpreter."""
 
 
 @dataclass
@@ -97,24 +95,27 @@ def score(
         families = Collection(context)
         if passes[0].grown is not None:
             families.widen(passes[0].grown.growth)
-    findings = Findings()
-    estimation = None
-    if request is not None:
-        parts = {m: level_parts(task, m) for m in metrics if m not in measured}
-        estimation = Estimation(task, space, request, average, parts)
-    if estimation is not None and families is not None:
-        estimation.observe(families)
     threads = threads or engine.available_cores()
     work = [int((p.view.mates > 0).sum()) * space.gallery for p in passes]
     if families is not None:  # their observers see every query
         work[0] = task.queries * space.gallery
-    for number, current in enumerate(passes):
-        restore(number, current, families, checkpoint)
-    try:
-        with ThreadPoolExecutor(threads) as pool:
-            with engine.keeping(device):
-                through = (space, device, checkpoint, progress, sum(work))
-                resources = PassResources(threads, pool, *through)
+    findings = Findings()
+    estimation = None
+    scoring: Callable[[], dict[Metric, Score]] = dict
+    with ThreadPoolExecutor(threads) as pool:
+        with engine.keeping(device):
+            if passes:
+                engine.prepare(passes[0].view, space, device, pool)
+            if request is not None:
+                parts = {m: level_parts(task, m) for m in metrics if m not in measured}
+                estimation = Estimation(task, space, request, average, parts)
+            if estimation is not None and families is not None:
+                estimation.observe(families)
+            for number, current in enumerate(passes):
+                restore(number, current, families, checkpoint)
+            through = (space, device, checkpoint, progress, sum(work))
+            resources = PassResources(threads, pool, *through)
+            with checkpoint.kept_if_stopped():
                 for number, current in enumerate(passes):
                     plan = None
                     if estimation is not None:
@@ -122,20 +123,25 @@ def score(
                         plan = estimation.plan(current.view, current.columns, first, current.grown)
                     observing = families if number == 0 else None
                     complete(current, observing, plan, resources, behind=sum(work[: number + 1]))
+                    if plan is not None:
+                        plan.choose()
+                    columns = _columns(passes)
+                    if columns and current is passes[-1]:  # beside what intervals still need
+                        scoring = begin_scores(columns, task, average, resources)
                     _find(task, current, findings, estimation, device=device, threads=threads)
                     if estimation is not None and plan is not None:
                         estimation.finish(plan, device, resources)
-            scores = _scores(
-                task, metrics, passes, average, resources, families, estimation, findings
-            )
-        if sizes:
-            findings.at_sizes = scores_at(
-                task, metrics, passes, average, families, estimation, scores, sizes
-            )
-        return scores, findings
-    except BaseException:
-        checkpoint.abandon()
-        raise
+        with checkpoint.kept_if_stopped():
+            scores = _scores(task, metrics, passes, scoring, families, estimation, findings)
+            if sizes:
+                findings.at_sizes = scores_at(
+                    task, metrics, passes, average, families, estimation, scores, sizes
+                )
+    return scores, findings
+
+
+def _columns(passes: list[Pass]) -> list[Column]:
+    return [column for current in passes for column in current.columns]
 
 
 def _planned(task: TaskRules, metrics: list[Metric]) -> list[Pass]:
@@ -188,7 +194,8 @@ def score_groups(
                 column.candidates[held] -= strangers[held]
     with ThreadPoolExecutor(threads) as pool:
         workers = Workers(threads, pool)
-        scores = _scores(task, metrics, passes, average, workers, None, estimation, findings)
+        scoring = begin_scores(_columns(passes), task, average, workers)
+        scores = _scores(task, metrics, passes, scoring, None, estimation, findings)
     return scores, findings
 
 
@@ -211,20 +218,20 @@ def _scores(
     task: TaskRules,
     metrics: list[Metric],
     passes: list[Pass],
-    average: str,
-    workers: Workers,
+    scoring: Callable[[], dict[Metric, Score]],
     families: Collection | None,
     estimation: Estimation | None,
     findings: Findings,
 ) -> dict[str, Score]:
-    """Scores from the filled passes; metrics over thresholds may make another pass."""
+    """Scores from the filled passes; metrics over thresholds may make another pass.
+
+    `scoring` waits for those of the columns.
+    """
     if passes:
         findings.first_mates = FirstMates(*passes[0].first[:, passes[0].first[-1] > 0])
         ties = next((current for current in passes if current.columns), passes[0]).ties
         findings.ties = {"queries": int(np.count_nonzero(ties)), "groups": int(ties.sum())}
-    columns = [column for current in passes for column in current.columns]
-    every = partial(workers.share, most=max(1, task.queries // _PARALLEL_QUERIES))
-    scored = score_columns(columns, task, average, every=every) if columns else {}
+    scored = scoring()
     scores = {}
     for metric in metrics:
         known = registry.definition(metric)
@@ -236,7 +243,7 @@ def _scores(
         findings.curves = families.curves()
         findings.reports = families.reports()
     if estimation is not None:
-        estimation.estimate(columns)
+        estimation.estimate(_columns(passes))
         findings.intervals = estimation.facts()
         findings.level_units = estimation.level_units()
         findings.curves = estimation.banded(findings.curves)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -12,14 +12,17 @@ from truerank.core.average import class_mean, mean, plain_mean
 from truerank.core.column import Column
 from truerank.core.metric import Metric
 from truerank.core.score import LevelsPerQuery, PerQuery, Score
+from truerank.engine.threads import Workers
 from truerank.stats.chance import Kinds, attainable_of, chance_of
 from truerank.task import TaskRules
 from truerank.task.levels import level_parts
 
-__all__ = ["column_bounds", "combine", "score_column", "score_columns"]
+__all__ = ["begin_scores", "column_bounds", "combine", "score_column", "score_columns"]
 
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
+_PARALLEL_QUERIES = 1 << 17
+"""Queries whose scores are worth one thread more: with fewer, threads wait for the interpreter."""
 
 
 def score_column(
@@ -82,24 +85,45 @@ def score_columns(
     task: TaskRules,
     average: str,
     attainable: Mapping[Metric, float | None] | None = None,
-    every: Callable[..., Iterable[Score]] = map,
 ) -> dict[Metric, Score]:
     """The scores of columns; those of one grade in one pass share their kinds of queries.
 
-    `attainable` has what is known of that already; `every` is the map that is to be used.
+    `attainable` has what is known of that already.
     """
+    kinds = _kinds(columns)
+    return {
+        column.metric: score_column(
+            column,
+            task,
+            average,
+            kinds[id(column.candidates)],
+            (attainable or {}).get(column.metric),
+        )
+        for column in columns
+    }
+
+
+def begin_scores(
+    columns: list[Column], task: TaskRules, average: str, workers: Workers
+) -> Callable[[], dict[Metric, Score]]:
+    """The same by several threads, while this one goes on: to call what comes back is to wait."""
+    kinds = _kinds(columns)
+
+    def scored(column: Column) -> Score:
+        return score_column(column, task, average, kinds[id(column.candidates)])
+
+    scores = workers.begin(scored, columns, 2 + task.queries // _PARALLEL_QUERIES)
+    return lambda: {c.metric: score for c, score in zip(columns, scores(), strict=True)}
+
+
+def _kinds(columns: list[Column]) -> dict[int, Kinds]:
+    """The kinds of queries with a mate, by the id of the candidates that columns share."""
     kinds: dict[int, Kinds] = {}
     for column in columns:
         if id(column.candidates) not in kinds:
             alive = ~np.isnan(column.values[0])
             kinds[id(column.candidates)] = Kinds.of(column.totals[alive], column.candidates[alive])
-
-    def scored(column: Column) -> Score:
-        best = (attainable or {}).get(column.metric)
-        return score_column(column, task, average, kinds[id(column.candidates)], best)
-
-    metrics = [column.metric for column in columns]
-    return dict(zip(metrics, every(scored, columns), strict=True))
+    return kinds
 
 
 def column_bounds(column: Column, task: TaskRules, average: str) -> tuple[float, float, float]:

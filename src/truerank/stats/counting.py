@@ -6,10 +6,11 @@ and for queries with few mates. The other values are computed again for a sample
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -22,12 +23,13 @@ from truerank.core.column import Column
 from truerank.core.curve_moves import CurveMoves
 from truerank.core.folds import FoldAssignment, GalleryFolds
 from truerank.core.groups import Block, SplitGroups
-from truerank.core.jackknife import ChangeSums, Stratum, replicates
-from truerank.core.left_out import LeftOut
+from truerank.core.jackknife import ChangeSums, Staying, left, moved
+from truerank.core.left_out import LeftOut, Without
 from truerank.core.metric import Metric
 from truerank.core.replicates import Replicates
 from truerank.engine.threads import Workers
 from truerank.growth.columns import GrownColumns
+from truerank.metrics.reduced import add_moves
 from truerank.relevance import TreeView, View
 from truerank.space import Space
 from truerank.stats.computed_again import Sampled, headline
@@ -53,8 +55,9 @@ setting, because it decides which values an interval is made of."""
 ENOUGH = 400
 """Queries that may move, of each metric, whose moves are known at the least: of a metric that few
 queries miss there are few in a sample of all."""
-PARALLEL_QUERIES = 1 << 14
-"""Queries of whom replicates are worth a thread."""
+PARALLEL_QUERIES = 1 << 17
+"""Queries of whom replicates are worth one thread more: with fewer, threads wait for the
+interpreter."""
 COLLECTING = 4
 """Most threads that collect values without folds: more would wait for the interpreter."""
 AT_A_TIME = 1 << 18
@@ -90,6 +93,12 @@ class Plan:
             for column, unit in self.uses
             if registry.ranking(column.metric).reduced is not None and column.grade >= self.lowest
         }
+        self._collecting: Callable[[], Any] = list
+        """Waits for what is collected beside."""
+        self._more: dict[Key, Flags] = {}
+        """Queries that are chosen to be counted as well, of a metric."""
+        self._since = np.full(len(self.few), -1)
+        """From which place of the ladder on first ranks are; -1 for those of no query."""
         self.moves = GrownMoves.of(self.task, self.grown, self.uses)
         self._weights = QueryWeights(self.task, self.view, self.by_class)
         self.cmc_moves: CurveMoves | None = None
@@ -152,23 +161,75 @@ class Plan:
         return self._split_sets.gallery(self.counted)
 
     def collect(self, block: Integers, split: SplitGroups, workers: Workers) -> None:
-        """Collect values of a block's queries without each fold, where its groups are split."""
-        jobs = [partial(self._collect_some, block, some) for some in self._chunks(split)]
-        if self.moves is not None:
-            jobs.append(partial(self._collect_moves, block, split))
-        workers.share(_call, jobs, COLLECTING)
-        self.known[block[split.queries]] = True
+        """Collect values of a block's queries without each fold, where its groups are split.
 
-    def _collect_some(self, block: Integers, split: SplitGroups) -> None:
+        Other threads are at it while this one goes on, until the next block or the end.
+        """
+        self._collected()
         rows = block[split.queries]
+        moving = {(column.metric, unit): self._moving(column, rows) for column, unit in self.uses}
+        jobs = self._jobs(rows, split, moving, workers)
+        self._collecting = workers.begin(_call, jobs, COLLECTING)
+        if self.moves is not None:
+            self._collect_moves(block, split)
+        self.known[rows] = True
+
+    def _collected(self) -> None:
+        """Wait for what is collected beside."""
+        collecting, self._collecting = self._collecting, list
+        collecting()
+
+    def _jobs(
+        self,
+        rows: Integers,
+        split: SplitGroups,
+        wanted: dict[Key, Flags],
+        workers: Workers,
+        since: Integers | None = None,
+    ) -> list[Callable[[], None]]:
+        """Parts of the work to add up how queries move: `wanted` says whose values are, of each
+        metric; `since` from where on their first ranks are."""
+        count = len(rows)
+        least = -(-count * split.candidates.shape[1] // AT_A_TIME)
+        threads = min(workers.threads, COLLECTING)
+        cuts = np.linspace(0, count, threads * -(-least // threads) + 1).astype(int).tolist()
+        return [
+            partial(
+                self._collect_some,
+                rows[start:stop],
+                split.run(start, stop),
+                {key: flags[start:stop] for key, flags in wanted.items()},
+                None if since is None else since[start:stop],
+            )
+            for start, stop in pairwise(cuts)
+            if start < stop
+        ]
+
+    def _collect_some(
+        self, rows: Integers, split: SplitGroups, wanted: dict[Key, Flags], since: Integers | None
+    ) -> None:
         made: dict[tuple[int, Unit], LeftOut] = {}
+        alike: dict[tuple[int, Unit], list[Column]] = {}
         for column, unit in self.uses:
-            if (column.metric, unit) in self._sums:
-                left = self._left_out(split, (column.grade, unit), made)
-                self._collect((column, unit), rows, left)
+            key = column.metric, unit
+            if key in self._sums and key in wanted and wanted[key].any():
+                alike.setdefault((column.grade, unit), []).append(column)
+        for (grade, unit), columns in alike.items():
+            keys = [(column.metric, unit) for column in columns]
+            moved = add_moves(
+                self._left_out(split, (grade, unit), made),
+                [_way(column.metric) for column in columns],
+                np.stack([wanted[key] for key in keys]),
+                np.stack([headline(c.metric, c.values)[rows] for c in columns]),
+                self.sets.folds[unit].query[rows],
+                self._weights.of(grade)[rows],
+                none_counts=self.task.no_mate == "zero",
+            )
+            for key, sums in zip(keys, moved, strict=True):
+                self._sums[key].take(sums)
         if self.cmc is not None and self.counts_first:
             unit, first = self.cmc
-            first.count(rows, self._left_out(split, (first.grade, unit), made))
+            first.count(rows, self._left_out(split, (first.grade, unit), made), since)
 
     def _collect_moves(self, block: Integers, split: SplitGroups) -> None:
         """Collect how some of these queries move at gallery sizes."""
@@ -191,12 +252,6 @@ class Plan:
         if self.moves is not None:
             folds = self.sets.folds[where[1]]
             self.moves.add(where, who, rows, split, folds, self._weights.of)
-
-    def _chunks(self, split: SplitGroups) -> Iterator[SplitGroups]:
-        """The queries that were counted by fold, so few at a time that tables stay small."""
-        count, step = len(split.queries), max(1, AT_A_TIME // max(1, split.candidates.shape[1]))
-        for start in range(0, count, step):
-            yield split.run(start, min(start + step, count))
 
     def _left_out(
         self, split: SplitGroups, key: tuple[int, Unit], made: dict[tuple[int, Unit], LeftOut]
@@ -225,69 +280,70 @@ class Plan:
             moving &= values != registry.definition(column.metric).range[1]
         return moving
 
-    def _collect(
-        self, use: Use, rows: Integers, left: LeftOut, wanted: Flags | None = None
-    ) -> None:
-        """Add how these queries move, or those that are wanted of them."""
-        column, unit = use
-        reduced = registry.ranking(column.metric).reduced
-        if reduced is None:
-            return
-        moving = self._moving(column, rows)
-        held = np.flatnonzero(moving if wanted is None else moving & wanted)
-        values, some = self._settled(reduced(left.only(held), column.metric)), rows[held]
-        before = headline(column.metric, column.values)[some]
-        weights, own = self._weights.of(column.grade)[some], self.sets.folds[unit].query[some]
-        self._sums[column.metric, unit].add_moved(values, held, before, own, weights)
-
     def _settled(self, values: Reals) -> Reals:
         """Values without folds; a query without any mate left may count as 0."""
         return np.where(np.isnan(values), 0.0, values) if self.task.no_mate == "zero" else values
 
     def finish(self, device: str, workers: Workers) -> dict[Key, tuple[Replicates, Replicates]]:
-        """The replicates of every column, once all blocks are in."""
+        """The replicates of every column, once all blocks are in and it is chosen who else."""
+        # what follows from the values alone is made while more is counted
+        several = 2 + len(self.few) // PARALLEL_QUERIES
+        prepare: list[Callable[[], Any]] = [partial(self._staying, use) for use in self.uses]
+        if self.cmc is not None:
+            prepare.append(self.cmc[1].prepare)
+        prepared = workers.begin(_call, prepare, several)
         self._catch_up(device, workers)
         self._look_closer(device, workers)
-        none_counts = self.task.no_mate == "zero"
-        strata: dict[Key, list[Stratum]] = {}
-        rest: dict[Metric, Integers] = {}
-        for column, unit in self.uses:
-            alive = np.flatnonzero(~np.isnan(column.values[0]))
-            rest[column.metric] = alive
-            strata[column.metric, unit] = []
-            if (column.metric, unit) in self._sums:
-                rest[column.metric] = alive[~self.few[alive]]
-                sums = self._sums[column.metric, unit]
-                strata[column.metric, unit].append(
-                    Stratum(np.flatnonzero(self._moving(column)), sums)
-                )
+        rest = {column.metric: self._rest(column, unit) for column, unit in self.uses}
         sampled = [use for use in self.uses if len(rest[use[0].metric])]
         found = self._sampled(sampled, rest, device, workers.threads)
         if self.moves is not None:
             self.moves.settle()
+        self._collected()
+        staying = prepared()[: len(self.uses)]
+        self._move_cmc()
+        replicates = {}
+        for (column, unit), (base, whole, few, others) in zip(self.uses, staying, strict=True):
+            key = column.metric, unit
+            parts = [(few, self._sums[key])] if key in self._sums else []
+            parts += [(others, found[key])] if key in found else []
+            replicates[key] = moved(self.sets.folds[unit], base, whole, parts)
+        if self.moves is not None:
+            workers.share(lambda use: self._replicate_moves(*use), self.uses, several)
+        return replicates
 
-        def replicate(use: Use) -> tuple[Replicates, Replicates]:
-            column, unit = use
-            mine = strata[column.metric, unit]
-            if (column.metric, unit) in found:
-                mine.append(Stratum(rest[column.metric], found[column.metric, unit]))
-            values = headline(column.metric, column.values)
-            counts = ~np.isnan(values)
-            rows = np.arange(len(values)) if none_counts else np.flatnonzero(counts)
-            zeroed = values if counts.all() else np.where(counts, values, 0.0)[rows]
-            weights, folds = self._weights.of(column.grade), self.sets.folds[unit]
-            if self.moves is not None:
-                whose = {False: rest[column.metric]}
-                if (column.metric, unit) in self._sums:
-                    whose[True] = np.flatnonzero(self.few & ~np.isnan(column.values[0]))
-                self.moves.replicate(column.metric, unit, folds, rows, whose, weights)
-            return replicates(folds, rows, zeroed, mine, weights)
+    def _rest(self, column: Column, unit: Unit) -> Integers:
+        """The queries of a column that are not counted by fold."""
+        alive = ~np.isnan(column.values[0])
+        return np.flatnonzero(alive & ~self.few if (column.metric, unit) in self._sums else alive)
 
-        jobs: list[Callable[[], Any]] = [self._move_cmc]
-        jobs += [partial(replicate, use) for use in self.uses]
-        _, *every = workers.share(_call, jobs, 1 + len(self.few) // PARALLEL_QUERIES)
-        keys = [(column.metric, unit) for column, unit in self.uses]
-        return dict(zip(keys, every, strict=True))
+    def _counting(self, column: Column) -> Integers:
+        """The queries that a column's score is a mean over."""
+        if self.task.no_mate == "zero":
+            return np.arange(len(self.few))
+        return np.flatnonzero(~np.isnan(headline(column.metric, column.values)))
+
+    def _staying(self, use: Use) -> tuple[Reals, Staying, Staying, Staying]:
+        """Without each fold: the weighted values of who stays added up, who that is, and who of
+        them may move, of those that are counted by fold and of the others."""
+        column, unit = use
+        folds, weights = self.sets.folds[unit], self._weights.of(column.grade)
+        rows, values = self._counting(column), headline(column.metric, column.values)
+        values = np.where(np.isnan(values), 0.0, values)[rows]
+        who = (rows, np.flatnonzero(self._moving(column)), self._rest(column, unit))
+        base = left(weights[rows] * values, folds.query, folds.columns, rows)
+        whole, few, others = (Staying.of(folds, some, weights) for some in who)
+        return base, whole, few, others
+
+    def _replicate_moves(self, column: Column, unit: Unit) -> None:
+        """Make the replicates of a column at gallery sizes."""
+        assert self.moves is not None
+        whose = {False: self._rest(column, unit)}
+        if (column.metric, unit) in self._sums:
+            whose[True] = np.flatnonzero(self.few & ~np.isnan(column.values[0]))
+        folds, weights = self.sets.folds[unit], self._weights.of(column.grade)
+        rows = self._counting(column)
+        self.moves.replicate(column.metric, unit, folds, rows, whose, weights)
 
     def _catch_up(self, device: str, workers: Workers) -> None:
         """Count by fold what no block brought: a GPU's rows, or those of an earlier run."""
@@ -306,43 +362,32 @@ class Plan:
             view, space, device=device, threads=threads, folds=folds, only=rows
         )
 
-    def _look_closer(self, device: str, workers: Workers) -> None:
-        """Count by fold more of the queries that may move, of metrics that few queries miss."""
-        more: dict[Key, Flags] = {}
+    def choose(self) -> None:
+        """Choose, once all values are known, of whom more is counted by fold: of metrics that few
+        queries miss, more of those that may move."""
         for column, unit in self.uses:
             moving = self._moving(column)
             if (column.metric, unit) in self._sums and (moving & self.counted).sum() < ENOUGH:
                 wanted = np.zeros(len(moving), bool)
                 wanted[self.sets.sample(np.flatnonzero(moving), ENOUGH)] = True
-                more[column.metric, unit] = wanted & ~self.counted
-        since = np.full(len(self.few), -1)
+                self._more[column.metric, unit] = wanted & ~self.counted
         if self.cmc is not None and self.counts_first and not self._may_all_move:
-            since = self.cmc[1].wanted(self.few, self.sets.in_order, self.counted, ENOUGH)
-        every = since >= 0
-        for wanted in more.values():
-            every |= wanted
-        if not every.any():
+            self._since = self.cmc[1].wanted(self.few, self.sets.in_order, self.counted, ENOUGH)
+
+    def _look_closer(self, device: str, workers: Workers) -> None:
+        """Count by fold those who were chosen."""
+        chosen = self._since >= 0
+        for wanted in self._more.values():
+            chosen |= wanted
+        if not chosen.any():
             return
-        folds = self._split_sets.gallery(every)
-
-        uses = [use for use in self.uses if (use[0].metric, use[1]) in more]
-
-        def collect(block: Integers, split: SplitGroups) -> None:
-            rows = block[split.queries]
-            made: dict[tuple[int, Unit], LeftOut] = {}
-            for column, unit in uses:
-                if (wanted := more[column.metric, unit][rows]).any():
-                    left = self._left_out(split, (column.grade, unit), made)
-                    self._collect((column, unit), rows, left, wanted)
-            if self.cmc is not None and (wanted := since[rows] >= 0).any():
-                unit, first = self.cmc
-                left = self._left_out(split, (first.grade, unit), made)
-                first.count(rows, left, since[rows], np.flatnonzero(wanted))
-
-        rows = np.flatnonzero(every)
+        folds, rows = self._split_sets.gallery(chosen), np.flatnonzero(chosen)
         with closing(self._split(rows, folds, device, workers.threads)) as blocks:
             for block in blocks:
-                workers.share(partial(collect, block.rows), self._chunks(block.split), COLLECTING)
+                mine = block.rows[block.split.queries]
+                more = {key: wanted[mine] for key, wanted in self._more.items()}
+                jobs = self._jobs(mine, block.split, more, workers, self._since[mine])
+                workers.share(_call, jobs, COLLECTING)
 
     def _sampled(
         self, uses: list[Use], rest: dict[Metric, Integers], device: str, threads: int
@@ -396,3 +441,10 @@ class Plan:
 
 def _call(job: Callable[[], Any]) -> Any:
     return job()
+
+
+def _way(metric: Metric) -> Without:
+    """How a metric is computed without each fold, which is known of those that are counted."""
+    reduced = registry.ranking(metric).reduced
+    assert reduced is not None
+    return reduced(metric)

@@ -233,7 +233,7 @@ class Estimation:
         if not self.jackknife and self._alive(finest) >= FEWEST_DRAWN:
             before, size, relevant = first.astype(np.uint64)
             folds = self._of_queries(mix(before + mix(size + mix(relevant + np.uint64(1)))))
-            moves = None if folds is None else moved_cmc(folds, ranks_of(first), self._ladder, [])
+            moves = None if folds is None else moved_cmc(folds, ranks_of(first), self._ladder)
         return None if moves is None else replace(moves, items=self.task.items)
 
     def severity_moves(

@@ -7,6 +7,7 @@ fold. What is added up are whole numbers, at a ladder of ranks; the sums are tho
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
@@ -16,13 +17,14 @@ import numpy.typing as npt
 from truerank.core.curve_moves import CurveMoves
 from truerank.core.folds import FoldAssignment
 from truerank.core.groups import TieGroups
-from truerank.core.left_out import LeftOut
+from truerank.core.left_out import LeftOut, first_ranks, mates_left
 from truerank.jit import kernel
 
 __all__ = ["FirstMateMoves", "moved_cmc", "ranks_of"]
 
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
 FEWEST_MISSED = 5
 """With fewer queries that miss than this, how a curve would move is not known."""
 LAST_RANK = 50
@@ -49,33 +51,25 @@ class FirstMateMoves:
     ) -> None:
         self.folds, self.grade, self._first, self._ladder = folds, grade, first, ladder
         self._counted, self._sampled = (RankChanges(folds, ladder) for _ in range(2))
+        self._hits: _Hits | None = None
 
-    def count(
-        self,
-        rows: Integers,
-        left: LeftOut,
-        since: Integers | None = None,
-        wanted: Integers | None = None,
-    ) -> None:
+    def count(self, rows: Integers, left: LeftOut, since: Integers | None = None) -> None:
         """Take in queries whose tie groups were counted by fold.
 
         `since` are the places on the ladder of ranks from which on each is wanted, if not from 0;
-        `wanted` those of the queries that are, if not all.
+        negative for those that are not.
         """
-        without = np.empty((len(rows), self.folds.own.stop), np.int32)
-        if wanted is None:
-            left.fill(_first_ranks, without)  # own columns come first
-        else:
-            left.only(wanted).fill(_first_ranks, without)
-            rows, without = rows[wanted], without[wanted]
-            since = None if since is None else since[wanted]
+        wanted = np.arange(len(rows)) if since is None else np.flatnonzero(since >= 0)
+        without = np.empty((len(wanted), self.folds.own.stop), np.int32)
+        _first_ranks(left, wanted, without)  # own columns come first
+        rows, since = rows[wanted], None if since is None else since[wanted]
         self._counted.add(rows, ranks_of(self._first[:, rows]), without, since)
 
     def wanted(
         self,
-        among: npt.NDArray[np.bool_],
+        among: Flags,
         sort: Callable[[Integers], Integers],
-        counted: npt.NDArray[np.bool_],
+        counted: Flags,
         enough: int,
     ) -> Integers:
         """From which place of the ladder on a query is to be counted as well; -1 if nowhere.
@@ -88,19 +82,14 @@ class FirstMateMoves:
         first = ranks_of(self._first)
         seen = np.searchsorted(self._ladder, first[among & counted])
         missed = len(seen) - np.cumsum(np.bincount(seen, minlength=len(self._ladder) + 1))
-        places = np.flatnonzero(missed[:-1] < enough).tolist()
-        if not places:
-            return since
-        # few queries miss at these ranks: the others need no order
-        in_order = sort(np.flatnonzero(among & (first > self._ladder[places[0]])))
-        ranks = first[in_order]
-        room = np.empty(enough, np.int64)
-        for place in places:
-            chosen = room[: _first_above(ranks, self._ladder[place], room)]
-            more = in_order[chosen]
-            since[more[~counted[more] & (since[more] < 0)]] = place
-            if len(chosen) < enough:  # they are all that miss here, and others miss nowhere below
-                in_order, ranks = more, ranks[chosen]
+        places = np.flatnonzero(missed[:-1] < enough)
+        if len(places):
+            # few queries miss at these ranks: the others need no order
+            in_order = sort(np.flatnonzero(among & (first > self._ladder[places[0]])))
+            found = np.full(len(in_order), -1)
+            everyone, room = np.arange(len(in_order)), np.empty(enough, np.int64)
+            _first_beyond(first[in_order], self._ladder, places, everyone, room, found)
+            since[in_order] = np.where(counted[in_order], -1, found)
         return since
 
     def nothing_left(self, queries: int) -> Integers:
@@ -118,17 +107,19 @@ class FirstMateMoves:
         own = np.ascontiguousarray(without[:, self.folds.own])
         self._sampled.add(rows, ranks_of(self._first[:, rows]), own)
 
-    def moves(self, counted: npt.NDArray[np.bool_], by_rank: bool) -> CurveMoves:
-        """The curve without each fold; `counted` are the queries of which some were counted.
+    def prepare(self) -> None:
+        """Make what follows from the first mates alone, once they are all known."""
+        self._hits = _Hits.of(self.folds, ranks_of(self._first), self._ladder)
+
+    def moves(self, counted: Flags, by_rank: bool) -> CurveMoves:
+        """The curve without each fold, once it is prepared; `counted` are the queries of which some
+        were counted.
 
         With `by_rank` those of them that miss at a rank stand for all that do.
         """
-        first = ranks_of(self._first)
-        kinds = ((counted, self._counted, by_rank), (~counted, self._sampled, False))
-        strata = [
-            (np.flatnonzero((first > 0) & some), changes, ranked) for some, changes, ranked in kinds
-        ]
-        return moved_cmc(self.folds, first, self._ladder, strata)
+        assert self._hits is not None
+        strata = [(counted, self._counted, by_rank), (~counted, self._sampled, False)]
+        return self._hits.moved(strata)
 
 
 class RankChanges:
@@ -175,95 +166,106 @@ class RankChanges:
         _move(found, every, left, self._shared, self._away, self._steps, by_rank, *to)
 
 
-def moved_cmc(
-    folds: FoldAssignment,
-    first: Integers,
-    ladder: Integers,
-    strata: list[tuple[Integers, RankChanges, bool]],
-) -> CurveMoves:
-    """The CMC curve without each of the own folds.
+def moved_cmc(folds: FoldAssignment, first: Integers, ladder: Integers) -> CurveMoves:
+    """The CMC curve without each of the own folds, where the gallery stays as it is.
 
-    `first` is the rank of every query's first mate, 0 if it has none; each stratum holds queries of
-    one kind, how some of them move, and whether only those that miss at a rank stand for all that
-    do; none moves where the gallery stays as it is.
+    `first` is the rank of every query's first mate, 0 if it has none.
     """
-    columns, own = folds.own.stop, folds.own_query
-    rows = np.flatnonzero(first > 0)
-    place = np.searchsorted(ladder, first)
+    return _Hits.of(folds, first, ladder).moved([])
 
-    def found(some: Integers) -> Integers:
-        """(columns, ranks): queries of each fold by the places of their first mates."""
-        ranks = len(ladder) + 1
-        number = np.bincount(own[some] * ranks + place[some], minlength=columns * ranks)
-        return number.reshape(columns, ranks)
 
-    here = found(rows)
-    total, of_fold = np.cumsum(here.sum(axis=0)[:-1]), np.cumsum(here[:, :-1], axis=1)
-    # without a fold that has all of them nothing is found, of nobody: such few units have no band
-    left = np.maximum(len(rows) - here.sum(axis=1), 1)
-    base = (total - of_fold) / left[:, None]
-    moved, noise = moves = np.zeros((2, *base.shape))
-    for some, changes, by_rank in strata:
-        if len(some):
-            mine = here if len(some) == len(rows) else found(some)
-            changes.move(mine, left, by_rank, moves)
-    # in steps of 2^-50, so that no order of the folds can show
-    spread = np.rint(noise * 2.0**50).astype(np.int64).sum(axis=0) / 2.0**50
-    values, noise_of = base + moved, spread * (columns - 1) / columns
-    sparse = len(rows) - total < FEWEST_MISSED
-    # what the folds' own queries do tells how ranks move together: of the others only single ones
-    # move up, here or there
-    together = np.where(ladder <= LAST_RANK, base, np.nan)
-    return CurveMoves("lower", "hit", values, noise_of, together, sparse, rises=1)
+@dataclass(frozen=True)
+class _Hits:
+    """Where on the ladder first mates are found, by the own folds of their queries."""
+
+    folds: FoldAssignment
+    ladder: Integers
+    alive: Flags
+    """Queries that have a mate."""
+    place: Integers
+    found: Integers
+    """(columns, ranks): queries of each fold by the places of their first mates."""
+    left: Integers
+    """Queries that stay without each column."""
+    base: Reals
+    """(columns, ranks): hits of those."""
+
+    @staticmethod
+    def of(folds: FoldAssignment, first: Integers, ladder: Integers) -> _Hits:
+        """From the rank of every query's first mate, 0 if it has none."""
+        alive, place = first > 0, np.searchsorted(ladder, first)
+        found = _by_fold(folds, place, len(ladder) + 1, alive)
+        total, of_fold = np.cumsum(found.sum(axis=0)[:-1]), np.cumsum(found[:, :-1], axis=1)
+        # without a fold that has all of them nothing is found, of nobody: such few units have no
+        # band
+        left = np.maximum(np.count_nonzero(alive) - found.sum(axis=1), 1)
+        return _Hits(folds, ladder, alive, place, found, left, (total - of_fold) / left[:, None])
+
+    def moved(self, strata: list[tuple[Flags, RankChanges, bool]]) -> CurveMoves:
+        """The curve without each fold.
+
+        Each stratum holds queries of one kind, how some of them move, and whether only those that
+        miss at a rank stand for all that do; others do not move.
+        """
+        columns, rows = len(self.left), np.count_nonzero(self.alive)
+        gained, noise = moves = np.zeros((2, *self.base.shape))
+        for some, changes, by_rank in strata:
+            mine = self.alive & some
+            if number := np.count_nonzero(mine):
+                found = self.found
+                if number < rows:
+                    found = _by_fold(self.folds, self.place, len(self.ladder) + 1, mine)
+                changes.move(found, self.left, by_rank, moves)
+        # in steps of 2^-50, so that no order of the folds can show
+        spread = np.rint(noise * 2.0**50).astype(np.int64).sum(axis=0) / 2.0**50
+        noise_of = spread * (columns - 1) / columns
+        sparse = rows - np.cumsum(self.found.sum(axis=0)[:-1]) < FEWEST_MISSED
+        # what the folds' own queries do tells how ranks move together: of the others only single
+        # ones move up, here or there
+        together = np.where(self.ladder <= LAST_RANK, self.base, np.nan)
+        values = self.base + gained
+        return CurveMoves("lower", "hit", values, noise_of, together, sparse, rises=1)
+
+
+def _by_fold(folds: FoldAssignment, place: Integers, ranks: int, some: Flags) -> Integers:
+    """(columns, ranks): some queries of each fold by the places of their first mates."""
+    columns = folds.own.stop
+    at = (folds.own_query * ranks + place)[some]
+    return np.bincount(at, minlength=columns * ranks).reshape(columns, ranks)
 
 
 @kernel
-def _first_above(ranks: Any, limit: int, out: Any) -> int:
-    """The places of the first ranks beyond a limit, as many as `out` holds; returns how many."""
-    number = 0
-    for place in range(ranks.size):
-        if ranks[place] > limit:
-            out[number] = place
-            number += 1
-            if number == out.size:
-                break
-    return number
+def _first_beyond(ranks: Any, ladder: Any, places: Any, left: Any, room: Any, out: Any) -> None:
+    """The first of some places of the ladder at which each rank is among the first that lie beyond
+    it, as many as there is room for; out stays -1 where it is at none.
+
+    `left` are the places of those that may lie beyond it, all at first.
+    """
+    number = left.size
+    for place in places:
+        found = 0
+        for at in range(number):
+            if ranks[left[at]] > ladder[place]:
+                room[found] = left[at]
+                found += 1
+                if found == room.size:
+                    break
+        for at in range(found):
+            if out[room[at]] < 0:
+                out[room[at]] = place
+        if found < room.size:  # they are all that do, and others lie beyond no higher one
+            number = found
+            for at in range(found):
+                left[at] = room[at]
 
 
 @kernel
-def _first_ranks(
-    offsets: Any,
-    before: Any,
-    size: Any,
-    relevant: Any,
-    between: Any,
-    equal: Any,
-    gone: Any,
-    mates: Any,
-    wanted: Any,
-    out: Any,
-) -> None:
-    """The rank of the first mate without each fold, NONE_LEFT where there is none."""
-    folds = out.shape[1]
-    missing = np.empty(folds, np.int32)
-    for q in wanted:
-        left = mates[q]
-        ranks = out[q]
-        for c in range(folds):
-            missing[c] = 0
-            ranks[c] = 0
-        for g in range(offsets[q], offsets[q + 1]):
-            waiting = 0
-            behind = np.int32(before[g] + size[g] + 1)
-            every = np.int32(relevant[g])
-            for c in range(folds):
-                missing[c] += np.int32(between[g, c]) + np.int32(equal[g, c])
-                m = every - np.int32(gone[g, c])
-                fresh = m > 0 and ranks[c] == 0
-                ranks[c] = behind - missing[c] - m if fresh else ranks[c]
-                waiting += left[c] > 0.0 and ranks[c] == 0
-            if waiting == 0:
-                break
+def _first_ranks(left: Any, wanted: Any, out: Any) -> None:
+    """The ranks of some queries' first mates without each fold, NONE_LEFT where there is none."""
+    mates, missing = np.empty(out.shape[1], np.int32), np.empty(out.shape[1], np.int32)
+    for place in range(wanted.size):
+        mates_left(left, wanted[place], mates)
+        first_ranks(left, wanted[place], mates, missing, out[place])
 
 
 @kernel

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 from typing import Any
 
@@ -102,3 +103,29 @@ def test_later_passes_of_an_evaluation_find_their_rows_there(
     made.clear()
     passes.clear()
     assert not any(one() for one in devices)  # nor does a result hold them
+
+
+def test_a_device_is_set_up_while_folds_are_dealt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By another thread, once; where that fails the pass tries again, and tells."""
+    pretend(monkeypatch)
+    begun, begin = [], worker.Worker.__init__
+    rows, labels = clusters(4, classes=30, size=6, noise=2.0)
+
+    def note(self: Any, *given: Any) -> None:
+        begun.append(threading.get_ident())
+        if len(begun) == 1:
+            raise RuntimeError("no room yet")
+        begin(self, *given)
+
+    whole = truerank.evaluate(rows, labels, device="cpu")
+    monkeypatch.setattr(worker.Worker, "__init__", note)
+    found = truerank.evaluate(rows, labels, device="cuda")
+    assert threading.get_ident() not in begun
+    assert [repr(score) for score in found.values()] == [repr(s) for s in whole.values()]
+
+    def fail(self: Any, *given: Any) -> None:
+        raise RuntimeError("no room at all")
+
+    monkeypatch.setattr(worker.Worker, "__init__", fail)
+    with pytest.raises(RuntimeError, match="no room at all"):
+        truerank.evaluate(rows, labels, device="cuda")

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from threading import Lock
@@ -27,7 +28,7 @@ from truerank.core.groups import Block, LocatedGroups, SplitGroups
 from truerank.engine.facts import DeviceFacts
 from truerank.errors import InputError
 from truerank.relevance import View
-from truerank.settings import Settings
+from truerank.settings import Settings, current_settings
 from truerank.space import Distances, Rows, Space
 from truerank.space.fingerprint import Fingerprints
 
@@ -45,6 +46,7 @@ __all__ = [
     "check",
     "keeping",
     "likely",
+    "prepare",
     "unavailable",
 ]
 
@@ -112,8 +114,8 @@ class Engine:
         self._devices = [torch.device(name) for name in names]
         self._view, self._space, self._limits, self._tick = view, space, limits, tick
         self._kernels, self._filters = kernels or best_kernels(self._devices[0]), filters
-        self._workers = _workers_of(view, space)
-        self._lock, self._turns = Lock(), count()
+        self._placed = _placed(view, space)
+        self._turns = count()
 
     def facts(self) -> DeviceFacts:
         """What a schedule must know, as it is now."""
@@ -242,16 +244,29 @@ class Engine:
 
         device = self._devices[number]
         with torch.cuda.device(device) if device.type == "cuda" else nullcontext(), torch.no_grad():
-            with self._lock:
-                if number not in self._workers:
+            workers = self._placed.workers
+            with self._placed.lock:
+                if number not in workers:
                     placed = (self._view, self._space, device, self._kernels, self._filters)
-                    self._workers[number] = Worker(*placed)
-            return task(self._workers[number])
+                    workers[number] = Worker(*placed)
+            return task(workers[number])
+
+    def prepare(self) -> None:
+        """Have the first device, which every pass uses, take in what it needs."""
+        self._on(0, lambda _: None)
 
 
-_kept: ContextVar[list[tuple[View, Space, dict[int, Worker]]] | None] = ContextVar(
-    "_kept", default=None
-)
+@dataclass
+class _Placed:
+    """What devices hold of a space in a view: their workers by number, to be filled."""
+
+    view: View
+    space: Space
+    workers: dict[int, Worker] = field(default_factory=dict)
+    lock: Lock = field(default_factory=Lock)
+
+
+_kept: ContextVar[list[_Placed] | None] = ContextVar("_kept", default=None)
 
 
 @contextmanager
@@ -267,14 +282,23 @@ def keeping() -> Iterator[None]:
         _kept.reset(token)
 
 
-def _workers_of(view: View, space: Space) -> dict[int, Worker]:
-    """Workers of an earlier pass in this view, by the numbers of their devices; to be filled."""
+def prepare(view: View, space: Space, pool: ThreadPoolExecutor) -> None:
+    """Have the first GPU take in what it needs in a thread, for passes within the same `keeping`.
+
+    What fails here is tried again, and told, by the pass itself.
+    """
+    engine = Engine(view, space, current_settings(), lambda pairs: None)
+    pool.submit(engine.prepare)
+
+
+def _placed(view: View, space: Space) -> _Placed:
+    """What an earlier pass in this view has left, if that is kept."""
     held = _kept.get()
     if held is None:
-        return {}
-    if not (held and held[0][0] is view and held[0][1] is space):
-        held[:] = [(view, space, {})]
-    return held[0][2]
+        return _Placed(view, space)
+    if not (held and held[0].view is view and held[0].space is space):
+        held[:] = [_Placed(view, space)]
+    return held[0]
 
 
 class DeviceBackedSpace(Space):
