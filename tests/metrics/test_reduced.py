@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from truerank.core import registry
+from truerank.core import jackknife, left_out, registry
 from truerank.core.groups import SplitGroups, TieGroups
 from truerank.core.jackknife import ChangeSums
 from truerank.core.left_out import LeftOut
 from truerank.core.scale import Scale
+from truerank.jit import interpreted
+from truerank.metrics import reduced
 from truerank.metrics.reduced import add_moves
 
 NAMES = (
@@ -22,6 +26,7 @@ NAMES = (
     "map",
     "map@3",
     "map@3,divisor=min",
+    "map@99999,divisor=min",
     "mrr",
     "minp",
 )
@@ -86,6 +91,25 @@ def test_moves_are_those_of_the_groups_that_are_left(
         # the last bit of a value may differ, and so one step of 2^-40 for each query
         np.testing.assert_allclose(sums[[2, 4]], expected.total[[2, 4]], rtol=0, atol=count)
         np.testing.assert_allclose(sums[5], expected.total[5], rtol=1e-6)
+
+
+def test_interpreted_kernels_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With counts that reach the end of their type, which numpy's own sums would overflow."""
+    split = lists_of(np.random.default_rng(1), 12, True)
+    more = np.array([200, 100, 0], np.uint8)[:, None, None]
+    groups = replace(split.groups, before=split.groups.before + 4000, size=split.groups.size + 500)
+    left = LeftOut.of(replace(split, counts=split.counts + more, groups=groups), 1)
+    metrics = [registry.parse(name) for name in NAMES]
+    ways = [registry.ranking(metric).reduced(metric) for metric in metrics]
+    shape = (len(ways), len(split.queries))
+    own, weights = np.zeros((len(split.queries), 1), int), np.ones(len(split.queries))
+    given = (left, ways, np.ones(shape, bool), np.full(shape, 0.3), own, weights)
+    compiled = add_moves(*given, none_counts=False)
+    for module in (reduced, left_out, jackknife):
+        for name, function in list(vars(module).items()):
+            if hasattr(function, "py_func"):
+                monkeypatch.setattr(module, name, interpreted(function))
+    np.testing.assert_array_equal(add_moves(*given, none_counts=False), compiled)
 
 
 def _values(groups: TieGroups, metric: registry.Metric) -> np.ndarray:

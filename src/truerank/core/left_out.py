@@ -87,7 +87,7 @@ def first_ranks(left: Any, q: int, mates: Any, missing: Any, out: Any) -> None:
         m0 = np.int32(left.relevant[g])
         waiting = np.int32(0)
         for c in range(out.size):
-            missing[c] += np.int32(left.between[g, c] + left.equal[g, c])
+            missing[c] += np.int32(left.between[g, c]) + np.int32(left.equal[g, c])
         for c in range(out.size):
             m = np.int32(m0 - left.gone[g, c])
             fresh = (m > 0) & (out[c] == 0)

@@ -166,7 +166,7 @@ def _average_precision(
         if most <= 0:  # and so for all that follows
             break
     for c in range(out.size):
-        divisor = min(mates[c], np.int32(cut)) if smaller else mates[c]
+        divisor = min(mates[c], limit[c]) if smaller else mates[c]
         out[c] = out[c] / float(divisor) if mates[c] > 0 else np.nan
 
 
@@ -191,7 +191,7 @@ def _found(
         m0 = np.int32(left.relevant[g])
         most = np.int32(-MOST)
         for c in range(out.size):
-            missing[c] += np.int32(left.between[g, c] + left.equal[g, c])
+            missing[c] += np.int32(left.between[g, c]) + np.int32(left.equal[g, c])
         for c in range(out.size):
             m = np.int32(m0 - left.gone[g, c])
             room = np.int32(limit[c] - k0 + missing[c] + m)
@@ -201,10 +201,10 @@ def _found(
         if most <= 0:
             break
     for c in range(out.size):
-        if divisor == 0:
-            share = 1.0 if inside[c] > 0 else 0.0
-        else:
-            share = float(inside[c]) / float(mates[c] if divisor < 0 else divisor)
+        share = 1.0 if inside[c] > 0 else 0.0
+        if divisor != 0:
+            some = mates[c] if mates[c] > 0 else np.int32(1)
+            share = float(inside[c]) / float(some if divisor < 0 else divisor)
         out[c] = share if mates[c] > 0 else np.nan
 
 
@@ -224,7 +224,7 @@ def _last(left: Any, q: int, mates: Any, missing: Any, rank: Any, out: Any) -> N
         k0 = np.int32(left.before[g] + left.size[g])
         m0 = np.int32(left.relevant[g])
         for c in range(out.size):
-            missing[c] += np.int32(left.between[g, c] + left.equal[g, c])
+            missing[c] += np.int32(left.between[g, c]) + np.int32(left.equal[g, c])
         for c in range(out.size):
             now = np.int32(k0 - missing[c])
             rank[c] = now if np.int32(left.gone[g, c]) < m0 else rank[c]
