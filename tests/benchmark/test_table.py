@@ -15,7 +15,14 @@ from scipy import stats
 
 from truerank import benchmark
 from truerank.benchmark import table_forms
-from truerank.benchmark.groups import compare_methods, difference, gain, mean_result, verdict
+from truerank.benchmark.groups import (
+    compare_methods,
+    difference,
+    gain,
+    mean_result,
+    over_classes,
+    verdict,
+)
 from truerank.benchmark.statistics import numbers, spread, summarise, trend
 from truerank.core.replicates import Replicates
 from truerank.core.score import Score
@@ -153,6 +160,45 @@ def test_a_mean_of_results_has_the_mean_replicates() -> None:
     assert mean.value == pytest.approx(0.3)
     assert mean.replicates is not None
     assert mean.replicates.values == pytest.approx((0.3, 0.3))
+
+
+def test_an_interval_over_classes_is_that_of_the_mean_over_runs() -> None:
+    runs = [result(0.30, (0.29, 0.30, 0.31, 0.30)), result(0.32, (0.31, 0.32, 0.33, 0.35))]
+    means = (0.30, 0.31, 0.32, 0.325)
+    error = math.sqrt(3 / 4 * sum((one - statistics.fmean(means)) ** 2 for one in means))
+    half = stats.t.ppf(0.975, 3) * error
+    assert over_classes(runs, "map@r") == pytest.approx([0.31 - half, 0.31 + half], rel=1e-6)
+    alone = Result({"map@r": Score("map@r", 0.3, 0.3, 0.3, 0.3, n=9)}, provenance={})
+    assert over_classes([alone], "map@r") is None
+
+
+def test_intervals_over_classes_stand_beside_those_over_reruns(uninterrupted: Path) -> None:
+    """In JSON and CSV those of all metrics, in what is read that of the one that was searched for;
+    tables of earlier versions have none."""
+    table = content(uninterrupted)
+    untrained = table["rows"][0]["concatenated"]
+    kept = Result.from_json(next(uninterrupted.rglob("untrained/**/concat.json")))
+    for metric, score in untrained.items():
+        spread = kept[metric].replicates
+        half = stats.t.ppf(0.975, spread.freedom) * spread.standard_error()
+        ends = [score["mean"] - half, score["mean"] + half]
+        assert score["classes"] == pytest.approx(ends, rel=1e-6)
+    low, high = untrained["map@r"]["classes"]
+    half = f"{100 * (high - low) / 2:.2f}"
+    markdown = table_forms.as_markdown(table)
+    assert f" {100 * untrained['map@r']['mean']:.2f} (± {half}) |" in markdown
+    assert f" {100 * untrained['precision@1']['mean']:.2f} |" in markdown
+    assert "over the reruns, in brackets of MAP@R over test classes." in markdown
+    assert rf"($\pm$ {half})" in table_forms.as_latex(table)
+    for row in csv.DictReader(table_forms.as_csv(table).splitlines()):
+        low, high = float(row["low_over_classes"]), float(row["high_over_classes"])
+        assert (low + high) / 2 == pytest.approx(float(row["mean"]))
+    for row in table["rows"]:
+        for part in ("concatenated", "separated"):
+            for score in row[part].values():
+                del score["classes"]
+    assert "brackets" not in table_forms.as_markdown(table)
+    assert "(±" not in table_forms.as_text(table)
 
 
 def test_a_gain_has_both_variances() -> None:

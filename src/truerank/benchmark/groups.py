@@ -26,6 +26,7 @@ __all__ = [
     "difference",
     "gain",
     "mean_result",
+    "over_classes",
     "read_runs",
     "verdict",
 ]
@@ -37,7 +38,10 @@ Runs = dict[str, list[Result]]
 
 
 def read_runs(layout: Layout, methods: Sequence[str], reruns: Sequence[str], folds: int) -> Any:
-    """Part -> method -> the result of each rerun; a separated one is the mean of its folds."""
+    """Part -> method -> the result of each rerun; a separated one is the mean of its folds.
+
+    Embeddings that were brought along have no folds, and no separated part.
+    """
     found: dict[str, Runs] = {part: {} for part in PARTS}
     for method in methods:
         for rerun in reruns:
@@ -45,9 +49,10 @@ def read_runs(layout: Layout, methods: Sequence[str], reruns: Sequence[str], fol
                 continue
             folder = layout.rerun(method, rerun)
             whole = Result.from_json(result_path(folder, CONCAT))
-            parts = [Result.from_json(result_path(folder, str(fold))) for fold in range(folds)]
             found["concatenated"].setdefault(method, []).append(whole)
-            found["separated"].setdefault(method, []).append(mean_result(parts))
+            if folds:
+                parts = [Result.from_json(result_path(folder, str(fold))) for fold in range(folds)]
+                found["separated"].setdefault(method, []).append(mean_result(parts))
     return found
 
 
@@ -144,6 +149,16 @@ def _together(parts: Sequence[tuple[float, int]]) -> tuple[float, int]:
         return 0.0, min(freedom for _, freedom in parts)
     freedom = variance**2 / math.fsum(part**2 / free for part, free in parts if part > 0)
     return math.sqrt(variance), max(1, math.floor(freedom))
+
+
+def over_classes(runs: Sequence[Result], metric: str) -> list[float] | None:
+    """The interval of the mean over runs, over test classes; None where it is not known."""
+    kept = _mean_replicates(runs, metric)
+    if kept is None:
+        return None
+    mean = _mean_and_variance(runs, metric)[0]
+    margin = quantile(CONFIDENCE, kept.freedom) * kept.standard_error()
+    return [mean - margin, mean + margin]
 
 
 def gain(

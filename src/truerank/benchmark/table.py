@@ -12,7 +12,7 @@ from typing import Any
 from truerank.benchmark import table_forms
 from truerank.benchmark.config import RESERVED, SPLITS, BenchmarkConfig
 from truerank.benchmark.deviations import deviations
-from truerank.benchmark.groups import compare_methods, read_runs, verdict
+from truerank.benchmark.groups import compare_methods, over_classes, read_runs, verdict
 from truerank.benchmark.layout import DEFAULT, Layout
 from truerank.benchmark.linear import TITLE
 from truerank.benchmark.looks import read_reruns
@@ -23,6 +23,7 @@ from truerank.benchmark.plan import Plan
 from truerank.benchmark.statistics import PARTS, numbers, spread, trend
 from truerank.benchmark.study import BEHIND
 from truerank.files import to_json, write_text
+from truerank.result import Result
 
 __all__ = ["Table", "make_table"]
 
@@ -80,6 +81,13 @@ def make_table(
         row["ranks"] = {part: compared[part]["ranks"][method.name] for part in PARTS}
         row["second_looks"] = openings.second_looks(method.name)
         rows.append(row)
+    runs_of = {name: read_runs(layout, [name], ["0"], plan.folds) for name in RESERVED}
+    for method in methods:
+        runs_of[method.name] = (
+            runs if method.is_trained else read_runs(layout, [method.name], ["0"], 0)
+        )
+    for row in rows:
+        _put_classes(row, runs_of[row["method"]])
     protocol = config.protocol
     protocol_rows = [row for row in rows if "parameters" in row]
     content = {
@@ -109,6 +117,13 @@ def make_table(
         },
     }
     return Table(content)
+
+
+def _put_classes(row: dict[str, Any], runs: dict[str, dict[str, list[Result]]]) -> None:
+    """Put the interval over test classes beside each score's interval over the reruns."""
+    for part in PARTS:
+        for metric, score in row[part].items():
+            score["classes"] = over_classes(runs[part][row["method"]], metric)
 
 
 def _baseline_row(name: str, found: dict[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from truerank.benchmark.statistics import PARTS
@@ -45,14 +46,20 @@ def _best(content: Content) -> dict[tuple[str, str], float]:
     return best
 
 
-def _cell(score: dict[str, Any] | None, plus_minus: str) -> str:
+def _cell(score: dict[str, Any] | None, plus_minus: str, classes: bool = False) -> str:
+    """The mean with the half width of its interval, and in brackets of that over test classes."""
     if score is None:
         return ""
     text = f"{100 * score['mean']:.2f}"
     if score["interval"] is not None:
-        half = (score["interval"][1] - score["interval"][0]) / 2
-        text += f" {plus_minus} {100 * half:.2f}"
+        text += f" {plus_minus} {_half(score['interval'])}"
+    if classes and score.get("classes") is not None:
+        text += f" ({plus_minus} {_half(score['classes'])})"
     return text
+
+
+def _half(interval: Sequence[float]) -> str:
+    return f"{100 * (interval[1] - interval[0]) / 2:.2f}"
 
 
 def _ranks(row: dict[str, Any], part: str) -> str:
@@ -71,7 +78,7 @@ def _grid(content: Content, plus_minus: str, bold: tuple[str, str]) -> list[list
         for part in PARTS:
             for metric in content["metrics"]:
                 score = row[part].get(metric)
-                text = _cell(score, plus_minus)
+                text = _cell(score, plus_minus, metric == content["metric"])
                 takes_part = score is not None and row["kind"] not in ("untrained", "finished")
                 if takes_part and score["mean"] == best.get((part, metric)):
                     text = f"{bold[0]}{text}{bold[1]}"
@@ -95,7 +102,8 @@ def legend(content: Content) -> list[str]:
     count = content["reruns"]
     lines = [
         f"{content['title']}: {content['trials']} trials a method, {content['folds']} folds, "
-        f"{count} rerun{'s' if count != 1 else ''}; percent, with 95 % intervals over the reruns.",
+        f"{count} rerun{'s' if count != 1 else ''}; percent, with 95 % intervals over the "
+        f"reruns{_over_classes(content)}.",
         "Ranks are those that differences over runs and test classes leave open (Holm over all "
         "pairs). The luck of the search itself is in no interval.",
     ]
@@ -139,6 +147,15 @@ def legend(content: Content) -> list[str]:
         f"{again} of them {'was a second look' if again == 1 else 'were second looks'}."
     )
     return lines
+
+
+def _over_classes(content: Content) -> str:
+    """What stands in brackets, if anything does: tables of earlier versions have none."""
+    metric = content["metric"]
+    known = (row[part].get(metric, {}) for row in content["rows"] for part in PARTS)
+    if not any(score.get("classes") for score in known):
+        return ""
+    return f", in brackets of {_short(metric)} over test classes"
 
 
 def _apart(content: Content, part: str) -> list[str]:
@@ -250,7 +267,7 @@ def as_csv(content: Content) -> str:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(
         ["method", "part", "metric", "mean", "low", "high", "n", "best_rank", "worst_rank",
-         "parameters", "at_border"]
+         "parameters", "at_border", "low_over_classes", "high_over_classes"]
     )  # fmt: skip
     for row in content["rows"]:
         found = json.dumps(row["parameters"]) if "parameters" in row else ""
@@ -260,12 +277,13 @@ def as_csv(content: Content) -> str:
             if score is None:
                 continue
             low, high = score["interval"] or ("", "")
+            classes = score.get("classes") or ("", "")
             ranks = (
                 row["ranks"][part] if "ranks" in row and metric == content["metric"] else ("", "")
             )
             writer.writerow(
                 [row["method"], part, metric, repr(score["mean"]), low, high, score["n"], *ranks,
-                 found, borders]
+                 found, borders, *classes]
             )  # fmt: skip
     return text.getvalue()
 
