@@ -18,6 +18,7 @@ from truerank.benchmark.statistics import CONFIDENCE, PARTS
 from truerank.core import registry
 from truerank.core.replicates import Replicates
 from truerank.result import Result
+from truerank.stats.intervals import from_replicates
 from truerank.stats.student import central, quantile
 
 __all__ = [
@@ -152,13 +153,13 @@ def _together(parts: Sequence[tuple[float, int]]) -> tuple[float, int]:
 
 
 def over_classes(runs: Sequence[Result], metric: str) -> list[float] | None:
-    """The interval of the mean over runs, over test classes; None where it is not known."""
+    """The interval of the mean over runs, over test classes; None where it has none."""
     kept = _mean_replicates(runs, metric)
     if kept is None:
         return None
-    mean = _mean_and_variance(runs, metric)[0]
-    margin = quantile(CONFIDENCE, kept.freedom) * kept.standard_error()
-    return [mean - margin, mean + margin]
+    known, mean = registry.definition(registry.parse(metric)), _mean_and_variance(runs, metric)[0]
+    found = from_replicates(mean, kept, kept, CONFIDENCE, known.range, steep=known.is_steep)
+    return None if found.ends is None else list(found.ends)
 
 
 def gain(

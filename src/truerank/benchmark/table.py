@@ -81,13 +81,11 @@ def make_table(
         row["ranks"] = {part: compared[part]["ranks"][method.name] for part in PARTS}
         row["second_looks"] = openings.second_looks(method.name)
         rows.append(row)
-    runs_of = {name: read_runs(layout, [name], ["0"], plan.folds) for name in RESERVED}
-    for method in methods:
-        runs_of[method.name] = (
-            runs if method.is_trained else read_runs(layout, [method.name], ["0"], 0)
-        )
+    brought = [method.name for method in methods if not method.is_trained]
+    beside = read_runs(layout, RESERVED, ["0"], plan.folds), read_runs(layout, brought, ["0"], 0)
+    every = {part: runs[part] | beside[0][part] | beside[1][part] for part in PARTS}
     for row in rows:
-        _put_classes(row, runs_of[row["method"]])
+        _put_classes(row, every)
     protocol = config.protocol
     protocol_rows = [row for row in rows if "parameters" in row]
     content = {

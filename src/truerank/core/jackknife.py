@@ -55,12 +55,9 @@ class ChangeSums:
 
     def add(self, change: Reals, mine: Integers, weights: Reals) -> None:
         """Add the changes of some queries (NaN: no mate left), which leave with columns `mine`."""
-        for start in range(0, len(change), AT_A_TIME):
-            some = slice(start, start + AT_A_TIME)
-            total, alike = np.zeros_like(self._sums), bool((weights[some] == 1.0).all())
-            sums = np.zeros(self._sums.shape)
-            _add_rows(change[some], mine[some], weights[some], alike, sums, total)
-            self.take(total)
+        total, sums = np.zeros_like(self._sums), np.zeros(self._sums.shape)
+        _add_rows(change, mine, weights, bool((weights == 1.0).all()), sums, total)
+        self.take(total)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ChangeSums, (self._sums.shape[1],)
@@ -261,4 +258,6 @@ def _add_rows(change: Any, mine: Any, weights: Any, alike: bool, sums: Any, tota
         for column in range(row.size):
             row[column] = change[query, column]
         add_row(row, 0.0, mine[query], weights[query], alike, sums)
+        if query % AT_A_TIME == AT_A_TIME - 1:
+            add_whole(sums, alike, total)
     add_whole(sums, alike, total)

@@ -94,29 +94,29 @@ def _add_moves(
     limit = np.empty(columns, np.int32)
     missing = np.empty(columns, np.int32)
     inside = np.empty(columns, np.int32)
-    for start in range(0, queries, AT_A_TIME):
-        for q in range(start, min(start + AT_A_TIME, queries)):
-            mates_left(left, q, mates)
-            for way in range(how.shape[0]):
-                if not wanted[way, q]:
-                    continue
-                kind = how[way, 0]
-                cut = how[way, 1]
-                divisor = how[way, 2]
-                if kind == _FOUND:
-                    _found(left, q, mates, cut, divisor, limit, missing, inside, row)
-                elif kind == _AVERAGE_PRECISION:
-                    _average_precision(left, q, mates, cut, divisor, limit, missing, inside, row)
-                elif kind == _FIRST:
-                    _first(left, q, mates, missing, inside, row)
-                else:
-                    _last(left, q, mates, missing, inside, row)
-                if none_counts:
-                    for c in range(columns):
-                        row[c] = row[c] if row[c] == row[c] else 0.0
-                add_row(row, before[way, q], own[q], weights[q], alike, some[way])
+    for q in range(queries):
+        mates_left(left, q, mates)
         for way in range(how.shape[0]):
-            add_whole(some[way], alike, sums[way])
+            if not wanted[way, q]:
+                continue
+            kind = how[way, 0]
+            cut = how[way, 1]
+            divisor = how[way, 2]
+            if kind == _FOUND:
+                _found(left, q, mates, cut, divisor, limit, missing, inside, row)
+            elif kind == _AVERAGE_PRECISION:
+                _average_precision(left, q, mates, cut, divisor, limit, missing, inside, row)
+            elif kind == _FIRST:
+                _first(left, q, mates, missing, inside, row)
+            else:
+                _last(left, q, mates, missing, inside, row)
+            if none_counts:
+                for c in range(columns):
+                    row[c] = row[c] if row[c] == row[c] else 0.0
+            add_row(row, before[way, q], own[q], weights[q], alike, some[way])
+        if q % AT_A_TIME == AT_A_TIME - 1 or q == queries - 1:
+            for way in range(how.shape[0]):
+                add_whole(some[way], alike, sums[way])
 
 
 @kernel

@@ -86,44 +86,38 @@ def score_columns(
     average: str,
     attainable: Mapping[Metric, float | None] | None = None,
 ) -> dict[Metric, Score]:
-    """The scores of columns; those of one grade in one pass share their kinds of queries.
-
-    `attainable` has what is known of that already.
-    """
-    kinds = _kinds(columns)
-    return {
-        column.metric: score_column(
-            column,
-            task,
-            average,
-            kinds[id(column.candidates)],
-            (attainable or {}).get(column.metric),
-        )
-        for column in columns
-    }
+    """The scores of columns; `attainable` has what is known of that already."""
+    scored = _scoring(columns, task, average, attainable or {})
+    return {column.metric: scored(column) for column in columns}
 
 
 def begin_scores(
     columns: list[Column], task: TaskRules, average: str, workers: Workers
 ) -> Callable[[], dict[Metric, Score]]:
     """The same by several threads, while this one goes on: to call what comes back is to wait."""
-    kinds = _kinds(columns)
-
-    def scored(column: Column) -> Score:
-        return score_column(column, task, average, kinds[id(column.candidates)])
-
+    scored = _scoring(columns, task, average, {})
     scores = workers.begin(scored, columns, 2 + task.queries // _PARALLEL_QUERIES)
     return lambda: {c.metric: score for c, score in zip(columns, scores(), strict=True)}
 
 
-def _kinds(columns: list[Column]) -> dict[int, Kinds]:
-    """The kinds of queries with a mate, by the id of the candidates that columns share."""
+def _scoring(
+    columns: list[Column],
+    task: TaskRules,
+    average: str,
+    attainable: Mapping[Metric, float | None],
+) -> Callable[[Column], Score]:
+    """Scores one of the columns; those of one grade in one pass share their kinds of queries."""
     kinds: dict[int, Kinds] = {}
     for column in columns:
         if id(column.candidates) not in kinds:
             alive = ~np.isnan(column.values[0])
             kinds[id(column.candidates)] = Kinds.of(column.totals[alive], column.candidates[alive])
-    return kinds
+
+    def scored(column: Column) -> Score:
+        best = attainable.get(column.metric)
+        return score_column(column, task, average, kinds[id(column.candidates)], best)
+
+    return scored
 
 
 def column_bounds(column: Column, task: TaskRules, average: str) -> tuple[float, float, float]:

@@ -95,10 +95,9 @@ class Plan:
         }
         self._collecting: Callable[[], Any] = list
         """Waits for what is collected beside."""
-        self._more: dict[Key, Flags] = {}
-        """Queries that are chosen to be counted as well, of a metric."""
-        self._since = np.full(len(self.few), -1)
-        """From which place of the ladder on first ranks are; -1 for those of no query."""
+        self._chosen: tuple[dict[Key, Flags], Integers] | None = None
+        """Queries that are to be counted as well, once they are chosen: those of each metric, and
+        from which place of the ladder on the first rank of each is wanted, -1 if nowhere."""
         self.moves = GrownMoves.of(self.task, self.grown, self.uses)
         self._weights = QueryWeights(self.task, self.view, self.by_class)
         self.cmc_moves: CurveMoves | None = None
@@ -167,7 +166,11 @@ class Plan:
         """
         self._collected()
         rows = block[split.queries]
-        moving = {(column.metric, unit): self._moving(column, rows) for column, unit in self.uses}
+        moving = {
+            (column.metric, unit): self._moving(column, rows)
+            for column, unit in self.uses
+            if (column.metric, unit) in self._sums
+        }
         jobs = self._jobs(rows, split, moving, workers)
         self._collecting = workers.begin(_call, jobs, COLLECTING)
         if self.moves is not None:
@@ -212,7 +215,7 @@ class Plan:
         alike: dict[tuple[int, Unit], list[Column]] = {}
         for column, unit in self.uses:
             key = column.metric, unit
-            if key in self._sums and key in wanted and wanted[key].any():
+            if key in wanted and wanted[key].any():
                 alike.setdefault((column.grade, unit), []).append(column)
         for (grade, unit), columns in alike.items():
             keys = [(column.metric, unit) for column in columns]
@@ -285,7 +288,7 @@ class Plan:
         return np.where(np.isnan(values), 0.0, values) if self.task.no_mate == "zero" else values
 
     def finish(self, device: str, workers: Workers) -> dict[Key, tuple[Replicates, Replicates]]:
-        """The replicates of every column, once all blocks are in and it is chosen who else."""
+        """The replicates of every column, once all blocks are in."""
         # what follows from the values alone is made while more is counted
         several = 2 + len(self.few) // PARALLEL_QUERIES
         prepare: list[Callable[[], Any]] = [partial(self._staying, use) for use in self.uses]
@@ -364,29 +367,37 @@ class Plan:
 
     def choose(self) -> None:
         """Choose, once all values are known, of whom more is counted by fold: of metrics that few
-        queries miss, more of those that may move."""
+        queries miss, more of those that may move. `finish` does it if need be; a caller who begins
+        other work before that saves time by choosing first."""
+        more: dict[Key, Flags] = {}
+        since = np.full(len(self.few), -1)
         for column, unit in self.uses:
             moving = self._moving(column)
             if (column.metric, unit) in self._sums and (moving & self.counted).sum() < ENOUGH:
                 wanted = np.zeros(len(moving), bool)
                 wanted[self.sets.sample(np.flatnonzero(moving), ENOUGH)] = True
-                self._more[column.metric, unit] = wanted & ~self.counted
+                more[column.metric, unit] = wanted & ~self.counted
         if self.cmc is not None and self.counts_first and not self._may_all_move:
-            self._since = self.cmc[1].wanted(self.few, self.sets.in_order, self.counted, ENOUGH)
+            since = self.cmc[1].wanted(self.few, self.sets.in_order, self.counted, ENOUGH)
+        self._chosen = more, since
 
     def _look_closer(self, device: str, workers: Workers) -> None:
         """Count by fold those who were chosen."""
-        chosen = self._since >= 0
-        for wanted in self._more.values():
-            chosen |= wanted
-        if not chosen.any():
+        if self._chosen is None:
+            self.choose()
+        assert self._chosen is not None
+        more, since = self._chosen
+        every = since >= 0
+        for wanted in more.values():
+            every |= wanted
+        if not every.any():
             return
-        folds, rows = self._split_sets.gallery(chosen), np.flatnonzero(chosen)
+        folds, rows = self._split_sets.gallery(every), np.flatnonzero(every)
         with closing(self._split(rows, folds, device, workers.threads)) as blocks:
             for block in blocks:
                 mine = block.rows[block.split.queries]
-                more = {key: wanted[mine] for key, wanted in self._more.items()}
-                jobs = self._jobs(mine, block.split, more, workers, self._since[mine])
+                here = {key: wanted[mine] for key, wanted in more.items()}
+                jobs = self._jobs(mine, block.split, here, workers, since[mine])
                 workers.share(_call, jobs, COLLECTING)
 
     def _sampled(
