@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from truerank import datasets
 from truerank.benchmark.sealed import check_images, extract
 from truerank.benchmark.splits import check_unchanged, make_splits, write_splits
 from truerank.datasets.base import Dataset
@@ -49,6 +51,110 @@ def test_classes_in_both_halves_are_refused() -> None:
     rows = np.arange(48)
     with pytest.raises(InputError, match=r"data.split: images is for such a data set"):
         make_splits(data(splits={"train": rows < 26, "test": rows >= 26}), "classes", 2)
+
+
+NUMBERS = [1, 2, 3, 5, 9, 10, 11, 12, 19, 20, 21, 99, 100, 101, 1000]
+"""Class numbers with gaps, whose order as text is another one: 1, 10, 100, 1000, 101, 11, ..."""
+FOUR = [[1, 2, 3, 5], [9, 10, 11, 12], [19, 20, 21, 99], [100, 101, 1000]]
+
+
+def products(root: Path) -> list[str]:
+    """Two photographs of each article, the last article first."""
+    lines = [
+        f"0 {article} 1 bicycle_final/{article}_{view}.JPG"
+        for article in reversed(NUMBERS) for view in range(2)
+    ]  # fmt: skip
+    tested = [line.replace(" 1", " 20001", 1) for line in lines[-2:]]
+    for name, listed in (("train", lines), ("test", tested)):
+        text = "\n".join(["image_id class_id super_class_id path", *listed])
+        (root / f"Ebay_{name}.txt").write_text(text)
+    return [line.split()[-1] for line in lines]
+
+
+def inaturalist(root: Path) -> list[str]:
+    """Two photographs of each species, the last species first."""
+    paths = [
+        f"train_val2018/Aves/{species}/{view}.jpg"
+        for species in reversed(NUMBERS) for view in range(2)
+    ]  # fmt: skip
+    tested = ["train_val2018/Aves/20001/0.jpg", "train_val2018/Aves/20001/1.jpg"]
+    (root / "Inat_dataset_splits").mkdir()
+    for name, listed in (("train", paths), ("test", tested)):
+        file = root / "Inat_dataset_splits" / f"Inaturalist_{name}_set1.txt"
+        file.write_text("\n".join(listed))
+    return paths + tested
+
+
+def dyml(root: Path) -> list[str]:
+    """Training classes by number, which the benchmark of a level has as "train/12"."""
+    rows = [f"{row}.jpg, {one}" for row, one in enumerate([*reversed(NUMBERS), *NUMBERS])]
+    (root / "train").mkdir()
+    (root / "bmk_fine").mkdir()
+    (root / "train" / "label.csv").write_text("\n".join(["fname, fine_id", *rows]))
+    for side in ("query", "gallery"):
+        (root / "bmk_fine" / f"{side}.csv").write_text("fname, labels\n0.jpg, 1\n")
+    return ["train/imgs/0.jpg", f"train/imgs/{len(rows) - 1}.jpg",
+            "bmk_fine/query/0.jpg", "bmk_fine/gallery/0.jpg"]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "write"),
+    [
+        ("stanford-online-products", products),
+        ("inaturalist-2018-base", inaturalist),
+        ("dyml-vehicle-fine", dyml),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::truerank.errors.TruerankWarning")
+def test_folds_are_ranges_of_class_numbers(
+    name: str, write: Callable[[Path], list[str]], tmp_path: Path
+) -> None:
+    """Where a reader gives numbers as text: class 2 comes before class 10."""
+    for path in write(tmp_path):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).touch()
+    whole = datasets.read(name, tmp_path)
+    splits = make_splits(whole, "classes", 4)
+    labels = whole.fine_labels[splits.search]
+    found = [sorted({int(one.split("/")[-1]) for one in labels[fold]}) for fold in splits.folds]
+    assert found == FOUR
+
+
+def test_a_data_set_without_a_split_is_halved_by_class_number() -> None:
+    labels = np.repeat(np.array([str(number) for number in NUMBERS[:8]]), 2)
+    numbered = Dataset("numbered", np.zeros((16, 2, 2), np.uint8), labels, ("class",))
+    splits = make_splits(numbered, "classes", 2)
+    assert set(labels[splits.search].tolist()) == {"1", "2", "3", "5"}
+    assert [set(labels[splits.search][fold].tolist()) for fold in splits.folds] == [
+        {"1", "2"}, {"3", "5"},
+    ]  # fmt: skip
+
+
+def test_named_classes_stay_in_the_order_of_their_names() -> None:
+    """One name among numbers is enough; numbers inside of names count as text."""
+    for names in (["1", "10", "2", "x"], ["a1", "a10", "a2", "a3"], ["1.5", "10.5", "2", "3"]):
+        named = Dataset("named", np.zeros((4, 2, 2), np.uint8), names, ("class",))
+        assert named.class_numbers.tolist() == [0, 1, 2, 3]
+        assert named.subset([1, 3]).fine_labels.tolist() == [names[1], names[3]]
+    folders = Dataset("folders", np.zeros((4, 2, 2), np.uint8), ["b/2", "a/10", "b/10", "a/9"],
+                      ("class",))  # fmt: skip
+    assert folders.class_numbers.tolist() == [2, 1, 3, 0]
+
+
+def test_folds_in_the_order_of_text_are_refused(tmp_path: Path) -> None:
+    """What an earlier version began: the same rows and the same halves, in other folds."""
+    labels = np.repeat(np.array([str(number) for number in range(1, 25)]), 2)
+    rows = np.arange(48)
+    numbered = Dataset("numbered", np.zeros((48, 2, 2), np.uint8), labels, ("class",),
+                       splits={"train": rows < 24, "test": rows >= 24})  # fmt: skip
+    splits, path = make_splits(numbered, "classes", 4), tmp_path / "splits.json"
+    write_splits(splits, path)
+    check_unchanged(splits, path)
+    saved = json.loads(path.read_text())
+    saved["folds"][0], saved["folds"][1] = saved["folds"][1], saved["folds"][0]
+    path.write_text(json.dumps(saved))
+    with pytest.raises(InputError, match=r"\(1, 10, 100, 2\).* Name another folder, or finish"):
+        check_unchanged(splits, path)
 
 
 def test_by_images_every_class_is_in_both_halves() -> None:

@@ -80,7 +80,7 @@ def _take(
 ) -> None:
     """Replace all methods of which the source has trained more."""
     source.check(config)
-    if read_json(source.splits).get("digest") != read_json(target.splits).get("digest"):
+    if read_json(source.splits) != read_json(target.splits):
         raise InputError(f"{source.folder} and {target.folder} split their data differently.")
     with open_plan(config, source) as theirs:
         counts = {method.name: theirs.count(method.name) for method in theirs.methods}

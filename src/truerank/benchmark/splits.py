@@ -74,7 +74,7 @@ def make_splits(data: Dataset, split: str, folds: int) -> Splits:
     if split == "stratified":
         parts = _dealt(data.labels[search], folds)
     else:
-        parts = class_folds(labels, folds)
+        parts = class_folds(data.class_numbers[search], folds)
     for number, rows in enumerate(parts):
         kept = np.unique(labels[rows], return_counts=True)[1]
         if kept.max(initial=0) < 2:
@@ -111,7 +111,7 @@ def _by_classes(data: Dataset) -> tuple[Rows, Rows]:
                     f"{shared[0]!r} for one; data.split: images is for such a data set."
                 )
             return search, tested
-    first, second = class_folds(data.fine_labels, 2)
+    first, second = class_folds(data.class_numbers, 2)
     return first, second
 
 
@@ -169,10 +169,16 @@ def write_splits(splits: Splits, path: Path) -> None:
 
 
 def check_unchanged(splits: Splits, path: Path) -> None:
-    """Refuse to go on with other data than a benchmark began with."""
+    """Refuse to resume with other data, or with other folds, than a benchmark began with."""
     saved = read_json(path)
     if not isinstance(saved, dict) or saved.get("digest") != splits.digest:
         raise InputError(
             f"the data are not those that {path} was made for: ids, labels or the split differ; "
             "name another folder."
+        )
+    if saved.get("folds") != splits.to_dict()["folds"]:
+        raise InputError(
+            f"the folds in {path} are not those that its data have now: earlier versions put "
+            "numbered classes into the order of their text (1, 10, 100, 2), this one into that of "
+            "their numbers. Name another folder, or finish this one with the version that began it."
         )

@@ -6,6 +6,7 @@ Readers (or users) put it together; training takes `subset("train")`, evaluation
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -22,10 +23,13 @@ from truerank.wording import count
 if TYPE_CHECKING:
     from truerank.organise import Task
 
-__all__ = ["Dataset"]
+__all__ = ["Dataset", "class_numbers"]
 
 Array = npt.NDArray[Any]
 Rows = npt.NDArray[np.int64]
+
+NUMBERED = re.compile(r"(.*/)?(-?[0-9]{1,18})")
+"""A label that is the number of a class, alone ("12") or below a side or a folder ("train/12")."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -138,6 +142,15 @@ class Dataset:
         """The finest label of each image: what binary metrics and junk go by."""
         return self.labels if self.labels.ndim == 1 else self.labels[:, -1]
 
+    @property
+    def class_numbers(self) -> Rows:
+        """The class of each image as a number from 0, in the order that splits and folds follow.
+
+        Classes that are numbered are in the order of their numbers, also where the numbers are
+        text ("2" before "10"); others are in the order of their names.
+        """
+        return class_numbers(self.fine_labels)
+
     def subset(self, split_or_rows: Any) -> Dataset:
         """The rows of a split, or of a list or mask of rows; its splits shrink with it.
 
@@ -244,6 +257,18 @@ class Dataset:
         if len(np.unique(rows)) < len(rows):
             raise InputError(f"rows of {name!r} name an image twice.")
         return rows
+
+
+def class_numbers(labels: Any) -> Rows:
+    """Number the classes of labels from 0, as `Dataset.class_numbers` does."""
+    classes, codes = np.unique(np.asarray(labels), return_inverse=True)
+    found = [NUMBERED.fullmatch(str(name)) for name in classes.tolist()]
+    keys = [(match[1] or "", int(match[2])) for match in found if match is not None]
+    if len(keys) < len(classes):
+        return codes.ravel()
+    place = np.empty(len(classes), np.int64)
+    place[sorted(range(len(classes)), key=keys.__getitem__)] = np.arange(len(classes))
+    return place[codes.ravel()]
 
 
 def _rebuild(state: dict[str, Any]) -> Dataset:

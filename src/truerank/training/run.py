@@ -163,7 +163,7 @@ def _with_split(data: Dataset) -> Dataset:
     """The data set's own split, or the protocol's: the first half of the classes trains."""
     if data.splits:
         return data
-    train, test = class_folds(data.fine_labels, 2)
+    train, test = class_folds(data.class_numbers, 2)
     return replace(data, splits={"train": train, "test": test})
 
 
@@ -181,7 +181,8 @@ def _split(config: Config, data: Dataset) -> tuple[Dataset, Dataset | None]:
         return part, data.subset(config.data.validation)
     if config.data.fold is None:
         return part, None
-    folds = class_folds(part.fine_labels, config.data.folds)
+    numbers = data.class_numbers[data.splits[config.data.train]]
+    folds = class_folds(numbers, config.data.folds)
     rest = np.concatenate([rows for n, rows in enumerate(folds) if n != config.data.fold])
     return part.subset(np.sort(rest)), part.subset(folds[config.data.fold])
 

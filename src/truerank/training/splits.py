@@ -1,26 +1,26 @@
-"""Class-disjoint splits, always the same ones: classes in sorted order, cut into equal parts."""
+"""Class-disjoint splits, always the same ones: classes in order, cut into equal parts."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from truerank.datasets.base import Dataset, class_numbers
 from truerank.errors import InputError
-
-if TYPE_CHECKING:
-    from truerank.datasets.base import Dataset
 
 __all__ = ["check_disjoint", "class_folds"]
 
 
 def class_folds(labels: Any, folds: int) -> list[npt.NDArray[np.int64]]:
-    """The rows of each fold: no class is in two, and sizes differ by at most one class.
+    """Return the rows of each fold: ranges of classes in order, whose sizes differ by at most one.
 
     Parameters
     ----------
     labels : (N,) array
+        A label for each row. Classes that are numbered are in the order of their numbers, also
+        where the numbers are text ("2" before "10"); others are in the order of their names.
     folds : int
 
     Returns
@@ -32,15 +32,18 @@ def class_folds(labels: Any, folds: int) -> list[npt.NDArray[np.int64]]:
     >>> from truerank.training.splits import class_folds
     >>> [rows.tolist() for rows in class_folds(["b", "a", "c", "a", "d"], 2)]
     [[0, 1, 3], [2, 4]]
+    >>> [rows.tolist() for rows in class_folds(["10", "2", "1", "30"], 2)]
+    [[1, 2], [0, 3]]
     """
-    classes, codes = np.unique(np.asarray(labels), return_inverse=True)
-    if len(classes) < folds:
+    codes = class_numbers(labels)
+    classes = int(codes.max(initial=-1)) + 1
+    if classes < folds:
         raise InputError(
-            f"{len(classes)} classes cannot be cut into {folds} folds; lower data.folds, or set "
+            f"{classes} classes cannot be cut into {folds} folds; lower data.folds, or set "
             "data.fold to null to train without validation."
         )
-    fold_of_class = np.empty(len(classes), np.int64)
-    for number, part in enumerate(np.array_split(np.arange(len(classes)), folds)):
+    fold_of_class = np.empty(classes, np.int64)
+    for number, part in enumerate(np.array_split(np.arange(classes), folds)):
         fold_of_class[part] = number
     return [np.flatnonzero(fold_of_class[codes] == number) for number in range(folds)]
 
