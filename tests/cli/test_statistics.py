@@ -57,6 +57,52 @@ def test_compare(files: Path) -> None:
     assert json.loads(done.out)["standings"][0]["runs"] == 2
 
 
+@pytest.fixture
+def seeds(files: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Three runs of a, two of b, in the working directory."""
+    for name, source in (("a-0", "good"), ("a-1", "good"), ("a-2", "good"), ("b-0", "poor"),
+                         ("b-1", "poor")):  # fmt: skip
+        (files / f"{name}.json").write_bytes((files / f"{source}.json").read_bytes())
+    monkeypatch.chdir(files)
+    return files
+
+
+def test_a_pattern_of_runs_that_the_shell_expanded_is_refused(seeds: Path) -> None:
+    """`--runs a-*.json --runs b-*.json` without quotes: seeds would be compared as models."""
+    expanded = ("--runs", "a-0.json", "a-1.json", "a-2.json", "--runs", "b-0.json", "b-1.json")
+    assert run("compare", *expanded, "-m", "map@r").complaint() == (
+        "--runs names one file, a-0.json, beside 3 files without --runs, each of which would be a "
+        "model. Write the runs of a model with commas, --runs a-0.json,a-1.json, or as a pattern "
+        "in quotes, --runs 'a-*.json', which the shell leaves alone. A model with a single run "
+        "needs no --runs."
+    )
+    assert "names one file" in run("compare", "a-0.json", "--runs", "b-[0].json").complaint()
+
+
+def test_patterns_of_runs_are_expanded(seeds: Path) -> None:
+    def compared(*words: str) -> dict:
+        return json.loads(run("compare", *words, "-m", "map@r", "--format", "json").out)
+
+    named = compared("--runs", "a-0.json,a-1.json,a-2.json", "--runs", "b-0.json,b-1.json")
+    assert {row["model"]: row["runs"] for row in named["standings"]} == {"a": 3, "b": 2}
+    assert compared("--runs", "a-*.json", "--runs", "b-?.json") == named
+    assert compared("--runs", "a-0.json, a-[12].json", "--runs", "b-*.json") == named
+    alone = compared("--runs", "a-0.json", "--runs", "b-0.json")  # one run of each
+    assert [row["runs"] for row in alone["standings"]] == [1, 1]
+    beside = compared("a-0.json", "--runs", "b-*.json")
+    assert sorted(row["runs"] for row in beside["standings"]) == [1, 2]
+    (seeds / "c[0-9].json").write_bytes((seeds / "a-0.json").read_bytes())
+    (seeds / "c1.json").write_text("not to be read")
+    assert compared("--runs", "c[0-9].json", "--runs", "b-0.json")["standings"][0]["runs"] == 1
+
+
+def test_patterns_that_match_nothing_are_refused(seeds: Path) -> None:
+    message = run("compare", "--runs", "a-0.json,x-*.json", "--runs", "b-*.json").complaint()
+    assert message == "no file matches 'x-*.json', a pattern of --runs."
+    clash = run("compare", "--runs", "a-*.json", "--runs", "b-*.json", "-o", "a-1.json")
+    assert "would be written over the input" in clash.complaint()
+
+
 def test_compare_refuses(files: Path) -> None:
     assert "at least two" in run("compare", files / "good.json").complaint()
     assert "missing.json" in run("compare", files / "good.json", files / "missing.json").complaint()

@@ -20,7 +20,7 @@ __all__ = ["compare"]
 EXAMPLES = examples(
     "compare runs/a/result.json runs/b/result.json",
     "compare a.json b.json c.json -m map@r,hit@1 --format latex -o table.tex",
-    "compare --runs a0.json,a1.json --runs b0.json,b1.json --names ours,theirs",
+    "compare --runs 'a-*.json' --runs b-0.json,b-1.json --names ours,theirs",
 )
 
 
@@ -29,7 +29,8 @@ EXAMPLES = examples(
 @click.option(
     "--runs",
     multiple=True,
-    help="A model by several runs that differ in their seed: FILE,FILE,... (repeat per model).",
+    help="A model by several runs that differ in their seed: FILE,FILE,... or a pattern in quotes, "
+    "'a-*.json' (repeat per model).",
 )
 @click.option("--names", help="Names of the models, separated by commas: RESULTS, then --runs.")
 @metrics_option("Such as map@r,hit@10; all that the results share if left out.")
@@ -52,15 +53,15 @@ def compare(
     LaTeX and Markdown are tables for a paper: models as rows, metrics as columns, the best in bold.
     """
     from truerank import comparison
-    from truerank.cli.inputs import split_metrics
+    from truerank.cli.inputs import read_runs, split_metrics
     from truerank.cli.outputs import check_targets
     from truerank.cli.printing import print_form, ruled, write_form
 
-    several = [[Path(part.strip()) for part in text.split(",") if part.strip()] for text in runs]
-    check_targets({"-o": output}, (*results, *(path for some in several for path in some)))
+    models = read_runs(results, runs)
+    files = (path for one in models for path in (one if isinstance(one, list) else [one]))
+    check_targets({"-o": output}, tuple(files))
     compared = comparison.compare(
-        *results,
-        *several,
+        *models,
         names=None if names is None else [name.strip() for name in names.split(",")],
         metrics=None if metrics is None else split_metrics(metrics),
         confidence=confidence,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import re
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from truerank.core import registry
 from truerank.errors import InputError
 from truerank.files import Bundle, check_readable, read_npy, read_text
 from truerank.taxonomy import Taxonomy
+from truerank.wording import count
 
 __all__ = [
     "chosen_metrics",
@@ -20,6 +22,7 @@ __all__ = [
     "level_names",
     "read_ids",
     "read_matrix",
+    "read_runs",
     "read_scores",
     "read_side",
     "split_metrics",
@@ -54,6 +57,39 @@ def read_matrix(path: Path) -> Any:
     if array.ndim != 2:
         raise InputError(f"{path} must be a (queries, gallery) matrix. Got {array.shape}.")
     return array
+
+
+def read_runs(results: tuple[Path, ...], runs: tuple[str, ...]) -> list[Path | list[Path]]:
+    """The models of a command line: each of RESULTS, then the files of each --runs.
+
+    A part of --runs between commas may be a pattern, which names all files that match it, sorted.
+    A single file beside RESULTS is refused: a shell expands --runs a-*.json to that.
+    """
+    models: list[Path | list[Path]] = list(results)
+    for text in runs:
+        files = [
+            path for part in text.split(",") if part.strip() for path in _matches(part.strip())
+        ]
+        if len(files) == 1 and results:
+            pattern = re.sub(r"[0-9]+(?=[^0-9]*$)", "*", str(files[0]))  # of the seed
+            raise InputError(
+                f"--runs names one file, {files[0]}, beside {count(len(results), 'file')} without "
+                f"--runs, each of which would be a model. Write the runs of a model with commas, "
+                f"--runs {files[0]},{results[0]}, or as a pattern in quotes, --runs '{pattern}', "
+                "which the shell leaves alone. A model with a single run needs no --runs."
+            )
+        models.append(files)
+    return models
+
+
+def _matches(part: str) -> list[Path]:
+    """The file that a part of --runs names, or the files that match it, sorted."""
+    if Path(part).exists() or not re.search(r"[*?\[]", part):
+        return [Path(part)]
+    found = sorted(glob.glob(part, recursive=True))
+    if not found:
+        raise InputError(f"no file matches {part!r}, a pattern of --runs.")
+    return [Path(path) for path in found]
 
 
 def expand(path: Path | None, *sides: Bundle) -> None:
