@@ -14,7 +14,7 @@ import pytest
 
 from tests.concurrency.delays import PARTS, delays
 from tests.engine.cuda.devices import pretend
-from tests.stored.digest import digest
+from tests.stored.entries import Entries, entries
 from tests.stored.evaluations import evaluated, found, run
 from tests.stored.record import stored
 from truerank import engine
@@ -48,7 +48,7 @@ def torch_devices() -> Iterator[dict[str, Any]]:
         yield {"device": "cuda"}
 
 
-def outcome(shape: str, path: str, part: int, folder: Path) -> dict[str, str]:
+def outcome(shape: str, path: str, part: int, folder: Path) -> Entries:
     """Digests of an evaluation by a path, while its threads are held up."""
     options: dict[str, Any] = {"device": "cpu", "threads": THREADS}
     with ExitStack() as stack:
@@ -64,8 +64,7 @@ def outcome(shape: str, path: str, part: int, folder: Path) -> dict[str, str]:
             with pytest.raises(Stop):
                 run(lambda: evaluated(shape, "cosine", {**options, "progress": interrupting}))
             assert (folder / "counts").exists()
-        scores, intervals = run(lambda: found(evaluated(shape, "cosine", options)))
-    return {"scores": digest(scores), "intervals": digest(intervals)}
+        return entries(run(lambda: found(evaluated(shape, "cosine", options))))
 
 
 PATHS = (*SETTINGS, "resumed", "GPU's path")

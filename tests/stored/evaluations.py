@@ -430,7 +430,15 @@ def compared(shape: str, options: Mapping[str, Any]) -> Found:
         moved = rows + np.random.RandomState(13).randint(-noise, noise + 1, size=rows.shape) / 16
         more = {"metrics": metrics, "device": "reference", "threads": 1, **options}
         results.append(truerank.evaluate(moved, labels, **task, **more))
-    return {}, truerank.compare(*results).to_dict()
+    whole = truerank.compare(*results).to_dict()
+    tables = {name: whole.pop(name) for name in ("standings", "differences")}
+    by_metric = {
+        metric: {
+            name: [one for one in rows if one["metric"] == metric] for name, rows in tables.items()
+        }
+        for metric in metrics
+    }
+    return {}, {**by_metric, "comparison": whole}
 
 
 def chosen(shape: str, target: float) -> Found:
@@ -441,7 +449,8 @@ def chosen(shape: str, target: float) -> Found:
     numbers = threshold.to_dict()
     asked = {name: numbers.pop(name) for name in ("rate", "search")}  # younger than the digests
     assert asked == {"rate": "far", "search": False}
-    return numbers, {}
+    spread = {name: numbers.pop(name) for name in ("threshold_interval", "intervals")}
+    return {"threshold": numbers}, {"threshold": spread}
 
 
 def catalogue() -> Iterator[tuple[str, Callable[[], Found]]]:
