@@ -6,11 +6,11 @@ A curve is a mapping from the names of its columns to arrays of one length, the 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
+from truerank.cached import cached_property
 from truerank.core import registry
 from truerank.core.average import mean
 from truerank.core.curve import FIRST_RANKS, POINTWISE, SIMULTANEOUS, Curve, rank_ladder

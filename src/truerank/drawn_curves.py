@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from truerank.cached import cached_property
 from truerank.core.curve import FIRST_RANKS, Curve
 from truerank.curves import FirstMates, check_ranks, up_to
 from truerank.errors import InputError, shortened

@@ -17,6 +17,7 @@ SOURCE = Path(truerank.__file__).parent
 LAYERS: tuple[tuple[str, ...], ...] = (
     (
         "errors",
+        "cached",
         "kernel_cache",
         "jit",
         "wording",

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from truerank.arrays import as_array, as_matrix
+from truerank.cached import cached_property
 from truerank.errors import InputError
 from truerank.labels import encode
 from truerank.pairs import count_matches

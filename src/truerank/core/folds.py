@@ -10,11 +10,11 @@ so that their replicates form pairs. Ids, where they are given, make one order f
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
+from truerank.cached import cached_property
 from truerank.core.replicates import Replicates
 from truerank.wording import count
 

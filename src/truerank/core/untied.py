@@ -6,12 +6,12 @@ known of tie groups is made from them where it is asked for.
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from truerank.cached import cached_property
 from truerank.core import group_kernels
 from truerank.core.groups import TieGroups
 

@@ -7,12 +7,12 @@ too much open, is answered from exact distances of the block, which are then mad
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from truerank.cached import cached_property
 from truerank.engine import close_kernels, kernels
 from truerank.engine.close_kernels import NEVER
 from truerank.engine.distance_block import (

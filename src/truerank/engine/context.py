@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from functools import cached_property
 from types import TracebackType
 
 from truerank.blas import single_threaded_blas
+from truerank.cached import cached_property
 from truerank.checkpoint import Checkpoint
 from truerank.cluster import Cluster
 from truerank.engine import cuda

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from truerank.cached import cached_property
 from truerank.engine import kernels
 from truerank.engine.cuts import Cuts, tally, tally_both, tally_by_fold, tally_pool
 from truerank.engine.threads import Workspace

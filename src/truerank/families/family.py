@@ -11,13 +11,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from truerank import engine
+from truerank.cached import cached_property
 from truerank.core.average import class_mean, mean
 from truerank.core.curve import Curve
 from truerank.core.curve_moves import BandMoves

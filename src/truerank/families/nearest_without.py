@@ -6,11 +6,10 @@ it; a gallery of its own stays.
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import numpy as np
 import numpy.typing as npt
 
+from truerank.cached import cached_property
 from truerank.core.folds import FoldAssignment
 from truerank.engine.fold_observers import NearestByFold
 from truerank.engine.observers import ResumableObserver

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
-from functools import cached_property
 from weakref import proxy
 
 import numpy as np
 import numpy.typing as npt
 
+from truerank.cached import cached_property
 from truerank.core import registry
 from truerank.core.curve import POINTS, Curve
 from truerank.engine.cuts import Cuts

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from truerank.cached import cached_property
 from truerank.core.metric import Metric, ThresholdDefinition, register
 from truerank.families.thresholds import certain, undefined
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from truerank.cached import cached_property
 from truerank.errors import InputError, shortened
 from truerank.files import check_readable, read
 from truerank.files.paths import as_path

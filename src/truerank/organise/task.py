@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import secrets
-from functools import cached_property
 from typing import Any
 
 from truerank import digest, notebook
+from truerank.cached import cached_property
 from truerank.errors import InputError
 from truerank.organise.public import PublicTask, public_result
 from truerank.organise.saved import load_task, save_task

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from truerank.benchmark.config import BenchmarkConfig
 from truerank.benchmark.groups import difference, read_runs
 from truerank.benchmark.layout import Layout
 from truerank.benchmark.scoring import CONCAT, result_path
+from truerank.cached import cached_property
 from truerank.datasets.base import Dataset
 from truerank.files import read_json
 from truerank.reproduce.claims import Evidence

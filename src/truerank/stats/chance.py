@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
 from truerank.arrays import numbered
+from truerank.cached import cached_property
 from truerank.core.groups import TieGroups
 from truerank.core.metric import Metric
 from truerank.core.registry import definition, ranking

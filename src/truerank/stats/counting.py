@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from contextlib import closing
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from truerank import engine
 from truerank.arrays import distinct
+from truerank.cached import cached_property
 from truerank.core import registry
 from truerank.core.column import Column
 from truerank.core.curve_moves import CurveMoves

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from truerank.cached import cached_property
 from truerank.core.curve import Curve
 from truerank.core.folds import FEWEST_CLASSES, FoldAssignment
 from truerank.core.metric import Metric

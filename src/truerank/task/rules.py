@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from copy import copy
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from truerank.arrays import numbered
+from truerank.cached import cached_property
 from truerank.digest import task_digest
 from truerank.errors import InputError, check_choice
 from truerank.labels import MISSING, Codes, Encoded, Levels

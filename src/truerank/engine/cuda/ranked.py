@@ -7,13 +7,13 @@ same order; a metric's definition turns them into values.
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
+from truerank.cached import cached_property
 from truerank.core.groups import TieGroups
 from truerank.core.metric import Metric, RankingDefinition
 from truerank.core.scale import Scale

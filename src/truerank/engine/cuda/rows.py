@@ -6,7 +6,6 @@ Rows that fit stay on the device; larger ones are sent there a tile at a time.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from threading import Lock
 from types import ModuleType
 from typing import Any
@@ -15,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from truerank.cached import cached_property
 from truerank.cluster import gpu_share
 from truerank.engine.cuda import tensor_filter, torch_kernels
 from truerank.engine.cuda.open_rows import OpenRows, chosen_rows

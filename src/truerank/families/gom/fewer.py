@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import numpy as np
 import numpy.typing as npt
 
+from truerank.cached import cached_property
 from truerank.core.folds import FoldAssignment
 from truerank.core.groups import LocatedGroups
 from truerank.core.jackknife import ChangeSums, Stratum, replicates

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
+from truerank.cached import cached_property
 from truerank.core.curve import POINTS, Curve
 from truerank.core.curve_moves import BandMoves, CurveMoves
 from truerank.core.folds import FEWEST_CLASSES, FoldAssignment, why_too_few

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import nullcontext
 from fractions import Fraction
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from truerank.cached import cached_property
 from truerank.core.folds import FEWEST_CLASSES, FoldAssignment
 from truerank.core.groups import LocatedGroups
 from truerank.core.jackknife import fixed

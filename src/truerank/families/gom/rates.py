@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from functools import cached_property
 
 import numpy as np
 
+from truerank.cached import cached_property
 from truerank.engine.distance_block import LARGEST
 from truerank.families.family import Context
 from truerank.families.gom.points import Points, PointsObserver

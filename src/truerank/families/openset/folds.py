@@ -8,12 +8,12 @@ given threshold that is exact; a threshold set by a rate moves as the fold's imp
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from truerank.cached import cached_property
 from truerank.core.curve import Curve
 from truerank.core.curve_moves import BandMoves
 from truerank.core.folds import FEWEST_CLASSES, FoldAssignment

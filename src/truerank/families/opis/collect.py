@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from functools import cached_property
 from weakref import proxy
 
 import numpy as np
 
+from truerank.cached import cached_property
 from truerank.core.metric import Metric
 from truerank.engine.observers import PairObserver, ResumableObserver
 from truerank.families.family import Context, Family

@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from truerank.cached import cached_property
 from truerank.core.curve import Curve
 from truerank.core.curve_moves import BandMoves, CurveMoves
 from truerank.core.folds import FoldAssignment

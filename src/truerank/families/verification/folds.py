@@ -8,11 +8,11 @@ deviation on negatives, as it must. Thresholds are found again without each fold
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
+from truerank.cached import cached_property
 from truerank.core.curve import Curve
 from truerank.core.curve_moves import BandMoves
 from truerank.core.folds import FoldAssignment
