@@ -11,6 +11,7 @@ __all__ = [
     "ClusterError",
     "ExactnessError",
     "InputError",
+    "OwnCodeError",
     "TruerankWarning",
     "UnknownMetricError",
     "check_choice",
@@ -31,6 +32,20 @@ class UnknownMetricError(InputError, KeyError):
     """A result was asked for something that is no metric; a mapping calls that a KeyError."""
 
     __str__ = ValueError.__str__
+
+
+class OwnCodeError(InputError):
+    """Code that the user passed has failed; `trace` is its traceback, from the user's file on."""
+
+    def __init__(self, message: str, trace: str) -> None:
+        super().__init__(message)
+        self.trace = trace.rstrip()
+
+    def __str__(self) -> str:
+        return f"{self.args[0]}\n{self.trace}"
+
+    def __reduce__(self) -> tuple[type[OwnCodeError], tuple[str, str]]:
+        return OwnCodeError, (self.args[0], self.trace)
 
 
 class ExactnessError(RuntimeError):

@@ -24,7 +24,7 @@ OWN = """
 import torch
 
 class Diverges(torch.nn.Module):
-    def __init__(self, num_classes, embedding_size, scale):
+    def __init__(self, num_classes, embedding_size, scale=1.25):
         super().__init__()
         self.weight = torch.nn.Parameter(torch.randn(num_classes, embedding_size))
         self.scale = scale
@@ -67,7 +67,7 @@ def test_a_diverging_loss_and_finished_embeddings_are_shown(tmp_path: Path, draw
     assert table is not None
     row = table.row("diverges")
     assert row["validation"] == {"score": 0.0, "default": 0.0, "best_trial": 0}
-    assert row["default_parameters"] == {"scale": 1.5, "loss_lr": 0.01, "lr": 1e-3}
+    assert row["default_parameters"] == {"scale": 1.25, "loss_lr": 0.01, "lr": 1e-3}
     assert "1 of 1 trials diverged" in row["notes"]
     assert "2 of 2 trainings of the reruns diverged" in row["notes"]
     finished = table.row("perfect")

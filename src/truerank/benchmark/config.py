@@ -199,8 +199,12 @@ class MethodConfig(Section):
         elif self.file is not None:
             if self.object is None or self.kind is None:
                 raise ValueError("a loss of your own needs file, object and kind")
-            if self.loss is not None:
-                raise ValueError("loss and file exclude each other")
+            for field in ("loss", "plus", "miner", "miner_parameters", "every_level"):
+                if field in self.model_fields_set:
+                    raise ValueError(
+                        f"{field} belongs to a loss of the catalogue, and file names one of your "
+                        "own; leave one of them out"
+                    )
         else:
             if self.object is not None or self.kind is not None:
                 raise ValueError("object and kind belong to a loss of your own; name its file too")

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any
 
 from truerank.benchmark.worker import Reply, Task
-from truerank.errors import InputError, TruerankWarning
+from truerank.errors import InputError, OwnCodeError, TruerankWarning
 
 __all__ = ["PATIENCE", "Crew", "Stopped"]
 
@@ -84,6 +84,8 @@ class Crew(ABC):
             if sentence not in self._told:
                 self._told.add(sentence)
                 warnings.warn(sentence, TruerankWarning, stacklevel=2)
+        if reply.error is not None and reply.trace is not None:
+            raise OwnCodeError(reply.error, reply.trace)
         if reply.error is not None:
             raise InputError(reply.error) if reply.is_input else RuntimeError(reply.error)
         return Stopped() if reply.stopped else reply.outcome

@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from truerank.benchmark.methods import OwnLoss, load_object
+from truerank.benchmark.methods import OwnLoss, load_object, own_error
 from truerank.benchmark.worker import Half
-from truerank.errors import InputError
+from truerank.datasets.base import Dataset
+from truerank.errors import InputError, OwnCodeError
 from truerank.files import to_json, write_text
 from truerank.training.config import WITHOUT_WEIGHTS
 
-__all__ = ["FoldOutcome", "TrainFold", "checkpoint_hash"]
+__all__ = ["FoldOutcome", "TrainFold", "TryLoss", "checkpoint_hash"]
 
 SAVE_EVERY = 60.0
 """Seconds between two checkpoints of a training; one that is asked to stop saves itself at once."""
@@ -97,11 +98,7 @@ class TrainFold:
         except Exception as error:
             if self.own is None or isinstance(error, (InputError, OSError)):
                 raise
-            reason = " ".join(str(error).split())[:300].rstrip(".")
-            raise InputError(
-                f"the loss {self.own.object} of {self.own.file} failed in training: "
-                f"{type(error).__name__}: {reason}."
-            ) from error
+            raise own_error(self.own, "failed in training", error) from error
         checkpoint = None
         if self.folder is not None:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -142,28 +139,85 @@ class TrainFold:
         }
 
     def _trainer(self, half: Half) -> Any:
-        from truerank.training import devices, randomness
         from truerank.training.loop import Trainer
 
-        rest = np.sort(np.concatenate([f for n, f in enumerate(half.folds) if n != self.fold]))
-        train, validation = half.data.subset(rest), half.data.subset(half.folds[self.fold])
-        loss = None
+        train, loss = self.training_rows(half), None
         if self.own is not None:
-            known = {
-                "num_classes": len(np.unique(train.fine_labels)),
-                "embedding_size": self.config["model"]["dimensions"],
-            }
-            seed = self.config["training"]["seed"]
-            with randomness.borrowed(seed, devices.resolve("cpu")):  # its weights may be random
-                loss = load_object(self.own, self.parameters, known)
+            loss = self.own_loss(train)
         self.scratch.mkdir(parents=True, exist_ok=True)
         try:
             return Trainer(
-                self.config, train, validation, folder=self.scratch, loss=loss,
-                save_every=SAVE_EVERY,
+                self.config, train, half.data.subset(half.folds[self.fold]), folder=self.scratch,
+                loss=loss, save_every=SAVE_EVERY,
             )  # fmt: skip
         except InputError as error:
             raise InputError(f"the method {self.method!r}: {error}") from error
+
+    def training_rows(self, half: Half) -> Dataset:
+        """All folds but the one that is kept back."""
+        rest = np.concatenate([f for n, f in enumerate(half.folds) if n != self.fold])
+        return half.data.subset(np.sort(rest))
+
+    def own_loss(self, train: Dataset) -> Any:
+        """Build the loss of the user's for these rows."""
+        from truerank.training import devices, randomness
+
+        assert self.own is not None
+        known = {
+            "num_classes": len(np.unique(train.fine_labels)),
+            "embedding_size": self.config["model"]["dimensions"],
+        }
+        seed = self.config["training"]["seed"]
+        with randomness.borrowed(seed, devices.resolve("cpu")):  # its weights may be random
+            return load_object(self.own, self.parameters, known)
+
+
+@dataclass(frozen=True)
+class TryLoss:
+    """Build the loss of a training and run one batch of noise through it, forth and back."""
+
+    training: TrainFold
+
+    def run(self, half: Half) -> float:
+        """See Task; the value of the loss."""
+        import torch
+        from torch.nn.functional import normalize
+
+        from truerank.training import devices, objective, randomness
+        from truerank.training.config import Config
+        from truerank.training.sampler import make_sampler
+
+        own, config = self.training.own, Config.of(self.training.config)
+        device = devices.resolve(config.training.device)
+        train = self.training.training_rows(half)
+        codes = objective.path_codes(train.labels)
+        with randomness.borrowed(config.training.seed, device):
+            noise = torch.randn(config.sampler.classes * config.sampler.samples,
+                                config.model.dimensions, device=device)  # fmt: skip
+            try:
+                rows = make_sampler(config, train).batch()
+                if own is not None:
+                    loss = self.training.own_loss(train)
+                else:
+                    loss = objective.build(config.loss, codes, config.model.dimensions)
+                labels = codes[rows] if objective.takes_paths(loss) else codes[rows, -1]
+                embeddings = normalize(noise[: len(rows)]).requires_grad_()
+                value = loss.to(device)(embeddings, torch.from_numpy(labels).to(device))
+                if not isinstance(value, torch.Tensor) or value.ndim:
+                    got = tuple(value.shape) if isinstance(value, torch.Tensor) else repr(value)
+                    raise InputError(
+                        f"its forward must return a tensor with a single number. Got {got} instead."
+                    )
+                value.backward()
+            except OwnCodeError:
+                raise
+            except InputError as error:
+                raise InputError(f"the method {self.training.method!r}: {error}") from error
+            except Exception as error:
+                if own is None:
+                    raise
+                raise own_error(own, "failed on a batch of noise", error) from error
+        return float(value)
 
 
 def checkpoint_hash(weights: Mapping[str, Any]) -> str:

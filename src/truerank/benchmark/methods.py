@@ -9,8 +9,11 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import math
+import os
+import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -24,7 +27,7 @@ from truerank.benchmark.config import (
     SpaceConfig,
 )
 from truerank.benchmark.deviations import trunk_rate
-from truerank.errors import InputError
+from truerank.errors import InputError, OwnCodeError, shortened
 from truerank.losses.registry import SearchChoice, SearchRange
 from truerank.training.config import batch_of_kind
 
@@ -37,6 +40,7 @@ __all__ = [
     "at_border",
     "load_object",
     "methods_of",
+    "own_error",
     "seed_of",
     "training_config",
 ]
@@ -125,16 +129,38 @@ def _own_method(config: BenchmarkConfig, given: MethodConfig) -> Method:
     assert given.kind is not None
     if not Path(given.file).is_file():
         raise InputError(f"the method {given.name!r} names {given.file}, which is no file.")
+    own = OwnLoss(given.file, given.object)
     space = {name: _space(found) for name, found in given.search.items()}
-    defaults = {
-        name: _middle(space[name]) if found.default is None else found.default
-        for name, found in given.search.items()
-    }
     method = Method(
-        given.name, given.kind, OwnLoss(given.file, given.object), dict(given.parameters),
-        space, defaults, given.name, objective=given.objective,
+        given.name, given.kind, own, dict(given.parameters), space, _own_defaults(own, given),
+        given.name, objective=given.objective,
     )  # fmt: skip
     return _with_rates(config, OWN_RATE if given.kind == "classification" else None, method)
+
+
+def _own_defaults(own: OwnLoss, given: MethodConfig) -> dict[str, Any]:
+    """Where the search of a user's loss starts: at the defaults of what builds the loss."""
+    known = _own_parameters(own, Path(own.file).read_bytes())
+    any_name = known is None or any(one.kind is one.VAR_KEYWORD for one in known.values())
+    defaults = {}
+    for name in (*given.parameters, *given.search):
+        if known is not None and name not in known and not any_name:
+            raise InputError(
+                f"the method {given.name!r} sets {name!r}, which is no parameter of {own.object}; "
+                f"it has {', '.join(known) or 'none'}."
+            )
+    for name, found in given.search.items():
+        parameter = known.get(name) if known is not None else None
+        default = found.default
+        if default is None and parameter is not None and parameter.default is not parameter.empty:
+            default = parameter.default
+        if default is None:
+            raise InputError(
+                f"the method {given.name!r} searches {name}, for which {own.object} has no default "
+                f"value; say where the search starts: search: {{{name}: {{..., default: VALUE}}}}."
+            )
+        defaults[name] = default
+    return defaults
 
 
 def _with_rates(config: BenchmarkConfig, own: SearchRange | None, method: Method) -> Method:
@@ -163,13 +189,6 @@ def _space(given: SpaceConfig) -> Space:
     assert given.low is not None
     assert given.high is not None
     return SearchRange(given.low, given.high, given.log, given.integer)
-
-
-def _middle(space: Space) -> Any:
-    if isinstance(space, SearchChoice):
-        return space.values[0]
-    middle = math.sqrt(space.low * space.high) if space.log else (space.low + space.high) / 2
-    return round(middle) if space.integer else middle
 
 
 def _inside(space: Space, value: Any, method: str, name: str) -> Any:
@@ -242,20 +261,71 @@ def training_config(
 
 def load_object(own: OwnLoss, parameters: Mapping[str, Any], known: Mapping[str, Any]) -> Any:
     """Build a loss of the user's; num_classes and embedding_size are filled in where it asks."""
+    from torch import nn
+
+    make = _load(own)
+    filled = {name: known[name] for name in _parameters(make) or () if name in known}
     try:
-        name = f"truerank_benchmark_{seed_of(own.file)}"
-        spec = importlib.util.spec_from_file_location(name, own.file)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        make = getattr(module, own.object)
-        wanted = inspect.signature(make).parameters
-        filled = {key: value for key, value in known.items() if key in wanted}
-        return make(**{**filled, **parameters})
+        built = make(**{**filled, **parameters})
     except Exception as error:  # the user's code may raise anything
-        reason = " ".join(str(error).split())[:300].rstrip(".") or type(error).__name__
+        what = f"cannot be built with {dict(parameters)}"
+        raise own_error(own, what, error) from error
+    if not isinstance(built, nn.Module):
         raise InputError(
-            f"the loss {own.object} of {own.file} cannot be built with {dict(parameters)}: "
-            f"{reason}."
-        ) from error
+            f"{own.object} of {own.file} must build a torch.nn.Module, whose forward takes "
+            f"embeddings and labels. Got {shortened(built)} instead."
+        )
+    return built
+
+
+def own_error(own: OwnLoss, what: str, error: Exception) -> OwnCodeError:
+    """The error of a loss of the user's: what failed, and the traceback from the user's file on."""
+    frames = traceback.extract_tb(error.__traceback__)
+    places = [os.path.realpath(frame.filename) for frame in frames]
+    path = os.path.realpath(own.file)
+    trace = traceback.format_exception_only(error)
+    if path in places:
+        begin = frames[places.index(path) :]
+        trace = ["Traceback (most recent call last):\n", *traceback.format_list(begin), *trace]
+    reason = " ".join(str(error).split())[:300].rstrip(".")
+    kind = type(error).__name__
+    return OwnCodeError(
+        f"the loss {own.object} of {own.file} {what}: {kind}{': ' if reason else ''}{reason}.",
+        "".join(trace),
+    )
+
+
+def _load(own: OwnLoss) -> Any:
+    """The class or function of a user's file that builds the loss."""
+    spec = importlib.util.spec_from_file_location(
+        f"truerank_benchmark_{seed_of(own.file)}", own.file
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:  # the user's code may raise anything
+        raise own_error(own, "cannot be read", error) from error
+    make = getattr(module, own.object, None)
+    if not callable(make):
+        found = [name for name, one in vars(module).items() if inspect.isclass(one)]
+        raise InputError(
+            f"{own.file} has no class or function {own.object}; its classes are "
+            f"{', '.join(found) or 'none'}."
+        )
+    return make
+
+
+def _parameters(make: Any) -> Mapping[str, inspect.Parameter] | None:
+    """What a class or function takes; None where Python does not know."""
+    try:
+        return inspect.signature(make).parameters
+    except (TypeError, ValueError):
+        return None
+
+
+@lru_cache
+def _own_parameters(own: OwnLoss, source: bytes) -> Mapping[str, inspect.Parameter] | None:
+    """What a loss of the user's takes; its file, with this content, is run once."""
+    return _parameters(_load(own))

@@ -6,19 +6,29 @@ that are behind come first. Nothing here runs anything.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from truerank.benchmark.baselines import FitBaselines
 from truerank.benchmark.config import BenchmarkConfig
 from truerank.benchmark.fold import FoldOutcome, TrainFold
 from truerank.benchmark.layout import DEFAULT, Layout, write_csv
-from truerank.benchmark.methods import Method, OwnLoss, methods_of, seed_of, training_config
+from truerank.benchmark.methods import (
+    LOSS_RATE,
+    RATE,
+    Method,
+    OwnLoss,
+    methods_of,
+    seed_of,
+    training_config,
+)
 from truerank.benchmark.study import Studies
+from truerank.errors import InputError
 
-__all__ = ["TRIAL_COLUMNS", "Key", "Plan", "open_plan"]
+__all__ = ["TRIAL_COLUMNS", "Key", "Plan", "open_plan", "task_of"]
 
 Key = tuple[Any, ...]
 """("trial", method, number, fold), ("rerun", method, rerun, fold) or ("baselines",)."""
@@ -108,7 +118,7 @@ class Plan:
                 if fold not in trial.folds and key not in running:
                     scratch = self.layout.trial(method.name, trial.number, fold)
                     seed = seed_of(self.config.protocol.seed, "fold", fold)
-                    task = self._task(method, trial.parameters, seed, fold, scratch, None)
+                    task = task_of(self.config, method, trial.parameters, seed, fold, scratch)
                     measures = () if beside is None else (beside.minimise,)
                     return key, replace(task, measures=measures)
         for method in self._mine:
@@ -154,23 +164,9 @@ class Plan:
     def _rerun(self, method: Method, rerun: str, fold: int) -> TrainFold:
         seed = seed_of(self.config.protocol.seed, "rerun", method.name, rerun, fold)
         folder = self.layout.fold(method.name, rerun, fold)
-        return self._task(method, self.parameters(method, rerun), seed, fold, folder, folder)
-
-    def _task(
-        self,
-        method: Method,
-        parameters: dict[str, Any],
-        seed: int,
-        fold: int,
-        scratch: Any,
-        folder: Any,
-    ) -> TrainFold:
-        config = training_config(self.config, method, parameters, seed)
-        own = method.loss if isinstance(method.loss, OwnLoss) else None
-        given = {**method.fixed, **{k: v for k, v in parameters.items() if k in method.space}}
-        for rate in ("lr", "loss_lr"):
-            given.pop(rate, None)
-        return TrainFold(method.name, config, own, given, fold, scratch, folder)
+        return task_of(
+            self.config, method, self.parameters(method, rerun), seed, fold, folder, folder
+        )
 
     def _baselines(self) -> FitBaselines:
         return FitBaselines(self.untrained(), self.layout.projections)
@@ -186,6 +182,24 @@ class Plan:
         ]
 
 
+def task_of(
+    config: BenchmarkConfig,
+    method: Method,
+    parameters: Mapping[str, Any],
+    seed: int,
+    fold: int,
+    scratch: Path,
+    folder: Path | None = None,
+) -> TrainFold:
+    """One training of a method with these parameters."""
+    own = method.loss if isinstance(method.loss, OwnLoss) else None
+    given = {**method.fixed, **{k: v for k, v in parameters.items() if k in method.space}}
+    for rate in (RATE, LOSS_RATE):
+        given.pop(rate, None)
+    training = training_config(config, method, parameters, seed)
+    return TrainFold(method.name, training, own, given, fold, scratch, folder)
+
+
 @contextmanager
 def open_plan(
     config: BenchmarkConfig, layout: Layout, only: Collection[str] | None = None
@@ -194,6 +208,22 @@ def open_plan(
     trained = [method for method in methods_of(config) if method.is_trained]
     studies = Studies.of(config, layout.study, trained)
     try:
+        _check_begin(trained, studies, layout)
         yield Plan(config, trained, studies, layout, only)
     finally:
         studies.close()
+
+
+def _check_begin(methods: Sequence[Method], studies: Studies, layout: Layout) -> None:
+    """Refuse searches of a user's loss that began elsewhere than at the loss's own defaults."""
+    for method in methods:
+        if not isinstance(method.loss, OwnLoss) or not studies.found[method.name]:
+            continue
+        began = studies.found[method.name][0].parameters
+        if began != method.defaults:
+            raise InputError(
+                f"the search of {method.name} in {layout.folder} began with {began}, and not with "
+                f"the loss's own defaults, {method.defaults}: earlier versions took the middle of "
+                "the ranges. Name another folder, or finish this one with the version that began "
+                "it."
+            )

@@ -7,12 +7,14 @@ is searched and its best trained again, and only then is the test half opened.
 from __future__ import annotations
 
 import json
+import math
 import os
 import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from truerank import datasets
@@ -23,13 +25,14 @@ from truerank.benchmark.cost import write_cost
 from truerank.benchmark.crew import Crew, Stopped
 from truerank.benchmark.environment import note_environment
 from truerank.benchmark.figures import draw_figures
+from truerank.benchmark.fold import TryLoss
 from truerank.benchmark.layout import Layout
 from truerank.benchmark.linear import ComputeFeatures, base_of, with_features
 from truerank.benchmark.live import Display
 from truerank.benchmark.looks import check_scored, looks, write_reruns
-from truerank.benchmark.methods import Method, methods_of
+from truerank.benchmark.methods import Method, methods_of, seed_of
 from truerank.benchmark.openings import Openings
-from truerank.benchmark.plan import Plan, open_plan
+from truerank.benchmark.plan import Plan, open_plan, task_of
 from truerank.benchmark.processes import Workers
 from truerank.benchmark.scoring import check_metrics, read_finished
 from truerank.benchmark.sealed import check_images, extract, half_of
@@ -300,14 +303,18 @@ def describe_plan(
     config: BenchmarkConfig | Mapping[str, Any] | str | os.PathLike[str],
     data: Dataset | None = None,
 ) -> str:
-    """What a benchmark would do, without doing any of it."""
+    """Say what a benchmark would do, and try its losses.
+
+    Each loss is built with the parameters that its search starts from, in a worker as in training,
+    and is given one batch of noise with the labels of a real one.
+    """
     from truerank.benchmark.deviations import deviations
 
     chosen = _config(config)
+    methods = methods_of(chosen)
     whole = _read(chosen, data)
     splits = make_splits(whole, chosen.data.split, chosen.protocol.folds)
     check_metrics(half_of(whole, splits.test), chosen.metrics)
-    methods = methods_of(chosen)
     trained = [method for method in methods if method.is_trained]
     protocol = chosen.protocol
     searched = len(trained) * protocol.trials * protocol.folds
@@ -323,8 +330,20 @@ def describe_plan(
         f"{chosen.shared.batch} images.",
     ]
     for method in methods:
-        spaces = ", ".join(f"{name} {_range(space)}" for name, space in method.space.items())
+        spaces = ", ".join(
+            f"{name} {_range(space)} from {json.dumps(method.defaults[name])}"
+            for name, space in method.space.items()
+        )
         lines.append(f"  {method.name} ({method.kind}): {spaces or 'nothing to search'}")
+    lines.append("Every loss was built and took a batch of noise.")
+    with Workers(Half(extract(whole, splits.search), splits.folds), jobs=1) as workers:
+        for method in trained:
+            seed = seed_of(protocol.seed, "fold", 0)
+            task = task_of(chosen, method, method.defaults, seed, 0, Path())
+            workers.submit(method.name, TryLoss(task))
+            ((_, value),) = workers.next()
+            if not math.isfinite(value):
+                lines[-1] += f" {method.name} gave {value} on it."
     lines += [f"Deviates from the paper: {one}." for one in deviations(chosen)]
     return "\n".join(lines)
 

@@ -12,11 +12,11 @@ import queue
 import sys
 import threading
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import IO, Any, Protocol
 
 from truerank.datasets.base import Dataset
-from truerank.errors import InputError, TruerankWarning
+from truerank.errors import InputError, OwnCodeError, TruerankWarning
 
 __all__ = ["Half", "Reply", "Task", "main", "run_task"]
 
@@ -48,6 +48,8 @@ class Reply:
     is_input: bool = True
     """Whether the error is one that the user can mend."""
     warnings: tuple[str, ...] = ()
+    trace: str | None = None
+    """The traceback, where the user's own code has failed."""
 
 
 def main() -> None:
@@ -84,6 +86,8 @@ def run_task(task: Task, half: Half) -> Reply:
             reply = Reply(task.run(half))
         except KeyboardInterrupt:
             reply = Reply(stopped=True)
+        except OwnCodeError as error:
+            reply = Reply(error=error.args[0], trace=error.trace)
         except InputError as error:
             reply = Reply(error=str(error))
         except OSError as error:
@@ -94,7 +98,7 @@ def run_task(task: Task, half: Half) -> Reply:
             text = " ".join(str(error).split())[:300]
             reply = Reply(error=f"{type(error).__name__}: {text}", is_input=False)
     told = tuple(dict.fromkeys(str(one.message) for one in caught))
-    return Reply(reply.outcome, reply.stopped, reply.error, reply.is_input, told)
+    return replace(reply, warnings=told)
 
 
 if __name__ == "__main__":

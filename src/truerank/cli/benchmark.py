@@ -55,7 +55,11 @@ EXAMPLES = examples(
     help="First take over what another machine has done of this benchmark, several times for "
     "several.",
 )
-@click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Say what would be done, and give every loss a batch of noise; nothing is written.",
+)
 def benchmark(
     config: Path,
     output: Path | None,

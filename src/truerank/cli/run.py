@@ -20,7 +20,14 @@ import click
 from click.shell_completion import shell_complete
 
 from truerank.cli.commands import commands
-from truerank.errors import ClusterError, ExactnessError, InputError, TruerankWarning, shortened
+from truerank.errors import (
+    ClusterError,
+    ExactnessError,
+    InputError,
+    OwnCodeError,
+    TruerankWarning,
+    shortened,
+)
 from truerank.version import __version__
 
 __all__ = ["main"]
@@ -58,6 +65,9 @@ def _run(arguments: list[str] | None) -> int:
         sys.stdout.flush()
     except click.exceptions.Exit as done:
         return done.exit_code
+    except OwnCodeError as error:
+        click.echo(error.trace, err=True)
+        return _complain(error.args[0], 2)
     except InputError as error:
         return _complain(str(error), 2)
     except click.ClickException as error:
