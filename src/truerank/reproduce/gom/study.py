@@ -17,8 +17,8 @@ from truerank.reproduce.trained import Finished, run_benchmark
 __all__ = ["run"]
 
 CITATION = (
-    "Wang, Wang, Chen, Zhang, Cheng, Han, Wu: Re-identification = Retrieval + Verification: Back "
-    "to Essence and Forward with a New Metric. 2020."
+    "Wang, Yuan, Yamasaki, Lin, Xu, Zeng: Re-identification = Retrieval + Verification: Back to "
+    "Essence and Forward with a New Metric. 2020."
 )
 INTRODUCTION = (
     "A re-identification system must rank, and it must know when to say nothing. GOM measures both "

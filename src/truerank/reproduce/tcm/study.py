@@ -12,8 +12,8 @@ from truerank.reproduce.trained import Finished, run_benchmark
 __all__ = ["run"]
 
 CITATION = (
-    "Zhang, Ding, Wang, Xu, Zhang, Xiong, Xia, Tighe, Xing: Threshold-Consistent Margin Loss for "
-    "Open-World Deep Metric Learning. ICLR 2024."
+    "Zhang, Xu, Tang, Fang, Wu, Tighe, Xing: Threshold-Consistent Margin Loss for Open-World Deep "
+    "Metric Learning. ICLR 2024."
 )
 INTRODUCTION = (
     "One threshold serves some classes well and others badly. The paper measures how unevenly "
