@@ -34,6 +34,15 @@ def entries(**changes: Any) -> dict[str, Any]:
         "exact/P/cpu": {"lower": 0.95, "expected": 0.95, "upper": 0.95, "bits": 0, "orders": 2},
         "collisions/P": counts(100.0, 10.0, 5.0),
         "random": random,
+        "released/P": [
+            {"drops": drops, "divisor": divisor, "values": ends, "queries": [9, 10]}
+            for drops, divisor, ends in (
+                ("oneself", "R", [0.95549, 0.95549]),
+                ("oneself", "R + 1 where the first item is wrong", [0.9535, 0.9535]),
+                ("first column", "R", [0.95549, 0.9556]),
+                ("first column", "R + 1 where the first item is wrong", [0.9535, 0.95361]),
+            )
+        ],
         "zero": {"naive": {"oneself": {"a": 0.1, "b": 0.18}}, "ours": [0.05, 0.1, 1], "bits": 0},
         **changes,
     }
@@ -58,6 +67,13 @@ def test_what_the_paper_says_is_reproduced() -> None:
 def test_a_is_about_the_order_at_one_batch_size(values: list[float], verdict: str) -> None:
     by_batch = {"64": values, "8": [value + 0.01 for value in values]}
     assert verdicts(**{"orders/P/float32/cpu": by_batch})["a"] == verdict
+
+
+def test_a_says_which_rule_of_the_released_code_gives_the_level() -> None:
+    explanation = judge(entries(), "P")[0].explanation
+    assert "95.3500 % to 95.3610 %" in explanation
+    assert "alone gives 95.3500 % instead of 95.5490 %" in explanation
+    assert "alone gives 95.5490 % to 95.5600 %" in explanation
 
 
 def test_b_needs_the_factor_and_the_order_in_both_units() -> None:

@@ -150,7 +150,7 @@ def _orders(sets: Sequence[Embeddings], entries: Mapping[str, Any]) -> Any:
 def _zero(found: Mapping[str, Any]) -> Any:
     figure = new_figure(7.2, 2.6)
     axes = figure.subplots()
-    for number, (_drops, values) in enumerate(found["naive"].items()):
+    for number, (_way, values) in enumerate(found["naive"].items()):
         for name, value in values.items():
             named = not name.startswith("at random")
             axes.plot([100 * value], [number], "o" if named else ".", color=COLOURS[number])
@@ -158,13 +158,14 @@ def _zero(found: Mapping[str, Any]) -> Any:
                 axes.annotate(name, (100 * value, number), textcoords="offset points",
                               xytext=(0, 8), ha="center", fontsize=7, color=QUIET)  # fmt: skip
     lower, expected, _ = found["ours"]
-    axes.plot([100 * lower], [2], "D", color=INK)
-    axes.plot([100 * expected], [2], "|", color=INK, markersize=12)
-    axes.annotate("lower (the headline), expected; upper is 100", (100 * expected, 2),
+    top = len(found["naive"])
+    axes.plot([100 * lower], [top], "D", color=INK)
+    axes.plot([100 * expected], [top], "|", color=INK, markersize=12)
+    axes.annotate("lower (the headline), expected; upper is 100", (100 * expected, top),
                   textcoords="offset points", xytext=(8, -3), fontsize=7, color=QUIET)  # fmt: skip
-    names = [f"naive, {drops} dropped" for drops in found["naive"]]
-    axes.set_yticks(range(3), [*names, "ours, any order"], fontsize=8)
-    axes.set_ylim(-0.6, 2.6)
+    names = [f"naive, {way}" for way in found["naive"]]
+    axes.set_yticks(range(top + 1), [*names, "ours, any order"], fontsize=8)
+    axes.set_ylim(-0.6, top + 0.6)
     axes.set_xlim(0, 25)
     axes.set_xlabel("mAP [%]", fontsize=8)
     return figure

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import warnings
 from collections.abc import Sequence
@@ -74,6 +75,7 @@ def measure(sets: Sequence[Embeddings], size: Size, ledger: Ledger) -> None:
                 ledger.get(name, partial(_spans, some, size, "float32", device, variant))
             ledger.get(f"exact/{some.name}/{device}", partial(_exact, some, size, device))
         ledger.get(f"collisions/{some.name}", partial(_collisions, some.rows))
+    ledger.get(f"released/{sets[0].name}", partial(_released, sets[0]))
     ledger.get("random", lambda: _random(sets[0].rows.shape, size))
     ledger.get("zero", lambda: _zero(size))
 
@@ -124,6 +126,23 @@ def _exact(some: Embeddings, size: Size, device: str) -> dict[str, Any]:
     }
 
 
+def _released(some: Embeddings) -> list[dict[str, Any]]:
+    """mAP with and without the two rules of the released code, relevant items first and last."""
+    found = []
+    for drops, divisor in itertools.product(naive.DROPS, naive.DIVISORS):
+        ends = [
+            naive.released_map(
+                some.rows, some.labels, drops=drops, divisor=divisor, relevant_first=first
+            )
+            for first in (True, False)
+        ]
+        values, queries = zip(*ends, strict=True)
+        found.append(
+            {"drops": drops, "divisor": divisor, "values": list(values), "queries": list(queries)}
+        )
+    return found
+
+
 def _collisions(rows: Array) -> dict[str, dict[str, float]]:
     """Collisions by distance and bound: each epsilon, the same by spread, and last places."""
     ranked = {
@@ -169,9 +188,14 @@ def _zero(size: Size) -> dict[str, Any]:
     orders = {"by class": by_class, "classes in turn": np.tile(np.arange(CLASSES), EACH)}
     for seed in range(1, size.orders):
         orders[f"at random {seed}"] = np.random.default_rng([5, seed]).permutation(by_class)
+    ways = {
+        "first column dropped": {"drops": "first column"},
+        "oneself dropped": {"drops": "oneself"},
+        "first column dropped, R + 1": {"drops": "first column", "divisor": naive.DIVISORS[1]},
+    }
     naively = {
-        drops: {name: naive.zero_map(labels, drops=drops) for name, labels in orders.items()}
-        for drops in ("first column", "oneself")
+        way: {name: naive.zero_map(labels, **how) for name, labels in orders.items()}
+        for way, how in ways.items()
     }
     ours = []
     for labels in orders.values():

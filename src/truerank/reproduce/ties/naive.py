@@ -11,11 +11,26 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["PRECISIONS", "VARIANTS", "devices", "naive_map", "zero_map"]
+__all__ = [
+    "DIVISORS",
+    "DROPS",
+    "PRECISIONS",
+    "VARIANTS",
+    "devices",
+    "naive_map",
+    "released_map",
+    "zero_map",
+]
 
 PRECISIONS = ("float16", "bfloat16", "tf32", "float32")
 """How the products of unit rows are computed; tf32 is imitated where there is no GPU."""
 VARIANTS = ("oneself found by number", "first column dropped", "lengths divided out")
+DROPS = ("oneself", "first column")
+"""What is left out of each query's list; the released code takes the first column for oneself."""
+DIVISORS = ("R", "R + 1 where the first item is wrong")
+"""What AP is divided by; the released code counts a step of recall at rank 1 in any case."""
+SAME = 1e-12
+"""A cosine distance below this is 0, so that rounding does not order equal directions."""
 Reals = npt.NDArray[np.floating[Any]]
 Integers = npt.NDArray[np.int64]
 
@@ -105,7 +120,32 @@ def _average_precisions(matches: Any) -> Any:
     return (precision * hits).sum(dim=1) / hits.sum(dim=1).clamp(min=1)
 
 
-def zero_map(labels: Integers, *, drops: str) -> float:
+def released_map(
+    rows: Reals, labels: Integers, *, drops: str, divisor: str, relevant_first: bool
+) -> tuple[float, int]:
+    """mAP by cosine distance with the two rules of the paper's released code, and its queries.
+
+    Where distances are equal, the relevant items are first or last: the released code's optimistic
+    and pessimistic modes, which shift them by 1e-20. A query without a relevant item left in its
+    list is no query.
+    """
+    given = rows.astype(np.float64)
+    units = given / np.maximum(np.linalg.norm(given, axis=1, keepdims=True), SAME)
+    distances = 1 - units @ units.T
+    distances[distances < SAME] = 0.0
+    relevant = labels[:, None] == labels
+    order = np.lexsort((relevant != relevant_first, distances))
+    matches = np.take_along_axis(relevant, order, axis=1)
+    if drops == "first column":
+        matches = matches[:, 1:]
+    else:
+        others = order != np.arange(len(labels))[:, None]
+        matches = matches[others].reshape(len(labels), -1)
+    matches = matches[matches.any(axis=1)]
+    return float(_divided(matches, divisor).mean()), len(matches)
+
+
+def zero_map(labels: Integers, *, drops: str, divisor: str = DIVISORS[0]) -> float:
     """mAP of embeddings that are all zero, by a stable sort; oneself is dropped by place or index.
 
     With all distances equal a stable sort keeps the rows' own order for every query.
@@ -114,7 +154,14 @@ def zero_map(labels: Integers, *, drops: str) -> float:
     numbers = np.arange(len(labels))
     for query, label in enumerate(labels.tolist()):
         kept = numbers[1:] if drops == "first column" else numbers[numbers != query]
-        matches = labels[kept] == label
-        precision = np.cumsum(matches) / np.arange(1, len(kept) + 1)
-        values.append(float((precision * matches).sum() / matches.sum()))
+        values.append(float(_divided((labels[kept] == label)[None], divisor)[0]))
     return float(np.mean(values))
+
+
+def _divided(matches: npt.NDArray[np.bool_], divisor: str) -> npt.NDArray[np.float64]:
+    """AP of each line: its precisions at matches, added up and divided."""
+    precision = np.cumsum(matches, axis=1) / np.arange(1, matches.shape[1] + 1)
+    steps = matches.sum(axis=1)
+    if divisor != "R":
+        steps = steps + ~matches[:, 0]
+    return np.asarray((precision * matches).sum(axis=1) / steps)
