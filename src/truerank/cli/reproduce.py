@@ -49,7 +49,7 @@ def reproduce(
     data: tuple[str, ...],
     pages: Path | None,
 ) -> None:
-    """Re-run PAPER: its claims, each judged by a rule that was fixed before the run.
+    """Re-run PAPER: its claims, each judged by a rule that stands on its page.
 
     The folder keeps what is needed to go on (--resume), the page (Markdown and JSON) and its
     figures. Data sets come from `truerank data get`; what has no package is given as a file.

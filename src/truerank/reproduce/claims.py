@@ -1,7 +1,7 @@
 """A claim of a paper: what it says, the rule by which it is judged, what came out, the verdict.
 
-The rule is a sentence that was written before anything ran, and a function of the evidence alone
-turns it into one of four verdicts.
+The rule is a sentence, and a function of the evidence alone turns it into one of four verdicts. It
+was written before the run; where a part of it was not, the page says so under what was run.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Claim:
     statement: str
     """What the paper claims, in our words, with the place where it does."""
     rule: str
-    """When it counts as reproduced, fixed before the run."""
+    """When it counts as reproduced."""
     verdict: str
     evidence: Sequence[Evidence] = field(default_factory=tuple)
     explanation: str = ""

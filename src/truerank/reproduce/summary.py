@@ -82,7 +82,7 @@ def summary_of(pages: list[Page]) -> str:
                     f"![{shown}]({page.name}/{drawing.name}.png)\n\n*{page.title}. "
                     f"{drawing.caption}*"
                 )
-    parts.append("## Errors found in the papers")
+    parts.append("## Found in the papers")
     for page in pages:
         if page.notes:
             notes = "\n".join(f"- {note}" for note in page.notes)
