@@ -32,6 +32,7 @@ from truerank.labels import encode
 from truerank.result import Result
 from truerank.space import Space, build, catalogue, probe
 from truerank.stats.intervals import IntervalRequest
+from truerank.stats.trial_names import TrialNames
 from truerank.stats.trials import TrialIntervals
 from truerank.version import __version__
 
@@ -116,9 +117,10 @@ def verify(
     larger = catalogue.find(space.facts.distance).larger_is_nearer
     apart = space.in_unit(distances)
     folded = FoldedTrials(-apart if larger else apart, trials.same, trials.folds, larger)
+    names = TrialNames.of(trials.left, trials.right, trials.same)
     spread = None
     if request is not None and people is not None:
-        spread = TrialIntervals(distances, trials.same, people, units, request)
+        spread = TrialIntervals(distances, trials.same, people, units, request, names)
     scores = {}
     for metric in chosen:
         score = measure(metric, folded) if _of_folds(metric) else judged.score(metric)
@@ -135,6 +137,11 @@ def verify(
     provenance = {
         "version": __version__,
         "trials": {"positive": int(trials.same.sum()), "negative": int((~trials.same).sum())},
+        "digests": {
+            "trials": names.digest(),
+            "people": None if people is None else names.digest_of(people),
+            "folds": None if trials.folds is None else names.digest_of(trials.folds),
+        },
         "people": None if people is None else len(np.unique(people)),
         "folds": None if folded.lacking is not None else folded.to_dict(),
         "distance": space.facts.to_dict(),

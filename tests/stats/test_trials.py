@@ -138,7 +138,8 @@ def test_trials_on_their_own_have_the_error_of_a_share() -> None:
 
 
 def test_many_people_have_the_error_of_leaving_out_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beyond 400 people it is added up from single trials; a float16 copy hardly changes it."""
+    """Beyond 400 people it is added up from single trials; a float16 copy hardly changes it. What
+    comparisons pair are 400 jackknife groups, whose error varies more."""
     data = faces(7, people=600, folds=5, pairs=400)
     added = judged(*data)
     rows, trials, person = data
@@ -148,9 +149,10 @@ def test_many_people_have_the_error_of_leaving_out_each(monkeypatch: pytest.Monk
     assert "600 shares" in alone.provenance["intervals"]["method"]
     for name in METRICS:
         wanted = alone[name].replicates.standard_error()
-        assert added[name].replicates.standard_error() == pytest.approx(wanted, rel=0.06), name
-        widths = [np.diff(result[name].interval)[0] for result in (added, copied)]
+        assert added[name].replicates.standard_error() == pytest.approx(wanted, rel=0.15), name
+        widths = [np.diff(result[name].interval)[0] for result in (added, copied, alone)]
         assert widths[1] == pytest.approx(widths[0], rel=0.03), name
+        assert widths[0] == pytest.approx(widths[2], rel=0.06), name
 
 
 @pytest.mark.slow

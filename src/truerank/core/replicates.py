@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import mul
 from typing import Any
 
 from truerank.cached import cached_property
 
-__all__ = ["Replicates"]
+__all__ = ["DyadicReplicates", "Replicates", "squares"]
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,8 @@ class Replicates:
     @staticmethod
     def from_dict(data: Mapping[str, Any]) -> Replicates:
         """The inverse of to_dict."""
+        if "shares" in data:
+            return DyadicReplicates.of(*([float(v) for v in data[n]] for n in ("values", "shares")))
         return Replicates(tuple(float(value) for value in data["values"]), float(data["noise"]))
 
     @staticmethod
@@ -91,6 +94,49 @@ class Replicates:
         if len(parts) == 1:
             return parts[0]
         count = len(parts)
+        if any(isinstance(part, DyadicReplicates) for part in parts):
+            return DyadicReplicates.combined(parts, [1 / count] * count)
         columns = zip(*(part.values for part in parts), strict=True)
         noise = math.fsum(part.noise for part in parts) / count**2
         return Replicates(tuple(math.fsum(column) / count for column in columns), noise)
+
+
+@dataclass(frozen=True)
+class DyadicReplicates(Replicates):
+    """Replicates over people, of a list of trials that belong to two people each.
+
+    A trial of two people leaves with either, so its squares are seen twice: the noise is one of the
+    two, measured without each share of these trials. Shares differ and average like scores do, as
+    the noise does not: what two models have in common cancels in both.
+    """
+
+    shares: tuple[float, ...] = ()
+    """The score without each share of the trials of two people."""
+
+    @staticmethod
+    def of(values: Sequence[float], shares: Sequence[float]) -> DyadicReplicates:
+        """Replicates with the noise that the shares measure."""
+        return DyadicReplicates(tuple(values), squares(shares), tuple(shares))
+
+    @staticmethod
+    def combined(parts: Sequence[Replicates], weights: Sequence[float]) -> DyadicReplicates:
+        """Replicates of a weighted sum of scores on one list of trials."""
+        both = []
+        for name in ("values", "shares"):
+            columns = zip(*(getattr(part, name) for part in parts), strict=True)
+            both.append([math.fsum(map(mul, weights, column)) for column in columns])
+        return DyadicReplicates.of(*both)
+
+    def minus(self, other: Replicates) -> Replicates:
+        """Replicates of a difference of two scores on one list of trials."""
+        return DyadicReplicates.combined((self, other), (1.0, -1.0))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return super().to_dict() | {"shares": list(self.shares)}
+
+
+def squares(values: Sequence[float]) -> float:
+    """The sum of squares around the mean; in any order it has the same bits."""
+    centre = math.fsum(values) / max(len(values), 1)
+    return math.fsum((value - centre) ** 2 for value in values)

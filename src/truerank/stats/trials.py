@@ -5,6 +5,9 @@ leaves with the fold of either, so its own chance is counted twice; how much tha
 leaving out shares of such trials, and taken off again. That is the variance of dyadic data (Aronow,
 Samii & Assenova, Cluster-Robust Variance Estimation for Dyadic Data, Political Analysis 2015).
 
+Every score keeps replicates for comparisons: over the people in an order that all results on one
+list share, with what is counted twice share by share, so that both can be subtracted from others.
+
 Who shares a fold with whom is an accident. Of many people nobody weighs much, so that what a score
 moves by adds up over trials: its variance is then that of single people, whatever the folds.
 """
@@ -13,6 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +27,7 @@ from truerank.core.curve import Curve
 from truerank.core.folds import FEWEST_CLASSES, FoldAssignment
 from truerank.core.metric import Metric
 from truerank.core.registry import definition
-from truerank.core.replicates import Replicates
+from truerank.core.replicates import DyadicReplicates, Replicates, squares
 from truerank.core.score import Score
 from truerank.families.family import Units
 from truerank.families.thresholds import allowed
@@ -36,6 +40,7 @@ from truerank.space.fingerprint import Fingerprints, mix
 from truerank.stats.bands import put_band
 from truerank.stats.folds import deal_queries
 from truerank.stats.intervals import Interval, IntervalRequest, interval_of
+from truerank.stats.trial_names import TrialNames
 from truerank.wording import count
 
 __all__ = ["TrialIntervals"]
@@ -52,7 +57,7 @@ kind move a score alike. Up to four times as many distinct distances all are cut
 
 
 class TrialIntervals:
-    """The trials of a list, and what becomes of scores without each fold of the people."""
+    """Intervals of the scores of a list of trials, and the replicates that comparisons pair."""
 
     def __init__(
         self,
@@ -61,10 +66,13 @@ class TrialIntervals:
         people: Integers,
         units: Units,
         request: IntervalRequest,
+        names: TrialNames,
     ) -> None:
         """`people` is (trials, 2): the number of the person on each side, in their names' order."""
-        self._distances, self._same, self._people = distances, same, people
-        self._units, self._request = units, request
+        prints = mix(mix(distances.view(np.int64)) + mix(same + np.int64(1)))
+        self._own = _Departures(distances, same, people, units, prints)
+        self._paired = _Departures(distances, same, names.numbered(people), units, names.prints)
+        self._same, self._request = same, request
         self.people = len(np.unique(people))
 
     def put_on(self, score: Score, metric: Metric, folded: FoldedTrials) -> Score:
@@ -77,15 +85,10 @@ class TrialIntervals:
         """How the intervals came about, for the result's provenance."""
         return {
             "confidence": self._request.confidence,
-            "method": f"delete-group jackknife over {self.folds} shares of the people",
+            "method": f"delete-group jackknife over {self._own.folds} shares of the people",
             "truth": "expectation over new people, paired in the same way",
             "seed": self._request.seed,
         }
-
-    @property
-    def folds(self) -> int:
-        """Number of the folds of the people; 0 if they are too few."""
-        return 0 if self._folds is None else min(MOST_FOLDS, self._folds.classes)
 
     @property
     def _too_few(self) -> str:
@@ -93,7 +96,7 @@ class TrialIntervals:
         return f"{people} in the trials; an interval needs at least {FEWEST_CLASSES}"
 
     def _interval(self, score: Score, metric: Metric, folded: FoldedTrials) -> Interval:
-        if self._folds is None:
+        if self._own.assignment is None:
             return Interval(reason=self._too_few)
         if metric.get("far") is not None:
             below = allowed(metric["far"], int((~self._same).sum()))
@@ -102,19 +105,64 @@ class TrialIntervals:
                     reason=f"{count(below, 'negative trial')} below its threshold; an interval "
                     f"needs at least {FEWEST_BELOW}"
                 )
-        singly = self._folds.classes > MOST_FOLDS
-        cell, values = self._values(metric, folded, singly=singly)
-        if not np.isfinite(values).all():
+        own, noise = self._own.moves(metric, folded)
+        if not np.isfinite(own).all():
             return Interval(reason="without some of the people it is not defined")
-        moved = values[1:] - values[0]
-        own, noise = self._added_up(cell, moved) if singly else self._split(moved)
         replicates = Replicates(tuple((score.value + own).tolist()), noise)
-        return interval_of(score, metric, (replicates, replicates), self._request.confidence)
+        found = interval_of(score, metric, (replicates, replicates), self._request.confidence)
+        return replace(found, replicates=self._paired.replicates(score.value, metric, folded))
 
-    def _split(self, moved: Reals) -> tuple[Reals, float]:
+    def banded(self, curves: Mapping[str, Curve]) -> dict[str, Curve]:
+        """The curves with their confidence bands, unless there are too few people."""
+        if self._own.assignment is None:
+            return {name: curve.without_band(self._too_few) for name, curve in curves.items()}
+        found, points = dict(curves), self._own.without_folds[1]
+        for name, some in moved_curves(points, curves, int((~self._same).sum())).items():
+            for one in some:
+                own, twice = np.split(one.without, 2)
+                away = twice - twice.mean(axis=0)
+                moves = one.moves(own, (away * away).sum(axis=0))
+                found[name] = put_band(found[name], moves, self._request.confidence)
+        return found
+
+
+class _Departures:
+    """Scores without each jackknife group of the people, dealt by a number for each trial."""
+
+    def __init__(
+        self, distances: Reals, same: Flags, people: Integers, units: Units, prints: Fingerprints
+    ) -> None:
+        self._distances, self._same, self._people = distances, same, people
+        self._units, self._prints = units, prints
+
+    @property
+    def folds(self) -> int:
+        """Number of the folds of the people; 0 if they are too few."""
+        return 0 if self.assignment is None else min(MOST_FOLDS, self.assignment.classes)
+
+    def moves(self, metric: Metric, folded: FoldedTrials) -> tuple[Reals, float]:
         """How far a score moves without each fold, and the squares that are in it twice."""
+        singly = self.assignment is not None and self.assignment.classes > MOST_FOLDS
+        cell, values = self._values(metric, folded, singly=singly)
+        moved = values[1:] - values[0]
+        if not np.isfinite(moved).all():
+            return moved, 0.0
+        if singly:
+            return self._added_up(cell, moved)
         own, twice = np.split(moved, 2)
-        return own, _squares(twice)
+        return own, squares(twice)
+
+    def replicates(
+        self, value: float, metric: Metric, folded: FoldedTrials
+    ) -> DyadicReplicates | None:
+        """The score without each fold, and without each share of the trials of two people; None
+        where it is not defined without one of them."""
+        _, values = self._values(metric, folded, singly=False)
+        without = value + (values[1:] - values[0])
+        if not np.isfinite(without).all():
+            return None
+        own, twice = np.split(without, 2)
+        return DyadicReplicates.of(own.tolist(), twice.tolist())
 
     def _added_up(self, cell: Integers, moved: Reals) -> tuple[Reals, float]:
         """The same from what single trials move it by; the squares left are those of people."""
@@ -132,20 +180,7 @@ class TrialIntervals:
                 (two, self._pair_of(two)),
             )
         )
-        return by_fold, _squares(by_fold) - (_squares(by_person) - _squares(by_pair))
-
-    def banded(self, curves: Mapping[str, Curve]) -> dict[str, Curve]:
-        """The curves with their confidence bands, unless there are too few people."""
-        if self._folds is None:
-            return {name: curve.without_band(self._too_few) for name, curve in curves.items()}
-        found, points = dict(curves), self._without_folds[1]
-        for name, some in moved_curves(points, curves, int((~self._same).sum())).items():
-            for one in some:
-                own, twice = np.split(one.without, 2)
-                away = twice - twice.mean(axis=0)
-                moves = one.moves(own, (away * away).sum(axis=0))
-                found[name] = put_band(found[name], moves, self._request.confidence)
-        return found
+        return by_fold, squares(by_fold) - (squares(by_person) - squares(by_pair))
 
     def _values(
         self, metric: Metric, folded: FoldedTrials, *, singly: bool
@@ -157,14 +192,14 @@ class TrialIntervals:
             true, false = (self._shares(kind, cell, 2, singly)[0] for kind in (True, False))
             return cell, positive * true[:, 1] + (1 - positive) * false[:, 1]
         if metric.get("tau") is None:
-            cell, points = self._without_one if singly else self._without_folds
+            cell, points = self._without_one if singly else self.without_folds
         else:
             cell, points = self._at(np.array([self._units.cut(metric["tau"])]), singly)
             points = points.at_cut(0)
         return cell, pair_metric(metric).at_points(points, metric)
 
     @cached_property
-    def _without_folds(self) -> tuple[Integers, Points]:
+    def without_folds(self) -> tuple[Integers, Points]:
         """Operating points of all trials, then without each fold and each share of negatives."""
         return self._at(self._places(CELLS), False)
 
@@ -221,12 +256,8 @@ class TrialIntervals:
         return np.unique(places(ours, theirs, cells))
 
     @cached_property
-    def _prints(self) -> Fingerprints:
-        """A number for each trial that no order and no name can change."""
-        return mix(mix(self._distances.view(np.int64)) + mix(self._same + np.int64(1)))
-
-    @cached_property
-    def _folds(self) -> FoldAssignment | None:
+    def assignment(self) -> FoldAssignment | None:
+        """Who leaves together; None if there are too few people."""
         rows, units = self._sides
         everyone = np.ones(len(rows), bool)
         return deal_queries(self._prints[rows], units, everyone)
@@ -241,9 +272,9 @@ class TrialIntervals:
 
     @cached_property
     def _fold_of_person(self) -> Integers:
-        if self._folds is None:
+        if self.assignment is None:
             raise TypeError("too few people to leave any out")
-        return self._folds.deal(self._folds.orders[0], self.folds)
+        return self.assignment.deal(self.assignment.orders[0], self.folds)
 
     @cached_property
     def _leaving(self) -> tuple[Integers, Integers]:
@@ -275,9 +306,3 @@ def _sums(values: Integers, owner: Integers, one: float) -> Reals:
     found = np.zeros(int(owner.max(initial=-1)) + 1, np.int64)
     np.add.at(found, owner, values)
     return np.asarray(found * one, np.float64)
-
-
-def _squares(values: Reals) -> float:
-    """The sum of squares around the mean; in any order it has the same bits."""
-    away = values - math.fsum(values) / max(len(values), 1)
-    return math.fsum(away * away)
