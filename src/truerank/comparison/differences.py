@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from truerank.comparison.models import Model, is_conditional, mean_score
+from truerank.comparison.models import Model, is_conditional, is_of_trials, mean_score
 from truerank.comparison.variance import spread
 from truerank.stats.intervals import IntervalRequest
 from truerank.stats.student import central, quantile
@@ -35,7 +35,7 @@ def method(models: list[Model]) -> str:
     """What gives the differences their intervals."""
     way = "class bootstrap of the paired classes, conditional on this gallery"
     if not is_conditional(models):
-        way = "jackknife of the paired classes"
+        way = f"jackknife of the paired {'people' if is_of_trials(models) else 'classes'}"
     several = any(len(model) > 1 for model in models)
     return way + (", with the variance between runs added" if several else "")
 

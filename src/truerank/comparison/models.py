@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ __all__ = [
     "check_same_task",
     "choose_metrics",
     "is_conditional",
+    "is_of_trials",
     "mean_score",
     "read_model",
 ]
@@ -39,7 +40,14 @@ def is_conditional(models: list[Model]) -> bool:
     """Whether a comparison holds for this gallery alone: it is one of its own, or was searched by
     somebody who returned lists."""
     runs = [run.provenance for model in models for run in model]
+    if "trials" in runs[0]:
+        return False
     return not runs[0]["leave_one_out"] or any("lists" in facts for facts in runs)
+
+
+def is_of_trials(models: list[Model]) -> bool:
+    """Whether what is compared are results of verify, whose units are people."""
+    return "trials" in models[0][0].provenance
 
 
 def _read(result: Any) -> Result:
@@ -64,12 +72,16 @@ def check_same_task(models: list[Model], names: list[str]) -> None:
     """Refuse results of which one is not of the task, or the settings, of the first."""
     runs = [(name, run) for name, model in zip(names, models, strict=True) for run in model]
     first_name, first = runs[0]
+    of_trials = {"trials" in run.provenance: name for name, run in runs}
+    if len(of_trials) > 1:
+        raise InputError(
+            f"{of_trials[True]} is of a list of trials and {of_trials[False]} is not; compare "
+            "results of verify with each other, and those of evaluate."
+        )
+    if True in of_trials:
+        _check_same_list(runs)
+        return
     for name, run in runs:
-        if "trials" in run.provenance:
-            raise InputError(
-                f"{name} is of a list of trials: each belongs to two people, and a result does not "
-                "hold how the trials of two models vary together; compare results of evaluate."
-            )
         if run.public:
             raise InputError(
                 f"{name} is a public result, which holds nothing to pair; compare full results "
@@ -97,6 +109,33 @@ def check_same_task(models: list[Model], names: list[str]) -> None:
                     f"{first_name} and {name} were evaluated differently: "
                     f"{words.format(mine[key])} and {words.format(other[key])}."
                 )
+
+
+def _check_same_list(runs: list[tuple[str, Result]]) -> None:
+    """Refuse results of verify of which one is not of the list of the first."""
+    first_name, first = runs[0]
+    for name, run in runs:
+        mine, other = (one.provenance.get("digests") for one in (first, run))
+        if not isinstance(other, Mapping) or not isinstance(other.get("trials"), str):
+            raise InputError(
+                f"{name} was written by a version of truerank that kept neither which trials were "
+                "judged nor how scores move without each person; run verify again and compare "
+                "the new results."
+            )
+        assert mine is not None  # the first one was looked at before
+        if mine["trials"] != other["trials"]:
+            counts = [one.provenance["trials"] for one in (first, run)]
+            shown = [f"{c['positive']:,} positive and {c['negative']:,} negative" for c in counts]
+            alike = "with other pairs" if shown[0] == shown[1] else f"{shown[0]}, and {shown[1]}"
+            raise InputError(
+                f"{first_name} and {name} are of different lists of trials ({alike}); the pairs "
+                "(left, right, same) must be the same, in any order."
+            )
+        if None not in (mine.get("folds"), other.get("folds")) and mine["folds"] != other["folds"]:
+            raise InputError(
+                f"{first_name} and {name} were evaluated differently: the folds of the trials "
+                "differ."
+            )
 
 
 def _check_provenance(name: str, run: Result) -> None:

@@ -24,6 +24,9 @@ from truerank.wording import count
 __all__ = ["ONLY_RUNS", "Spread", "spread"]
 
 ONLY_RUNS = "over runs on this very test set alone"
+OTHER_PEOPLE = (
+    "the results take the people from other ids or labels; evaluate them with the same labels"
+)
 OTHER_UNITS = (
     "the results leave out other units (of another version, or evaluated with other units=); "
     "evaluate them alike"
@@ -108,6 +111,8 @@ def _by_replicates(metric: str, models: list[Model]) -> tuple[Part, float, float
     kept = [[s.replicates for s in model if s.replicates is not None] for model in scores]
     if any(len(a) < len(b) for a, b in zip(kept, scores, strict=True)):
         return _why_not([score for model in scores for score in model])
+    if len({(run.provenance.get("digests") or {}).get("people") for m in models for run in m}) > 1:
+        return OTHER_PEOPLE
     shapes = {len(some.values) for model in kept for some in model}
     if len(shapes) > 1 or len({_level(run, metric) for model in models for run in model}) > 1:
         return OTHER_UNITS
