@@ -9,17 +9,22 @@ import click
 from truerank.cli.options import (
     PATH,
     confidence_option,
+    distance_option,
     examples,
     format_option,
     metrics_option,
     output_option,
 )
+from truerank.errors import InputError
+from truerank.progress import progress_bar
 
 __all__ = ["compare"]
 
 EXAMPLES = examples(
     "compare runs/a/result.json runs/b/result.json",
     "compare a.json b.json c.json -m map@r,hit@1 --format latex -o table.tex",
+    "compare ours.npz theirs.npz -m map@r",
+    "compare ours.npy theirs.npy --labels labels.csv --distance euclidean",
     "compare --runs 'a-*.json' --runs b-0.json,b-1.json --names ours,theirs",
 )
 
@@ -34,6 +39,8 @@ EXAMPLES = examples(
 )
 @click.option("--names", help="Names of the models, separated by commas: RESULTS, then --runs.")
 @metrics_option("Such as map@r,hit@10; all that the results share if left out.")
+@click.option("--labels", type=PATH, help="Labels of the rows of RESULTS that are embeddings.")
+@distance_option(default=None)
 @confidence_option
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the bootstrap.")
 @format_option()
@@ -43,27 +50,55 @@ def compare(
     runs: tuple[str, ...],
     names: str | None,
     metrics: str | None,
+    labels: Path | None,
+    distance: str | None,
     confidence: float,
     seed: int,
     form: str,
     output: Path | None,
 ) -> None:
-    """Compare models by their RESULTS, the JSON files that evaluate -o wrote for one task.
+    """Compare models by their RESULTS: the JSON files that evaluate -o wrote for one task, or that
+    verify -o wrote for one list of trials.
+
+    RESULTS that are embeddings are evaluated first: each row is searched among all others of its
+    file, by labels in the same file or in --labels; --metrics, --distance and --confidence apply.
 
     LaTeX and Markdown are tables for a paper: models as rows, metrics as columns, the best in bold.
     """
     from truerank import comparison
+    from truerank.cli.evaluate_files import evaluate_alone
     from truerank.cli.inputs import read_runs, split_metrics
     from truerank.cli.outputs import check_targets
     from truerank.cli.printing import print_form, ruled, write_form
+    from truerank.comparison.naming import name_models
 
     models = read_runs(results, runs)
-    files = (path for one in models for path in (one if isinstance(one, list) else [one]))
-    check_targets({"-o": output}, tuple(files))
+    files = [path for one in models for path in (one if isinstance(one, list) else [one])]
+    check_targets({"-o": output}, (*files, labels))
+    given = None if names is None else [name.strip() for name in names.split(",")]
+    called = name_models(models, given)
+    embeddings = [path for path in dict.fromkeys(files) if path.suffix.lower() != ".json"]
+    if not embeddings and (labels, distance) != (None, None):
+        raise InputError(
+            "--labels and --distance are of embeddings, and RESULTS hold scores already; leave "
+            "them out, or pass files of embeddings."
+        )
+    options = {"metrics": metrics, "distance": distance or "cosine", "confidence": confidence}
+    with progress_bar("ranking") as progress:
+        scored = {
+            path: evaluate_alone(path, labels, **options, seed=seed, progress=progress)
+            for path in embeddings
+        }
+    found = [
+        [scored.get(run, run) for run in model]
+        if isinstance(model, list)
+        else scored.get(model, model)
+        for model in models
+    ]
     compared = comparison.compare(
-        *models,
-        names=None if names is None else [name.strip() for name in names.split(",")],
-        metrics=None if metrics is None else split_metrics(metrics),
+        *found,
+        names=called,
+        metrics=None if metrics in (None, "all") else split_metrics(metrics),
         confidence=confidence,
         seed=seed,
     )

@@ -27,7 +27,7 @@ from truerank.result import Result
 from truerank.space import catalogue
 from truerank.task import TaskRules
 
-__all__ = ["FileTask", "as_labels", "evaluate_files", "read_task"]
+__all__ = ["FileTask", "as_labels", "evaluate_alone", "evaluate_files", "read_task"]
 
 HELD_BY_A_TASK = (
     "labels",
@@ -85,6 +85,15 @@ def evaluate_files(
             option = f"--{name.replace('_', '-')}"
             raise InputError(f"--task already holds labels and rules; leave {option} out.")
     return _evaluate_task(task_file, metrics=chosen, gallery_sizes=gallery_sizes, **options)
+
+
+def evaluate_alone(
+    embeddings: Path, labels: Path | None, *, metrics: str | None, distance: str, **options: Any
+) -> Result:
+    """The result of rows searched among each other, by labels in their file or in another."""
+    given = dict.fromkeys(OF_A_TASK) | {"embeddings": embeddings, "labels": labels}
+    read = read_task(**given | {"junk_label": ()}, distance=distance, lazily=True)
+    return evaluate_task(*read[:3], distance=distance, metrics=chosen_metrics(metrics), **options)
 
 
 def read_task(
