@@ -43,7 +43,9 @@ def test_the_papers_preset_is_the_papers() -> None:
     assert (optimiser.name, optimiser.lr, optimiser.momentum) == ("rmsprop", 1e-6, 0.9)
     assert RATE not in methods_of(paper)[0].space
     assert deviations(paper) == [
-        "trunk: efficientnet_lite0, pretrained (paper: BN-Inception, ImageNet)"
+        "trunk: efficientnet_lite0, pretrained (paper: BN-Inception, ImageNet)",
+        "at most 100 epochs of 100 iterations, ended by 10 without a rise (paper: ended by a "
+        "plateau; no number is given)",
     ]
 
 
@@ -74,7 +76,49 @@ def test_whatever_is_not_as_in_the_paper_is_said(
     }
     told = deviations(BenchmarkConfig.of(given))
     assert len([one for one in told if sentence in one]) == 1
-    assert len(told) <= 2  # the trunk is never the paper's
+    assert len(told) <= 3  # the trunk is never the paper's, and the paper names no length
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"shared": {"training": {"iterations": 10}}}, "at most 100 epochs of 10 iterations"),
+        ({"shared": {"training": {"epochs": 3}}}, "at most 3 epochs of 100 iterations"),
+        ({"shared": {"training": {"patience": 1}}}, "ended by 1 without a rise"),
+        ({"shared": {"training": {"precision": "bfloat16"}}}, "in bfloat16 (paper: float32)"),
+        ({"methods": ["arcface"]}, "weights have momentum 0, weight decay 0 (paper: 0.9, 0.0001)"),
+        (
+            {"methods": ["arcface"], "shared": {"loss_optimiser": {"name": "adam"}}},
+            "optimiser of the losses' weights: adam (paper: rmsprop)",
+        ),
+        (
+            {"methods": [{"name": "triplet", "search": {"margin": {"low": 0.1, "high": 0.2}}}]},
+            "triplet: margin is searched from 0.1 to 0.2 (paper: from -0.2 to 2)",
+        ),
+        (
+            {"methods": [{"name": "mine", "loss": "triplet", "parameters": {"margin": 0.1}}]},
+            "mine: margin is 0.1 (paper: from -0.2 to 2)",
+        ),
+        ({"data": {"name": "sop"}}, "in the ranges of CUB and Cars (paper: wider ones)"),
+    ],
+)
+def test_length_precision_class_weights_and_ranges_are_said(
+    changes: dict[str, Any], sentence: str
+) -> None:
+    given = {
+        "data": {"name": "cub-200-2011"},
+        "protocol": {"preset": "paper"},
+        "methods": ["triplet"],
+        **changes,
+    }
+    told = deviations(BenchmarkConfig.of(given))
+    assert len([one for one in told if sentence in one]) == 1
+
+
+def test_a_range_that_is_the_papers_is_not_said() -> None:
+    same = {"name": "triplet", "search": {"margin": {"low": -0.2, "high": 2.0}}}
+    given = {"data": {"name": "cars"}, "protocol": {"preset": "paper"}, "methods": [same]}
+    assert not [one for one in deviations(BenchmarkConfig.of(given)) if "margin" in one]
 
 
 def test_a_split_of_ones_own_and_short_heads_are_said() -> None:

@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
-from truerank.benchmark.config import SPLITS, BenchmarkConfig, SharedConfig
+from truerank import losses
+from truerank.benchmark.config import (
+    SPLITS,
+    BenchmarkConfig,
+    MethodConfig,
+    SharedConfig,
+    SpaceConfig,
+)
+from truerank.benchmark.methods import trunk_rate
+from truerank.benchmark.papers import TABLE_6
 from truerank.benchmark.presets import PRESETS
-from truerank.losses.registry import SearchRange
+from truerank.datasets.catalogue import ENTRIES
+from truerank.losses.registry import SearchChoice, SearchRange
 
-__all__ = ["TRUNK_RATE", "deviations", "trunk_rate"]
+__all__ = ["deviations"]
 
-TRUNK_RATE = SearchRange(1e-5, 1e-2, log=True)
-"""Where the presets other than the paper's search the rate of trunk and head, for every method."""
 PAPER = SharedConfig()
 """What all methods share in the paper, but for its trunk."""
 HEAD_ITERATIONS = 2000
 """So many, or early stopping, and a head on fixed features has learnt what it can."""
 
 
-def trunk_rate(config: BenchmarkConfig) -> SearchRange | None:
-    """Where the rate of trunk and head is searched; None where it is fixed."""
-    return None if config.protocol.preset == "paper" else TRUNK_RATE
-
-
 def deviations(config: BenchmarkConfig) -> list[str]:
-    """Sentences about what is not as in the paper, in the order of the configuration."""
-    return [*_of_data(config), *_of_protocol(config), *_of_model(config), *_of_training(config)]
+    """Sentences about what is not as in the paper, in the order of the configuration.
+
+    Where the paper's text and its released code differ, in crops and batch norm, the code counts.
+    """
+    parts = (_of_data, _of_protocol, _of_model, _of_training, _of_loss_weights, _of_search)
+    return [sentence for part in parts for sentence in part(config)]
 
 
 def _of_data(config: BenchmarkConfig) -> list[str]:
@@ -116,4 +123,62 @@ def _of_training(config: BenchmarkConfig) -> list[str]:
         found.append(f"schedule: {schedule.name} (paper: constant)")
     if schedule.frozen_trunk:
         found.append(f"the trunk rests for {schedule.frozen_trunk} iterations (paper: never)")
+    training = shared.training
+    found.append(
+        f"at most {training.epochs:,} epochs of {training.iterations:,} iterations, ended by "
+        f"{training.patience} without a rise (paper: ended by a plateau; no number is given)"
+    )
+    if training.precision != PAPER.training.precision:
+        found.append(f"layers compute in {training.precision} (paper: float32)")
     return found
+
+
+def _of_loss_weights(config: BenchmarkConfig) -> list[str]:
+    """How the weights of losses, such as class centres, are optimised."""
+    optimiser = config.shared.loss_optimiser
+    entries = [losses.entry(m.loss or m.name) for m in config.methods if _is_registered(m)]
+    if not any(entry.has_parameters for entry in entries):
+        return []
+    found = []
+    if optimiser.name != PAPER.loss_optimiser.name:
+        found.append(f"optimiser of the losses' weights: {optimiser.name} (paper: rmsprop)")
+    if (optimiser.momentum, optimiser.weight_decay) != (0.9, 1e-4):
+        found.append(
+            f"the losses' weights have momentum {optimiser.momentum:g}, weight decay "
+            f"{optimiser.weight_decay:g} (paper: 0.9, 0.0001)"
+        )
+    return found
+
+
+def _of_search(config: BenchmarkConfig) -> list[str]:
+    """Parameters of the paper's losses that are searched elsewhere, or not at all."""
+    found = []
+    sop = ENTRIES["stanford-online-products"]
+    if config.data.name.lower() in (sop.name, *sop.aliases):
+        found.append("losses are searched in the ranges of CUB and Cars (paper: wider ones)")
+    for method in config.methods:
+        if not _is_registered(method) or (method.loss or method.name) not in TABLE_6:
+            continue
+        known = losses.entry(method.loss or method.name).search
+        for name, value in method.parameters.items():
+            if name in known:
+                found.append(f"{method.name}: {name} is {value} (paper: {_shown(known[name])})")
+        for name, space in method.search.items():
+            given, paper = _shown(space), _shown(known[name]) if name in known else "not searched"
+            if given != paper:
+                found.append(f"{method.name}: {name} is searched {given} (paper: {paper})")
+    return found
+
+
+def _is_registered(method: MethodConfig) -> bool:
+    return method.file is None and method.embeddings is None
+
+
+def _shown(space: SpaceConfig | SearchRange | SearchChoice) -> str:
+    """A range or a choice, the same for a configuration and for the registry."""
+    values = space.values if isinstance(space, SpaceConfig) else getattr(space, "values", None)
+    if values is not None:
+        return f"among {', '.join(map(str, values))}"
+    assert not isinstance(space, SearchChoice)
+    log = " (log)" if space.log else ""
+    return f"from {space.low:g} to {space.high:g}{log}"

@@ -26,7 +26,6 @@ from truerank.benchmark.config import (
     ObjectiveConfig,
     SpaceConfig,
 )
-from truerank.benchmark.deviations import trunk_rate
 from truerank.errors import InputError, OwnCodeError, shortened
 from truerank.losses.registry import SearchChoice, SearchRange
 from truerank.training.config import batch_of_kind
@@ -43,11 +42,14 @@ __all__ = [
     "own_error",
     "seed_of",
     "training_config",
+    "trunk_rate",
 ]
 
 RATE, LOSS_RATE = "lr", "loss_lr"
 """The names of the rate of trunk and head, and of that of the loss's own parameters."""
 Space = SearchRange | SearchChoice
+TRUNK_RATE = SearchRange(1e-5, 1e-2, log=True)
+"""Where the presets other than the paper's search the rate of trunk and head, for every method."""
 OWN_RATE = SearchRange(1e-6, 1.0, log=True)
 BORDER = 0.01
 """An optimum within this share of a range's width counts as one at its border."""
@@ -83,6 +85,11 @@ class Method:
     def is_trained(self) -> bool:
         """Whether it takes part in the protocol; finished embeddings are only shown."""
         return self.embeddings is None
+
+
+def trunk_rate(config: BenchmarkConfig) -> SearchRange | None:
+    """Where the rate of trunk and head is searched; None where it is fixed."""
+    return None if config.protocol.preset == "paper" else TRUNK_RATE
 
 
 def methods_of(config: BenchmarkConfig) -> list[Method]:

@@ -6,10 +6,10 @@ import re
 
 from truerank.benchmark.methods import Method
 
-__all__ = ["CLAIMED", "SOURCE", "shown_name", "year_of"]
+__all__ = ["CLAIMED", "SOURCE", "TABLE_6", "shown_name", "year_of"]
 
 SOURCE = "Musgrave, Belongie & Lim, A Metric Learning Reality Check, ECCV 2020"
-_TABLE_6 = {
+TABLE_6 = {
     "contrastive": ("Contrastive", 2006),
     "triplet": ("Triplet", 2006),
     "proxy_nca": ("ProxyNCA", 2017),
@@ -33,15 +33,15 @@ def shown_name(method: Method) -> str:
     loss = method.loss.get("name") if isinstance(method.loss, dict) else None
     if loss != method.name:
         return method.name
-    if method.name in _TABLE_6:
-        return _TABLE_6[method.name][0]
+    if method.name in TABLE_6:
+        return TABLE_6[method.name][0]
     return _LATER.get(method.name, method.name)
 
 
 def year_of(method: Method) -> int | None:
     """When a method was proposed: as the paper's Table 6 has it, else from its citation."""
     loss = method.loss.get("name") if isinstance(method.loss, dict) else None
-    if loss in _TABLE_6:
-        return _TABLE_6[loss][1]
+    if loss in TABLE_6:
+        return TABLE_6[loss][1]
     found = re.findall(r"\b(?:19|20)\d\d\b", method.citation)
     return int(found[-1]) if found else None

@@ -1,7 +1,7 @@
 """The catalogue of losses and miners: an entry each, in the order of the page that lists them.
 
-Search ranges are the Reality Check's for the losses it compares, and otherwise lie around the
-values of the loss's own paper.
+Search ranges of the losses that the Reality Check compares are its ranges for CUB and Cars; those
+for SOP were wider. Otherwise they lie around the values of the loss's own paper.
 """
 
 from __future__ import annotations
