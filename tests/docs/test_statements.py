@@ -1,0 +1,89 @@
+"""Numbers and names that pages state, against what the code has."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import truerank
+from truerank import losses
+from truerank.reproduce.gom.study import CITATION as GOM
+from truerank.reproduce.happier.study import CITATION as HAPPIER
+from truerank.reproduce.reality_check.study import CITATION as REALITY_CHECK
+from truerank.reproduce.reality_check.study import PAPER_GAINS
+from truerank.reproduce.tcm.study import CITATION as TCM
+from truerank.reproduce.ties.study import CITATION as TIES
+
+ROOT = Path(__file__).parents[2]
+PAPERS = {  # surnames from the title pages, first author first, and words of the title
+    TIES: ("Nicolaou Dey Christlein Maier Karatzas", "Non-deterministic Behavior of Ranking"),
+    GOM: ("Wang Yuan Yamasaki Lin Xu Zeng", "Re-identification = Retrieval + Verification"),
+    HAPPIER: ("Ramzi Audebert Thome Rambour Bitot", "Hierarchical Average Precision Training"),
+    TCM: ("Zhang Xu Tang Fang Wu Tighe Xing", "Threshold-Consistent Margin Loss"),
+    REALITY_CHECK: ("Musgrave Belongie Lim", "A Metric Learning Reality Check"),
+}
+
+
+def text(page: str) -> str:
+    return " ".join((ROOT / page).read_text(encoding="utf-8").split())
+
+
+@pytest.mark.parametrize("citation", PAPERS)
+def test_a_study_cites_all_authors_of_its_paper(citation: str) -> None:
+    authors, title = PAPERS[citation]
+    assert citation.startswith(f"{', '.join(authors.split())}: {title}")
+
+
+@pytest.mark.parametrize("citation", PAPERS)
+def test_catalogues_and_pages_name_the_same_first_author(citation: str) -> None:
+    """Wherever a title stands behind "X et al." or a list of authors, the first one is right."""
+    authors, title = PAPERS[citation]
+    first = authors.split()[0]
+    files = [*(ROOT / "src").rglob("*.py"), *(ROOT / "docs").rglob("*.md")]
+    found = 0
+    for file in files:
+        whole = re.sub(r'"\s*f?"', "", file.read_text(encoding="utf-8"))  # joined text literals
+        names = r"[A-Z][\w-]+(?:(?:, | & | and )[A-Z][\w-]+)*"
+        for match in re.finditer(rf"({names})(?: et al\.)?[,:] {re.escape(title)}", whole):
+            assert match[1].startswith(first), (file.name, match[0])
+            found += 1
+    assert found >= 2
+
+
+def test_the_number_of_losses_is_that_of_the_registry() -> None:
+    found = re.search(r"(\d+) losses", text("README.md"))
+    assert found
+    assert int(found[1]) == len(losses.names())
+
+
+def test_the_papers_gains_are_those_of_its_tables() -> None:
+    tables = {  # MAP@R of contrastive and of the best loss: CUB, Cars, SOP (Tables 3 to 5)
+        "concatenated": [(26.19, 26.53), (25.49, 27.84), (44.51, 47.18)],
+        "separated": [(20.73, 21.42), (17.61, 18.93), (40.29, 41.79)],
+    }
+    for part, pairs in tables.items():
+        gains = [100 * (best / contrastive - 1) for contrastive, best in pairs]
+        assert PAPER_GAINS[part].startswith(f"{min(gains):.1f} to {max(gains):.1f};")
+
+
+def test_nmi_of_meaningless_clusters() -> None:
+    page = text("docs/results/reproduce/reality-check.md")
+    classes, each = 10_000, 4
+    assert f"{100 * (1 - np.log(each) / np.log(classes)):.1f} % for 10,000 classes of 4" in page
+
+
+def test_people_of_a_trial_list_are_deleted_in_as_many_groups_as_the_page_says() -> None:
+    found = re.search(
+        r"People are dealt into up to (\d+) jackknife groups", text("docs/verification.md")
+    )
+    assert found
+    person = np.arange(2 * int(found[1]) + 2) // 2
+    rng = np.random.default_rng(0)
+    pairs = [(i, i + 1, bool(same)) for i in range(0, len(person) - 2, 2) for same in (True,)]
+    pairs += [(i, i + 2, False) for i in range(0, len(person) - 2, 2)]
+    rows = rng.normal(size=(len(person), 4)) + rng.normal(size=(len(person) // 2, 4))[person]
+    facts = truerank.verify(rows, pairs, "auc", labels=person).provenance["intervals"]
+    assert f"jackknife over {found[1]} shares of the people" in facts["method"]
