@@ -22,8 +22,10 @@ Metrics that depend on a threshold have pages of their own: [verification](verif
 
 Metrics are named by strings, `name@k,key=value`: `map@r`, `hit@10`, `map@10,divisor=min`. Other
 libraries' names are understood too: `mean_average_precision_at_r`, `precision_at_1`, `cmc@5`,
-`rank1`, `R@1` (which is `hit@1`, with a note), `tpr@fpr=0.01` and `tmr@fmr=0.01` (`tar@far=0.01`),
-`mean_reciprocal_rank`. Several cut-offs or values make several metrics: `hit@1,5,10` is three,
+`rank1`, `R@1` (which is `hit@1`, with a note, and is refused where judgements say what is
+relevant), `tpr@fpr=0.01` and `tmr@fmr=0.01` (`tar@far=0.01`), `mean_reciprocal_rank`; so are those
+of [trec_eval, ir_measures, MTEB and ranx](coming-from-other-tools.md#names-of-metrics). Several
+cut-offs or values make several metrics: `hit@1,5,10` is three,
 `tar@far=0.1,0.01` two. `all` stands for those that apply to the data; why the others do not is said
 once for each reason, below the table and in `result.skipped`. In printed tables an arrow says that
 lower is better.

@@ -110,7 +110,7 @@ def test_what_was_counted_is_written_and_need_not_be() -> None:
 
 @pytest.mark.parametrize("metric", registry.examples())
 def test_an_arrow_marks_metrics_for_which_lower_is_better(metric: str) -> None:
-    errors = ("eer", "min_dcf", "fmr", "fnmr", "far", "ftr", "mfr", "opis")
+    errors = ("eer", "min_dcf", "fmr", "fnmr", "fnir", "far", "ftr", "mfr", "opis")
     lower = metric.split("@")[0] in errors
     assert tables.marked(metric) == (f"{metric} \u2193" if lower else metric)
 

@@ -37,6 +37,8 @@ def marks_of(result: Result, curve: str) -> list[Mark]:
 def _place(curve: str, metric: Metric, score: Score) -> tuple[float, float] | None:
     """Where a score lies on a curve, if it does."""
     kind, value = metric.name, score.value
+    if kind in ("fnmr", "fnir"):
+        kind, value = {"fnmr": "tar", "fnir": "dir"}[kind], 1 - value
     if curve in ("roc", "det") and kind == "eer":
         return (value, 1 - value) if curve == "roc" else (value, value)
     if curve in ("roc", "det") and kind == "tar" and metric["far"] is not None:

@@ -232,7 +232,7 @@ def test_the_shell_asks_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> N
 def test_metrics_of_a_family_and_for_programs() -> None:
     text = good("metrics", "openset")
     rows = text.partition("\nopenset\n")[2].splitlines()
-    assert [row.split()[0] for row in rows] == ["dir", "far", "ttr", "ftr"]
+    assert [row.split()[0] for row in rows] == ["dir", "far", "ttr", "ftr", "fnir"]
     known = json.loads(good("metrics", "--format", "json"))
     assert [one["name"] for one in known] == list(truerank.metrics.names())
     [opis] = [one for one in known if one["name"] == "opis"]

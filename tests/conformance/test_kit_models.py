@@ -23,7 +23,7 @@ from truerank.core import registry
 
 METRICS = [
     *("precision@1", "precision@3", "r_precision", "map", "map@r", "map@2", "map@4,divisor=min"),
-    *("recall@2", "hit@1", "hit@3", "mrr", "minp", "ndcg", "ndcg@2", "map@5"),
+    *("recall@2", "hit@1", "hit@3", "mrr", "mrr@2", "minp", "ndcg", "ndcg@2", "map@5"),
 ]
 ITEMS = st.lists(st.tuples(st.integers(0, 3), st.booleans()), min_size=1, max_size=6)
 

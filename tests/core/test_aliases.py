@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -29,6 +32,19 @@ from truerank.core.registry import parse, parse_all
         ("roc_auc", "auc"),
         ("minDCF@p=0.05", "min_dcf@p=0.05"),
         ("average_precision", "map"),
+        ("fnmr@fmr=0.01", "fnmr@far=0.01"),
+        ("FNMR@FMR=1e-3", "fnmr@far=0.001"),
+        ("fnir@fpir=0.01", "fnir@far=0.01"),
+        ("fnir@fpir=0.01,rank=20", "fnir@far=0.01,rank=20"),
+        ("nDCG@10", "ndcg@10,gain=linear"),
+        ("nDCG", "ndcg@gain=linear"),
+        ("ndcg_cut_10", "ndcg@10,gain=linear"),
+        ("ndcg_cut.10", "ndcg@10,gain=linear"),
+        ("NDCG_at_10", "ndcg@10,gain=linear"),
+        ("nDCG@10,gain=exponential", "ndcg@10"),
+        ("ndcg_burges@10", "ndcg@10"),
+        ("NDCG@10", "ndcg@10"),
+        ("ndcg@10", "ndcg@10"),
     ],
 )
 def test_names_of_the_field(text: str, canonical: str) -> None:
@@ -41,6 +57,10 @@ def test_every_alias_means_a_metric() -> None:
     for name, others in aliases._NUMBERED_ALIASES.items():
         for alias in others:
             assert parse(f"{alias}@7") == parse(f"{name}@7")
+    for name in registry.names():
+        for alias in registry.aliases(name):
+            assert registry.find(alias).name == name
+            assert registry.find(alias.replace("@k", "@7").replace("_k", "_7")).name == name
 
 
 def test_what_is_suggested_exists() -> None:
@@ -61,6 +81,9 @@ def test_what_is_suggested_exists() -> None:
         ("hit@1,level=1,2", ["hit@1,level=1", "hit@1,level=2"]),
         ("dir@far=0.1,rank=1,5", ["dir@far=0.1", "dir@far=0.1,rank=5"]),
         ("map@r,hit@1,5,mrr", ["map@r", "hit@1", "hit@5", "mrr"]),
+        ("mrr@1,5,map", ["mrr@1", "mrr@5", "map"]),
+        ("nDCG@5,10", ["ndcg@5,gain=linear", "ndcg@10,gain=linear"]),
+        ("ndcg_cut_5,10,ndcg@5", ["ndcg@5,gain=linear", "ndcg@10,gain=linear", "ndcg@5"]),
         ("map@r, r_precision, rank1", ["map@r", "r_precision", "hit@1"]),
         (["hit@1,5", "hit@5,10"], ["hit@1", "hit@5", "hit@10"]),
     ],
@@ -72,7 +95,7 @@ def test_one_string_may_name_several(text: str, expected: list[str]) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("mrr@1,5", "takes no cut-off"),
+        ("minp@1,5", "takes no cut-off"),
         ("hit@1,five", "unknown metric 'five'"),
         ("hit@1,0", "int >= 1"),
         ("tar@0.1,0.01", "takes no cut-off"),
@@ -91,7 +114,8 @@ def test_lists_that_name_nothing(text: str, words: str) -> None:
         ("f1", ["best_f1", "pairwise_f1"]),
         ("f1_score", ["best_f1", "pairwise_f1"]),
         ("ari", ["nmi", "ami", "pairwise_f1"]),
-        ("FRR", ["fnmr@tau=0.5", "tar@far=0.01", "eer"]),
+        ("FRR", ["fnmr@far=0.01", "fnmr@tau=0.5", "eer"]),
+        ("mapr", ["map@r"]),
         ("mapp", ["map"]),
         ("prescision", ["precision"]),
         ("qqqqqq", []),
@@ -122,3 +146,119 @@ def test_r_at_1_is_hit_at_1_with_a_note() -> None:
             truerank.evaluate(rows, labels, metrics=several)
     with pytest.warns(truerank.TruerankWarning, match=r"R@1,2 is read as hit@1, hit@2,"):
         truerank.evaluate(rows, labels, metrics="R@1,2")
+
+
+def test_with_judgements_r_at_k_is_refused() -> None:
+    """It is hit@k in metric learning and recall@k in ir_measures."""
+    judged = np.array([[1, 0, 2], [0, 1, 1]])
+    options = {"relevance": judged, "distance": "similarity"}
+    for asked in ("R@2", "map,r@2", ["map", "R_2"], "R_at_2"):
+        with pytest.raises(truerank.InputError, match=r"hit@2 or recall@2"):
+            truerank.evaluate(np.eye(2, 3), metrics=asked, **options)
+        with pytest.raises(truerank.InputError, match=r"hit@2 or recall@2"):
+            truerank.evaluate_lists([[0, 1], [1, 2]], relevance=judged, metrics=asked)
+    found = truerank.evaluate(np.eye(2, 3), metrics="hit@2,recall@2,Rprec,rr@2", **options)
+    assert list(found) == ["hit@2", "recall@2", "r_precision", "mrr@2"]
+
+
+GRADES = {"a": {"1": 3, "2": 1, "4": 2, "9": 1}, "b": {"3": 1, "5": 2}}
+RANKED = {
+    query: {str(item): 1.0 / (1 + place) for place, item in enumerate(items)}
+    for query, items in {"a": [7, 2, 1, 8, 4, 6], "b": [5, 6, 3, 1, 2, 4]}.items()
+}
+
+
+def found_under(names: list[str], tmp_path: Path) -> list[float]:
+    """What evaluate_lists gives for the run and the judgements, by other tools' names."""
+    run, qrels = tmp_path / "x.run", tmp_path / "x.qrels"
+    run.write_text(
+        "".join(
+            f"{query} Q0 {item} 1 {score} x\n"
+            for query, items in RANKED.items()
+            for item, score in items.items()
+        )
+    )
+    qrels.write_text(
+        "".join(
+            f"{query} 0 {item} {grade}\n"
+            for query, items in GRADES.items()
+            for item, grade in items.items()
+        )
+    )
+    result = truerank.evaluate_lists(
+        run, relevance=qrels, gallery_size=1000, metrics=names, confidence=None
+    )
+    return [result[name].lower for name in names]
+
+
+def test_names_of_trec_eval_have_its_values(tmp_path: Path) -> None:
+    """.530 would be printed under nDCG@10 if its gain were that of ndcg@10."""
+    pytrec_eval = pytest.importorskip("pytrec_eval")
+    names = ["ndcg_cut_3", "ndcg_cut_10", "map_cut_3", "map_cut_10", "recall_3", "recall_10"]
+    names += ["P_3", "P_10", "success_1", "success_3", "recip_rank", "Rprec"]
+    asked = {re.sub(r"_(\d+)$", r".\1", name) for name in names}
+    values = pytrec_eval.RelevanceEvaluator(GRADES, asked).evaluate(RANKED)
+    mean = [sum(values[query][name] for query in values) / len(values) for name in names]
+    assert found_under(names, tmp_path) == pytest.approx(mean, abs=1e-12)
+    by_ir_measures = ["nDCG@3", "nDCG@10", "AP@3", "AP@10", "P@3", "RR", "Success@3"]
+    same = [
+        "ndcg_cut_3",
+        "ndcg_cut_10",
+        "map_cut_3",
+        "map_cut_10",
+        "P_3",
+        "recip_rank",
+        "success_3",
+    ]
+    assert found_under(by_ir_measures, tmp_path) == found_under(same, tmp_path)
+    mteb = ["ndcg_at_10", "map_at_10", "recall_at_10", "precision_at_10"]
+    assert found_under(mteb, tmp_path) == found_under(
+        ["ndcg_cut_10", "map_cut_10", "recall_10", "P_10"], tmp_path
+    )
+
+
+def test_names_of_scikit_learn_and_torchmetrics_have_their_values() -> None:
+    """One query without ties: sklearn's average_precision and roc_auc, torchmetrics' auroc."""
+    metrics = pytest.importorskip("sklearn.metrics")
+    scores, relevant = np.array([[9.0, 7, 6, 4, 3, 1]]), np.array([[0, 1, 1, 0, 1, 0]])
+    names = ["average_precision", "roc_auc", "auroc", "nDCG@3"]
+    found = truerank.evaluate(scores, relevance=relevant, distance="similarity", metrics=names)
+    expected = [
+        metrics.average_precision_score(relevant[0], scores[0]),
+        *[metrics.roc_auc_score(relevant[0], scores[0])] * 2,
+        metrics.ndcg_score(relevant, scores, k=3),
+    ]
+    assert [found[name].value for name in names] == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.slow  # ranx compiles for most of a minute
+def test_names_of_ranx_have_its_values(tmp_path: Path) -> None:
+    ranx = pytest.importorskip("ranx")
+    names = ["hit_rate@1", "hit_rate@3", "precision@3", "recall@3", "mrr@1", "mrr@3", "map@3"]
+    names += ["r-precision", "ndcg_burges@3", "ndcg_burges@10"]
+    values = ranx.evaluate(ranx.Qrels(GRADES), ranx.Run(RANKED), names)
+    expected = [float(values[name]) for name in names]
+    assert found_under(names, tmp_path) == pytest.approx(expected, abs=1e-12)
+
+
+def test_scores_are_found_as_they_were_asked_for() -> None:
+    rng = np.random.default_rng(0)
+    labels = np.append(np.repeat(np.arange(40), 5), 100 + np.arange(60))
+    rows = rng.normal(size=(160, 8))[labels] + rng.normal(size=(260, 8))
+    names = ["fnmr@fmr=0.01", "fnir@fpir=0.1", "tmr@fmr=0.01", "tpir@fpir=0.1", "nDCG@10"]
+    result = truerank.evaluate(rows, labels, metrics=[*names, "ndcg_cut_10", "MRR@10"])
+    again = truerank.Result.from_dict(result.to_dict())
+    for name in [*names, "ndcg_cut_10", "MRR@10"]:
+        assert name in result
+        assert name in again
+        assert again[name] == result[name]
+    assert result["nDCG@10"] is result["ndcg_cut_10"]
+    assert result["MRR@10"] is result["mrr@10"]
+    for error, share in (("fnmr@fmr=0.01", "tmr@fmr=0.01"), ("fnir@fpir=0.1", "tpir@fpir=0.1")):
+        missed, found = result[error], result[share]
+        assert missed.value == pytest.approx(1 - found.value, abs=1e-15)
+        assert missed.chance is None or missed.chance == pytest.approx(1 - found.chance, abs=1e-15)
+        low, high = found.interval
+        assert missed.interval == pytest.approx((1 - high, 1 - low), abs=1e-12)
+        assert missed.threshold == found.threshold
+        assert (missed.attainable, found.attainable) in ((0.0, 1.0), (None, None))

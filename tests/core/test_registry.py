@@ -62,6 +62,19 @@ RANKING = dict.fromkeys(parse(text).name for text in registered.ranking())
         ("success_5", "hit@5"),
         ("recall_at_4", "recall@4"),
         ("recall@4", "recall@4"),
+        ("recall_1000", "recall@1000"),
+        ("recall.5", "recall@5"),
+        ("P.5", "precision@5"),
+        ("P_5", "precision@5"),
+        ("map_at_10", "map@10"),
+        ("map_cut.10", "map@10"),
+        ("mrr@10", "mrr@10"),
+        ("MRR@10", "mrr@10"),
+        ("mrr_at_10", "mrr@10"),
+        ("RR@10", "mrr@10"),
+        ("accuracy@1", "hit@1"),
+        ("accuracy_at_5", "hit@5"),
+        ("hit_rate_at_10", "hit@10"),
     ],
 )
 def test_metrics_parse_and_print(text: str, canonical: str) -> None:
@@ -73,6 +86,7 @@ def test_metrics_parse_and_print(text: str, canonical: str) -> None:
 
 def test_every_metric_prints_as_it_parses() -> None:
     cuts = {"none": [None], "number": [1, 2, 10, 2**31 - 1], "optional": [None, "r", 1, 10]}
+    cuts["number or none"] = [None, 1, 10]
     for name in RANKING:
         entry = registry.definition(Metric(name))
         choices = {one.name: one.kind.words for one in entry.parameters if one.name != "level"}
@@ -123,7 +137,8 @@ def test_one_metric_under_two_names_is_computed_once() -> None:
         ("hit@1e3", ["'k' parameter of hit"]),
         ("hit@99999999999999999999", ["'k' parameter of hit"]),
         ("map@all", ["'k' parameter of map", "int >= 1 or r", "'all'"]),
-        ("mrr@10", ["'mrr' takes no cut-off", "'10'"]),
+        ("mrr@r", ["'k' parameter of mrr", "int >= 1", "'r'"]),
+        ("mapr", ["did you mean 'map@r'?"]),
         ("minp@r", ["'minp' takes no cut-off", "'r'"]),
         ("hit@5,6", ["two cut-offs", "name@k,key=value"]),
         ("hit@5,divisor=min", ["'hit' has no option 'divisor'"]),

@@ -20,7 +20,15 @@ from truerank.growth.laws import drawn_of, law_of
 from truerank.growth.records import Records, Terms
 from truerank.growth.values import Growth
 
-METRICS = [*registered.ranking(), "precision@2", "recall@3", "hit@2", "map@2", "map@3,divisor=min"]
+METRICS = [
+    *registered.ranking(),
+    "precision@2",
+    "recall@3",
+    "hit@2",
+    "map@2",
+    "map@3,divisor=min",
+    "mrr@2",
+]
 EXAMPLES = 2_000 if settings().max_examples >= 10_000 else 40
 CLOSE = 1e-12
 

@@ -15,6 +15,7 @@ from truerank.core.scale import Scale
 GRADES = 3
 METRICS = [
     *("precision@1", "precision@7", "r_precision", "recall@5", "recall@500", "hit@3", "mrr"),
+    *("mrr@1", "mrr@5"),
     *("minp", "map", "map@r", "map@10", "map@10,divisor=min", "h_ap", "h_ap@alpha=2"),
     *("sum_wap", "sum_wap@weights=1:2:3", "ndcg", "ndcg@5", "ndcg@gain=linear", "asi"),
 ]

@@ -147,15 +147,18 @@ def test_average_precision_at_the_edges(groups: Groups) -> None:
         assert_average_precision(groups, max(cut, 1))
 
 
-def reciprocal_ranks(group: tuple[int, int, int]) -> list[float]:
+def reciprocal_ranks(group: tuple[int, int, int], cut: float = math.inf) -> list[float]:
     before, size, relevant = group
     expected = total(
-        (math.comb(size - p, relevant - 1), before + p) for p in range(1, size - relevant + 2)
+        (math.comb(size - p, relevant - 1), before + p)
+        for p in range(1, size - relevant + 2)
+        if before + p <= cut
     )
+    last, first = before + size - relevant + 1, before + 1
     return [
-        1 / (before + size - relevant + 1),
+        1 / last if last <= cut else 0.0,
         nearest(divided(expected, math.comb(size, relevant))),
-        1 / (before + 1),
+        1 / first if first <= cut else 0.0,
     ]
 
 
@@ -195,6 +198,19 @@ def test_extreme_ranks_of_one_large_group(before: int, relevant: int) -> None:
     groups = [(before, 2000, relevant)]
     assert triple("mrr", groups) == reciprocal_ranks(groups[0])
     assert triple("minp", groups) == inverse_penalties(groups)
+
+
+@pytest.mark.thorough
+@given(groups_of(most=3, size=40, far=60), st.integers(1, 100))
+def test_reciprocal_ranks_up_to_a_cut_are_correctly_rounded(groups: Groups, cut: int) -> None:
+    assert triple(f"mrr@{cut}", groups) == reciprocal_ranks(groups[0], cut)
+
+
+@pytest.mark.parametrize("relevant", [1, 3, 1999, 2000])
+@pytest.mark.parametrize("inside", [-1, 0, 1, 2, 1999, 2000])
+def test_reciprocal_ranks_around_the_ends_of_a_group(inside: int, relevant: int) -> None:
+    group = (50, 2000, relevant)
+    assert triple(f"mrr@{50 + inside}", [group]) == reciprocal_ranks(group, 50 + inside)
 
 
 @pytest.mark.thorough

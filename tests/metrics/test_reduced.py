@@ -28,6 +28,8 @@ NAMES = (
     "map@3,divisor=min",
     "map@99999,divisor=min",
     "mrr",
+    "mrr@1",
+    "mrr@4",
     "minp",
 )
 FOLDS = 4

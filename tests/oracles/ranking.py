@@ -73,8 +73,10 @@ def definition(metric: str) -> Callable[[Pattern], Fraction]:
         return cache(lambda order: average_precision_at(order, sum(order), "R"))
     if name == "map" and k:
         return cache(lambda order: average_precision_at(order, int(k), divisor))
-    if name in {"precision", "recall", "hit"}:
-        at_k = {"precision": precision_at, "recall": recall_at, "hit": hit_at}[name]
+    at_cut = {"precision": precision_at, "recall": recall_at, "hit": hit_at}
+    at_cut |= {"mrr": reciprocal_rank_at} if k else {}
+    if name in at_cut:
+        at_k = at_cut[name]
         return cache(lambda order: at_k(order, int(k)))
     whole = {
         "r_precision": r_precision,
@@ -115,6 +117,11 @@ def average_precision_at(order: Pattern, k: int, divisor: str) -> Fraction:
 
 def reciprocal_rank(order: Pattern) -> Fraction:
     return Fraction(1, min(_relevant_ranks(order)))
+
+
+def reciprocal_rank_at(order: Pattern, k: int) -> Fraction:
+    """Of the first k places alone: what comes later was not found."""
+    return next((Fraction(1, rank) for rank in _relevant_ranks(order[:k])), Fraction(0))
 
 
 def inverse_negative_penalty(order: Pattern) -> Fraction:

@@ -263,7 +263,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 MORE_METRICS: dict[str, tuple[str, ...]] = {
     "ranking": (
         *("precision@3", "hit@2", "recall@4", "map@3", "map@3,divisor=min", "hit@1,level=1"),
-        *("mrr@level=1", "minp@level=1", "r_precision@level=mean", "recall@5,level=mean"),
+        *("mrr@2", "mrr@level=1", "minp@level=1", "r_precision@level=mean", "recall@5,level=mean"),
     ),
     "hierarchy": (
         *("h_ap@alpha=2", "ndcg@3", "ndcg@3,gain=linear", "ndcg@gain=linear", "sum_wap"),
@@ -272,10 +272,12 @@ MORE_METRICS: dict[str, tuple[str, ...]] = {
     "verification": (
         *("auc", "eer", "tar@far=0.3", "tar@far=0", "tar@far=1", "threshold@far=0.3"),
         *("tar@tau=0.1", "fmr@tau=0", "fnmr@tau=2", "min_dcf@p=0.5", "min_dcf@fa=3,p=0.2"),
+        "fnmr@far=0.3",
     ),
     "open set": (
         *("dir@far=0", "dir@far=1", "dir@far=0.5,rank=2", "dir@tau=0.2", "dir@rank=3,tau=1"),
         *("ttr@far=0.5", "ttr@tau=0.1", "ftr@tau=0.1", "far@tau=0.1"),
+        *("fnir@far=0.5", "fnir@rank=3,tau=0.2"),
     ),
     "gom": (
         *("mrep@integral=trapezoid", "mrep@scale=minmax", "mrep@tau=0.2", "mrep@tau=0.5"),

@@ -21,6 +21,7 @@ from tests.random_tasks import MATRIX_DISTANCES, VECTOR_DISTANCES, Case, cases
 from tests.rounding import ulps
 
 CUTS = ["precision@2", "precision@3", "recall@2", "recall@4", "hit@2", "hit@3"]
+CUTS += ["mrr@1", "mrr@2", "mrr@4"]
 CUTS += ["map@1", "map@3", "map@3,divisor=min"]
 METRICS = [*registered.ranking(), *CUTS]
 EXAMPLES = 1_500 if settings().max_examples >= 10_000 else 60

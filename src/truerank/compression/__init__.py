@@ -148,7 +148,12 @@ def sweep_task(
     """The same for the rows (and gallery items) of a task, in its order."""
     _check_distance(distance)
     allowed = _margin(margin)
-    chosen = [str(metric) for metric in registry.parse_all("map@r" if metrics is None else metrics)]
+    asked = (
+        ["map@r"] if metrics is None else [metrics] if isinstance(metrics, str) else list(metrics)
+    )
+    chosen = [str(metric) for metric in registry.parse_all(asked)]
+    if task.levels is None:
+        registry.check_judged(asked)
     if confidence is None:
         raise InputError("The 'confidence' parameter of sweep must be a number. Got None.")
     original, copies = chosen_copies(rows, dims, dtypes)

@@ -45,7 +45,7 @@ def check(
         Called with two arguments, as `call` says; it returns a number.
     like : str
         What it is meant to compute: precision@k, r_precision, map, map@r, map@k, recall@k, hit@k,
-        mrr, minp, ndcg or ndcg@k, with k up to 1000 (20 with embeddings).
+        mrr, mrr@k, minp, ndcg or ndcg@k, with k up to 1000 (20 with embeddings).
     call : {"embeddings", "scores", "lists", "qrels"}
         f(embeddings, labels): rows of length 1, each searched among all others;
         f(scores, relevance): two (queries, items) matrices, greater scores first;

@@ -87,7 +87,7 @@ def _hit(metric: Metric, chosen: Chosen, grades: Sequence[int], relevant: Sequen
 def _reciprocal_rank(
     metric: Metric, chosen: Chosen, grades: Sequence[int], relevant: Sequence[int]
 ) -> Number:
-    ranks = _places(grades, len(grades))
+    ranks = _places(grades, _cut(metric, grades, relevant))
     return Fraction(1, ranks[0]) if ranks else Fraction(0)
 
 

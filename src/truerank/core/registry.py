@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from truerank.core.aliases import aliases, note, resolve, suggestions
+from truerank.core.aliases import aliases, ambiguous, note, resolve, suggestions
 from truerank.core.metric import (
     DEFINITIONS,
     Definition,
@@ -32,6 +32,7 @@ __all__ = [
     "DEFAULT",
     "advice_about",
     "aliases",
+    "check_judged",
     "definition",
     "divided",
     "entry",
@@ -74,6 +75,14 @@ def advice_about(texts: Iterable[str] | str) -> list[str]:
     said = [note(part for text in texts for part in divided(text))]
     said += [definition(metric).advice(metric) for metric in parse_all(texts)]
     return list(dict.fromkeys(sentence for sentence in said if sentence is not None))
+
+
+def check_judged(texts: Iterable[str] | str) -> None:
+    """Refuse names that have two meanings where judgements say what is relevant."""
+    texts = [texts] if isinstance(texts, str) else texts
+    reason = ambiguous(part for text in texts for part in divided(text))
+    if reason is not None:
+        raise InputError(reason)
 
 
 def said_side_by_side(metrics: Iterable[Metric]) -> list[str]:

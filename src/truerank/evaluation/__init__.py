@@ -369,6 +369,8 @@ def _choose(task: TaskRules, metrics: Iterable[str] | str | None) -> list[Metric
     if not isinstance(metrics, str) and np.iterable(metrics):
         metrics = list(metrics)
     chosen = registry.parse_all(metrics)
+    if task.levels is None:
+        registry.check_judged(metrics)
     for metric in chosen:
         if registry.definition(metric).family == "trials":
             raise InputError(

@@ -189,6 +189,8 @@ def choose(
     if not isinstance(metrics, str) and np.iterable(metrics):
         metrics = list(metrics)
     chosen = registry.parse_all(metrics)
+    if task.levels is None:
+        registry.check_judged(metrics)
     for metric in chosen:
         if not _ranks(metric):
             raise InputError(

@@ -372,7 +372,7 @@ for _definition in (
             Parameter(
                 "gain",
                 Choice(("exponential", "linear")),
-                "of a grade: 2^grade - 1, or the grade itself",
+                "of a grade: 2^grade - 1, or the grade itself, as in nDCG@k, ndcg_cut_k, ndcg_at_k",
                 "exponential",
             ),
         ),

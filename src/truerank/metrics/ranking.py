@@ -122,32 +122,42 @@ def _average_precision(groups: TieGroups, metric: Metric, scale: Scale) -> Tripl
 
 
 def _reciprocal_rank(groups: TieGroups, metric: Metric, scale: Scale) -> Triple:
-    return _extreme(groups, groups.offsets[:-1], np.ones(len(groups), np.int64), last=False)
+    numerator, cut = np.ones(len(groups), np.int64), _cut(groups, metric)
+    return _extreme(groups, groups.offsets[:-1], numerator, cut, last=False)
 
 
 def _inverse_negative_penalty(groups: TieGroups, metric: Metric, scale: Scale) -> Triple:
-    return _extreme(groups, groups.offsets[1:] - 1, groups.mates, last=True)
+    return _extreme(groups, groups.offsets[1:] - 1, groups.mates, _cut(groups, metric), last=True)
 
 
-def _extreme(groups: TieGroups, which: Integers, numerator: Integers, *, last: bool) -> Triple:
-    """numerator/rank of the first or last relevant item, which lies in the groups `which`."""
-    if groups.untied:
-        return _alike(numerator / (groups.before[which] + 1))
+def _extreme(
+    groups: TieGroups, which: Integers, numerator: Integers, cut: Integers, *, last: bool
+) -> Triple:
+    """numerator/rank, 0 beyond the cut, of the first or last relevant item, in groups `which`."""
     before, size, relevant = groups.before[which], groups.size[which], groups.relevant[which]
-    lower = numerator / (before + size if last else before + size - relevant + 1)
-    upper = numerator / (before + relevant if last else before + 1)
+    if groups.untied:
+        return _alike(_inverse(numerator, before + 1, cut))
+    lower = _inverse(numerator, before + size if last else before + size - relevant + 1, cut)
+    upper = _inverse(numerator, before + relevant if last else before + 1, cut)
     expected = lower.copy()
-    tied = np.flatnonzero(relevant < size)
+    tied = np.flatnonzero((relevant < size) & (before < cut))
     if tied.size:
         # Equal groups have equal expectations; ties in bulk come in few distinct groups.
-        table = np.column_stack([before[tied], size[tied], relevant[tied], numerator[tied]])
+        room = np.minimum(size, cut - before)
+        columns = (before, size, relevant, numerator, room)
+        table = np.column_stack([column[tied] for column in columns])
         distinct, number = np.unique(table, axis=0, return_inverse=True)
-        k, t, m, top = (np.ascontiguousarray(column) for column in distinct.T)
+        k, t, m, top, reached = (np.ascontiguousarray(column) for column in distinct.T)
         out = np.empty(len(distinct))
         high, low = harmonics(k, t)
-        ranking_kernels.expected_extreme_rank(k, t, m, last, top, high, low, out)
+        ranking_kernels.expected_extreme_rank(k, t, m, reached, last, top, high, low, out)
         expected[tied] = np.clip(out[number.ravel()], lower[tied], upper[tied])
     return np.stack([lower, expected, upper])
+
+
+def _inverse(numerator: Integers, rank: Integers, cut: Integers) -> Reals:
+    """numerator/rank, 0 for ranks beyond the cut."""
+    return np.where(rank <= cut, numerator / rank, 0.0)
 
 
 def _binary_preference(groups: TieGroups, metric: Metric, scale: Scale) -> Triple:
@@ -208,7 +218,7 @@ def _average_precision_without(metric: Metric) -> Without:
 
 
 def _reciprocal_rank_without(metric: Metric) -> Without:
-    return reduced.RANK_OF_FIRST
+    return reduced.rank_of_first(_cut_without(metric))
 
 
 def _inverse_negative_penalty_without(metric: Metric) -> Without:
@@ -242,7 +252,7 @@ def _hit_ranked(ranked: RankedSums, metric: Metric, scale: Scale) -> Reals:
 
 
 def _reciprocal_rank_ranked(ranked: RankedSums, metric: Metric, scale: Scale) -> Reals:
-    return np.ones(len(ranked), np.int64) / (ranked.ends[0] + 1)
+    return _inverse(np.ones(1, np.int64), ranked.ends[0] + 1, _cut_ranked(ranked, metric))
 
 
 def _inverse_negative_penalty_ranked(ranked: RankedSums, metric: Metric, scale: Scale) -> Reals:
@@ -351,14 +361,15 @@ for _definition in (
     RankingDefinition(
         "mrr",
         "mean reciprocal rank",
-        "1 / rank of the first relevant item",
+        "1 / rank of the first relevant item; with @k, 0 if that rank is beyond k",
         "Voorhees, The TREC-8 Question Answering Track Report, 1999",
         per_query=_reciprocal_rank,
         reduced=_reciprocal_rank_without,
         law=lambda metric: Law("precision", "first", "one"),
+        cut="number or none",
         parameters=(LEVEL,),
         ranked=_reciprocal_rank_ranked,
-        examples=("mrr",),
+        examples=("mrr", "mrr@10"),
     ),
     RankingDefinition(
         "minp",

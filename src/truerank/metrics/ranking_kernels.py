@@ -118,22 +118,23 @@ def precision_sums(
 
 @kernel
 def expected_extreme_rank(
-    k: Any, t: Any, m: Any, last: bool, numerator: Any, high: Any, low: Any, out: Any
+    k: Any, t: Any, m: Any, room: Any, last: bool, numerator: Any, high: Any, low: Any, out: Any
 ) -> None:
     """Expected numerator/rank of the first (or last) relevant item of a group, behind k items.
 
+    Of the group's t positions the first `room` count (all t for the last relevant item).
     The first relevant item is at position p with probability C(t-p, m-1)/C(t, m): m/t for p = 1,
     then times (t-p-m+1)/(t-p) a step. The last one is the mirror image. The sum stops where what
     is left cannot change 106 bits.
     """
     for g in range(k.size):
         if m[g] == 1:
-            total, total_low = harmonic_step(k[g], t[g], high, low)
+            total, total_low = harmonic_step(k[g], room[g], high, low)
             total, total_low = over(total, total_low, float(t[g]))
         else:
             weight, weight_low = over(float(m[g]), 0.0, float(t[g]))
             total = total_low = 0.0
-            for p in range(1, t[g] - m[g] + 2):
+            for p in range(1, min(t[g] - m[g] + 1, room[g]) + 1):
                 rank = k[g] + t[g] - p + 1 if last else k[g] + p
                 part, part_low = over(weight, weight_low, float(rank))
                 total, total_low = add(total, total_low, part, part_low)

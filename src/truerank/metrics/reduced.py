@@ -18,12 +18,12 @@ from truerank.core.left_out import LeftOut, Without, first_ranks, mates_left
 from truerank.jit import kernel
 
 __all__ = [
-    "RANK_OF_FIRST",
     "RANK_OF_LAST",
     "UP_TO_R",
     "add_moves",
     "average_precision_without",
     "found",
+    "rank_of_first",
 ]
 
 Integers = npt.NDArray[np.int64]
@@ -34,8 +34,6 @@ UP_TO_R = -1
 MOST = 1 << 30
 """Beyond any rank."""
 _FOUND, _AVERAGE_PRECISION, _FIRST, _LAST = range(4)
-RANK_OF_FIRST = Without(_FIRST)
-"""1 / rank of the first mate."""
 RANK_OF_LAST = Without(_LAST)
 """R / rank of the last mate."""
 
@@ -43,6 +41,11 @@ RANK_OF_LAST = Without(_LAST)
 def found(cut: int, divisor: int) -> Without:
     """Mates among the first `cut`, over `divisor` (UP_TO_R: over R; 0: 1 if there are any)."""
     return Without(_FOUND, cut, divisor)
+
+
+def rank_of_first(cut: int) -> Without:
+    """1 / rank of the first mate, 0 if that rank is beyond the cut."""
+    return Without(_FIRST, cut)
 
 
 def average_precision_without(cut: int, smaller: bool) -> Without:
@@ -107,7 +110,7 @@ def _add_moves(
             elif kind == _AVERAGE_PRECISION:
                 _average_precision(left, q, mates, cut, divisor, limit, missing, inside, row)
             elif kind == _FIRST:
-                _first(left, q, mates, missing, inside, row)
+                _first(left, q, mates, cut, missing, inside, row)
             else:
                 _last(left, q, mates, missing, inside, row)
             if none_counts:
@@ -209,10 +212,12 @@ def _found(
 
 
 @kernel
-def _first(left: Any, q: int, mates: Any, missing: Any, rank: Any, out: Any) -> None:
+def _first(left: Any, q: int, mates: Any, cut: int, missing: Any, rank: Any, out: Any) -> None:
     first_ranks(left, q, mates, missing, rank)
     for c in range(out.size):
-        out[c] = 1.0 / float(rank[c]) if mates[c] > 0 else np.nan
+        out[c] = 0.0 if mates[c] > 0 else np.nan
+        if 0 < rank[c] <= cut:
+            out[c] = 1.0 / float(rank[c])
 
 
 @kernel

@@ -64,6 +64,10 @@ def _with_cut(metric: Metric) -> str | None:
             return "How purely the R nearest items are mates, sooner counts more; R mates exist."
         within = "" if cut is None else f" within the first {cut} items"
         return f"How early all mates are found{within}."
+    if metric.name == "mrr" and cut is not None:
+        return (
+            f"One over the rank of the first relevant item, 0 if it is not among the first {cut}."
+        )
     if metric.name == "ndcg":
         within = "" if cut is None else f", within the first {cut} items"
         return f"How near the order is to the best one, sooner counts more{within}."
@@ -78,8 +82,10 @@ def _with_rate(metric: Metric) -> str | None:
     rate = f"{100 * float(far):g} %"
     return {
         "tar": f"Pairs of one class accepted while {rate} of the others are.",
+        "fnmr": f"Positive pairs rejected while {rate} of the negative pairs are accepted.",
         "threshold": f"The distance up to which to accept, for {rate} of false accepts.",
         "dir": f"Mate found first and accepted while {rate} of strangers are let in.",
+        "fnir": f"Mated queries not identified while {rate} of the unmated ones are accepted.",
         "ttr": f"Queries with a mate that accept anything while {rate} of strangers are let in.",
         "mrep": f"Ranking and accepting at once, while {rate} of strangers are let in.",
         "mvp": f"How clean and complete what is accepted is, while {rate} of strangers are let in.",

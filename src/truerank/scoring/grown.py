@@ -18,7 +18,7 @@ from truerank.task.levels import level_parts
 
 __all__ = ["scores_at", "widen"]
 
-OF_STRANGERS = ("dir", "far", "ftr")
+OF_STRANGERS = ("dir", "fnir", "far", "ftr")
 """Open-set metrics that have a law."""
 
 

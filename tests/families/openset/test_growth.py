@@ -162,7 +162,7 @@ def test_without_each_class(size: int) -> None:
     """Replicates are what is left without a class's queries and, of the others' counts, without
     its items: by rational numbers."""
     matrix, labels = own_gallery(size)
-    names = ["far@tau=0.3", "dir@tau=0.3", "dir@rank=3,tau=0.4"]
+    names = ["far@tau=0.3", "dir@tau=0.3", "dir@rank=3,tau=0.4", "fnir@rank=3,tau=0.4"]
     at = quiet.evaluate(
         matrix, labels, distance="precomputed", metrics=names, gallery_sizes=[size]
     ).at_gallery(size)
@@ -174,12 +174,12 @@ def test_without_each_class(size: int) -> None:
             found = []
             for query in every[labels != left_out]:
                 mates = (labels == labels[query]) & (every != query)
-                if mates.any() != (metric.name == "dir"):
+                if mates.any() != (metric.name != "far"):
                     continue
                 others = len(labels) - 1 - int(mates.sum())
                 drawn = oracle.drawn_of(others, size, len(labels))
                 tau, rank = float(metric["tau"]), 0
-                if metric.name == "dir":
+                if metric.name != "far":
                     rank, first = int(metric["rank"]), matrix[query, mates].min()
                     tau = first if first <= tau else -1.0
                 met = (matrix[query] <= tau) & (labels != left_out) & ~mates & (every != query)
@@ -190,7 +190,8 @@ def test_without_each_class(size: int) -> None:
                 )
                 share = Fraction(ways, comb(others, drawn))
                 found.append((share if tau >= 0 else Fraction(0)) if rank else 1 - share)
-            truth.append(sum(found, Fraction(0)) / len(found))
+            mean = sum(found, Fraction(0)) / len(found)
+            truth.append(1 - mean if metric.name == "fnir" else mean)
         assert len(at[name].replicates.values) == len(truth)
         for value, exact in zip(at[name].replicates.values, truth, strict=True):
             assert abs(Fraction(value) - exact) <= CLOSE, name

@@ -14,9 +14,11 @@ from truerank.core.scale import Scale
 from truerank.families.family import Context, Family
 from truerank.space import Distances
 
-__all__ = ["Identification"]
+__all__ = ["RANKED", "Identification"]
 
 Integers = npt.NDArray[np.int64]
+RANKED = ("dir", "fnir")
+"""Metrics that ask for a relevant item among the first `rank`."""
 
 
 class Identification(Family):
@@ -28,7 +30,7 @@ class Identification(Family):
         queries = context.task.queries
         self.first = np.full(queries, np.inf)
         """Distance of every query's nearest relevant item, infinite if it has none."""
-        ranks = {m["rank"] for m in metrics if m.name == "dir"}
+        ranks = {m["rank"] for m in metrics if m.name in RANKED}
         self.hits = {rank: np.full((3, queries), np.nan) for rank in sorted(ranks)}
         """(3, queries) for each rank: whether a relevant item is among the first so many."""
 

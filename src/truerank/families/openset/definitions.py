@@ -16,6 +16,7 @@ _ZHENG = (
 _SCORES = "truerank.families.openset.scores"
 _FAR = Parameter("far", RATE, "share of the queries without a mate that may be accepted")
 _TAU = Parameter("tau", THRESHOLD, "accepted up to this distance, in the distance's own unit")
+_RANK = Parameter("rank", COUNT, "how far down the relevant item may stand", "1")
 _RANKED = "acceptance has none; the rank is lower, expected and upper over all orders of tied items"
 
 
@@ -32,11 +33,7 @@ for _definition in (
         "mate is accepted",
         f"{_PHILLIPS}; {_LIAO}",
         score=_SCORES,
-        parameters=(
-            _FAR,
-            _TAU,
-            Parameter("rank", COUNT, "how far down the relevant item may stand", "1"),
-        ),
+        parameters=(_FAR, _TAU, _RANK),
         ties=_RANKED,
         one_of=("far", "tau"),
         is_mean=_at_given_threshold,
@@ -86,6 +83,21 @@ for _definition in (
         with_mate=False,
         family="openset",
         examples=("ftr@tau=0.5",),
+    ),
+    ThresholdDefinition(
+        "fnir",
+        "false negative identification rate",
+        "share of queries with a relevant item that dir does not count: 1 - dir",
+        f"{_PHILLIPS}; ISO/IEC 19795-1:2021, Biometric performance testing and reporting",
+        score=_SCORES,
+        parameters=(_FAR, _TAU, _RANK),
+        ties=_RANKED.replace("lower", "upper", 1),
+        one_of=("far", "tau"),
+        higher_is_better=False,
+        is_mean=_at_given_threshold,
+        is_steep=False,
+        family="openset",
+        examples=("fnir@far=0.1", "fnir@far=0.25,rank=5", "fnir@tau=0.5"),
     ),
 ):
     register(_definition)

@@ -29,6 +29,7 @@ from truerank.families.openset.curves import curve_names
 from truerank.families.openset.growth import SmallerGalleries
 from truerank.families.openset.growth_folds import SmallerFolds
 from truerank.families.openset.moved_curves import moved_dir
+from truerank.families.openset.scores import as_dir
 from truerank.families.openset.threshold_moves import neighbours_of, places_moved
 from truerank.families.thresholds import FEWEST_BELOW, allowed, limit_at, why_too_few_below
 from truerank.jit import kernel
@@ -67,15 +68,20 @@ class OpenSetFolds:
 
     def moves(self, metric: Metric, score: Score) -> Moves:
         """The score without each fold, or why that cannot be told."""
-        return self._why_not(metric) or self._folds.replicates(self._means(metric))
+        reason = self._why_not(metric)
+        if reason is not None:
+            return reason
+        return self._folds.replicates(_in_place_of(metric, self._means(as_dir(metric))))
 
     def moves_at(self, metric: Metric, place: int) -> Moves:
         """The score at one of the gallery sizes without each fold, or why that cannot be told."""
         reason = self._why_not(metric)
         if reason is not None or self._smaller is None:
             return reason or "no gallery sizes were asked for"
-        found = self._smaller.means(metric, place, self._counts(metric))
-        return found if isinstance(found, str) else self._folds.replicates(found)
+        found = self._smaller.means(as_dir(metric), place, self._counts(metric))
+        if isinstance(found, str):
+            return found
+        return self._folds.replicates(_in_place_of(metric, found))
 
     def _counts(self, metric: Metric) -> Flags:
         """The queries that a metric is a mean over."""
@@ -166,6 +172,11 @@ class OpenSetFolds:
             return int(weight[self._seen.nearest < limit].sum())
         hit = self._seen.hits[metric["rank"]][0] == 1.0
         return int(weight[(self._seen.first < limit) & hit].sum())
+
+
+def _in_place_of(metric: Metric, means: Reals) -> Reals:
+    """The means of a metric, from those of the DIR that stands for it."""
+    return means if as_dir(metric) == metric else 1.0 - means
 
 
 @kernel

@@ -21,8 +21,8 @@ from truerank.core.metric import Metric
 from truerank.core.score import Score
 from truerank.engine.distance_block import DistanceBlock
 from truerank.engine.observers import Part, RankObserver
-from truerank.families.openset.collect import Identification
-from truerank.families.openset.scores import NO_TARGETS, share
+from truerank.families.openset.collect import RANKED, Identification
+from truerank.families.openset.scores import NO_TARGETS, identified, share
 from truerank.families.thresholds import NO_IMPOSTORS, undefined, unresolved
 from truerank.growth.laws import drawn_of
 from truerank.growth.values import Growth
@@ -67,13 +67,14 @@ class SmallerGalleries:
         """A metric's score at one of the sizes."""
         context = self.seen.context
         targets = context.with_mate
-        if metric.name == "dir":
+        if metric.name in RANKED:
             if not targets.any():
                 return undefined(metric, NO_TARGETS)
             limit, threshold = self._accepted(metric, place)
             if isinstance(limit, str):
                 return undefined(metric, limit)
             values = self.hits[metric["rank"]][place] * (self.seen.first <= limit)
+            values = identified(metric, values)
             return share(self.seen, metric, values, targets, threshold)
         if targets.all():
             return undefined(metric, NO_IMPOSTORS)

@@ -23,7 +23,7 @@ from truerank.families.thresholds import (
     unresolved,
 )
 
-__all__ = ["NO_TARGETS", "SCORES", "observed_below", "share"]
+__all__ = ["NO_TARGETS", "SCORES", "as_dir", "identified", "observed_below", "share"]
 
 Flags = npt.NDArray[np.bool_]
 NO_TARGETS = "not defined: no query has a mate in the gallery"
@@ -39,6 +39,16 @@ def observed_below(
     met = np.concatenate([seen.nearest, seen.first])
     met = np.append(-np.inf, np.sort(met[np.isfinite(met)]))
     return np.asarray(met[np.searchsorted(met, limits, side="left") - 1], np.float64)
+
+
+def as_dir(metric: Metric) -> Metric:
+    """DIR in place of FNIR, which is what it lacks of 1; any other metric as it is."""
+    return Metric("dir", None, metric.options) if metric.name == "fnir" else metric
+
+
+def identified(metric: Metric, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """The three rows of FNIR from those of DIR; those of DIR as they are."""
+    return 1.0 - values[::-1] if metric.name == "fnir" else values
 
 
 def _acceptance(seen: Identification, metric: Metric) -> tuple[float, float | None] | str:
@@ -68,15 +78,15 @@ def share(
     """The means of three rows of values over the queries that count."""
     values = np.where(counts, table, np.nan)
     lower, expected, upper = (seen.context.mean(row, counts) for row in values)
-    best = lower if definition(metric).higher_is_better else upper
+    higher = definition(metric).higher_is_better
     return Score(
         str(metric),
-        best,
+        lower if higher else upper,
         lower,
         expected,
         upper,
         chance=None if chance is None else seen.context.mean(chance, counts),
-        attainable=None if chance is None else 1.0,
+        attainable=None if chance is None else float(higher),
         n=int(counts.sum()),
         per_query=PerQuery(*values),
         threshold=threshold,
@@ -102,7 +112,8 @@ def _chance(seen: Identification, metric: Metric) -> npt.NDArray[np.float64] | N
     values = [
         blind.identified_target(candidates, int(m), impostors, r, rank) if m else 0.0 for m in mates
     ]
-    return np.array(values)[number]
+    every: npt.NDArray[np.float64] = identified(metric, np.array([values]))[0]
+    return every[number]
 
 
 def _dir(seen: Identification, metric: Metric) -> Score:
@@ -114,7 +125,7 @@ def _dir(seen: Identification, metric: Metric) -> Score:
         return undefined(metric, found)
     limit, threshold = found
     hits = seen.hits[metric["rank"]]
-    values = hits * (seen.first <= limit)
+    values = identified(metric, hits * (seen.first <= limit))
     return share(seen, metric, values, targets, threshold, _chance(seen, metric))
 
 
@@ -140,5 +151,5 @@ def _far(seen: Identification, metric: Metric) -> Score:
     return share(seen, metric, table, impostors, float(tau))
 
 
-SCORES = {"dir": _dir, "far": _far, "ttr": _ttr, "ftr": _far}
+SCORES = {"dir": _dir, "fnir": _dir, "far": _far, "ttr": _ttr, "ftr": _far}
 """The function that gives each metric's Score."""

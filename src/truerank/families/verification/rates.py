@@ -25,16 +25,18 @@ _FAR = Parameter("far", RATE, "share of the negative pairs that may be accepted"
 _TAU = Parameter("tau", THRESHOLD, "accepted up to this distance, in the distance's own unit")
 
 
-# -- true accepts -----------------------------------------------------------------------------
+# -- positive pairs accepted, or rejected -----------------------------------------------------
 
 
-def _tar(pairs: PooledPairs, metric: Metric) -> Score:
-    pool = pairs.pool
+def _positives(pairs: PooledPairs, metric: Metric) -> Score:
+    """TAR, the share of positives accepted, or FNMR, that of those rejected."""
+    pool, accepts = pairs.pool, metric.name == "tar"
     ours = pool.positives.ascending
     if metric["tau"] is not None:
         tau = metric["tau"]
         accepted = int(np.searchsorted(ours, pairs.units.cut(tau), side="right"))
-        return certain(metric, accepted / pool.genuine, pairs.positives, threshold=float(tau))
+        counted = accepted if accepts else pool.genuine - accepted
+        return certain(metric, counted / pool.genuine, pairs.positives, threshold=float(tau))
     target, negatives = metric["far"], pairs.negatives
     reason = unresolved(target, negatives)
     if reason is not None:
@@ -44,6 +46,8 @@ def _tar(pairs: PooledPairs, metric: Metric) -> Score:
     # A positive is as likely in any place among the negatives as in any other.
     chance = min((allowed(target, negatives) + 1) / (negatives + 1), 1.0)
     at = pairs.units.in_unit(threshold)
+    if not accepts:
+        accepted, chance = pool.genuine - accepted, 1 - chance
     return certain(metric, accepted / pool.genuine, pairs.positives, threshold=at, chance=chance)
 
 
@@ -53,6 +57,10 @@ def _tar_at_points(points: Points, metric: Metric) -> Reals:
     return points.true_at(np.array([float(metric["far"])]))[:, 0]
 
 
+def _fnmr_at_points(points: Points, metric: Metric) -> Reals:
+    return -_tar_at_points(points, metric)
+
+
 register(
     PairMetric(
         "tar",
@@ -60,7 +68,7 @@ register(
         "share of positive pairs accepted, at the threshold tau or at the one where a share `far` "
         "of the negative pairs is accepted",
         ISO,
-        score=_tar,
+        score=_positives,
         at_points=_tar_at_points,
         parameters=(_FAR, _TAU),
         one_of=("far", "tau"),
@@ -118,7 +126,7 @@ register(
 )
 
 
-# -- errors at a threshold --------------------------------------------------------------------
+# -- false matches at a threshold -------------------------------------------------------------
 
 
 def _fmr(pairs: PooledPairs, metric: Metric) -> Score:
@@ -130,16 +138,6 @@ def _fmr(pairs: PooledPairs, metric: Metric) -> Score:
 
 def _fmr_at_points(points: Points, metric: Metric) -> Reals:
     return points.false[:, 0]
-
-
-def _fnmr(pairs: PooledPairs, metric: Metric) -> Score:
-    pool, tau = pairs.pool, metric["tau"]
-    missed = pool.genuine - int(pool.positives.up_to(np.array([pairs.units.cut(tau)]))[0])
-    return certain(metric, missed / pool.genuine, pairs.positives, threshold=float(tau))
-
-
-def _fnmr_at_points(points: Points, metric: Metric) -> Reals:
-    return -points.true[:, 0]
 
 
 register(
@@ -161,14 +159,15 @@ register(
     PairMetric(
         "fnmr",
         "false non-match rate",
-        "share of positive pairs rejected at the threshold tau",
+        "share of positive pairs rejected, at the threshold tau or at the one where a share `far` "
+        "of the negative pairs is accepted: 1 - tar",
         ISO,
-        score=_fnmr,
+        score=_positives,
         at_points=_fnmr_at_points,
-        parameters=(_TAU,),
-        one_of=("tau",),
+        parameters=(_FAR, _TAU),
+        one_of=("far", "tau"),
         higher_is_better=False,
         counted="positive pair",
-        examples=("fnmr@tau=0.5",),
+        examples=("fnmr@far=0.01", "fnmr@tau=0.5"),
     )
 )
