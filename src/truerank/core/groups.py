@@ -19,8 +19,10 @@ from truerank.core import group_kernels
 if TYPE_CHECKING:
     from truerank.core.folds import GalleryFolds
 
-__all__ = ["Block", "LocatedGroups", "Measure", "SplitGroups", "TieGroups"]
+__all__ = ["NOWHERE", "Block", "LocatedGroups", "Measure", "OpenGroups", "SplitGroups", "TieGroups"]
 
+NOWHERE = 1 << 44
+"""As the number of items before a group: it stands in no list, behind any gallery."""
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
 
@@ -153,6 +155,24 @@ class TieGroups:
         few = self._chosen(offsets, kept[: offsets[-1]], self.candidates[queries])
         return queries, replace(few, graded=merged[: offsets[-1]])
 
+    def among_graded(self) -> tuple[Integers, TieGroups]:
+        """Queries with an item above grade 1, and their groups if only graded items were there.
+
+        Items of grade 1 are irrelevant then, and those of every other grade have one less.
+        """
+        size = self.graded.sum(axis=1, dtype=np.int64)
+        seen = np.concatenate([[0], np.cumsum(size)])
+        own = np.diff(self.offsets)
+        before = seen[:-1] - np.repeat(seen[self.offsets[:-1]], own)
+        graded = self.graded[:, 1:]
+        held = np.flatnonzero(graded.any(axis=1))
+        owner = np.repeat(np.arange(len(self)), own)[held]
+        count = np.bincount(owner, minlength=len(self))
+        queries = np.flatnonzero(count)
+        offsets = np.concatenate([[0], np.cumsum(count[queries])])
+        judged = self.per_query(size)[queries]
+        return queries, TieGroups(offsets, before[held], size[held], graded[held], judged)
+
     def binary(self: Some, grade: int) -> Some:
         """Groups of all queries with only this grade and above relevant; some queries have none."""
         if self.graded.shape[1] == 1 and grade == 1:
@@ -211,6 +231,27 @@ class LocatedGroups(TieGroups):
         graded = np.empty((0, grades), np.int32)
         offsets = np.zeros(len(candidates) + 1, np.int64)
         return LocatedGroups(offsets, nothing, nothing, graded, candidates, np.empty(0))
+
+
+@dataclass(frozen=True)
+class OpenGroups(TieGroups):
+    """Tie groups of lists from a gallery of unknown size, in which any number of items may follow.
+
+    What was not returned earns nothing then, unless it comes next: in the upper bound.
+    """
+
+    missing: npt.NDArray[np.bool_]
+    """Groups of what was not returned."""
+
+    BY_GROUP = (*TieGroups.BY_GROUP, "missing")
+
+    def values(self, metric: Any, scale: Any, measure: Measure) -> Reals:
+        """See TieGroups."""
+        before = np.where(self.missing, NOWHERE, self.before)
+        size = np.where(self.missing, self.relevant, self.size)
+        found = TieGroups(self.offsets, before, size, self.graded, self.candidates)
+        lower, expected, _ = measure.per_query(found, metric, scale)
+        return np.stack([lower, expected, measure.per_query(self, metric, scale)[2]])
 
 
 @dataclass(frozen=True)

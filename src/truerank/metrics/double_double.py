@@ -15,9 +15,12 @@ import numpy.typing as npt
 from truerank.jit import kernel
 
 __all__ = [
+    "LN_2",
+    "LN_2_LOW",
     "SHORT",
     "accumulate",
     "add",
+    "logarithm",
     "over",
     "over_long",
     "over_rank",
@@ -30,6 +33,10 @@ __all__ = [
     "two_product",
     "two_sum",
 ]
+
+
+LN_2, LN_2_LOW = 0.6931471805599453, 2.3190468138462996e-17
+"""ln 2 in two parts."""
 
 
 @kernel
@@ -126,6 +133,33 @@ def over_long(a: float, a_low: float, b: float, b_low: float) -> tuple[float, fl
     rest, rest_low = add(a, a_low, -part, -part_low)
     second = (rest + rest_low) / b
     return two_sum(first, second)
+
+
+@kernel
+def logarithm(n: float) -> tuple[float, float]:
+    """ln n from n = 1 on, without a library logarithm, whose last bit differs between machines.
+
+    n = 2^e m with m from 3/4 to 3/2, and ln m = 2 atanh z = 2 (z + z^3/3 + ...), z = (m-1)/(m+1).
+    """
+    e = 0
+    m = n
+    while m >= 1.5:
+        m *= 0.5
+        e += 1
+    top, top_low = two_sum(m, -1.0)
+    down, down_low = two_sum(m, 1.0)
+    z, z_low = over_long(top, top_low, down, down_low)
+    square, square_low = times_long(z, z_low, z, z_low)
+    power, power_low = z, z_low
+    total, total_low = z, z_low
+    odd = 3
+    while abs(power) > 1e-36:
+        power, power_low = times_long(power, power_low, square, square_low)
+        part, part_low = over(power, power_low, float(odd))
+        total, total_low = add(total, total_low, part, part_low)
+        odd += 2
+    twos, twos_low = times(LN_2, LN_2_LOW, float(e))
+    return add(twos, twos_low, 2.0 * total, 2.0 * total_low)
 
 
 @kernel

@@ -8,8 +8,11 @@ import numpy as np
 
 from truerank.jit import kernel
 from truerank.metrics.double_double import (
+    LN_2,
+    LN_2_LOW,
     accumulate,
     add,
+    logarithm,
     over,
     over_long,
     settle,
@@ -20,9 +23,12 @@ from truerank.metrics.double_double import (
 )
 
 __all__ = [
+    "TABLED",
+    "discount_sum",
     "discount_table",
     "discounted_gain",
     "discounts",
+    "discounts_beyond",
     "ideal_gain",
     "settle_gains",
     "whole_gain",
@@ -61,10 +67,61 @@ def discount_table(count: int, high: Any, low: Any) -> None:
         low[rank] = total_low
 
 
+TABLED = 1 << 20
+"""Ranks whose discounts are summed one by one: memory and time must not grow with a number."""
+
+
+@kernel
+def discounts_beyond(last: int) -> tuple[float, float]:
+    """A function whose differences are sums of 1/ln(1 + rank), for ranks from TABLED on.
+
+    By Euler and Maclaurin, with x = 1 + last and u = ln x: li(x) + 1/(2u) - 1/(12 x u^2) +
+    (2u^2 + 6u + 6)/(720 x^3 u^4); the next term is below 1e-36. li(x) is ln u + sum u^i/(i i!),
+    but for a constant.
+    """
+    x = float(last + 1)
+    u, u_low = logarithm(x)
+    total, total_low = over_long(0.5, 0.0, u, u_low)
+    total, total_low = add(total, total_low, -1.0 / (12.0 * x * u * u), 0.0)
+    rest = (2.0 * u * u + 6.0 * u + 6.0) / (720.0 * x * x * x * u * u * u * u)
+    total, total_low = add(total, total_low, rest, 0.0)
+    part, part_low = logarithm(u)
+    total, total_low = add(total, total_low, part, part_low)
+    total, total_low = add(total, total_low, u_low / u, 0.0)
+    power, power_low = 1.0, 0.0
+    for i in range(1, 400):
+        power, power_low = times_long(power, power_low, u, u_low)
+        power, power_low = over(power, power_low, float(i))
+        part, part_low = over(power, power_low, float(i))
+        total, total_low = add(total, total_low, part, part_low)
+        if i > u and part < 1e-36 * total:
+            break
+    return total, total_low
+
+
+@kernel
+def discount_sum(last: int, high: Any, low: Any) -> tuple[float, float]:
+    """Sum of the discounts of ranks 1 to last."""
+    if last <= TABLED:
+        return high[last], low[last]
+    total, total_low = discounts_beyond(last)
+    part, part_low = discounts_beyond(TABLED)
+    total, total_low = add(total, total_low, -part, -part_low)
+    total, total_low = times_long(total, total_low, LN_2, LN_2_LOW)
+    return add(total, total_low, high[TABLED], low[TABLED])
+
+
 @kernel
 def discounts(first: int, last: int, high: Any, low: Any) -> tuple[float, float]:
     """Sum of the discounts of ranks first + 1 to last."""
-    return add(high[last], low[last], -high[first], -low[first])
+    if last < high.size:
+        return add(high[last], low[last], -high[first], -low[first])
+    if last == first + 1:
+        u, u_low = logarithm(float(last + 1))
+        return over_long(LN_2, LN_2_LOW, u, u_low)
+    total, total_low = discount_sum(last, high, low)
+    part, part_low = discount_sum(first, high, low)
+    return add(total, total_low, -part, -part_low)
 
 
 @kernel

@@ -1,6 +1,6 @@
 """Harmonic numbers, which sums of precisions over long tie groups are made of.
 
-A table of them is grown in powers of two.
+A table of them is grown in powers of two, up to TABLED; what follows is had from the logarithm.
 """
 
 from __future__ import annotations
@@ -12,12 +12,18 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank.jit import kernel
-from truerank.metrics.double_double import add, over, times
+from truerank.metrics.double_double import add, logarithm, over, times
 
 __all__ = ["STRIDE", "harmonic", "harmonic_step", "harmonic_table", "harmonics", "run", "tied"]
 
 STRIDE = 64
 """The table of harmonic numbers keeps every 64th; the rest is summed when asked for."""
+
+
+SQUARED = 1 << 31
+"""Numbers whose square a 64-bit integer holds."""
+TABLED = 1 << 22
+"""H(n) of larger n is not summed: memory and time must not grow with a number."""
 
 
 @kernel
@@ -37,7 +43,20 @@ def harmonic_table(count: int, high: Any, low: Any) -> None:
 
 @kernel
 def harmonic(n: int, high: Any, low: Any) -> tuple[float, float]:
-    """H(n) from the table."""
+    """H(n) from the table, or beyond it by the series of Euler and Maclaurin.
+
+    H(n) - H(a) = ln n - ln a + (1/n - 1/a)/2 - (1/n^2 - 1/a^2)/12 + ...; the next term is less than
+    1e-28 from a = TABLED on.
+    """
+    if n > TABLED:
+        h, h_low = high[TABLED // STRIDE], low[TABLED // STRIDE]
+        for m, sign in ((n, 1.0), (TABLED, -1.0)):
+            part, part_low = logarithm(float(m))
+            h, h_low = add(h, h_low, sign * part, sign * part_low)
+            part, part_low = over(0.5 * sign, 0.0, float(m))
+            h, h_low = add(h, h_low, part, part_low)
+            h, h_low = add(h, h_low, -sign / (12.0 * float(m) * float(m)), 0.0)
+        return h, h_low
     base = n // STRIDE
     h = high[base]
     h_low = low[base]
@@ -88,7 +107,10 @@ def tied(n: int, k: int, t: int, m: int, count: int, high: Any, low: Any) -> tup
     s, s_low = times(s, s_low, float((n + 1) * (t - 1) - (m - 1) * (k + 1)))
     s, s_low = add(s, s_low, float((m - 1) * count), 0.0)
     s, s_low = times(s, s_low, float(m))
-    return over(s, s_low, float(t * (t - 1)))
+    if t < SQUARED:
+        return over(s, s_low, float(t * (t - 1)))
+    s, s_low = over(s, s_low, float(t))
+    return over(s, s_low, float(t - 1))
 
 
 Table = npt.NDArray[np.float64]
@@ -107,5 +129,5 @@ def harmonics(before: npt.NDArray[np.int64], size: npt.NDArray[np.int64]) -> tup
     long = size > STRIDE
     if not long.any():
         return _table(1)
-    entries = int((before + size)[long].max()) // STRIDE + 1
-    return _table(1 << (entries - 1).bit_length())
+    entries = min(int((before + size)[long].max()), TABLED) // STRIDE + 1
+    return _table(min(1 << (entries - 1).bit_length(), TABLED // STRIDE + 1))

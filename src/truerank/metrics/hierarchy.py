@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from truerank.core.groups import TieGroups
+from truerank.core.groups import NOWHERE, TieGroups
 from truerank.core.metric import Exclusive, Metric, RankingDefinition, register
 from truerank.core.parameters import LEVEL, NUMBERS, POSITIVE, Choice, Parameter
 from truerank.core.scale import Scale
@@ -125,7 +125,7 @@ def _sum_wap(groups: TieGroups, metric: Metric, scale: Scale) -> Reals:
 
 def _weighted(groups: TieGroups, worth: Reals, worth_low: Reals) -> Reals:
     out = np.empty((3, len(groups)))
-    if groups.untied:
+    if groups.untied and groups.before.max() < NOWHERE:
         ranking = (groups.offsets, groups.before, groups.grade, groups.totals)
         untied_kernels.hierarchical_precision(*ranking, worth, worth_low, out)
         return out
@@ -176,12 +176,15 @@ def gains(metric: Metric, scale: Scale) -> Reals:
 
 
 def cut_and_discounts(
-    metric: Metric, totals: Integers, longest: int
+    metric: Metric, totals: Integers, longest: int, most: int = NOWHERE
 ) -> tuple[int, tuple[Reals, Reals]]:
-    """NDCG's cut and its table of discounts, for relevant items up to rank `longest`."""
-    cut = longest if metric.cut is None else int(metric.cut)
+    """NDCG's cut and its table of discounts, for relevant items up to rank `longest`.
+
+    The table has `most` entries at the most.
+    """
+    cut = min(longest, NOWHERE) if metric.cut is None else int(metric.cut)
     size = min(cut, max(longest, int(totals.sum(axis=1).max()))) + 1
-    return cut, _discounts(1 << (size - 1).bit_length())
+    return cut, _discounts(min(1 << (size - 1).bit_length(), most))
 
 
 def _ndcg(groups: TieGroups, metric: Metric, scale: Scale) -> Reals:
@@ -189,9 +192,10 @@ def _ndcg(groups: TieGroups, metric: Metric, scale: Scale) -> Reals:
     totals = groups.totals
     last = groups.offsets[1:] - 1
     longest = int((groups.before[last] + (1 if groups.untied else groups.size[last])).max())
-    cut, (high, low) = cut_and_discounts(metric, totals, longest)
+    tabled = gain_kernels.TABLED + 1
+    cut, (high, low) = cut_and_discounts(metric, totals, longest, tabled)
     out = np.empty((3, len(groups)))
-    if groups.untied:
+    if groups.untied and longest < tabled:
         ranking = (groups.offsets, groups.before, groups.grade, totals)
         steps = _discount_steps(len(high))
         untied_kernels.discounted_gain(*ranking, gain, cut, high, low, *steps, out)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from truerank.core.groups import NOWHERE
 from truerank.jit import kernel
 from truerank.metrics.double_double import (
     accumulate,
@@ -131,6 +132,8 @@ def hierarchical_precision(
         found = 0
         for g in range(offsets[q], offsets[q + 1]):
             k = before[g]
+            if k >= NOWHERE:
+                break
             own = grade[g] - 1
             if own >= 0:
                 at = place[own]

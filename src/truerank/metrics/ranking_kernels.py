@@ -19,6 +19,10 @@ __all__ = [
 ]
 
 
+LONG = 1 << 20
+"""Items of a tie group from which on its extreme ranks are not summed position by position."""
+
+
 @kernel
 def average_precision(
     offsets: Any,
@@ -117,6 +121,32 @@ def precision_sums(
 
 
 @kernel
+def _extreme_by_recurrence(
+    k: int, t: int, m: int, last: bool, high: Any, low: Any
+) -> tuple[float, float]:
+    """Expected 1/rank of the first (or last) of m relevant items, from that of 1, 2, ..., m - 1.
+
+    With F_m = sum_p C(t-p, m-1)/C(t, m)/(k+p), and C(t-p, m-1) = C(t-p, m-2) (t-p-m+2)/(m-1), in
+    which t-p-m+2 = (k+t-m+2) - (k+p): F_m = m/((m-1)(t-m+1)) [(k+t-m+2) F_{m-1} - 1]. For the last
+    one, k+p becomes k+t+1-p: m/((m-1)(t-m+1)) [1 - (k+m-1) F_{m-1}]. The first loses a factor of
+    about exp(k m/t) of its digits, which the caller bounds.
+    """
+    total, total_low = harmonic_step(k, t, high, low)
+    total, total_low = over(total, total_low, float(t))
+    for i in range(2, m + 1):
+        if last:
+            total, total_low = times(total, total_low, -float(k + i - 1))
+            total, total_low = add(total, total_low, 1.0, 0.0)
+        else:
+            total, total_low = times(total, total_low, float(k + t - i + 2))
+            total, total_low = add(total, total_low, -1.0, 0.0)
+        total, total_low = times(total, total_low, float(i))
+        total, total_low = over(total, total_low, float(i - 1))
+        total, total_low = over(total, total_low, float(t - i + 1))
+    return total, total_low
+
+
+@kernel
 def expected_extreme_rank(
     k: Any, t: Any, m: Any, room: Any, last: bool, numerator: Any, high: Any, low: Any, out: Any
 ) -> None:
@@ -125,12 +155,17 @@ def expected_extreme_rank(
     Of the group's t positions the first `room` count (all t for the last relevant item).
     The first relevant item is at position p with probability C(t-p, m-1)/C(t, m): m/t for p = 1,
     then times (t-p-m+1)/(t-p) a step. The last one is the mirror image. The sum stops where what
-    is left cannot change 106 bits.
+    is left cannot change 106 bits; of long groups with few relevant items, that is after very many
+    steps, and m steps of a recurrence are taken instead.
     """
     for g in range(k.size):
         if m[g] == 1:
             total, total_low = harmonic_step(k[g], room[g], high, low)
             total, total_low = over(total, total_low, float(t[g]))
+        elif t[g] > LONG and (
+            4 * (k[g] + m[g]) < t[g] if last else k[g] * m[g] < 16 * t[g] and 2 * m[g] < t[g]
+        ):
+            total, total_low = _extreme_by_recurrence(k[g], t[g], m[g], last, high, low)
         else:
             weight, weight_low = over(float(m[g]), 0.0, float(t[g]))
             total = total_low = 0.0
