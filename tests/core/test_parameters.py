@@ -124,7 +124,7 @@ def test_some_values_by_hand() -> None:
     assert parse("mfr@b=5,tau=0.6")["tau"] == Fraction(3, 5)
     assert parse("opis")["far"] == (Fraction(1, 100), Fraction(1, 10))
     assert parse("opis")["integral"] == "step"
-    assert [parse("opis")[key] for key in ("eps", "frr", "negatives", "grid")] == [None] * 4
+    assert [parse("opis")[key] for key in ("eps", "frr", "negatives")] == [None] * 3
     assert parse("tar@far=0.29")["far"] * 100 == 29
     assert parse("h_ap@rel=1:2.5")["rel"] == (1, Fraction(5, 2))
     assert parse("map@level=Genus")["level"] == "Genus"

@@ -19,7 +19,6 @@ class Classes:
     """All classes that have positives and negatives."""
 
     def __init__(self, pairs: Sequence[Pair]) -> None:
-        self.pairs = pairs
         names = sorted({name for _, a, b in pairs for name in (a, b)}, key=str)
         self.positives = {c: [d for d, a, b in pairs if a == b == c] for c in names}
         self.negatives = {c: [d for d, a, b in pairs if (a == c) != (b == c)] for c in names}
@@ -35,16 +34,6 @@ class Classes:
         true = sum(d <= tau for d in self.positives[name])
         false = sum(d <= tau for d in self.negatives[name])
         return Fraction(true, true + false) if true + false else Fraction(0)
-
-    def pooled(self, tau: Fraction, c: int = 1, precise: bool = False) -> Fraction:
-        """The utility of all pairs, each of them once, also of classes that are left out."""
-        positives = [d for d, a, b in self.pairs if a == b]
-        negatives = [d for d, a, b in self.pairs if a != b]
-        true, false = (sum(d <= tau for d in part) for part in (positives, negatives))
-        other = 1 - Fraction(false, len(negatives))
-        if precise:
-            other = Fraction(true, true + false) if true + false else Fraction(0)
-        return utility(other, Fraction(true, len(positives)), c)
 
 
 def utility(other: Fraction, sensitivity: Fraction, c: int = 1) -> Fraction:
@@ -65,12 +54,10 @@ def mean_over(
     return total / (place(high) - place(low))
 
 
-def variance(
-    classes: Classes, tau: Fraction, c: int = 1, precise: bool = False, pooled: bool = False
-) -> Fraction:
+def variance(classes: Classes, tau: Fraction, c: int = 1, precise: bool = False) -> Fraction:
     other = classes.precision if precise else classes.specificity
     values = [utility(other(n, tau), classes.sensitivity(n, tau), c) for n in classes.names]
-    centre = classes.pooled(tau, c, precise) if pooled else sum(values) / len(values)
+    centre = sum(values) / len(values)
     return sum((u - centre) ** 2 for u in values) / len(values)
 
 

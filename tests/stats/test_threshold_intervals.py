@@ -53,10 +53,7 @@ NEARLY = [
     "opis",
     "opis@eps=0.1",
     "opis@far=0.05:0.5,frr=0.3",
-    "opis@far=0.05:0.5,mean=pooled",
-    "opis@far=0.05:0.5,mean=pooled,utility=precision",
     "opis@c=2,far=0.05:0.5,utility=precision",
-    "opis@far=0.05:0.5,grid=20",
 ]
 """These by counts on cells, or with pairs inside a share weighed a little off."""
 

@@ -101,9 +101,7 @@ EXAMPLES = [
     "opis@eps=0.1",
     "opis@far=0.05:0.5",
     "opis@far=0.05:0.5,frr=0.9",
-    "opis@far=0.05:0.5,mean=pooled",
     "opis@c=2,far=0.05:0.5,utility=precision",
-    "opis@far=0.05:0.5,grid=20",
     "opis@far=0.05:0.5,negatives=10",
     "opis@eps=0.2,far=0.05:0.5,integral=exact",
     "nmi",
@@ -291,7 +289,7 @@ MORE_METRICS: dict[str, tuple[str, ...]] = {
     ),
     "opis": (
         *("opis@far=0.1:0.5", "opis@far=0.1:0.5,c=0.5", "opis@far=0.1:0.5,eps=0.3"),
-        *("opis@far=0.1:0.5,grid=7", "opis@far=0.1:0.5,utility=precision,mean=pooled"),
+        "opis@far=0.1:0.5,utility=precision",
         *("opis@far=0.1:0.6,frr=0.5", "opis@far=0.1:0.5,negatives=3,seed=2"),
     ),
     "clustering": ("nmi", "ami", "pairwise_f1"),

@@ -122,6 +122,8 @@ class Definition:
     """What may follow the name: "none", "number" (a k), "number or none", "optional" (also r)."""
     parameters: tuple[Parameter, ...] = ()
     """Parameters besides the cut-off, in the order in which they are documented."""
+    removed: tuple[tuple[str, str], ...] = ()
+    """Parameters of earlier versions, and what holds instead."""
     one_of: tuple[str, ...] = ()
     """Parameters of which exactly one must be given."""
     exclusive: tuple[Exclusive, ...] = ()

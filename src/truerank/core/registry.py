@@ -155,6 +155,11 @@ def _named(text: str) -> tuple[Definition, list[str]]:
 
 def _parameter(known: Definition, key: str) -> Parameter:
     parameter = known.parameter(key)
+    if parameter is None and key in dict(known.removed):
+        raise InputError(
+            f"the {key} option of {known.name} was removed: {dict(known.removed)[key]}; "
+            f"leave {key}= out."
+        )
     if parameter is None:
         names = [parameter.name for parameter in known.parameters]
         hint = f"known are {', '.join(names)}" if names else "it takes none"

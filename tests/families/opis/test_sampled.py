@@ -117,8 +117,6 @@ def test_sampling_is_refused_where_it_makes_no_sense(within: Within) -> None:
     rows, labels = uneven_clusters(26, 60, 5)
     with pytest.raises(truerank.InputError, match="seed without negatives"):
         truerank.evaluate(rows, labels, metrics="opis@seed=1")
-    with pytest.raises(truerank.InputError, match="both negatives and mean"):
-        truerank.evaluate(rows, labels, metrics="opis@negatives=10,mean=pooled")
     with pytest.raises(truerank.InputError, match="int >= 1"):
         truerank.evaluate(rows, labels, metrics="opis@negatives=0")
     name = "opis@negatives=10"

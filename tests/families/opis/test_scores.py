@@ -22,15 +22,13 @@ from tests.random_tasks import cases
 from truerank import engine
 from truerank.engine import settings as engine_settings
 from truerank.settings import limits
-from truerank.space import build
 
 EXAMPLES = 400 if settings().max_examples >= 10_000 else 25
 NAMES = [
     "opis@far=0.1:0.6",
     "opis@c=2,far=0.1:0.6",
     "opis@far=0.1:0.6,utility=precision",
-    "opis@far=0.1:0.6,mean=pooled",
-    "opis@c=2,far=0.1:0.6,mean=pooled,utility=precision",
+    "opis@c=2,far=0.1:0.6,utility=precision",
     "opis@eps=0.4,far=0.1:0.6",
 ]
 
@@ -77,7 +75,7 @@ def test_by_definition(distance: str, data: st.DataObject) -> None:
 
     steps = [d for d, _, _ in pairs]
     for name in NAMES[:-1]:
-        options = (2 if "c=2" in name else 1, "precision" in name, "pooled" in name)
+        options = (2 if "c=2" in name else 1, "precision" in name)
         exact = oracle.mean_over(
             steps, low, high, place, lambda t, o=options: oracle.variance(classes, t, *o)
         )
@@ -89,60 +87,8 @@ def test_by_definition(distance: str, data: st.DataObject) -> None:
     assert result[NAMES[-1]].value == pytest.approx(exact, abs=1e-9)
 
 
-def with_classes_left_out(setting: str) -> tuple[np.ndarray, list[Any], dict[str, Any]]:
-    """Three classes of three and four of one; queries may be alone, too, and items unlabelled."""
-    rng = np.random.default_rng(0)
-    labels = [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 4, 5, 6]
-    rows = rng.normal(size=(7, 4))[labels] + 0.8 * rng.normal(size=(13, 4))
-    if setting == "leave one out":
-        return rows, labels, {}
-    theirs = [0, 1, 2, 0, 1, 2, 7, 8, None, None]
-    known = [8 if one is None else one for one in theirs]
-    gallery = rng.normal(size=(9, 4))[known] + 0.8 * rng.normal(size=(10, 4))
-    more = {"gallery": gallery, "gallery_labels": theirs, "unlabelled": "distractor"}
-    return rows, labels, more
-
-
-@pytest.mark.parametrize("utility", ["specificity", "precision"])
 @pytest.mark.parametrize("setting", ["leave one out", "query and gallery"])
-def test_the_pool_holds_every_pair_once(setting: str, utility: str, within: Within) -> None:
-    """Also the negatives of classes that are left out, which no other class counts in full."""
-    rows, labels, more = with_classes_left_out(setting)
-    space = build("cosine", rows, more.get("gallery"))
-    items = more.get("gallery_labels", labels)
-    pairs = [
-        (Fraction(float(space.pairs(np.array([q]), np.array([g]))[0])), labels[q], items[g])
-        for q in range(len(labels))
-        for g in range(len(items))
-        if more or q < g
-    ]
-    named = [(d, a, "nobody" if b is None else b) for d, a, b in pairs]
-    classes = oracle.Classes(named)
-    assert len(classes.names) == 3
-    trials = [(d, a == b) for d, a, b in pairs]
-    low, high = (openset.tar_at_far(trials, Fraction(x))[1] for x in ("0.05", "0.5"))
-    exact = oracle.mean_over(
-        [d for d, _, _ in pairs],
-        low,
-        high,
-        math.sqrt,
-        lambda t: oracle.variance(classes, t, 1, utility == "precision", True),
-    )
-    name = f"opis@far=0.05:0.5,mean=pooled,utility={utility}".removesuffix(",utility=specificity")
-    for device in ("cpu", "reference"):
-        score = truerank.evaluate(rows, labels, metrics=name, device=device, **more)[name]
-        assert score.value == pytest.approx(exact, abs=1e-12)
-    within(limits(breakpoints=0))
-    low, high = truerank.evaluate(rows, labels, metrics=name, **more)[name].bracket
-    assert low <= exact <= high
-    assert 0 < high - low < 0.02 * exact
-
-
-@pytest.mark.parametrize("setting", ["leave one out", "query and gallery"])
-@pytest.mark.parametrize(
-    "name",
-    ["opis", "opis@eps=0.1", "opis@mean=pooled", "opis@utility=precision", "opis@grid=50"],
-)
+@pytest.mark.parametrize("name", ["opis", "opis@eps=0.1", "opis@utility=precision"])
 def test_the_bracket_holds_the_exact_value(
     monkeypatch: pytest.MonkeyPatch, name: str, setting: str, within: Within
 ) -> None:
@@ -187,6 +133,14 @@ def test_the_sampled_range_does_not_follow_the_order_of_rows(
     for name in names:  # but for the replicates of comparisons, which go by the labels' names
         assert replace(moved[name], replicates=None) == replace(expected[name], replicates=None)
         assert moved[name].bracket == expected[name].bracket
+
+
+@pytest.mark.parametrize("option", ["grid=20", "mean=pooled"])
+def test_removed_options_say_so(option: str) -> None:
+    name = option.partition("=")[0]
+    said = f"the {name} option of opis was removed: .*; leave {name}= out"
+    with pytest.raises(truerank.InputError, match=said):
+        truerank.evaluate(np.eye(4), [0, 0, 1, 1], metrics=f"opis@far=0.05:0.5,{option}")
 
 
 # --- the bounds of the paper ----------------------------------------------------------------------

@@ -23,27 +23,14 @@ from truerank.jit import kernel
 from truerank.space import Distances, Rows
 from truerank.task import TaskRules
 
-__all__ = ["ClassEvents", "ClassTable", "ClassTally", "PoolCounts", "cells"]
+__all__ = ["ClassEvents", "ClassTable", "ClassTally", "cells"]
 
 Integers = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 CELLS = 2048
 MOST_NUMBERS = 1 << 23
 """Most counters of classes x cells."""
 TOGETHER = 256
 """Classes whose counts a thread adds up at a time."""
-
-
-@dataclass(frozen=True)
-class PoolCounts:
-    """Counts of all pairs, whichever classes they are of; in leave-one-out in both orders."""
-
-    positives: Integers
-    negatives: Integers
-    """(cuts,): accepted at each cut."""
-    genuine: int
-    impostors: int
-    """All of them."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +51,6 @@ class ClassTable:
     """(classes,): all positives of a class."""
     impostors: Integers
     """(classes,): all negatives of a class."""
-    pool: PoolCounts | None = None
-    """The same of all pairs, where all were counted."""
 
 
 class ClassTally:
@@ -94,7 +79,6 @@ class ClassTally:
         place = np.searchsorted(cuts, self._positives.distance, side="left")
         true = np.bincount(code * counts.shape[1] + place, minlength=counts.size)
         true = true.reshape(counts.shape)
-        together = self._pool(true.sum(axis=0))
         times = 1 if self._task.leave_one_out else 2  # met from the query's and the item's side
 
         def add_up(start: int) -> None:
@@ -110,14 +94,7 @@ class ClassTally:
         if len(kept) < self._count:
             counts, true = counts[kept], true[kept]
         ends = (true[:, -1], counts[:, -1])
-        return ClassTable(kept, cuts, true[:, :-1], counts[:, :-1], *ends, together)
-
-    def _pool(self, true: Integers) -> PoolCounts:
-        """From the positives in each cell to counts of all pairs."""
-        positives = np.cumsum(true)
-        negatives = np.cumsum(self.tally.pooled // self.times) - positives
-        ends = (int(positives[-1]), int(negatives[-1]))
-        return PoolCounts(positives[:-1], negatives[:-1], *ends)
+        return ClassTable(kept, cuts, true[:, :-1], counts[:, :-1], *ends)
 
 
 @kernel
@@ -141,7 +118,7 @@ class ClassEvents(PairObserver):
 
     def __init__(self, task: TaskRules, low: float, high: float) -> None:
         self._task, self._low, self._high = task, low, high
-        self._parts = PerThread[list[tuple[Integers, Distances, bool]]](list)
+        self._parts = PerThread[list[tuple[Integers, Distances]]](list)
 
     def observe(self, block: DistanceBlock) -> None:
         """See PairObserver."""
@@ -153,31 +130,25 @@ class ClassEvents(PairObserver):
         differ = query != other
         distance = block.distances[row[differ], item[differ]]
         mine = self._parts.mine()
-        mine.append((query[differ], distance, False))
+        mine.append((query[differ], distance))
         if not self._task.leave_one_out:
             labelled = other[differ] >= 0
-            mine.append((other[differ][labelled], distance[labelled], True))
+            mine.append((other[differ][labelled], distance[labelled]))
 
     def part(self, rows: Rows) -> Part:
         """See Observer."""
-        return dict(zip(("code", "distance", "again"), self.events(), strict=True))
+        return dict(zip(("code", "distance"), self.events(), strict=True))
 
     def add(self, rows: Rows, part: Part) -> None:
         """See Observer."""
-        for again in (False, True):
-            some = part["again"] == again
-            self._parts.mine().append((part["code"][some], part["distance"][some], again))
+        self._parts.mine().append((part["code"], part["distance"]))
 
-    def events(self) -> tuple[Integers, Distances, Flags]:
-        """Classes, distances, and what is there again, in no particular order."""
+    def events(self) -> tuple[Integers, Distances]:
+        """Classes and distances, in no particular order."""
         parts = [part for thread in self._parts.all() for part in thread]
         return (
-            np.concatenate([code for code, _, _ in parts] or [np.empty(0, np.int64)]),
-            np.concatenate([distance for _, distance, _ in parts] or [np.empty(0)]),
-            np.repeat(
-                np.array([again for _, _, again in parts], bool),
-                [len(code) for code, _, _ in parts],
-            ),
+            np.concatenate([code for code, _ in parts] or [np.empty(0, np.int64)]),
+            np.concatenate([distance for _, distance in parts] or [np.empty(0)]),
         )
 
 

@@ -84,9 +84,7 @@ class CountedClasses(Family):
         weight = metric["c"]
         positive = 0.5 if self.context.task.leave_one_out else 1.0
         return Formula(
-            float(weight * weight),
-            positive if metric["utility"] == "precision" else 0.0,
-            metric["mean"] == "pooled",
+            float(weight * weight), positive if metric["utility"] == "precision" else 0.0
         )
 
     def utilities(self, metric: Metric, low: float, high: float) -> Utilities | None:

@@ -58,14 +58,11 @@ class FoldCounts:
     impostors: Reals
     met: Reals
     """(points + 1,): negative pairs of the pool accepted at each cut, and all of them."""
-    matched: Reals
-    """(points + 1,): positive pairs of the pool."""
 
     def at_cuts(self, cuts: Integers) -> FoldCounts:
         """The counts at some of the cuts."""
-        met, matched = (pairs[np.append(cuts, -1)] for pairs in (self.met, self.matched))
         true, false = self.true[:, cuts], self.false[:, cuts]
-        return replace(self, true=true, false=false, met=met, matched=matched)
+        return replace(self, true=true, false=false, met=self.met[np.append(cuts, -1)])
 
 
 def why_few(classes: int) -> str:
@@ -196,30 +193,27 @@ class OpisFolds:
 
     def _left(self, column: int) -> FoldCounts:
         """The counts of the classes that are left without a fold; of all classes for column -1."""
-        matched, met, _ = self._tables
+        _, met, _ = self._tables
         true, false = self._accepted
         stays = np.ones(self._count, bool)
-        pooled = [matched.sum(axis=0), met.sum(axis=0)]
+        pooled = met.sum(axis=0)
         if column >= 0:
             lost = self._with_beyond(self._split.counts_in(column), self._beyond[:, column])
             false = false - np.cumsum(lost, axis=1)
             of_unit = self._folds.of_unit
             stays[: len(of_unit)] = (of_unit != column).all(axis=1)
             gone = np.flatnonzero(~stays)
-            pooled[0] = pooled[0] - matched[gone].sum(axis=0)
-            pooled[1] = pooled[1] - met[gone].sum(axis=0)
+            pooled = pooled - met[gone].sum(axis=0)
             if self._rows is None:
-                pooled[1] = pooled[1] - lost.sum(axis=0) + lost[gone].sum(axis=0)
+                pooled = pooled - lost.sum(axis=0) + lost[gone].sum(axis=0)
         kept = stays & (true[:, -1] > 0) & (false[:, -1] > 0)
         accepted = [table[kept].astype(np.float64) for table in (true, false)]
-        together = [np.cumsum(pairs).astype(np.float64) for pairs in pooled]
         return FoldCounts(
             accepted[0][:, :-1],
             accepted[1][:, :-1],
             accepted[0][:, -1:],
             accepted[1][:, -1:],
-            met=together[1],
-            matched=together[0],
+            met=np.cumsum(pooled).astype(np.float64),
         )
 
     def _value(self, metric: Metric, column: int) -> float:
@@ -287,13 +281,7 @@ def _spread(left: FoldCounts, formula: Formula) -> Reals:
     """Mean squared deviation of the classes' utilities at each cut."""
     utility = class_utility(left.true, left.false, left.genuine, left.impostors, formula)
     centre = class_mean(utility)
-    value: Reals = class_mean(utility * utility) - centre * centre
-    if formula.pooled:
-        alike = replace(formula, precise=float(formula.precise > 0))  # each pair counts once
-        true, false = left.matched, left.met
-        pooled = class_utility(true[:-1], false[:-1], true[-1:], false[-1:], alike)
-        value = value + (centre - pooled) ** 2
-    return np.maximum(value, 0.0)
+    return np.maximum(class_mean(utility * utility) - centre * centre, 0.0)
 
 
 def _gap(

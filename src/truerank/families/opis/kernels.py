@@ -34,13 +34,10 @@ def utility(
 
 
 @kernel
-def spread(first: int, second: int, count: int, one: float, pooled: float) -> float:
-    """The mean of (U - centre)^2, from sums of U and U^2; the centre is the mean, or `pooled`."""
+def spread(first: int, second: int, count: int, one: float) -> float:
+    """The mean of (U - mean)^2, from sums of U and U^2."""
     centre = first / one / count
-    value = second / one / count - centre * centre
-    if pooled >= 0.0:
-        value += (centre - pooled) * (centre - pooled)
-    return max(value, 0.0)
+    return max(second / one / count - centre * centre, 0.0)
 
 
 @kernel
@@ -48,13 +45,10 @@ def exact(
     at: Any,
     code: Any,
     positive: Any,
-    again: Any,
     true: Any,
     false: Any,
     genuine: Any,
     impostors: Any,
-    pool: Any,
-    pool_false: Any,
     square: float,
     precise: float,
     one: float,
@@ -69,10 +63,6 @@ def exact(
 
     Piece p reaches from borders[p] to the next border, with spreads[p]; areas are each class's
     integral of U, best its highest U and best_at where that begins. Returns the number of pieces.
-
-    `pool` is empty where deviations are from the mean. Else it holds of all pairs the accepted
-    positives, all positives and all negatives, and pool_false[0] the accepted negatives: then there
-    are events of no class, -1, and those that are there again for another class leave it alone.
     """
     count = true.size
     start = borders[0]
@@ -80,9 +70,6 @@ def exact(
     first = 0
     second = 0
     now = np.zeros(count)
-    all_true = pool[0] if pool.size else 0.0
-    all_false = pool_false[0] if pool.size else 0.0
-    alike = 1.0 if precise > 0.0 else 0.0  # of all pairs, each counts once
     for i in range(count):
         u = utility(true[i], false[i], genuine[i], impostors[i], square, precise)
         now[i] = u
@@ -93,10 +80,7 @@ def exact(
     piece = 0
     event = 0
     while True:
-        pooled = -1.0
-        if pool.size:
-            pooled = utility(all_true, all_false, pool[1], pool[2], square, alike)
-        spreads[piece] = spread(first, second, count, one, pooled)
+        spreads[piece] = spread(first, second, count, one)
         piece += 1
         if event == at.size:
             break
@@ -104,13 +88,6 @@ def exact(
         borders[piece] = place
         while event < at.size and at[event] == place:
             i = code[event]
-            if positive[event]:
-                all_true += 1.0
-            elif not again[event]:
-                all_false += 1.0
-            if i < 0:
-                event += 1
-                continue
             if positive[event]:
                 true[i] += 1
             else:
@@ -139,8 +116,6 @@ def bracketed(
     negatives: Any,
     genuine: Any,
     impostors: Any,
-    pool: Any,
-    pool_false: Any,
     square: float,
     precise: float,
     one: float,
@@ -153,9 +128,8 @@ def bracketed(
 ) -> int:
     """Walk as `exact` does where negatives are known at the borders of cells only.
 
-    In cell k a class has between negatives[k] and negatives[k + 1] false accepts, and all pairs
-    together between pool_false[k] and pool_false[k + 1]; errors are bounds of how far a spread can
-    be from the true one. areas[0] and areas[1] bound each integral.
+    In cell k a class has between negatives[k] and negatives[k + 1] false accepts; errors are bounds
+    of how far a spread can be from the true one. areas[0] and areas[1] bound each integral.
     """
     count = true.size
     piece = 0
@@ -163,8 +137,6 @@ def bracketed(
     middle = np.zeros(count)
     half = np.zeros(count)
     since = np.zeros(count)
-    all_true = pool[0] if pool.size else 0.0
-    alike = 1.0 if precise > 0.0 else 0.0  # of all pairs, each counts once
     after = np.zeros(count)  # utility with the negatives of the cell's end
     for i in range(count):
         best[i] = -1.0
@@ -188,14 +160,8 @@ def bracketed(
             wide += int(np.ceil(half[i] * half[i] * one))
         borders[piece] = border[k]
         while True:
-            pooled = -1.0
             width = np.sqrt(wide / one / count)
-            if pool.size:
-                high = utility(all_true, pool_false[k], pool[1], pool[2], square, alike)
-                low = utility(all_true, pool_false[k + 1], pool[1], pool[2], square, alike)
-                pooled = (low + high) / 2
-                width += (high - low) / 2
-            spreads[piece] = spread(first, second, count, one, pooled)
+            spreads[piece] = spread(first, second, count, one)
             errors[piece] = 2 * np.sqrt(spreads[piece]) * width + width * width
             piece += 1
             if event == at.size or at[event] >= border[k + 1]:
@@ -204,10 +170,6 @@ def bracketed(
             borders[piece] = place
             while event < at.size and at[event] == place:
                 i = code[event]
-                all_true += 1.0
-                if i < 0:
-                    event += 1
-                    continue
                 first -= int(np.rint(middle[i] * one))
                 second -= int(np.rint(middle[i] * middle[i] * one))
                 wide -= int(np.ceil(half[i] * half[i] * one))

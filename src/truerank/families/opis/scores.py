@@ -129,7 +129,7 @@ def _opis(family: CountedClasses, metric: Metric) -> Score:
         formula = family.formula(metric)
         low, high = divide(seen, metric["eps"], formula.square)
     else:
-        low, high = average(seen, metric)
+        low, high = average(seen)
     value = low if low == high else (low + high) / 2
     bracket = None if low == high else (low, high)
     return certain(metric, value, len(seen.table.classes), bracket=bracket)
@@ -194,15 +194,9 @@ def report(family: CountedClasses, metric: Metric) -> Consistency | None:
     )
 
 
-def average(seen: Utilities, metric: Metric) -> tuple[float, float]:
-    """Bounds of the mean spread over the range, or over the midpoints of a grid."""
+def average(seen: Utilities) -> tuple[float, float]:
+    """Bounds of the mean spread over the range."""
     width = np.diff(seen.borders)
-    if (count := metric["grid"]) is not None:
-        start, end = seen.borders[0], seen.borders[-1]
-        points = start + (end - start) * ((np.arange(count) + 0.5) / count)
-        piece = np.searchsorted(seen.borders, points, side="right") - 1
-        piece = np.minimum(piece, len(width) - 1)
-        width = np.bincount(piece, minlength=len(width)) * ((end - start) / count)
     total = math.fsum(width.tolist())
     low = math.fsum((np.maximum(seen.spreads - seen.errors, 0.0) * width).tolist()) / total
     if not seen.errors.any():

@@ -16,7 +16,6 @@ from truerank.families.opis.classes import (
     ClassEvents,
     ClassTable,
     ClassTally,
-    PoolCounts,
     cells,
 )
 from truerank.families.opis.sampled import SampledNegatives
@@ -38,16 +37,11 @@ Events = tuple[Integers, Reals, Flags]
 
 @dataclass(frozen=True)
 class Formula:
-    """Which utility: its weight c^2, precision instead of specificity, pooled instead of mean."""
+    """Which utility: its weight c^2, and precision instead of specificity."""
 
     square: float = 1.0
     precise: float = 0.0
     """0 for specificity; for precision, 1 over the number of times that a positive is counted."""
-    pooled: bool = False
-
-    def pool(self, table: ClassTable) -> PoolCounts | None:
-        """All pairs, if deviations are from their utility."""
-        return table.pool if self.pooled else None
 
 
 @dataclass(frozen=True)
@@ -116,17 +110,15 @@ def measure_all(
     distance = positives.distance[inside]
     if events is None:
         nearer = number[task.query_codes[positives.query[positives.distance <= low]]]
-        kept = (code >= 0) | formula.pooled
+        kept = code >= 0
         steps = (code[kept], distance[kept], nearer)
         return _bracketed(seen, space, low, high, *steps, formula, threads)
-    other, negative, twice = events.events()
+    other, negative = events.events()
     codes = np.concatenate([code, number[other]])
     distances = np.concatenate([distance, negative])
-    again = np.concatenate([np.zeros(len(code), bool), twice])
     flags = np.arange(len(codes)) < len(code)
-    kept = (codes >= 0) | (formula.pooled & ~again)
-    events_kept = (codes[kept], distances[kept], flags[kept], again[kept])
-    return _exact(seen, space, low, high, *events_kept, formula)
+    kept = codes >= 0
+    return _exact(seen, space, low, high, codes[kept], distances[kept], flags[kept], formula)
 
 
 def measure_sampled(
@@ -144,8 +136,7 @@ def measure_sampled(
     distances = np.concatenate([sample.positives.distance[inside], negative])
     flags = np.arange(len(codes)) < np.count_nonzero(inside)
     kept = codes >= 0
-    steps = (codes[kept], distances[kept], flags[kept], np.zeros(np.count_nonzero(kept), bool))
-    return _exact(table, space, low, high, *steps, formula)
+    return _exact(table, space, low, high, codes[kept], distances[kept], flags[kept], formula)
 
 
 def _one(classes: int) -> float:
@@ -160,7 +151,6 @@ def _exact(
     code: Integers,
     distance: Distances,
     positive: Flags,
-    again: Flags,
     formula: Formula,
 ) -> Utilities:
     count = len(table.classes)
@@ -171,12 +161,10 @@ def _exact(
     borders[0] = start
     areas, best, best_at = np.zeros(count), np.zeros(count), np.zeros(count)
     column = int(np.searchsorted(table.cuts, low))
-    pool = formula.pool(table)
-    accepted = 0 if pool is None else int(pool.positives[column])
     pieces = utility.exact(
-        at, code[order], positive[order], again[order], table.positives[:, column].copy(),
+        at, code[order], positive[order], table.positives[:, column].copy(),
         table.negatives[:, column].copy(), table.genuine, table.impostors,
-        *_pooled(pool, accepted, column, column + 1), formula.square, formula.precise, _one(count),
+        formula.square, formula.precise, _one(count),
         end, spreads, borders, areas, best, best_at,
     )  # fmt: skip
     borders[pieces] = end
@@ -207,7 +195,7 @@ def _bracketed(
     threads: int,
 ) -> Utilities:
     """`nearer` are the classes of the positives up to `low`; -1 is a class that is left out."""
-    count, together = len(table.classes), formula.pool(table)
+    count = len(table.classes)
     true = _by_class(nearer, count)
     first = int(np.searchsorted(table.cuts, low, side="right")) - 1
     last = int(np.searchsorted(table.cuts, high, side="left"))
@@ -228,8 +216,7 @@ def _bracketed(
         held = utility.bracketed(
             border[start : stop + 1], at[inside], code[inside], now,
             utility.turned(table.negatives, *columns), table.genuine, table.impostors,
-            *_pooled(together, len(nearer) + int(before), *columns), formula.square,
-            formula.precise, _one(count), *pieces, *classes,
+            formula.square, formula.precise, _one(count), *pieces, *classes,
         )  # fmt: skip
         return [part[:held] for part in pieces], classes
 
@@ -262,14 +249,6 @@ def _bracketed(
 def _by_class(code: Integers, count: int) -> Integers:
     """How many there are of each class; -1 is none of them."""
     return np.bincount(code[code >= 0], minlength=count)
-
-
-def _pooled(pool: PoolCounts | None, accepted: int, first: int, last: int) -> tuple[Reals, Reals]:
-    """All pairs as kernels take them: accepted positives and totals, and negatives at some cuts."""
-    if pool is None:
-        return np.empty(0), np.empty(0)
-    totals = np.array([accepted, pool.genuine, pool.impostors], np.float64)
-    return totals, pool.negatives[first:last].astype(np.float64)
 
 
 def _back(at: Reals, places: Reals, distances: Distances) -> Distances:
