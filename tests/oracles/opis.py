@@ -92,3 +92,36 @@ def divide(
     return mean_over(
         steps, low, high, place, lambda tau: (of(groups[0], tau) - of(groups[1], tau)) ** 2
     )
+
+
+def lowest_digests(
+    pairs: Sequence[tuple[Fraction, Any, int, int]], wanted: dict[Any, int], seed: int
+) -> dict[Any, list[Fraction]]:
+    """The distances that are drawn: all negative pairs are listed, and each class takes its first.
+
+    In: (distance, class of the query, contents of the query's row and of the item's, as numbers) of
+    every negative pair of two rows that meet.
+    """
+
+    def row(contents: int) -> int:
+        return scrambled(contents + scrambled(seed + 1))
+
+    found: dict[Any, list[tuple[int, Fraction]]] = {}
+    for distance, name, query, item in pairs:
+        digest = scrambled(row(query)) + scrambled(WORD - 1 - row(item))
+        found.setdefault(name, []).append((digest % WORD, distance))
+    return {
+        name: [distance for _, distance in sorted(found.get(name, []))[:count]]
+        for name, count in wanted.items()
+    }
+
+
+WORD = 1 << 64
+
+
+def scrambled(number: int) -> int:
+    """The finaliser of splitmix64."""
+    z = number % WORD
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 % WORD
+    z = (z ^ z >> 27) * 0x94D049BB133111EB % WORD
+    return z ^ z >> 31

@@ -76,6 +76,79 @@ def test_sampled_by_definition(name: str) -> None:
     assert score.n == len(classes.names) == 8
 
 
+def crowded(seed: int) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
+    """Rows that come twice, junk labels, ids and cameras, and a mask that both sides share."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(9, size=48)
+    rows = rng.integers(-3, 4, size=(48, 3)) + 3 * rng.normal(size=(9, 3)).round()[labels]
+    rows[24:36] = rows[:12]
+    mask = rng.random((48, 48)) < 0.1
+    options: dict[str, Any] = {"junk_labels": [8]}
+    if seed % 2:
+        options |= {"query_ids": rng.integers(30, size=48), "junk": mask | mask.T}
+    if seed % 3:
+        options["query_groups"] = rng.integers(3, size=48)
+    return rows, labels, options
+
+
+def moved(order: np.ndarray, options: dict[str, Any]) -> dict[str, Any]:
+    """The options of a task whose rows come in another order."""
+    found = dict(options)
+    for name in ("query_ids", "query_groups"):
+        if name in options:
+            found[name] = options[name][order]
+    if "junk" in options:
+        found["junk"] = options["junk"][np.ix_(order, order)]
+    return found
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_by_enumeration_of_the_draw(seed: int) -> None:
+    """Every pair that meets is listed, and classes take those with the lowest digests."""
+    rows, labels, options = crowded(seed)
+    name = f"opis@far=0.1:0.6,negatives=2,seed={seed}".removesuffix(",seed=0")
+    space = build("euclidean", rows)
+    prints = [int(one) for one in space.fingerprints()]
+    ids, groups = options.get("query_ids", np.arange(48)), options.get("query_groups")
+    junk = options.get("junk", np.zeros((48, 48), bool))
+    positives: dict[int, list[Fraction]] = {int(one): [] for one in np.unique(labels)}
+    negatives = []
+    candidates = dict.fromkeys(positives, 0)
+    for q in range(48):
+        for g in range(48):
+            squared = Fraction(int(((rows[q] - rows[g]) ** 2).sum()))
+            ours = int(labels[q])
+            candidates[ours] += labels[g] not in (ours, 8)
+            if labels[g] == 8 or ids[q] == ids[g] or junk[q, g]:
+                continue
+            if labels[g] != ours:
+                negatives.append((squared, ours, prints[q], prints[g]))
+            elif groups is None or groups[q] != groups[g]:
+                positives[ours].append(squared)
+    wanted = {c: min(2 * -(-len(positives[c]) // 2), candidates[c]) for c in positives}
+    classes = oracle.Classes([])
+    classes.positives = positives
+    classes.negatives = oracle.lowest_digests(negatives, wanted, seed)
+    classes.names = [c for c in positives if positives[c] and classes.negatives[c]]
+    trials = [(d, True) for c in positives for d in positives[c]]
+    trials += [(d, False) for c in positives for d in classes.negatives[c]]
+    low, high = (openset.tar_at_far(trials, Fraction(x))[1] for x in ("0.1", "0.6"))
+    exact = oracle.mean_over(
+        [d for d, _ in trials], low, high, math.sqrt, lambda t: oracle.variance(classes, t)
+    )
+    options |= {"distance": "euclidean", "confidence": None}
+    score = truerank.evaluate(rows, labels, metrics=name, **options)[name]
+    assert score.value == pytest.approx(exact, abs=1e-12)
+    assert score.n == len(classes.names)
+    for turn in range(6):
+        order = np.random.default_rng(turn).permutation(48)
+        again = truerank.evaluate(
+            rows[order], 100 - labels[order], metrics=name,
+            **(moved(order, options) | {"junk_labels": [92]}),
+        )  # fmt: skip
+        assert again[name].value == score.value
+
+
 def test_with_all_negatives_drawn_it_is_opis() -> None:
     rows, labels = uneven_clusters(23, 120, 10)
     rows, labels = rows[5:], labels[5:]  # a class of one has no positives to draw for
