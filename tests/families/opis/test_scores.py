@@ -20,6 +20,7 @@ from tests.oracles import openset
 from tests.oracles import opis as oracle
 from tests.random_tasks import cases
 from truerank import engine
+from truerank.core import registry
 from truerank.engine import settings as engine_settings
 from truerank.settings import limits
 
@@ -133,6 +134,19 @@ def test_the_sampled_range_does_not_follow_the_order_of_rows(
     for name in names:  # but for the replicates of comparisons, which go by the labels' names
         assert replace(moved[name], replicates=None) == replace(expected[name], replicates=None)
         assert moved[name].bracket == expected[name].bracket
+
+
+@pytest.mark.parametrize("target", ["0", "0.00001", "0.0001"])
+def test_a_rate_that_the_sample_does_not_resolve(target: str, within: Within) -> None:
+    """The range begins where no pair of the sample lies: classes are counted in a second pass."""
+    rows, labels = uneven_clusters(5)
+    name = str(registry.parse(f"opis@far={target}:0.1"))
+    exact = truerank.evaluate(rows, labels, metrics=name)[name].value
+    within(limits(sampled_from=0, sampled_rows=100))
+    assert truerank.evaluate(rows, labels, metrics=name)[name].value == exact
+    within(limits(breakpoints=0))
+    low, high = truerank.evaluate(rows, labels, metrics=name)[name].bracket
+    assert low <= exact <= high
 
 
 @pytest.mark.parametrize("option", ["grid=20", "mean=pooled"])

@@ -53,6 +53,8 @@ class CountedClasses(Family):
         if asked is None or not len(sample):
             return None
         ends = [quantile_range(sample, float(target)) for target in asked]
+        if not np.isfinite(ends[0][0]):  # a rate that the sample does not resolve
+            return None
         cuts = self._cells(ends[0][0], ends[1][1])
         if self.pool.whole_curve:
             return self._tally_of(cuts)
