@@ -149,6 +149,26 @@ def test_a_rate_that_the_sample_does_not_resolve(target: str, within: Within) ->
     assert low <= exact <= high
 
 
+@pytest.mark.filterwarnings("ignore:mates stand far behind")
+def test_eps_does_not_follow_the_names_of_labels() -> None:
+    """Twelve of thirty classes, of which eighteen are tied for the last three places."""
+    group = np.repeat([0, 1, 2], [9, 18, 3])
+    labels = np.repeat(np.arange(30), 2)
+    number = group[labels]
+    apart = np.array([[0.53, 0.31, 0.38], [0.31, 0.36, 0.52], [0.38, 0.52, 0.33]])
+    own = np.array([0.44, 0.52, 0.49])
+    same = labels[:, None] == labels
+    matrix = np.where(same, own[number], apart[number][:, number])
+    name = "opis@eps=0.4,far=0.05:0.9"
+    found = set()
+    for seed in range(10):
+        names = np.random.default_rng(seed).permutation(30)
+        score = truerank.evaluate(matrix, names[labels], metrics=name, distance="precomputed")[name]
+        found.add((score.value, score.interval))
+    assert len(found) == 1
+    assert None not in found.pop()
+
+
 @pytest.mark.parametrize("option", ["grid=20", "mean=pooled"])
 def test_removed_options_say_so(option: str) -> None:
     name = option.partition("=")[0]

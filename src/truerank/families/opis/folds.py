@@ -292,23 +292,24 @@ def _gap(
     areas = _mean(utility, *over)
     sides = []
     for sign in (1, -1):
-        group = _outermost(sign * areas, share)[:, None]
-        held = group.sum() / len(group)
+        weights, wanted = _outermost(sign * areas, share)
+        group, held = weights[:, None], wanted / len(weights)
         sensitivity = class_mean(group * (left.true / left.genuine)) / held
         false = class_mean(group * (left.false / left.impostors)) / held
         sides.append(combine(sensitivity, 1 - false, formula.square))
     return np.asarray((sides[0] - sides[1]) ** 2, np.float64)
 
 
-def _outermost(areas: Reals, share: Fraction) -> Reals:
-    """Weights of the lowest share of the classes; the last one, or those tied there, in part.
+def _outermost(areas: Reals, share: Fraction) -> tuple[Reals, float]:
+    """Weights of the lowest share of the classes, and their sum; the last one, or those tied there,
+    count in part.
 
     Rounding the number of classes up, as the score does, would hide what a class less means.
     """
     places, count = np.unique(areas, return_inverse=True, return_counts=True)[1:]
     before = np.concatenate([[0], np.cumsum(count)[:-1]])
     wanted = math.ceil(share * len(areas)) if len(areas) * share < 1 else float(share) * len(areas)
-    return np.asarray(np.clip((wanted - before) / count, 0.0, 1.0)[places], np.float64)
+    return np.asarray(np.clip((wanted - before) / count, 0.0, 1.0)[places], np.float64), wanted
 
 
 def _mean(values: Reals, at: Reals, low: float, high: float) -> Reals:

@@ -204,9 +204,8 @@ def average(seen: Utilities) -> tuple[float, float]:
     return low, math.fsum(((seen.spreads + seen.errors) * width).tolist()) / total
 
 
-def weights(areas: Reals, share: Fraction) -> Reals:
-    """Weights of the classes with the smallest areas; those tied at the cut share the rest."""
-    count = math.ceil(share * len(areas))
+def weights(areas: Reals, count: int) -> Reals:
+    """Weights of so many classes with the smallest areas; those tied at the cut share the rest."""
     last = np.sort(areas)[count - 1]
     below, tied = areas < last, areas == last
     return np.asarray(below + tied * ((count - int(below.sum())) / int(tied.sum())), np.float64)
@@ -215,8 +214,9 @@ def weights(areas: Reals, share: Fraction) -> Reals:
 def divide(seen: Utilities, share: Fraction, square: float) -> tuple[float, float]:
     """Bounds of the mean squared gap between the utilities of the best and the worst classes."""
     if seen.events is not None:
-        groups = [weights(sign * seen.areas[0], share) for sign in (1, -1)]
-        worst, best = (_group(seen, seen.events, group, square) for group in groups)
+        count = math.ceil(share * len(seen.areas[0]))
+        groups = [weights(sign * seen.areas[0], count) for sign in (1, -1)]
+        worst, best = (_group(seen, seen.events, group, count, square) for group in groups)
         gap = (worst - best) ** 2
         value = math.fsum((gap * np.diff(seen.borders)).tolist())
         value /= math.fsum(np.diff(seen.borders).tolist())
@@ -238,11 +238,14 @@ def divide(seen: Utilities, share: Fraction, square: float) -> tuple[float, floa
     )
 
 
-def _group(seen: Utilities, events: Events, group: Reals, square: float) -> Reals:
-    """Utility, on each piece, of the mean specificity and sensitivity of weighted classes."""
+def _group(seen: Utilities, events: Events, group: Reals, total: int, square: float) -> Reals:
+    """Utility, on each piece, of the mean specificity and sensitivity of weighted classes.
+
+    `total` is the sum of the weights, a whole number: added up as floats, the order of the classes
+    would show in it.
+    """
     code, place, positive = events
-    table, total = seen.table, group.sum()
-    unit = 2.0**60 / max(1.0, total)
+    table, unit = seen.table, 2.0**60 / total
     true, false = seen.start
     rates = []
     for counts, base, flags in (
