@@ -107,6 +107,10 @@ class DistanceBlock:
         """The block of some of the queries, by their places in this one, in main memory."""
         return DistanceBlock(self.rows[chosen], self.distances[chosen], self.compiled, self.first)
 
+    def rooted(self) -> DistanceBlock:
+        """The block of the same pairs with the square roots of the distances."""
+        return DistanceBlock(self.rows, np.sqrt(self.distances), self.compiled, self.first)
+
     def least(self) -> Distances:
         """The smallest distance of each query."""
         return np.asarray(self.distances.min(axis=1))

@@ -65,6 +65,8 @@ class Space(ABC):
     """The cluster on which passes over this space are made; None for this machine."""
     unit_rounds = False
     """Whether `in_unit` rounds up or down, so that `raw` of a distance may fall short of it."""
+    squared = False
+    """Whether distances are the squares of those that `in_unit` gives."""
     unit_scale: float | None = None
     """Factor from a distance to the threshold axis [0, 1] of GOM; None if only min-max does."""
 

@@ -208,6 +208,7 @@ class Euclidean(_Scaled):
 
     factor = -2.0
     unit_rounds = True
+    squared = True
 
     def __init__(self, queries: GridRows, gallery: GridRows, facts: Facts) -> None:
         super().__init__(queries, gallery, facts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -89,8 +90,12 @@ def axis(case: Case, scale: str) -> list[list[Fraction]] | None:
     items = [g for g in range(len(distances[0])) if not junk or labels[g] not in junk]
     every = [row[g] for row in distances for g in items]
     if scale == "minmax":
-        low, width = min(every), max(every) - min(every) or Fraction(1)
-        return [[(d - low) / width for d in row] for row in distances]
+        unit = Fraction
+        if case.options["distance"] == "euclidean":  # the oracle has squares of distances
+            unit = lambda d: Fraction(math.sqrt(d))  # noqa: E731
+        low, high = unit(min(every)), unit(max(every))
+        width = Fraction(float(high) - float(low)) or Fraction(1)
+        return [[min((unit(d) - low) / width, Fraction(1)) for d in row] for row in distances]
     if case.options["distance"] == "cosine":
         return [[min(d / 4, Fraction(1)) for d in row] for row in distances]
     if case.options["distance"] == "precomputed" and min(every) >= 0 and max(every) <= 1:
@@ -204,6 +209,84 @@ def check(name: str, score: Any, queries: list[Any], *, exact: bool, rounded: bo
     assert score.expected <= score.upper + 1e-15
     assert score.lower >= 0
     assert score.upper <= 1
+
+
+# --- the whole matrix, by brute force -------------------------------------------------------------
+
+
+def open_rows(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Queries of six classes, of which the gallery has four, and rows without ties."""
+    rng = np.random.default_rng(seed)
+    centres = rng.integers(-(1 << 18), 1 << 18, size=(6, 3))
+    labels, stored = np.arange(18) % 6, np.arange(40) % 4
+    near = [
+        centres[some] + rng.integers(-(1 << 18), 1 << 18, size=(len(some), 3))
+        for some in (labels, stored)
+    ]
+    return near[0].astype(float), labels, near[1].astype(float), stored
+
+
+def at(row: np.ndarray, flags: np.ndarray, tau: float, frozen: bool) -> tuple[float, float, float]:
+    """RP, VP and ReP of one query without ties at a threshold."""
+    order = np.argsort(row)
+    ours, all_ours = flags[order][: np.count_nonzero(row <= tau)], np.flatnonzero(flags[order])
+    found = np.flatnonzero(ours)
+    if not len(found):
+        return 0.0, 0.0, 0.0
+    precision = float(np.mean(np.arange(1, len(found) + 1) / (found + 1)))
+    false = len(ours) - len(found)
+    if frozen and len(found) == len(all_ours):
+        false = all_ours[-1] + 1 - len(all_ours)
+    share = len(found) / (len(all_ours) + false)
+    return precision, share, math.sqrt(precision * share)
+
+
+def area(row: np.ndarray, flags: np.ndarray, frozen: bool) -> float:
+    """The integral of a query's ReP over [0, 1]."""
+    ends = np.unique(np.concatenate([[0.0, 1.0], row]))
+    return sum(at(row, flags, a, frozen)[2] * (b - a) for a, b in pairwise(ends.tolist()))
+
+
+@pytest.mark.parametrize("device", ["cpu", "reference"])
+@pytest.mark.parametrize("seed", range(3))
+def test_minmax_of_euclidean_rows_by_brute_force(seed: int, device: str) -> None:
+    """Distances, not their squares, are rescaled: over all queries, mated and unmated together."""
+    rows, labels, gallery, stored = open_rows(seed)
+    matrix = np.sqrt(((rows[:, None] - gallery[None]) ** 2).sum(axis=2))
+    scaled = (matrix - matrix.min()) / (matrix.max() - matrix.min())
+    mated = np.isin(labels, stored)
+    queries = [(scaled[q], stored == labels[q]) for q in np.flatnonzero(mated)]
+    by_hand = {
+        "mrep@scale=minmax": np.mean([area(*query, False) for query in queries]),
+        "mrep@fp=frozen,scale=minmax": np.mean([area(*query, True) for query in queries]),
+        "mfr@b=5,scale=minmax": np.mean(1 - np.sort(scaled[~mated], axis=1)[:, :5]),
+        "mfr@b=5,scale=minmax,tau=0.4": np.mean(
+            np.minimum((scaled[~mated] <= 0.4).sum(axis=1) / 5, 1)
+        ),
+        "tau_nz@scale=minmax": scaled[~mated].min(),
+        "set_recall@scale=minmax,tau=0.4": np.mean(
+            [(row[flags] <= 0.4).mean() for row, flags in queries]
+        ),
+    }
+    for place, kind in enumerate(("mrp", "mvp", "mrep")):
+        found = [at(*query, 0.4, False)[place] for query in queries]
+        by_hand[f"{kind}@scale=minmax,tau=0.4"] = np.mean(found)
+    points = np.linspace(0, 1, 101)
+    curve = np.mean([[at(*query, tau, True)[2] for tau in points] for query in queries], axis=0)
+    by_hand["mrep@fp=frozen,integral=trapezoid,scale=minmax"] = (curve[1:] + curve[:-1]).sum() / 200
+    steps = np.unique(scaled[mated])
+    for place, kind in ((1, "mvp_max"), (2, "mrep_max")):
+        heights = [np.mean([at(*query, tau, False)[place] for query in queries]) for tau in steps]
+        by_hand[f"{kind}@scale=minmax"] = max(heights)
+    by_hand["tau_max@scale=minmax"] = steps[int(np.argmax(heights))]
+    task = {"gallery": gallery, "gallery_labels": stored, "distance": "euclidean"}
+    result = truerank.evaluate(rows, labels, metrics=list(by_hand), device=device, **task)
+    for name, value in by_hand.items():
+        assert result[name].value == pytest.approx(value, abs=1e-12), name
+    with limits(breakpoints=0):
+        rough = truerank.evaluate(rows, labels, metrics="mrep@scale=minmax", device=device, **task)
+    low, high = rough["mrep@scale=minmax"].bracket
+    assert low <= by_hand["mrep@scale=minmax"] <= high
 
 
 # --- brackets -------------------------------------------------------------------------------------

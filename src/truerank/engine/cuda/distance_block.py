@@ -72,6 +72,11 @@ class DeviceDistanceBlock(DistanceBlock):
             self.rows[chosen], fetched(self._tensor[self._send(chosen)]), self.compiled
         )
 
+    def rooted(self) -> DistanceBlock:
+        """See DistanceBlock: the square root of a float64 is the nearest one here as well."""
+        roots = torch.sqrt(self._tensor)
+        return DeviceDistanceBlock(self.rows, roots, self._kernels, self._cache)
+
     def nearer(self, limit: Distances) -> Any:
         """How many items each query has below its own limit; on the device."""
         return self._kernels.nearer(self._tensor, self._send(limit))

@@ -61,8 +61,7 @@ class GomAxes(Family):
         if scale == "minmax":
             extent = Extent()
             self.context.sweep([extent])
-            low, high = extent.ends
-            return Axis(low, (high - low) or 1.0)
+            return Axis.between(*extent.ends, squared=self.context.space.squared)
         if self.context.space.unit_scale is None:
             return None
         return Axis(0.0, 1 / self.context.space.unit_scale)

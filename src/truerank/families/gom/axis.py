@@ -1,4 +1,8 @@
-"""GOM's threshold axis: tau in [0, 1] for every distance, and the exact cut for every tau."""
+"""GOM's threshold axis: tau in [0, 1] for every distance, and the exact cut for every tau.
+
+A rescaled axis starts from distances in the user's unit. Where a space has their squares, the roots
+are taken first, each the nearest float64; the axis and its cuts are of these roots.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 
 from truerank.engine.cuts import largest_float
-from truerank.engine.distance_block import LARGEST
+from truerank.engine.distance_block import LARGEST, DistanceBlock
 from truerank.space import Distances
 
 __all__ = ["STEPS", "Axis"]
@@ -26,6 +30,23 @@ class Axis:
     low: float
     width: float
     steps: int = STEPS
+    squared: bool = False
+    """Whether the space has the squares of the distances d."""
+
+    @staticmethod
+    def between(low: float, high: float, *, squared: bool) -> Axis:
+        """The axis from one distance of a space to another; all of it if they are one."""
+        if squared:
+            low, high = float(np.sqrt(low)), float(np.sqrt(high))
+        return Axis(low, (high - low) or 1.0, squared=squared)
+
+    def on(self, distances: Distances) -> Distances:
+        """The distances d of those of a space."""
+        return np.sqrt(distances) if self.squared else distances
+
+    def block(self, block: DistanceBlock) -> DistanceBlock:
+        """A block with the distances d of those of a space."""
+        return block.rooted() if self.squared else block
 
     def tau(self, distances: Distances) -> Distances:
         """The threshold at which each distance is first accepted."""

@@ -58,7 +58,7 @@ class Gom(RankObserver, ResumableObserver):
         self.one = 2.0 ** min(52, 62 - queries.bit_length())
         """Sums over queries are taken in integers, 1 standing for this many: no order shows."""
         self.is_exact, self.is_bracketed, self._peaks = exact, bracketed, peaks
-        self.asks_for_cuts = not exact
+        self.asks_for_cuts = not exact and not axis.squared
         self._roots = gom_kernels.inverse_roots(gallery + 2)
         self.limits, self.taus = sorted(set(limits)), sorted(set(taus))
         self._begin(queries)
@@ -105,7 +105,7 @@ class Gom(RankObserver, ResumableObserver):
 
     def observe(self, block: DistanceBlock, groups: LocatedGroups) -> list[Deferred] | None:
         """See RankObserver."""
-        rows = block.rows
+        rows, block = block.rows, self.axis.block(block)
         steps = Profiles.of(groups, self.axis)
         accepted = block.accepted(self._grid, self.axis.low, self.axis.width)
         self.points.count(block)

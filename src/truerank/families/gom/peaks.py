@@ -78,7 +78,7 @@ class _Steps(PairObserver):
     whole_rows = True
 
     def __init__(self, gom: Gom, ranges: list[tuple[float, float]]) -> None:
-        self.ranges, self._one = ranges, gom.one
+        self.ranges, self._one, self._axis = ranges, gom.one, gom.axis
         self._of: dict[int, tuple[Profiles, int]] = {
             int(row): (profiles, q)
             for rows, profiles in gom.kept
@@ -91,7 +91,7 @@ class _Steps(PairObserver):
 
     def observe(self, block: DistanceBlock) -> None:
         """See PairObserver."""
-        for start, rows in block.ranked():
+        for start, rows in self._axis.block(block).ranked():
             numbers = block.rows[start : start + len(rows)]
             for row, number in zip(rows, numbers.tolist(), strict=True):
                 if number in self._of:

@@ -67,10 +67,11 @@ class Profiles:
                 groups.candidates[some],
             )
             last[:, some] = inverse_penalty(kept, metric, Scale(np.ones(1)))
+        distance = axis.on(groups.distance)
         return Profiles(
             groups.offsets,
-            axis.tau(groups.distance),
-            groups.distance,
+            axis.tau(distance),
+            distance,
             sums,
             found,
             groups.before - (found - relevant),

@@ -149,7 +149,7 @@ def _tau_nz(family: GomAxes, metric: Metric) -> Score:
     nearest = float(family.context.nearest.distance[impostors].min())
     if not np.isfinite(nearest):
         return undefined(metric, "not defined: no query without a mate has anything to meet")
-    tau = float(gom.axis.tau(np.array([nearest]))[0])
+    tau = float(gom.axis.tau(gom.axis.on(np.array([nearest])))[0])
     return certain(metric, tau, int(impostors.sum()), threshold=tau)
 
 
