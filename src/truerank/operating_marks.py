@@ -52,7 +52,9 @@ def _place(curve: str, metric: Metric, score: Score) -> tuple[float, float] | No
     if kind in ("mrp", "mvp", "mrep", "mfr") and metric["tau"] is not None:
         whole = Metric(kind, None, tuple(p for p in metric.options if p[0] != "tau"))
         return (float(metric["tau"]), value) if str(whole) == curve else None
-    highest = {"mrep_max": "mrep", "mvp_max": "mvp"}
-    if highest.get(kind) == curve and metric["scale"] == "fixed" and score.threshold is not None:
-        return score.threshold, value
+    if kind in ("mrep_max", "mvp_max") and metric["scale"] == "fixed":
+        kept = tuple(option for option in metric.options if option[0] != "integral")
+        whole = Metric(kind.removesuffix("_max"), None, kept)
+        if str(whole) == curve and score.threshold is not None:
+            return score.threshold, value
     return None

@@ -282,6 +282,9 @@ MORE_METRICS: dict[str, tuple[str, ...]] = {
         *("mrep@fp=frozen,tau=0.3", "mfr@b=2", "mfr@b=2,tau=0.2", "mfr@integral=exact"),
         *("mvp@tau=0.1", "mrp@tau=0.1", "set_precision@tau=0.2", "set_recall@tau=0.2"),
         *("tau_nz", "tau_max", "mrep_max", "mvp_max", "mrep@fp=frozen,scale=minmax"),
+        *("mrep_max@fp=frozen", "mrep_max@fp=frozen,integral=trapezoid", "mvp_max@fp=frozen"),
+        *("mvp_max@integral=trapezoid", "tau_max@fp=frozen", "tau_max@integral=trapezoid"),
+        "mvp_max@fp=frozen,integral=trapezoid,scale=minmax",
     ),
     "gom at a rate": (
         *("mrep@far=0.5", "mrep@far=0.2", "mrep@far=0.5,fp=frozen", "mvp@far=0.5", "mrp@far=0.5"),

@@ -16,6 +16,7 @@ import truerank
 from tests.conftest import Within
 from tests.oracles import gom as oracle
 from tests.random_tasks import Case, cases
+from truerank.core import registry
 from truerank.engine import settings as engine_settings
 from truerank.settings import limits
 
@@ -121,7 +122,13 @@ def test_every_order(distance: str, data: st.DataObject) -> None:
               for i in ("step", "exact", "trapezoid")]  # fmt: skip
     names += [f"mfr@b={b},integral={i}{more}" for b in (2, 50) for i in ("step", "trapezoid")]
     names += [f"mfr@b=2,tau={t}{more}" for t in points]
-    names += [f"{n}@scale={scale}" for n in ("mrep_max", "mvp_max", "tau_max", "tau_nz")]
+    names += [f"tau_nz@scale={scale}"]
+    names += [
+        str(registry.parse(f"{n}@scale={scale},fp={fp},integral={i}"))
+        for n in ("mrep_max", "mvp_max", "tau_max")
+        for fp in ("all", "frozen")
+        for i in ("step", "trapezoid")
+    ]
     queries = [
         ([taus[q][g] for g in query.items] if taus else [], query.relevant)
         for q, query in enumerate(case.queries())
@@ -138,7 +145,7 @@ def test_every_order(distance: str, data: st.DataObject) -> None:
 
 def check(name: str, score: Any, queries: list[Any], *, exact: bool, rounded: bool) -> None:
     kind, _, text = name.partition("@")
-    options = dict(part.split("=") for part in text.split(","))
+    options = dict(part.split("=") for part in text.split(",") if part)
     targets = [q for q in queries if any(q[1])]
     impostors = [q[0] for q in queries if not any(q[1])]
     if not exact or not (impostors if kind in ("mfr", "tau_nz") else targets):
@@ -169,16 +176,21 @@ def check(name: str, score: Any, queries: list[Any], *, exact: bool, rounded: bo
         return
     if kind in ("mrep_max", "mvp_max", "tau_max"):
         steps = sorted({Fraction(0)} | {min(t, Fraction(1)) for taus, _ in targets for t in taus})
+        if options.get("integral") == "trapezoid":
+            steps = [Fraction(i / 100) if rounded else Fraction(i, 100) for i in range(101)]
+        frozen = options.get("fp") == "frozen"
         function = oracle.verification_precision if kind == "mvp_max" else oracle.combined
-        curve = [np.mean([function(*q, tau, False) for q in targets], axis=0) for tau in steps]
-        best = int(np.argmax(np.round([point[0] for point in curve], 12)))
-        if kind == "tau_max":
-            at = [float(t) for t, point in zip(steps, curve, strict=True)
-                  if point[0] > curve[best][0] - 1e-12]  # fmt: skip
-            assert min(abs(score.value - t) for t in at) < 1e-9, (name, score.value, at)
+        curve = [np.mean([function(*q, tau, frozen) for q in targets], axis=0) for tau in steps]
+        highest = max(point[0] for point in curve)
+        if kind == "tau_max":  # the smallest threshold
+            first = next(t for t, point in zip(steps, curve, strict=True)
+                         if point[0] > highest - 1e-12)  # fmt: skip
+            assert score.value == pytest.approx(float(first), abs=1e-9), name
             return
-        assert score.lower == pytest.approx(max(point[0] for point in curve), abs=1e-12)
-        assert score.upper == pytest.approx(max(point[2] for point in curve), abs=1e-12)
+        assert score.value == score.lower
+        for place, end in enumerate(("lower", "expected", "upper")):
+            value = max(point[place] for point in curve)
+            assert getattr(score, end) == pytest.approx(value, abs=1e-12), (name, end)
         return
     values = []
     frozen = options.get("fp") == "frozen"
@@ -274,11 +286,17 @@ def test_minmax_of_euclidean_rows_by_brute_force(seed: int, device: str) -> None
     points = np.linspace(0, 1, 101)
     curve = np.mean([[at(*query, tau, True)[2] for tau in points] for query in queries], axis=0)
     by_hand["mrep@fp=frozen,integral=trapezoid,scale=minmax"] = (curve[1:] + curve[:-1]).sum() / 200
-    steps = np.unique(scaled[mated])
-    for place, kind in ((1, "mvp_max"), (2, "mrep_max")):
-        heights = [np.mean([at(*query, tau, False)[place] for query in queries]) for tau in steps]
-        by_hand[f"{kind}@scale=minmax"] = max(heights)
-    by_hand["tau_max@scale=minmax"] = steps[int(np.argmax(heights))]
+    for fp in ("all", "frozen"):
+        for integral, taus in (("step", np.unique(scaled[mated])), ("trapezoid", points)):
+            heights = np.array(
+                [np.mean([at(*query, tau, fp == "frozen") for query in queries], axis=0)
+                 for tau in taus]
+            )  # fmt: skip
+            rest = f"@fp={fp},integral={integral},scale=minmax"
+            by_hand[str(registry.parse("mvp_max" + rest))] = heights[:, 1].max()
+            by_hand[str(registry.parse("mrep_max" + rest))] = heights[:, 2].max()
+            place = int(np.argmax(np.round(heights[:, 2], 13)))  # the smallest threshold of several
+            by_hand[str(registry.parse("tau_max" + rest))] = taus[place]
     task = {"gallery": gallery, "gallery_labels": stored, "distance": "euclidean"}
     result = truerank.evaluate(rows, labels, metrics=list(by_hand), device=device, **task)
     for name, value in by_hand.items():
@@ -337,6 +355,7 @@ def test_the_bracket_holds_the_exact_integral(within: Within, ties: bool, device
 def test_tiles_and_threads_cannot_be_seen() -> None:
     task = open_task(5, ties=True)
     names = ["mrep", "mfr@b=7", "mrep_max", "mvp_max", "tau_max", "mrep@scale=minmax"]
+    names += ["mvp_max@fp=frozen", "tau_max@fp=frozen,integral=trapezoid"]
     expected = truerank.evaluate(**task, metrics=names)
     with engine_settings(observed_numbers=500, gallery_rows=17):
         small = truerank.evaluate(**task, metrics=names, threads=3)

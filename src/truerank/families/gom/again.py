@@ -48,6 +48,8 @@ class CurvePoints:
 
     is_share: bool
     """Whether it is the curve of VP; otherwise that of ReP."""
+    frozen: bool
+    """Whether false positives behind the last relevant item do not count."""
     steps: Integers
     """The points' numbers, ascending, of the `POINTS` + 1 of the curve."""
     one: float
@@ -156,8 +158,10 @@ class Again(RankObserver):
             others = some.others(self._on_grid(some), self._grid)
             for points, moved in zip(self.curves, self._moved, strict=True):
                 cuts, here = self._grid[points.steps], others[:, points.steps]
-                end = (cuts, points.is_share, points.one, moved.mine())
-                fold_kernels.steps_at(*some.groups, here, *some.folds, *end)
+                fold_kernels.steps_at(
+                    *some.groups, here, *some.folds, cuts, points.is_share, points.frozen,
+                    points.one, moved.mine(),
+                )  # fmt: skip
 
     def _move_curves(self, some: _Queries) -> None:
         """Add how far curves move, by those of the queries that are looked at for it."""

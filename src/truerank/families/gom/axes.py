@@ -7,16 +7,23 @@ from truerank.engine.observers import Extent
 from truerank.families.family import Context, Family
 from truerank.families.gom.axis import Axis
 from truerank.families.gom.collect import Gom
-from truerank.families.gom.peaks import Peak, peaks
+from truerank.families.gom.peaks import Peak, peaks, peaks_at_points
 from truerank.families.gom.rates import Rates
 
-__all__ = ["GomAxes"]
+__all__ = ["HIGHEST", "GomAxes", "curve_of"]
 
 HIGHEST = ("mrep_max", "mvp_max", "tau_max")
+CURVES = {("mvp", "all"): 1, ("mrep", "all"): 2, ("mrep", "frozen"): 3, ("mvp", "frozen"): 4}
+"""The numbers of the curves whose highest points are scores, among those of `Gom`."""
 OFF_THE_AXIS = (
     "not defined: thresholds of GOM lie in [0, 1], which these distances leave; ask for "
     "scale=minmax"
 )
+
+
+def curve_of(metric: Metric) -> int:
+    """The number of the curve of which a metric is the highest point or its place."""
+    return CURVES["mvp" if metric.name == "mvp_max" else "mrep", metric["fp"]]
 
 
 class GomAxes(Family):
@@ -26,7 +33,7 @@ class GomAxes(Family):
         super().__init__(context, metrics)
         self.seen: dict[str, Gom | str] = {}
         """What was collected on the axis of each scale, or why GOM is not defined on it."""
-        self._peaks: dict[str, list[Peak]] = {}
+        self._peaks: dict[tuple[str, str], list[Peak]] = {}
         on_axes = [metric for metric in metrics if metric.get("far") is None]
         for scale in sorted({metric["scale"] for metric in on_axes}):
             axis = self._axis(scale)
@@ -54,7 +61,12 @@ class GomAxes(Family):
                 if m.name in ("mfr", "tau_nz")
             ],
             taus=[m["tau"] for m in metrics if m.get("tau") is not None],
-            peaks=any(m.name in HIGHEST for m in metrics),
+            peaks=[
+                m["fp"] == "frozen"
+                for m in metrics
+                if m.name in HIGHEST and m["integral"] != "trapezoid"
+            ],
+            frozen_share=any(m.name == "mvp_max" and m["fp"] == "frozen" for m in metrics),
         )
 
     def _axis(self, scale: str) -> Axis | None:
@@ -73,8 +85,11 @@ class GomAxes(Family):
             raise LookupError(gom)
         return gom
 
-    def peaks(self, scale: str) -> list[Peak]:
-        """The highest points of mVP and mReP."""
-        if scale not in self._peaks:
-            self._peaks[scale] = peaks(self.on(scale), self.context.sweep)
-        return self._peaks[scale]
+    def peaks(self, metric: Metric) -> list[Peak]:
+        """The lower, expected and upper highest point of a metric's curve."""
+        gom, key = self.on(metric["scale"]), (metric["scale"], metric["fp"])
+        if metric["integral"] == "trapezoid":
+            return peaks_at_points(gom, curve_of(metric))
+        if key not in self._peaks:
+            self._peaks[key] = peaks(gom, metric["fp"] == "frozen", self.context.sweep)
+        return self._peaks[key][:3] if metric.name == "mvp_max" else self._peaks[key][3:]

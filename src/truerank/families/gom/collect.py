@@ -52,24 +52,30 @@ class Gom(RankObserver, ResumableObserver):
         bracketed: bool,
         limits: Iterable[int],
         taus: Iterable[Fraction],
-        peaks: bool,
+        peaks: Iterable[bool],
+        frozen_share: bool,
     ) -> None:
+        """`peaks` are the readings of FP, frozen or not, of which the highest points are wanted;
+        `frozen_share` asks for the curve of frozen VP."""
         self.axis, self._grid = axis, axis.grid()
         self.one = 2.0 ** min(52, 62 - queries.bit_length())
         """Sums over queries are taken in integers, 1 standing for this many: no order shows."""
-        self.is_exact, self.is_bracketed, self._peaks = exact, bracketed, peaks
+        self.is_exact, self.is_bracketed, self._peaks = exact, bracketed, sorted(set(peaks))
+        self._kinds = 5 if frozen_share else 4
         self.asks_for_cuts = not exact and not axis.squared
         self._roots = gom_kernels.inverse_roots(gallery + 2)
         self.limits, self.taus = sorted(set(limits)), sorted(set(taus))
         self._begin(queries)
         self.points = Points({tau: axis.cut(tau) for tau in self.taus}, queries)
         """What queries accept at each tau."""
-        self._curves = PerThread(lambda: np.zeros((POINTS + 1, 4, 4), np.int64))
+        self._curves = PerThread(lambda: np.zeros((POINTS + 1, 4, self._kinds), np.int64))
         self.keep_folds(np.zeros((queries, 0), np.int64), 0, POINTS)
         self._false_curves = PerThread(
             lambda: np.zeros((len(self.limits) + 1, POINTS + 1), np.int64)
         )
-        self._bounds = PerThread(lambda: np.zeros((2, 2, STEPS + 1), np.int64))
+        self._bounds = [
+            PerThread(lambda: np.zeros((2, 2, STEPS + 1), np.int64)) for _ in (False, True)
+        ]
         self._kept = PerThread[list[tuple[Rows, Profiles]]](list)
 
     def _begin(self, queries: int) -> None:
@@ -98,7 +104,7 @@ class Gom(RankObserver, ResumableObserver):
         """
         self._folds, self._stride = folds, stride
         knots = POINTS // stride + 1
-        self._parts = PerThread(lambda: np.zeros((columns, 4, knots), np.int64))
+        self._parts = PerThread(lambda: np.zeros((columns, self._kinds, knots), np.int64))
         self._false_parts = PerThread(
             lambda: np.zeros((len(self.limits), columns, knots), np.int64)
         )
@@ -148,11 +154,12 @@ class Gom(RankObserver, ResumableObserver):
         )  # fmt: skip
         self.trapezoid[:, :, rows] = trapezoid
         self.points.add(rows, steps)
-        if self._peaks:
+        for frozen in self._peaks:
             gom_kernels.bounds(
-                steps.offsets, steps.distance, steps.sums, steps.found, steps.false,
-                accepted, self._grid, self.one, self._bounds.mine(),
+                steps.offsets, steps.distance, steps.sums, steps.found, steps.false, steps.last,
+                accepted, self._grid, frozen, self.one, self._bounds[frozen].mine(),
             )  # fmt: skip
+        if self._peaks:
             self._kept.mine().append((rows, steps))
 
     def _without_mate(self, block: DistanceBlock, accepted: Counters, chosen: Rows) -> None:
@@ -229,31 +236,36 @@ class Gom(RankObserver, ResumableObserver):
 
     def _sums(self) -> dict[str, PerThread[npt.NDArray[np.int64]]]:
         """The sums over queries, by name."""
-        return {
+        sums: dict[str, PerThread[npt.NDArray[np.int64]]] = {
             "curves": self._curves,
             "parts": self._parts,
             "false_curves": self._false_curves,
             "false_parts": self._false_parts,
-            "bounds": self._bounds,
+            "bounds": self._bounds[False],
         }
+        if True in self._peaks:
+            sums["frozen_bounds"] = self._bounds[True]
+        return sums
 
     # -- what was collected -------------------------------------------------------------------
 
     def curve(self, number: int, queries: int) -> Reals:
         """(3, points): the mean over queries of RP, VP, ReP or frozen ReP, by number."""
-        return np.asarray(self._sums_at_points()[number] / (self.one * queries), np.float64)
+        return np.asarray(self.sums_at_points()[number] / (self.one * queries), np.float64)
 
     def totals(self) -> Integers:
-        """(4, points): RP, VP, ReP and frozen ReP, the lower ones, summed over queries."""
-        return self._sums_at_points()[:, 0]
+        """(curves, points): RP, VP, ReP and frozen ReP, the lower ones, summed over queries; and
+        frozen VP if it was asked for."""
+        return self.sums_at_points()[:, 0]
 
-    def _sums_at_points(self) -> Integers:
+    def sums_at_points(self) -> Integers:
         """[curve, tie bound, point]; what all bounds share is added to each."""
         found = total(self._curves)
         return (found[:, :3] + found[:, 3:]).transpose(2, 1, 0)
 
     def totals_by_fold(self, stride: int) -> Integers:
-        """(columns, 4, knots): the same over the queries of each fold, at every so many points."""
+        """(columns, curves, knots): the same over the queries of each fold, at every so many
+        points."""
         found: Integers = total(self._parts)[:, :, :: stride // self._stride]
         return found
 
@@ -276,10 +288,9 @@ class Gom(RankObserver, ResumableObserver):
         found: Integers = total(self._false_curves)[self.limits.index(limit)]
         return found
 
-    @property
-    def bounds(self) -> Integers:
+    def bounds(self, frozen: bool) -> Integers:
         """[ReP or VP, value at the start or upper bound, cell], summed over queries."""
-        return total(self._bounds)
+        return total(self._bounds[frozen])
 
     @property
     def kept(self) -> list[tuple[Rows, Profiles]]:

@@ -37,6 +37,12 @@ _INTEGRAL = Parameter(
     "points",
     "step",
 )
+_MAXIMUM = Parameter(
+    "integral",
+    Choice(("step", "trapezoid")),
+    "the maximum over all thresholds, or over the 101 points of the trapezoid",
+    "step",
+)
 _B = Parameter("b", COUNT, "accepted items from which on the false rate is 1", "3000")
 _TRIPLE = "lower, expected and upper over all orders of tied items; acceptance has none"
 _FROZEN = f"none; with fp=frozen {_TRIPLE}"
@@ -176,34 +182,53 @@ for _definition in (
     ThresholdDefinition(
         "mrep_max",
         "highest mean re-identification precision",
-        "the maximum of mReP over all thresholds",
+        "the maximum of mReP over all thresholds, or with integral=trapezoid over 0, .01, ..., 1",
         _PAPER,
         score=_SCORES,
-        parameters=(_SCALE,),
+        parameters=(_FP, _MAXIMUM, _SCALE),
         ties=_TRIPLE,
         family="gom",
-        examples=("mrep_max", "mrep_max@scale=minmax"),
+        examples=(
+            "mrep_max",
+            "mrep_max@scale=minmax",
+            "mrep_max@fp=frozen",
+            "mrep_max@integral=trapezoid",
+            "mrep_max@fp=frozen,integral=trapezoid,scale=minmax",
+        ),
     ),
     ThresholdDefinition(
         "mvp_max",
         "highest mean verification precision",
-        "the maximum of mVP over all thresholds",
+        "the maximum of mVP over all thresholds, or with integral=trapezoid over 0, .01, ..., 1",
         _PAPER,
         score=_SCORES,
-        parameters=(_SCALE,),
+        parameters=(_FP, _MAXIMUM, _SCALE),
+        ties=_FROZEN,
         family="gom",
-        examples=("mvp_max", "mvp_max@scale=minmax"),
+        examples=(
+            "mvp_max",
+            "mvp_max@scale=minmax",
+            "mvp_max@fp=frozen",
+            "mvp_max@integral=trapezoid",
+            "mvp_max@fp=frozen,integral=trapezoid,scale=minmax",
+        ),
     ),
     ThresholdDefinition(
         "tau_max",
         "threshold of the highest mReP",
-        "the smallest threshold at which mReP is highest",
+        "the smallest threshold at which mReP is highest, of all or of those of mrep_max",
         _PAPER,
         score=_SCORES,
-        parameters=(_SCALE,),
+        parameters=(_FP, _MAXIMUM, _SCALE),
         unit="distance",
         family="gom",
-        examples=("tau_max", "tau_max@scale=minmax"),
+        examples=(
+            "tau_max",
+            "tau_max@scale=minmax",
+            "tau_max@fp=frozen",
+            "tau_max@integral=trapezoid",
+            "tau_max@fp=frozen,integral=trapezoid,scale=minmax",
+        ),
     ),
     ThresholdDefinition(
         "tau_nz",

@@ -296,6 +296,7 @@ def steps_at(
     leaves: Any,
     cuts: Any,
     share: bool,
+    frozen: bool,
     one: float,
     out: Any,
 ) -> None:
@@ -335,6 +336,8 @@ def steps_at(
                 while accepted < gone.size and gone[accepted] <= cut:
                     accepted += 1
                 divisor = mates + others[q, point] - accepted
+                if frozen and g == stop:
+                    divisor = mates + false[g - 1] - c
                 value = found[g - 1] / divisor if share else np.sqrt(precisions / divisor)
                 whole = int(np.rint(value * one))
                 if k < 0:

@@ -24,7 +24,7 @@ from truerank.engine.observers import ResumableObserver
 from truerank.families.family import Moves
 from truerank.families.gom import scores
 from truerank.families.gom.again import Again, CurvePoints
-from truerank.families.gom.axes import GomAxes
+from truerank.families.gom.axes import GomAxes, curve_of
 from truerank.families.gom.collect import Gom
 from truerank.families.gom.curve_folds import Losses, knots_for, moved_curve
 from truerank.families.gom.curves import GomCurve, curves_on
@@ -43,8 +43,7 @@ MOST_MOVES = 1 << 24
 """Most queries x folds for which it is computed how far a value moves, if folds are many."""
 MOST_HEIGHTS, FEWEST_POINTS = 1 << 27, 21
 """Most queries x folds x points of a curve that are looked at; and points that always are."""
-PEAKS = {"mvp_max": 1, "mrep_max": 2}
-"""The numbers of the curves whose highest points are scores."""
+PEAKS = ("mvp_max", "mrep_max")
 FEWEST_FOUND = 5
 """With fewer queries that accept what a curve is made of, how it would move is not known."""
 REASONS = {
@@ -92,8 +91,8 @@ class GomFolds:
         ]
         weight = {m: context.weights(counted(context, m)) for m in fixed if m.name not in PEAKS}
         curves = [
-            CurvePoints(number == PEAKS["mvp_max"], self._highest(number), self._gom.one)
-            for number in sorted({PEAKS[m.name] for m in fixed if m.name in PEAKS})
+            CurvePoints(m.name == "mvp_max", m["fp"] == "frozen", self._highest(m), self._gom.one)
+            for m in self._peaked
         ]
         again = Again(
             self._gom.axis,
@@ -121,7 +120,7 @@ class GomFolds:
         if classes < FEWEST_CLASSES:
             return why_too_few(classes, "class", FEWEST_CLASSES)
         if metric.name in PEAKS:
-            return self._folds.replicates(score.value + self._peaks(PEAKS[metric.name], counts))
+            return self._folds.replicates(score.value + self._peaks(metric, counts))
         rows = np.flatnonzero(counts)
         values = scores.table(self._gom, metric)[end_of(metric)]
         strata = [Stratum(rows, self._again.changes[metric])]
@@ -165,31 +164,42 @@ class GomFolds:
             away = away + moved
         return moved_curve(one.like, column, curve[column], away, noise, some < FEWEST_FOUND)
 
-    def _highest(self, curve: int) -> Integers:
+    @property
+    def _peaked(self) -> list[Metric]:
+        """The metrics that are the highest points of curves on the fixed axis."""
+        found = {m for m in self._family.metrics if m.name in PEAKS and m["scale"] == "fixed"}
+        return sorted(found, key=str)
+
+    def _highest(self, metric: Metric) -> Integers:
         """The points of a curve, or the highest of them, where without a fold its peak may be."""
         steps = self._context.task.queries * self._folds.columns
-        count = min(max(MOST_HEIGHTS // steps, FEWEST_POINTS), POINTS + 1)
-        heights = self._gom.totals()[curve]
-        return np.sort(np.argsort(-heights, kind="stable")[:count])
+        points = np.arange(0, POINTS + 1, POINTS // 100 if _is_coarse(metric) else 1)
+        count = min(max(MOST_HEIGHTS // steps, FEWEST_POINTS), len(points))
+        heights = self._gom.totals()[curve_of(metric)][points]
+        return points[np.sort(np.argsort(-heights, kind="stable")[:count])]
 
-    def _peaks(self, curve: int, counts: Flags) -> Reals:
+    def _peaks(self, metric: Metric, counts: Flags) -> Reals:
         """How far the highest point of a curve moves."""
-        points = self._highest(curve)
+        points, curve = self._highest(metric), curve_of(metric)
         total = self._gom.totals()[curve][points]
         of_fold = self._gom.totals_by_fold(1)[:, curve][:, points]
         gone = np.bincount(self._folds.query[counts].ravel(), minlength=len(of_fold))
         curves = (total - of_fold) / (int(counts.sum()) - gone)[:, None]
         if self._folds.takes_items:  # otherwise the gallery stays
-            curves += self._moved(curve, counts)
+            curves += self._moved(metric, counts)
         moves = curves.max(axis=1) - (total / int(counts.sum())).max()
         return np.asarray(moves / self._gom.one, np.float64)
 
-    def _moved(self, curve: int, counts: Flags) -> Reals:
+    def _moved(self, metric: Metric, counts: Flags) -> Reals:
         """(folds, points): by how much the mean curve moves because a fold is not met."""
         again = self._again
         sample = again.sample[counts[again.sample]]
         left = len(sample) - np.bincount(
             self._folds.query[sample].ravel(), minlength=self._folds.columns
         )
-        number = [c.is_share for c in again.curves].index(curve == PEAKS["mvp_max"])
-        return np.asarray(again.moved(number) / np.maximum(left, 1)[:, None], np.float64)
+        moved = again.moved(self._peaked.index(metric))
+        return np.asarray(moved / np.maximum(left, 1)[:, None], np.float64)
+
+
+def _is_coarse(metric: Metric) -> bool:
+    return bool(metric["integral"] == "trapezoid")

@@ -169,13 +169,13 @@ def curves(
 ) -> None:
     """Add RP, VP, ReP and frozen ReP of every query to totals[point, tie bound, curve].
 
-    Where the three bounds agree they are added once, as the fourth. The lower ones are added up
-    for each of a query's folds as well, at every so many points (`knots`); ReP's trapezoid is taken
-    besides.
+    Frozen VP is added if there is a fifth curve. Where the three bounds agree they are added once,
+    as the fourth. The lower ones are added up for each of a query's folds as well, at every so many
+    points (`knots`); ReP's trapezoid is taken besides.
     """
-    points = totals.shape[0]
+    points, _, kinds = totals.shape
     combined, frozen = np.zeros((2, 3))
-    values = np.zeros((3, 4), np.int64)
+    values = np.zeros((3, 5), np.int64)
     same = True
     for q in range(offsets.size - 1):
         first = offsets[q]
@@ -206,13 +206,15 @@ def curves(
                     values[bound, 1] = int(np.rint(share * one))
                     values[bound, 2] = int(np.rint(combined[bound] * one))
                     values[bound, 3] = int(np.rint(frozen[bound] * one))
+                    held = last[bound, q] if true == mates else share
+                    values[bound, 4] = int(np.rint(held * one))
             for bound in range(1 if same else 3):
                 place = 3 if same else bound
-                for curve in range(4):
+                for curve in range(kinds):
                     totals[point, place, curve] += values[bound, curve]
             if point % knots == 0:
                 for column in folds[q]:
-                    for curve in range(4):
+                    for curve in range(kinds):
                         parts[column, curve, point // knots] += values[0, curve]
             if point % coarse == 0:
                 weight = 1.0
@@ -245,12 +247,17 @@ def bounds(
     sums: Any,
     found: Any,
     false: Any,
+    last: Any,
     accepted: Any,
     grid: Any,
+    frozen: bool,
     one: float,
     totals: Any,
 ) -> None:
-    """Add to totals[ReP or VP, at the start or at most, cell]; the last cell is tau = 1 alone."""
+    """Add to totals[ReP or VP, at the start or at most, cell]; the last cell is tau = 1 alone.
+
+    At the start stands the lower tie bound, at most the upper one.
+    """
     cells = grid.size
     for q in range(offsets.size - 1):
         first = offsets[q]
@@ -262,21 +269,29 @@ def bounds(
         for cell in range(cells):
             while g + 1 < stop and distance[g + 1] <= grid[cell]:
                 g += 1
-            lower = upper = share = 0.0
+            lower = upper = share = most = 0.0
             if g >= first:
                 n = mates + accepted[q, cell] - found[g]
                 lower = np.sqrt(sums[0, g] / n)
                 upper = np.sqrt(sums[2, g] / n)
-                share = found[g] / n
+                share = most = found[g] / n
+                if frozen and found[g] == mates:
+                    lower = np.sqrt(sums[0, g] / mates * last[0, q])
+                    upper = np.sqrt(sums[2, g] / mates * last[2, q])
+                    share = last[0, q]
+                    most = last[2, q]
             totals[0, 0, cell] += int(np.floor(lower * one))
             totals[1, 0, cell] += int(np.floor(share * one))
             h = g + 1  # inside the cell only the steps of S raise the two
             while cell + 1 < cells and h < stop and distance[h] <= grid[cell + 1]:
                 upper = max(upper, np.sqrt(sums[2, h] / (mates + false[h])))
-                share = max(share, found[h] / (mates + false[h]))
+                most = max(most, found[h] / (mates + false[h]))
+                if frozen and found[h] == mates:
+                    upper = max(upper, np.sqrt(sums[2, h] / mates * last[2, q]))
+                    most = max(most, last[2, q])
                 h += 1
             totals[0, 1, cell] += int(np.ceil(upper * one))
-            totals[1, 1, cell] += int(np.ceil(share * one))
+            totals[1, 1, cell] += int(np.ceil(most * one))
 
 
 @kernel
@@ -285,18 +300,21 @@ def events(
     distance: Any,
     sums: Any,
     found: Any,
+    last: Any,
     row: Any,
     q: int,
     low: float,
     high: float,
+    frozen: bool,
     one: float,
     out: Any,
     at: Any,
     count: int,
 ) -> int:
-    """Steps of VP and of ReP's tie bounds at the distances of a row in (low, high], as integers.
+    """Steps of the tie bounds of VP and ReP at the distances of a row in (low, high], as integers.
 
-    The state at `low` is the first event, at -infinity. Row positions outside are not looked at.
+    The state at `low` is the first event, at -infinity. Row positions outside are not looked at,
+    nor those behind the last relevant item where FP is frozen.
     """
     first = offsets[q]
     stop = offsets[q + 1]
@@ -305,21 +323,27 @@ def events(
     p = np.searchsorted(row, low, side="right")
     while g + 1 < stop and distance[g + 1] <= low:
         g += 1
-    before = np.zeros(4, np.int64)
+    before = np.zeros(6, np.int64)
     threshold = -np.inf
     while True:
-        now = np.zeros(4, np.int64)
+        now = np.zeros(6, np.int64)
+        over = frozen and g == stop - 1
         if g >= first:
             n = mates + p - found[g]
-            now[0] = int(np.rint(found[g] / n * one))
             for bound in range(3):
-                now[bound + 1] = int(np.rint(np.sqrt(sums[bound, g] / n) * one))
+                share = found[g] / n
+                combined = np.sqrt(sums[bound, g] / n)
+                if over:
+                    share = last[bound, q]
+                    combined = np.sqrt(sums[bound, g] / mates * share)
+                now[bound] = int(np.rint(share * one))
+                now[bound + 3] = int(np.rint(combined * one))
         at[count] = threshold
-        for i in range(4):
+        for i in range(6):
             out[i, count] = now[i] - before[i]
             before[i] = now[i]
         count += 1
-        if p >= row.size or row[p] > high:
+        if over or p >= row.size or row[p] > high:
             return count
         threshold = row[p]
         while p < row.size and row[p] == threshold:

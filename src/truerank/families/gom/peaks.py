@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from truerank.core.curve import POINTS
 from truerank.engine.distance_block import DistanceBlock
 from truerank.engine.observers import PairObserver, Part
 from truerank.engine.threads import PerThread
@@ -21,22 +22,28 @@ from truerank.families.gom.collect import Gom
 from truerank.families.gom.profiles import Profiles
 from truerank.space import Distances, Rows
 
-__all__ = ["Peak", "peaks"]
+__all__ = ["Peak", "peaks", "peaks_at_points"]
 
 Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Peak:
-    """A maximum, as a sum over queries in integers, and the smallest distance that has it."""
+    """A maximum, as a sum over queries in integers, and the smallest threshold that has it."""
 
     total: int
-    distance: float
+    tau: float
 
 
-def peaks(gom: Gom, sweep: Callable[[list[PairObserver]], None]) -> list[Peak]:
-    """The peaks of mVP and of the lower, expected and upper mReP."""
-    bounds = gom.bounds
+def peaks_at_points(gom: Gom, number: int) -> list[Peak]:
+    """The lower, expected and upper peak of a curve of `gom` at the points of the trapezoid."""
+    sums = gom.sums_at_points()[number][:, :: POINTS // 100]
+    return [Peak(int(row.max()), float(row.argmax() / 100)) for row in sums]
+
+
+def peaks(gom: Gom, frozen: bool, sweep: Callable[[list[PairObserver]], None]) -> list[Peak]:
+    """The lower, expected and upper peak of mVP, and those of mReP, over all thresholds."""
+    bounds = gom.bounds(frozen)
     grid = gom.axis.grid()
     # Bounds and steps are rounded separately: a query may be off by one on each side.
     slack = 4 * sum(len(rows) for rows, _ in gom.kept)
@@ -51,11 +58,11 @@ def peaks(gom: Gom, sweep: Callable[[list[PairObserver]], None]) -> list[Peak]:
             ranges[-1] = (ranges[-1][0], high)
         else:
             ranges.append((low, high))
-    observer = _Steps(gom, ranges)
+    observer = _Steps(gom, ranges, frozen)
     sweep([observer])
     found = []
-    for curve in range(4):
-        best = Peak(0, np.inf)
+    for curve in range(6):
+        highest, nearest = 0, np.inf
         for number, (low, _) in enumerate(observer.ranges):
             at, change = observer.steps(number)
             order = np.argsort(at, kind="stable")
@@ -66,9 +73,9 @@ def peaks(gom: Gom, sweep: Callable[[list[PairObserver]], None]) -> list[Peak]:
             at, running = at[ends], running[ends]
             top = int(np.argmax(running))
             where = low if at[top] == -np.inf else float(at[top])
-            if (running[top], -where) > (best.total, -best.distance):
-                best = Peak(int(running[top]), where)
-        found.append(best)
+            if (running[top], -where) > (highest, -nearest):
+                highest, nearest = int(running[top]), where
+        found.append(Peak(highest, float(gom.axis.tau(np.array([nearest]))[0])))
     return found
 
 
@@ -77,7 +84,8 @@ class _Steps(PairObserver):
 
     whole_rows = True
 
-    def __init__(self, gom: Gom, ranges: list[tuple[float, float]]) -> None:
+    def __init__(self, gom: Gom, ranges: list[tuple[float, float]], frozen: bool) -> None:
+        self._frozen = frozen
         self.ranges, self._one, self._axis = ranges, gom.one, gom.axis
         self._of: dict[int, tuple[Profiles, int]] = {
             int(row): (profiles, q)
@@ -101,10 +109,10 @@ class _Steps(PairObserver):
         for (low, high), part in zip(self.ranges, self._parts.mine(), strict=True):
             first, last = np.searchsorted(ranked, [low, high], side="right")
             at = np.empty(last - first + 1)
-            change = np.empty((4, last - first + 1), np.int64)
+            change = np.empty((6, last - first + 1), np.int64)
             count = gom_kernels.events(
-                profiles.offsets, profiles.distance, profiles.sums, profiles.found, ranked,
-                q, low, high, self._one, change, at, 0,
+                profiles.offsets, profiles.distance, profiles.sums, profiles.found,
+                profiles.last, ranked, q, low, high, self._frozen, self._one, change, at, 0,
             )  # fmt: skip
             part.append((at[:count], change[:, :count]))
 
@@ -118,9 +126,9 @@ class _Steps(PairObserver):
             steps.append(part[str(number)])
 
     def steps(self, number: int) -> tuple[Distances, Integers]:
-        """Distances and changes of the four sums at each, of one range, in no order."""
+        """Distances and changes of the six sums at each, of one range, in no order."""
         parts = [part for thread in self._parts.all() for part in thread[number]]
         return (
             np.concatenate([*(at for at, _ in parts), np.empty(0)]),
-            np.concatenate([*(change for _, change in parts), np.empty((4, 0), np.int64)], axis=1),
+            np.concatenate([*(change for _, change in parts), np.empty((6, 0), np.int64)], axis=1),
         )

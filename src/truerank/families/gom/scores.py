@@ -128,17 +128,12 @@ def _peak(family: GomAxes, metric: Metric) -> Score:
     gom = _seen(family, metric)
     if isinstance(gom, str):
         return undefined(metric, gom)
-    found = family.peaks(metric["scale"])
-    queries = int(family.context.with_mate.sum())
-    taus = [float(gom.axis.tau(np.array([peak.distance]))[0]) for peak in found]
+    found = family.peaks(metric)
+    queries, tau = int(family.context.with_mate.sum()), found[0].tau
     if metric.name == "tau_max":
-        return certain(metric, taus[1], queries, threshold=taus[1])
-    values = [peak.total / (gom.one * queries) for peak in found]
-    if metric.name == "mvp_max":
-        return certain(metric, values[0], queries, threshold=taus[0])
-    return Score(
-        str(metric), values[1], values[1], values[2], values[3], n=queries, threshold=taus[1]
-    )
+        return certain(metric, tau, queries, threshold=tau)
+    lower, expected, upper = (peak.total / (gom.one * queries) for peak in found)
+    return Score(str(metric), lower, lower, expected, upper, n=queries, threshold=tau)
 
 
 def _tau_nz(family: GomAxes, metric: Metric) -> Score:
