@@ -18,6 +18,7 @@ from tests.cli.driving import COMMAND, environment, run
 from tests.files.samples import LABELS as SAMPLES
 from tests.stored.files import FOLDER
 from truerank import files
+from truerank.organise import PublicTask
 from truerank.organise.log import Log
 
 CLASSES, SIZE = 30, 4
@@ -107,6 +108,39 @@ def test_a_participant_is_told_what_is_wrong(folder: Path) -> None:
         np.savez(wrong, **arrays)
         complaint = run("task", "check", wrong, "--task", folder / "public.task").complaint()
         assert all(word in complaint for word in words), complaint
+
+
+def test_a_final_board_judges_chosen_entries(folder: Path) -> None:
+    assert board(folder).status == 0  # shows the second entry of anna
+    chosen = folder / "chosen.csv"
+    chosen.write_text("participant,entry\nanna,1\n")
+    assert "--final" in board(folder, "--choose", chosen).complaint()
+    final = json.loads(board(folder, "--final", "--choose", chosen, "--format", "json").out)
+    rows = {row["participant"]: row for row in final["rows"]}
+    assert (rows["anna"]["entry"], rows["anna"]["resolution"]) == ("1", None)
+    assert rows["anna"]["score"] < 0.5 < rows["anna"]["public_score"]
+
+
+def test_a_task_is_made_whole_or_not_at_all(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full_disk(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(PublicTask, "save", full_disk)
+    hidden, public = folder / "new.task", folder / "new-public.task"
+    made = run("task", "make", folder / "labels.csv", "-o", hidden, "--public", public)
+    assert made.status != 0
+    assert "No space left" in made.err
+    assert not hidden.exists()
+    assert not public.exists()
+
+
+def test_values_by_query_of_a_hidden_task_need_the_full_result(folder: Path) -> None:
+    values = folder / "values.csv"
+    task = ("evaluate", "--task", folder / "hidden.task", folder / "ben.npz", "--per-query", values)
+    assert "--full FILE" in run(*task).complaint()
+    assert not values.exists()
+    assert run(*task, "--full", folder / "full.json").status == 0
+    assert len(values.read_text().splitlines()) == len(LABELS) + 1
 
 
 def test_labels_are_revealed_and_checked(folder: Path) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.cli.driving import COMMAND, assert_one_line, environment, run_process
+from tests.cli.driving import COMMAND, SOURCE, assert_one_line, environment, run_process
 from tests.files.samples import expected
 
 SECONDS = 120
@@ -277,3 +277,23 @@ def test_an_interrupt_clears_the_progress_bar(large: list[str], output: list[str
     lines = re.sub(r"\x1b\[[0-9?]*[a-zA-Z]", "", after).replace("\r", "").split("\n")
     assert lines[-2:] == ["truerank: interrupted; nothing was left half-written.", ""]
     assert "Traceback" not in shown
+
+
+@pytest.mark.parametrize(
+    "start", [["-m", "truerank"], ["-c", "import truerank.cli as c; c.main()"]]
+)
+def test_an_interrupt_during_imports_ends_in_one_line(start: list[str], tmp_path: Path) -> None:
+    stop = "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(60)\n"
+    (tmp_path / "click.py").write_text(stop)
+    path = os.pathsep.join([str(tmp_path), str(SOURCE)])
+    done = subprocess.run(
+        [sys.executable, *start, "metrics"],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout) == (130, "")
+    assert_one_line(done.stderr)
+    assert "interrupted" in done.stderr

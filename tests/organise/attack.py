@@ -18,6 +18,9 @@ from truerank.stats.student import quantile
 Integers = npt.NDArray[np.int64]
 Oracle = Callable[[Integers], float]
 """From the anchor of each row (-1: points at nobody) to the score that the participant sees."""
+Score = Callable[[Integers, Integers], float]
+Decode = Callable[[float, int], int]
+"""From a score and the number of pointing rows to the hits."""
 NOBODY = -1
 
 
@@ -48,11 +51,44 @@ def precision(points: Integers, labels: Integers) -> float:
     return (int(hit.sum()) + len(np.unique(anchors)) - len(missed)) / len(points)
 
 
+def fan(points: Integers) -> npt.NDArray[np.float64]:
+    """Rows that point so that nothing but anchors and those who point at them is near.
+
+    Each row has an axis of its own, and an anchor is the sum of the axes of its pointing rows.
+    """
+    rows = np.eye(len(points))
+    for anchor in np.unique(points[points != NOBODY]).tolist():
+        rows[anchor] = points == anchor
+    return rows
+
+
+def mean_precision(points: Integers, labels: Integers) -> float:
+    """map@r of those rows, as the lower bound over ties: 1 / R for each pointing row that hits, and
+    for an anchor whatever its pointing rows leave within the first R when those that miss come
+    first."""
+    total = 0.0
+    for anchor in np.unique(points[points != NOBODY]).tolist():
+        hits = labels[points == anchor] == labels[anchor]
+        relevant = int((labels == labels[anchor]).sum()) - 1
+        total += int(hits.sum()) / max(1, relevant)
+        total += anchor_precision(int((~hits).sum()), int(hits.sum()), relevant)
+    return total / len(points)
+
+
+def anchor_precision(misses: int, hits: int, relevant: int) -> float:
+    """Average precision within the first R of an anchor whose missing rows come first."""
+    ranks = range(misses + 1, min(relevant, misses + hits) + 1)
+    return sum((rank - misses) / rank for rank in ranks) / max(1, relevant)
+
+
 class Board:
     """What one participant sees of a board: the exact score, or the rung of the ladder."""
 
-    def __init__(self, labels: Integers, *, ladder: bool, most: int) -> None:
+    def __init__(
+        self, labels: Integers, *, ladder: bool, most: int, score: Score | None = None
+    ) -> None:
         self.labels, self.ladder, self.most = labels, ladder, most
+        self.score = precision if score is None else score
         self.sent = 0
         self.rungs: list[Rung] = []
         self._t = quantile(0.95, len(np.unique(labels)) - 1)
@@ -61,7 +97,7 @@ class Board:
         if self.sent == self.most:
             raise OutOfSubmissionsError
         self.sent += 1
-        value = precision(points, self.labels)
+        value = self.score(points, self.labels)
         if not self.ladder:
             return round(value, 4)  # percent with two decimals
         # No interval: the least noise that a board ever assumes, so the attacker's best case.
@@ -72,16 +108,34 @@ class Board:
         return self.rungs[-1].score
 
 
-def split(oracle: Oracle, rows: Integers) -> Integers:
+def hits_of_precision(count: int) -> Decode:
+    """The hits in precision@1; the anchor itself scores where all of them hit."""
+    return lambda value, pointing: min(round(value * count), pointing)
+
+
+def hits_of_mean_precision(count: int, relevant: int) -> Decode:
+    """The hits in map@r where all queries have the same number of relevant items."""
+
+    def decode(value: float, pointing: int) -> int:
+        sums = [
+            hits / relevant + anchor_precision(pointing - hits, hits, relevant)
+            for hits in range(min(pointing, relevant) + 1)
+        ]
+        return int(np.argmin(np.abs(np.array(sums) - value * count)))
+
+    return decode
+
+
+def split(oracle: Oracle, rows: Integers, decode: Decode | None = None) -> Integers:
     """The partition by counts: which rows of a set are mates of an anchor, half by half."""
     count = len(rows)
     found = np.full(count, NOBODY, np.int64)
+    hits_in = hits_of_precision(count) if decode is None else decode
 
     def mates(some: Integers, anchor: int) -> int:
         points = np.full(count, NOBODY, np.int64)
         points[some] = anchor
-        hits = round(oracle(points) * count)
-        return min(hits, len(some))  # the anchor itself scores where all of them do
+        return hits_in(oracle(points), len(some))
 
     def search(some: Integers, number: int, anchor: int) -> None:
         if number <= 0:

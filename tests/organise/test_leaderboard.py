@@ -102,7 +102,7 @@ def test_the_final_board_scores_the_private_part_and_closes_the_log(
     private = divide(competition.task, 0.5)[1]
     for row, spread in zip(final.rows, (0.8, 2.0), strict=True):
         exact = private.evaluate(rows(spread), IDS, metrics=["map@r"])["map@r"].value
-        assert abs(row.shown.score - exact) <= row.shown.step / 2 + 1e-12
+        assert row.shown.score == exact
         assert row.public.score == scores(before)[row.participant]
     assert final.head != before.head
     assert competition.board(*files, final=True) == final
@@ -120,6 +120,7 @@ def test_degenerate_submissions_are_named_and_wrong_ones_not_opened(
     broken = rows(1.0).copy()
     broken[5, 5] = np.inf
     board = competition.board(
+        competition.send("honest", rows(1.0)),
         competition.send("constant", np.ones((len(LABELS), 2))),
         competition.send("zero", np.zeros((len(LABELS), 2))),
         competition.send("repeated", repeated),
@@ -129,13 +130,34 @@ def test_degenerate_submissions_are_named_and_wrong_ones_not_opened(
     )
     flaws = {row.participant: row.flaws for row in board.rows}
     assert flaws == {
+        "honest": (),
         "constant": ("constant: all rows are equal",),
         "zero": ("all rows are zero",),
         "repeated": ("3 of 160 rows equal another",),
     }
     assert list(board.refused) == ["infinite.npz", "short.npz", "missing.npz"]
     assert "1 missing" in board.refused["short.npz"]
-    assert board.openings == 3
+    assert board.openings == 4
+
+
+def test_equal_items_are_said_of_the_data_and_of_no_entry(competition: Competition) -> None:
+    """Two pictures of a test are one: every honest submission has equal rows for them."""
+    files = []
+    for number, name in enumerate(("anna", "ben", "cleo")):
+        sent = rows(1.0, number).copy()
+        sent[8] = sent[3]
+        files.append(competition.send(name, sent))
+    shifted = rows(1.0).copy()  # this one hides that those items are equal, and repeats others
+    shifted[20] = shifted[21]
+    files.append(competition.send("dave", shifted))
+    board = competition.board(*files)
+    flaws = {row.participant: row.flaws for row in board.rows}
+    dave = ("2 of 160 rows equal another",)
+    assert flaws == {"anna": (), "ben": (), "cleo": (), "dave": dave}
+    assert board.equal_items == 2
+    assert "2 rows equal another in most of the entries" in " ".join(str(board).split())
+    assert board.to_dict()["equal_items"] == 2
+    assert competition.board(*files) == board
 
 
 def test_a_board_of_nothing_is_refused(competition: Competition) -> None:

@@ -138,6 +138,10 @@ def evaluate(
         raise InputError("--full goes with --task; the result of labels is full as it is, in -o.")
     if by is not None and hidden and full is None:
         raise InputError("--by shows the classes of a hidden task; pass --full FILE to have that.")
+    if per_query is not None and hidden and full is None:
+        raise InputError(
+            "--per-query shows the classes of a hidden task; pass --full FILE to have that."
+        )
     if options["gallery_sizes"] is not None and hidden and full is None:
         raise InputError(
             "--gallery-sizes tells at which ranks the mates of a hidden task are, as a curve does; "

@@ -27,6 +27,7 @@ EXAMPLES = examples(
     "leaderboard hidden.task submissions/anna--1.npz submissions/ben.npz -o board.html",
     "leaderboard hidden.task anna=a/embeddings.npz ben=b/embeddings.npz -m map@r",
     "leaderboard hidden.task submissions/anna--1.npz submissions/ben.npz -o final.md --final",
+    "leaderboard hidden.task submissions/*.npz --final --choose chosen.csv -o final.html",
 )
 
 
@@ -39,7 +40,13 @@ EXAMPLES = examples(
 )
 @distance_option(lambda catalogue: catalogue.names(given=False), default=None)
 @click.option("--confidence", type=float, help="Of the intervals; 0.95 by default.")
-@click.option("--final", is_flag=True, help="Show the private part, and close the log.")
+@click.option("--final", is_flag=True, help="Score the private part exactly, and close the log.")
+@click.option(
+    "--choose",
+    type=PATH,
+    help="With --final, the entry that each participant chose: a CSV with the columns participant "
+    "and entry. Without it, and for who is not named, it is the entry that the board shows.",
+)
 @click.option("--log", type=PATH, help="All openings; TASK.log by default.")
 @device_option
 @threads_option
@@ -68,7 +75,7 @@ def leaderboard(
     if output is not None and output.suffix.lower() not in ENDINGS:
         raise InputError(f"-o writes .html, .md or .json here. Got {output.name!r}.")
     files = tuple(entry.path for entry in organise.list_entries(submissions))
-    check_targets({"-o": output, "--log": kept}, (task, *files))
+    check_targets({"-o": output, "--log": kept}, (task, options["choose"], *files))
     with progress_bar("ranking") as progress:
         board = organise.leaderboard(task, submissions, log=kept, progress=progress, **options)
     forms = {

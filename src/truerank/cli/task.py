@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -71,7 +72,7 @@ def make(
     from truerank.cli.evaluate_files import as_labels
     from truerank.cli.inputs import expand, level_names
     from truerank.cli.outputs import check_targets
-    from truerank.files import Bundle, read_labels
+    from truerank.files import Bundle, atomic_path, read_labels
     from truerank.organise import Task, is_task, warn_of_giveaways
 
     check_targets({"-o": output, "--public": public}, (labels, gallery_labels, taxonomy))
@@ -96,11 +97,10 @@ def make(
             unlabelled=unlabelled or "error",
         )
     warn_of_giveaways(made)
-    if public is not None:
-        made.public()  # what cannot be published is refused before anything is written
-    made.save(output)
-    if public is not None:
-        made.public().save(public)
+    with contextlib.ExitStack() as written:  # both files, or neither
+        made.save(written.enter_context(atomic_path(output)))
+        if public is not None:
+            made.public().save(written.enter_context(atomic_path(public)))
     click.echo(f"{output}: {count(made.queries, 'query')}; keep it, it holds labels and salt.")
     if public is not None:
         click.echo(f"{public}: for participants.")

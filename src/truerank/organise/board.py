@@ -90,6 +90,8 @@ class Board:
     """The hash of the log's last line."""
     refused: dict[str, str]
     """Files that were not opened, with the reason."""
+    equal_items: int = 0
+    """Rows that equal another in most of the entries, as rows of equal items do."""
 
     def __str__(self) -> str:
         return self.to_text()
@@ -142,21 +144,30 @@ class Board:
         confidence = f"{100 * self.rules['confidence']:g} %"
         metric = registry.parse(self.rules["metric"])
         direction = "higher" if registry.definition(metric).higher_is_better else "lower"
+        rounded = "" if self.final else ", both rounded to the interval's own resolution"
         lines = [
             f"{count(self.queries, 'query')} in {count(self.classes, 'class')}, "
             f"{self.rules['distance']} distance; scores in percent, {direction} is better, with "
-            f"intervals of {confidence}, both rounded to the interval's own resolution.",
+            f"intervals of {confidence}{rounded}.",
             "Ranks are what is left open once differences that are more than noise (paired over "
             f"classes, Holm, {confidence}) are taken for real; participants who share a letter "
             "cannot be told apart.",
         ]
         if self.final:
-            lines.append("Judged is the entry that the public board showed last.")
+            lines.append(
+                "Judged is the entry that the participant chose, or else the one that the public "
+                "board showed last."
+            )
         else:
             lines.append(
                 "A new entry is shown if it beats the participant's shown score by more than "
                 "noise, the more entries the more (the ladder of Blum and Hardt); the private part "
                 "is not looked at."
+            )
+        if self.equal_items:
+            lines.append(
+                f"{self.equal_items:,} rows equal another in most of the entries: the items "
+                "themselves may be equal, which is no flaw of an entry."
             )
         lines.append(f"{count(self.openings, 'opening')}; the log ends with {self.head}.")
         lines.append(f"The labels are committed to by {self.commitment}.")
@@ -227,6 +238,7 @@ class Board:
                 }
                 for row in self.rows
             ],
+            "equal_items": self.equal_items,
         }
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
@@ -235,7 +247,9 @@ class Board:
 
 
 def _written(value: float, rung: Rung) -> str:
-    """A score in percent with the decimals of its resolution, no more."""
+    """A score in percent with the decimals of its resolution, no more; of an exact one with two."""
+    if rung.step is None:
+        return f"{100 * value:.2f}"
     decimals = 0
     while decimals < 12 and round(100 * rung.step, decimals) != round(100 * rung.step, 12):
         decimals += 1

@@ -54,9 +54,12 @@ def warn_of_giveaways(task: TaskRules) -> None:
 def check_submission(public: PublicTask, embeddings: Any, ids: Any, distance: str) -> str:
     """What a participant should know of a submission that the organiser will take."""
     flaws = public.check(embeddings, ids, distance=distance)
-    words = flaws.words()
-    degenerate = f"; degenerate: {'; '.join(words)}" if words else ""
-    return f"{count(flaws.rows, 'row')}, as the task wants them{degenerate}."
+    words = flaws.words(flaws.repeated)
+    told = f"; degenerate: {'; '.join(words)}" if words else ""
+    equal = int(np.count_nonzero(flaws.repeated))
+    if equal and not flaws.constant:
+        told += f"; {equal:,} equal another, as rows of equal items do"
+    return f"{count(flaws.rows, 'row')}, as the task wants them{told}."
 
 
 def check_log(path: str | os.PathLike[str], commitment: str | None) -> tuple[int, str]:

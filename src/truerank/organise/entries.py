@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -15,8 +15,9 @@ from truerank.cached import cached_property
 from truerank.errors import InputError, shortened
 from truerank.files import check_readable, read
 from truerank.files.paths import as_path
+from truerank.files.tables import read_csv
 
-__all__ = ["Entry", "list_entries"]
+__all__ = ["Entry", "list_entries", "read_chosen"]
 
 DIVIDER = "--"
 
@@ -75,6 +76,37 @@ def list_entries(files: Iterable[str | os.PathLike[str]]) -> list[Entry]:
                 "with NAME=FILE."
             )
     return entries
+
+
+def read_chosen(choice: Mapping[str, str] | str | os.PathLike[str]) -> dict[str, str]:
+    """The entry that each participant chose, from a mapping or a table (participant, entry)."""
+    if isinstance(choice, Mapping):
+        return {_text(name): _text(entry) for name, entry in choice.items()}
+    if not isinstance(choice, (str, os.PathLike)):
+        raise InputError(
+            f"choose must be a mapping or a CSV file. Got {shortened(choice)} instead."
+        )
+    path = as_path(choice)
+    check_readable(path)
+    columns = read_csv(path, frozenset({"participant", "entry"}))
+    if set(columns) != {"participant", "entry"}:
+        raise InputError(
+            f"{path} must have the columns participant and entry. Got {shortened(list(columns))}."
+        )
+    chosen: dict[str, str] = {}
+    for name, entry in zip(columns["participant"], columns["entry"], strict=True):
+        if name is None or chosen.setdefault(_shown(name), _shown(entry or "")) != (entry or ""):
+            raise InputError(
+                f"{path} must name each participant once. Got {shortened(name)} without a name or "
+                "with two entries."
+            )
+    return chosen
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise InputError(f"choose must hold names as text. Got {shortened(value)}.")
+    return _shown(value)
 
 
 def _entry(text: str) -> Entry:

@@ -36,12 +36,13 @@ class Measured:
 
 @dataclass(frozen=True)
 class Rung:
-    """What a board shows: score and interval in multiples of a step."""
+    """What a board shows: score and interval in multiples of a step, or exact at the end."""
 
     score: float
     low: float
     high: float
-    step: float
+    step: float | None
+    """The resolution; None for exact numbers."""
 
     @staticmethod
     def of(measured: Measured) -> Rung:
@@ -54,7 +55,12 @@ class Rung:
             float(step),
         )
 
-    def to_dict(self) -> dict[str, float]:
+    @staticmethod
+    def exact(value: float, interval: tuple[float, float]) -> Rung:
+        """The numbers as they are, for a board that answers no further submission."""
+        return Rung(value, *interval, None)
+
+    def to_dict(self) -> dict[str, float | None]:
         """Plain JSON values."""
         return dict(vars(self))
 
@@ -62,7 +68,8 @@ class Rung:
     def from_dict(data: Any) -> Rung:
         """The inverse of to_dict."""
         try:
-            return Rung(*(float(data[name]) for name in ("score", "low", "high", "step")))
+            score, low, high = (float(data[name]) for name in ("score", "low", "high"))
+            return Rung(score, low, high, None if data["step"] is None else float(data["step"]))
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"this is not the rung of a ladder ({error}).") from error
 

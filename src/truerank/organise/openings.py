@@ -1,8 +1,8 @@
 """leaderboard: submissions in, a board out that chosen submissions learn nothing from.
 
-Each file is scored once on the public part, goes up the ladder or not, and into the log. The board
-follows from the log and the entries that it shows; at the end, those are scored on the private
-part.
+Each file is scored once on the public part, goes up the ladder or not, and into the log, whatever
+its score is and even if it has none. The board follows from the log and the entries that it shows;
+at the end, those, or the ones that participants chose, are scored on the private part.
 """
 
 from __future__ import annotations
@@ -10,67 +10,38 @@ from __future__ import annotations
 import os
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from typing import Any
 
+import numpy as np
+
+from truerank.arrays import as_matrix
 from truerank.comparison import Comparison, compare
 from truerank.core import registry
-from truerank.errors import InputError, TruerankWarning, check_choice, shortened
+from truerank.core.score import Score
+from truerank.errors import InputError, TruerankWarning, shortened
 from truerank.files import check_writable
 from truerank.organise.board import Board, Row, groups
-from truerank.organise.entries import Entry, list_entries
-from truerank.organise.flaws import Flaws
+from truerank.organise.entries import Entry, list_entries, read_chosen
+from truerank.organise.flaws import Flaws, usually_repeated
 from truerank.organise.ladder import Measured, Rung, climb, measure
 from truerank.organise.log import Log
-from truerank.organise.parts import Part, check_share, divide
-from truerank.organise.submissions import rows_in_order
+from truerank.organise.parts import Part, divide
+from truerank.organise.rules import BoardRules, agreed
+from truerank.organise.submissions import check_finite, places
 from truerank.organise.task import Task
 from truerank.result import Result
-from truerank.space import catalogue
-from truerank.stats.intervals import IntervalRequest
 from truerank.stats.student import quantile
-from truerank.version import __version__
+from truerank.storage import check_fits
 
-__all__ = ["BoardRules", "leaderboard"]
+__all__ = ["leaderboard"]
 
 Progress = Callable[[int, int], None]
-KINDS: dict[str, dict[str, type | tuple[type, ...]]] = {
-    "opening": {
-        "participant": str,
-        "entry": str,
-        "submission": str,
-        "flaws": list,
-        "shown": (dict, type(None)),
-    },
-    "final": {"entries": dict},
-}
-"""What lines of a log hold, after the first."""
-
-
-@dataclass(frozen=True)
-class BoardRules:
-    """What a board is made by; the first line of its log fixes it."""
-
-    metric: str = "map@r"
-    public_share: float = 0.5
-    distance: str = "cosine"
-    confidence: float = 0.95
-
-    def checked(self) -> BoardRules:
-        """The same, if a board can be made so."""
-        metric = registry.parse(self.metric)
-        known = registry.definition(metric)
-        if known.unit != "share":
-            raise InputError(
-                f"a leaderboard cannot be by {metric}, whose value is the distance of one pair."
-            )
-        check_choice("distance", self.distance, catalogue.names(given=False))
-        if IntervalRequest.of(self.confidence, 0) is None:
-            raise InputError("a leaderboard needs intervals; confidence must be a number.")
-        share = check_share(self.public_share)
-        return BoardRules(str(metric), share, self.distance, float(self.confidence))
+OUT_OF_MEMORY = "it does not fit into memory; submit fewer dimensions."
+COPIES = 4
+"""Arrays of float64 of a submission's size that its scoring holds at once."""
 
 
 def leaderboard(
@@ -83,6 +54,7 @@ def leaderboard(
     distance: str | None = None,
     confidence: float | None = None,
     final: bool = False,
+    choose: Mapping[str, str] | str | os.PathLike[str] | None = None,
     device: str = "auto",
     threads: int | None = None,
     progress: Progress | None = None,
@@ -101,7 +73,12 @@ def leaderboard(
     metric, public_share, distance, confidence : optional
         By default map@r, 0.5, cosine and 0.95; fixed by the first line of the log.
     final : bool
-        Whether to score the shown entries on the private part. That closes the log.
+        Whether to score one entry of each participant on the private part, with exact numbers. That
+        closes the log.
+    choose : mapping or path, optional
+        With `final`, which entry of each participant that is, {participant: entry}, or a CSV with
+        the columns participant and entry. By default, and for who is not named, it is the entry
+        that the board shows.
     device, threads, progress : as in evaluate
 
     Returns
@@ -118,45 +95,28 @@ def leaderboard(
     }
     if not isinstance(final, bool):
         raise InputError(f"final must be True or False. Got {shortened(final)} instead.")
+    if choose is not None and not final:
+        raise InputError("choose says what the final board judges; pass final=True (--final) too.")
+    chosen = {} if choose is None else read_chosen(choose)
     check_writable(log)
     kept = Log(log)
-    rules = _agreed(kept, task, {name: value for name, value in asked.items() if value is not None})
+    rules = agreed(kept, task, {name: value for name, value in asked.items() if value is not None})
     entries = list_entries(submissions)
     options = {"device": device, "threads": threads, "progress": progress}
     run = _Run(kept, rules, divide(task, rules.public_share), options)
     opened, refused = run.open_new(entries)
-    board = run.board(opened, final=final, refused=refused)
+    board = run.board(opened, run.judged(chosen) if final else None, refused=refused)
     kept.write()
     return board
 
 
-def _agreed(log: Log, task: Task, asked: dict[str, Any]) -> BoardRules:
-    """The rules in the log, which nobody changes later; new ones where there is no log yet."""
-    rules = BoardRules(**asked).checked()
-    if not log.records:
-        first = {"kind": "rules", "version": __version__, "commitment": task.commitment}
-        log.append(first | {"queries": task.queries} | asdict(rules))
-        return rules
-    first = log.records[0]
-    for record in log.records[1:]:
-        fields = KINDS.get(str(record.get("kind")))
-        if fields is None or not all(
-            isinstance(record.get(name), kind) for name, kind in fields.items()
-        ):
-            raise InputError(f"{log.path}, line {record['number'] + 1}, is of no known kind.")
-    if first.get("kind") != "rules" or first.get("commitment") != task.commitment:
-        raise InputError(f"{log.path} is the log of another task: the commitments differ.")
-    try:
-        fixed: dict[str, Any] = {name: first[name] for name in asdict(BoardRules())}
-    except KeyError as error:
-        raise InputError(f"{log.path} is no log of a leaderboard: it lacks {error}.") from error
-    for name, value in asked.items():
-        if value != fixed[name]:
-            raise InputError(
-                f"{log.path} is of a board with {name} {fixed[name]}, not {value}; leave that out, "
-                "or begin another log."
-            )
-    return BoardRules(**fixed).checked()
+@dataclass(frozen=True)
+class _Scored:
+    """What is known of an entry on one part."""
+
+    result: Result
+    score: Score
+    flaws: Flaws
 
 
 class _Run:
@@ -173,8 +133,10 @@ class _Run:
         }
         """The opening that the board shows of each participant."""
         self._tries = Counter(one["participant"] for one in self._openings())
-        self._results: dict[str, Result] = {}
-        """Results on the public part of entries opened in this run and shown, by digest."""
+        self._scored: dict[str, _Scored] = {}
+        """Entries scored on the public part in this run and shown, by digest."""
+        self._time = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        """One time for all lines of a run, so that they do not tell how long an entry took."""
 
     # -- opening ------------------------------------------------------------------------------
 
@@ -182,7 +144,7 @@ class _Run:
         """Score what the log does not know; gives what is open, and why the rest is not."""
         opened: list[Entry] = []
         refused: dict[str, str] = {}
-        closed = any(one["kind"] == "final" for one in self.log.records)
+        closed = self._closing() is not None
         seen = {(one["participant"], one["submission"]) for one in self._openings()}
         for entry in entries:
             try:
@@ -194,6 +156,9 @@ class _Run:
             except InputError as error:
                 refused[entry.path.name] = str(error)
                 continue
+            except MemoryError:
+                refused[entry.path.name] = OUT_OF_MEMORY
+                continue
             opened.append(entry)
             seen.add((entry.participant, entry.digest))
         if not opened:
@@ -202,53 +167,58 @@ class _Run:
         return opened, refused
 
     def _open(self, entry: Entry) -> None:
-        embeddings, ids = entry.read()
-        rows, items = rows_in_order(self.public.whole, embeddings, ids)
-        flaws = Flaws.of(rows, self.rules.distance).words()
-        if items is not None:
-            flaws += [f"gallery: {word}" for word in Flaws.of(items, self.rules.distance).words()]
-        result = self._evaluate(self.public, embeddings, ids)
-        shown = self._shown.get(entry.participant)
-        best = None if shown is None else Rung.from_dict(shown["shown"])
-        rung = climb(
-            best,
-            self._measure(self.public, result),
-            tries=self._tries[entry.participant] + 1,
-            confidence=self.rules.confidence,
-            higher=self.known.higher_is_better,
-        )
+        """Score an entry and log it; what is refused here follows from the file and the ids alone.
+
+        Whether a score is defined may depend on labels, so that an entry without one counts as a
+        try and is told nothing else than one that does not climb.
+        """
+        scored = self._score(entry, self.public)
         self._tries[entry.participant] += 1
-        if rung is not None:
-            self._results[entry.digest] = result
+        rung = None
+        if scored.score.reason is None:
+            shown = self._shown.get(entry.participant)
+            rung = climb(
+                None if shown is None else Rung.from_dict(shown["shown"]),
+                self._measure(self.public, scored.result),
+                tries=self._tries[entry.participant],
+                confidence=self.rules.confidence,
+                higher=self.known.higher_is_better,
+            )
         self.log.append(
             {
                 "kind": "opening",
-                "time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+                "time": self._time,
                 "participant": entry.participant,
                 "entry": entry.name,
                 "submission": entry.digest,
-                "flaws": flaws,
+                "flaws": scored.flaws.words(),
                 "shown": None if rung is None else rung.to_dict(),
             }
         )
         if rung is not None:
+            self._scored[entry.digest] = scored
             self._shown[entry.participant] = self.log.records[-1]
 
-    def _evaluate(self, part: Part, embeddings: Any, ids: Any) -> Result:
+    def _score(self, entry: Entry, part: Part) -> _Scored:
+        """Read an entry and score it on a part."""
+        embeddings, ids = entry.read()
+        rows = as_matrix(embeddings, "embeddings")
+        size = COPIES * 8 * rows.shape[0] * rows.shape[1]
+        check_fits(f"scoring {rows.shape[1]:,} dimensions", size, "submit fewer dimensions")
+        place = places(self.public.whole, rows, ids)
+        check_finite(rows, ids)
+        flaws = Flaws.of(rows, self.rules.distance).reordered(place)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TruerankWarning)
             result = part.evaluate(
-                embeddings,
+                rows,
                 ids,
                 metrics=[self.rules.metric],
                 distance=self.rules.distance,
                 confidence=self.rules.confidence,
                 **self._options,
             )
-        score = result[self.rules.metric]
-        if score.reason is not None:
-            raise InputError(f"{self.rules.metric} is not defined here: {score.reason}.")
-        return result
+        return _Scored(result, result[self.rules.metric], flaws)
 
     def _measure(self, part: Part, result: Result) -> Measured:
         score = result[self.rules.metric]
@@ -260,19 +230,72 @@ class _Run:
     def _openings(self) -> list[dict[str, Any]]:
         return [one for one in self.log.records if one["kind"] == "opening"]
 
-    def board(self, entries: list[Entry], *, final: bool, refused: dict[str, str]) -> Board:
-        """The participants as they stand."""
-        shown = self._shown
-        part = self.private if final else self.public
-        results = {
-            participant: self._result(part, participant, opening["submission"], entries)
-            for participant, opening in shown.items()
+    def _closing(self) -> dict[str, Any] | None:
+        """The line that closed the log."""
+        return next((one for one in self.log.records if one["kind"] == "final"), None)
+
+    def judged(self, chosen: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+        """The opening of each participant that the final board judges.
+
+        Once the log is closed these are the ones in its last line.
+        """
+        judged = dict(self._shown)
+        for participant, name in chosen.items():
+            found = [
+                one
+                for one in self._openings()
+                if one["participant"] == participant and name in (one["entry"], one["submission"])
+            ]
+            if len(found) != 1:
+                entries = [
+                    one["entry"] for one in self._openings() if one["participant"] == participant
+                ]
+                raise InputError(
+                    f"{participant} chose {shortened(name)}, of which the log has {len(found)}; "
+                    f"its entries of {participant} are {shortened(entries)}. Name one of them, or "
+                    "the hash of its submission as the log has it."
+                )
+            judged[participant] = found[0]
+        closing = self._closing()
+        if closing is None:
+            return judged
+        closed = {name: one["submission"] for name, one in closing["entries"].items()}
+        if any(closed.get(name) != judged[name]["submission"] for name in chosen):
+            raise InputError(f"{self.log.path} was closed with other entries, which stay chosen.")
+        return {
+            one["participant"]: one
+            for one in self._openings()
+            if closed.get(one["participant"]) == one["submission"]
         }
-        rungs = {name: Rung.from_dict(opening["shown"]) for name, opening in shown.items()}
-        public = rungs
+
+    def board(
+        self,
+        entries: list[Entry],
+        judged: dict[str, dict[str, Any]] | None,
+        *,
+        refused: dict[str, str],
+    ) -> Board:
+        """The participants as they stand; on the private part if there are entries to judge."""
+        final = judged is not None
+        part = self.private if final else self.public
+        openings = self._shown if judged is None else judged
+        scored: dict[str, _Scored] = {}
+        for name, opening in openings.items():
+            one = self._again(part, name, opening["submission"], entries)
+            if final and one.score.reason is not None:
+                label = f"{name}--{opening['entry']}" if opening["entry"] else name
+                refused[label] = f"no score on the private part: {one.score.reason}."
+                continue
+            scored[name] = one
+        results = {name: one.result for name, one in scored.items()}
+        public = {
+            name: Rung.from_dict(self._shown[name]["shown"])
+            for name in scored
+            if name in self._shown
+        }
+        rungs = {name: self._exact(scored[name]) for name in scored} if final else public
         if final:
-            rungs = {name: Rung.of(self._measure(part, result)) for name, result in results.items()}
-            self._close(shown, rungs)
+            self._close(openings, rungs)
         compared = self._compared(results)
         ranks = {name: (1, len(results)) for name in results}
         if compared is not None:
@@ -280,16 +303,17 @@ class _Run:
         sign = -1 if self.known.higher_is_better else 1
         order = sorted(rungs, key=lambda name: (sign * rungs[name].score, name))
         letters = groups(order, _told_apart(compared, self.rules.confidence))
+        equal = usually_repeated([one.flaws for one in scored.values()])
         rows = [
             Row(
                 name,
-                shown[name]["entry"],
+                openings[name]["entry"],
                 rungs[name],
-                public[name] if final else None,
+                public.get(name) if final else None,
                 ranks[name],
                 letters[name],
                 self._tries[name],
-                tuple(shown[name]["flaws"]),
+                tuple(scored[name].flaws.words(equal)),
             )
             for name in order
         ]
@@ -303,16 +327,23 @@ class _Run:
             openings=self._tries.total(),
             head=self.log.head,
             refused=refused,
+            equal_items=0 if equal is None else int(np.count_nonzero(equal)),
         )
 
-    def _result(self, part: Part, name: str, digest: str, entries: list[Entry]) -> Result:
-        if part is self.public and digest in self._results:
-            return self._results[digest]
+    def _exact(self, scored: _Scored) -> Rung:
+        measured = self._measure(self.private, scored.result)
+        interval = scored.score.interval or (measured.low, measured.high)
+        return Rung.exact(scored.score.value, interval)
+
+    def _again(self, part: Part, name: str, digest: str, entries: list[Entry]) -> _Scored:
+        """What a part says of an entry that the log knows."""
+        if part is self.public and digest in self._scored:
+            return self._scored[digest]
         for entry in entries:
             if entry.digest == digest:
-                return self._evaluate(part, *entry.read())
+                return self._score(entry, part)
         raise InputError(
-            f"the board shows an entry of {name} ({digest[:8]} in {self.log.path}) that is not "
+            f"the board needs an entry of {name} ({digest[:8]} in {self.log.path}) that is not "
             "among the submissions: keep every file that was opened and pass them all."
         )
 
@@ -326,16 +357,19 @@ class _Run:
             confidence=self.rules.confidence,
         )
 
-    def _close(self, shown: dict[str, dict[str, Any]], rungs: dict[str, Rung]) -> None:
-        if any(one["kind"] == "final" for one in self.log.records):
+    def _close(self, judged: dict[str, dict[str, Any]], rungs: dict[str, Rung]) -> None:
+        if self._closing() is not None:
             return
         self.log.append(
             {
                 "kind": "final",
-                "time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+                "time": self._time,
                 "entries": {
-                    name: {"submission": shown[name]["submission"], "shown": rungs[name].to_dict()}
-                    for name in sorted(shown)
+                    name: {
+                        "submission": judged[name]["submission"],
+                        "shown": rungs[name].to_dict() if name in rungs else None,
+                    }
+                    for name in sorted(judged)
                 },
             }
         )

@@ -14,7 +14,7 @@ from truerank.errors import InputError, check_choice
 from truerank.files import check_readable, read_json, to_json
 from truerank.organise.flaws import Flaws
 from truerank.organise.saved import plain_values
-from truerank.organise.submissions import align
+from truerank.organise.submissions import align, check_finite
 from truerank.result import Result
 from truerank.space import catalogue
 from truerank.task import TaskRules
@@ -110,9 +110,13 @@ class PublicTask:
             if len(rows) != self.rows:
                 raise InputError(f"this task has {self.rows} rows. Got {len(rows)}.")
         elif ids is None:
-            raise InputError("this task aligns submissions by id; pass ids=, one for each row.")
+            raise InputError(
+                "this task aligns submissions by id, and this one has none; save a column or "
+                "array id beside the embeddings, or pass ids=, one for each row."
+            )
         else:
             align(self.ids, ids, len(rows))
+        check_finite(rows, ids)
         return Flaws.of(rows, distance)
 
     def save(self, path: str | os.PathLike[str]) -> None:
