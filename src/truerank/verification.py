@@ -25,7 +25,9 @@ from truerank.families.trials import FoldedTrials
 from truerank.families.verification.curves import curves
 from truerank.families.verification.pooled import PooledPairs
 from truerank.files import read
+from truerank.files.people import NO_PEOPLE, number_people, people_by_ids, people_by_labels
 from truerank.files.places import Places
+from truerank.files.trial_scores import read_scores
 from truerank.files.trials import Trials, read_trials
 from truerank.jit import compiled
 from truerank.labels import encode
@@ -44,7 +46,7 @@ DEFAULT = ("auc", "eer", "min_dcf", "tar@far=0.01", "tar@far=0.001")
 
 def verify(
     scores_or_embeddings: Any,
-    pairs: Any,
+    pairs: Any = None,
     metrics: Iterable[str] | str | None = None,
     *,
     ids: Any = None,
@@ -60,25 +62,29 @@ def verify(
     Parameters
     ----------
     scores_or_embeddings : (T,) or (N, d), or a path, or None
-        One score for each trial, or one embedding for each id; None where the list has scores.
+        One score for each trial, or one embedding for each id; None where the list has scores. A
+        text file with lines "left right score" (Kaldi) is joined to the trials by the pair.
     pairs : path, or sequence of (left, right, same)
         The trials. Ids are those of `ids`, those in the file of the embeddings, or row numbers. An
-        id that is a path is also found by its file's name: Ann/Ann_0001.jpg by Ann_0001.
+        id that is a path is also found by its file's name: Ann/Ann_0001.jpg by Ann_0001. Not needed
+        where the file of scores is a list of trials itself, as WeSpeaker's is.
     metrics : strings, optional
         Of the verification family, and accuracy. By default auc, eer, min_dcf, tar@far=0.01 and
         tar@far=0.001, and accuracy if the trials have folds.
     ids : (N,), optional
-        Whose embedding each row is.
-    labels : (N,), optional
-        Which person each row shows. People are the unit of the intervals; the layouts of LFW and
-        VoxCeleb name them, and a file of embeddings may hold labels.
+        Whose embedding each row is; with scores, whose label each of `labels` is.
+    labels : (N,), or {id: label}, or a path of a file with the columns id and label, optional
+        Which person each row or id shows. People are the unit of the intervals. Without labels they
+        are those of LFW's layout, of the columns left_label and right_label of a CSV, of labels in
+        the embeddings' file, or the part of an id before the first / or -, where every id has one
+        and these agree with the trials.
     folds : (T,), optional
         The fold of each trial, for accuracy; the layout of LFW has its own.
     distance : str, optional
         For embeddings as in evaluate (cosine by default); for scores "similarity" (larger means
         the same, the default) or "precomputed" (smaller does).
     layout : str
-        Of a file of trials: auto, lfw, voxceleb, ijb or csv.
+        Of a file of trials: auto, lfw, voxceleb, ijb, kaldi, wespeaker or csv.
     confidence : float, optional
         Of the interval around each score, over people; None for no intervals.
     seed : int
@@ -101,6 +107,10 @@ def verify(
     """
     started = time.perf_counter()
     request = IntervalRequest.of(confidence, seed)
+    if pairs is None:
+        if not isinstance(scores_or_embeddings, (str, os.PathLike)):
+            raise InputError("pairs is missing: pass a path or a sequence of (left, right, same).")
+        pairs, scores_or_embeddings = _with_scores(scores_or_embeddings, layout), None
     trials = pairs if isinstance(pairs, Trials) else _trials(pairs, layout)
     if folds is not None:
         trials = replace(trials, folds=_folds(folds, len(trials)))
@@ -127,7 +137,7 @@ def verify(
         if spread is not None:
             score = spread.put_on(score, metric, folded)
         elif request is not None and score.reason is None:
-            score = replace(score, interval_reason="a list of trials names no classes")
+            score = replace(score, interval_reason=NO_PEOPLE)
         scores[str(metric)] = score
     for sentence in registry.warnings_about(scores.values()):
         warnings.warn(sentence, TruerankWarning, stacklevel=2)
@@ -187,6 +197,19 @@ def _all(metrics: Iterable[str] | str) -> Iterable[str] | str:
     return metrics
 
 
+def _with_scores(path: str | os.PathLike[str], layout: str) -> Trials:
+    """The trials of a file that holds their scores as well."""
+    try:
+        found = read_trials(path, layout)
+    except InputError as error:
+        raise InputError(
+            f"the trials are missing: pass pairs (--pairs FILE) as well; {error}"
+        ) from error
+    if found.scores is None:
+        raise InputError(f"the trials in {path} have no scores; pass scores or embeddings as well.")
+    return found
+
+
 def _trials(pairs: Any, layout: str) -> Trials:
     if isinstance(pairs, (str, os.PathLike)):
         return read_trials(pairs, layout)
@@ -237,60 +260,51 @@ def _distances(
         values = trials.scores
     held = None
     if isinstance(values, (str, os.PathLike)):
-        bundle = read(values)
-        if bundle.embeddings is None:
-            raise InputError(f"{values} holds no embeddings: expected an array of that name.")
-        values, held = bundle.embeddings, bundle.labels
-        ids = bundle.ids if ids is None else ids
+        values, held, ids = _read(values, trials, ids)
     array = as_array(values, "scores_or_embeddings")
     if array.ndim == 1:
-        if labels is not None:
-            raise InputError("labels are of embeddings; scores have no rows that they could name.")
         distance = "similarity" if distance is None else distance
-        return *_scores(array, trials, distance), _people(trials, trials.people)
+        return *_scores(array, trials, distance), _people(trials, labels, ids)
     distance = "cosine" if distance is None else distance
     check_choice("distance", distance, catalogue.names(given=False), of="verify with embeddings")
     rows = as_matrix(array, "embeddings")
     place = Places.of(ids, len(rows))
     left, right = place.find(trials.left), place.find(trials.right)
-    if labels is not None:
-        people = _people(trials, _sides(labels, left, right, len(rows)), refuse=True)
-    else:
-        people = _people(trials, trials.people)
-        if people is None and held is not None and not isinstance(held, dict):
-            people = _people(trials, _sides(held, left, right, len(rows)))
+    people = _people(trials, labels, ids, len(rows), held)
     space = build(distance, rows)
     probe(space)
     return space, space.pairs(left, right), people
 
 
-def _sides(
-    labels: Any, left: npt.NDArray[np.int64], right: npt.NDArray[np.int64], rows: int
-) -> tuple[Any, Any]:
-    given = as_array(labels, "labels")
-    if given.shape != (rows,):
-        raise InputError(f"labels must have one value a row ({rows}). Got shape {given.shape}.")
-    return given[left], given[right]
+def _read(path: str | os.PathLike[str], trials: Trials, ids: Any) -> tuple[Any, Any, Any]:
+    """Scores of the trials, or embeddings with the labels and ids that are in their file."""
+    scores = read_scores(path, trials)
+    if scores is not None:
+        return scores, None, ids
+    bundle = read(path)
+    if bundle.embeddings is None:
+        raise InputError(f"{path} holds no embeddings: expected an array of that name.")
+    return bundle.embeddings, bundle.labels, bundle.ids if ids is None else ids
 
 
 def _people(
-    trials: Trials, sides: tuple[Any, Any] | None, refuse: bool = False
+    trials: Trials, labels: Any, ids: Any, rows: int | None = None, held: Any = None
 ) -> npt.NDArray[np.int64] | None:
-    """(trials, 2): the number of each side's person; None if they and the trials disagree."""
-    if sides is None:
-        return None
-    left, right = encode(sides, ("labels", "labels")).codes
-    wrong = np.flatnonzero((left == right) != trials.same)
-    if not len(wrong):
-        return np.stack([left, right], axis=1)
-    if refuse:
-        number = int(wrong[0])
-        said = "one person" if trials.same[number] else "two people"
-        raise InputError(
-            f"trial {number} is of {said}, but the labels of {trials.left[number]!r} and "
-            f"{trials.right[number]!r} say otherwise."
-        )
-    return None
+    """(trials, 2): the number of each side's person; None if nothing says who it is.
+
+    They are those of `labels`, else of the list's columns, else of labels beside the embeddings,
+    else of the ids' beginnings.
+    """
+    if labels is not None:
+        return people_by_labels(labels, ids, trials, rows)
+    if trials.people is not None:
+        return number_people(trials, trials.people)
+    if held is not None and not isinstance(held, dict):
+        try:
+            return people_by_labels(held, ids, trials, rows)
+        except InputError:  # labels of something else than people
+            pass
+    return people_by_ids(trials)
 
 
 def _scores(

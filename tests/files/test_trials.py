@@ -21,6 +21,7 @@ def write(tmp_path: Path, text: str) -> Path:
 LAYOUTS = {
     "voxceleb": "1 a b\n0 a c\n0 b c\n1 c d\n",
     "ijb": "a,b,1\na,c,0\nb,c,0\nc,d,1\n",
+    "kaldi": "a b target\na c nontarget\nb c nontarget\nc d target\n",
     "csv": "same,right,left\n1,b,a\n0,c,a\n0,c,b\n1,d,c\n",
 }
 
@@ -60,10 +61,19 @@ def test_lfw_for_development_has_no_folds(tmp_path: Path) -> None:
     assert trials.same.tolist() == [True, False]
 
 
-def test_voxceleb_names_people_by_folder(tmp_path: Path) -> None:
-    text = "1 id1/x/1.wav id1/y/2.wav\n0 id1/x/1.wav id2/z/1.wav\n"
-    assert read_trials(write(tmp_path, text)).people == (["id1", "id1"], ["id1", "id2"])
-    assert read_trials(write(tmp_path, "1 a b\n0 a c\n")).people is None
+def test_wespeaker_has_scores_and_labels(tmp_path: Path) -> None:
+    path = write(tmp_path, "a b 0.9 target\na c 0.2 nontarget\nb c 0.95 nontarget\nc d 1 target\n")
+    for layout in ("auto", "wespeaker"):
+        trials = read_trials(path, layout)
+        assert list(zip(trials.left, trials.right, trials.same.tolist(), strict=True)) == TRIALS
+        assert trials.scores.tolist() == [0.9, 0.2, 0.95, 1.0]
+    # Auc by hand: of 2 x 2 pairs of trials, .9 is below .95, and the other three are in order.
+    assert truerank.verify(path, metrics="auc")["auc"].value == 0.75
+
+
+def test_people_in_columns(tmp_path: Path) -> None:
+    text = "left,right,same,left_label,right_label\na,b,1,x,x\na,c,0,x,y\n"
+    assert read_trials(write(tmp_path, text)).people == (["x", "x"], ["x", "y"])
 
 
 @pytest.mark.parametrize(
@@ -78,6 +88,10 @@ def test_voxceleb_names_people_by_folder(tmp_path: Path) -> None:
         ("Ann one two\n", "lfw", ["line 1", "name n m"]),
         ("2 2\nAnn 1 2\nAnn 1 Bob 1\n", "auto", ["2 x 2 pairs", "makes 8", "but holds 2"]),
         ("left,right\na,b\n", "csv", ["left, right and same"]),
+        ("a b 0.5\n", "wespeaker", ["line 1", "two ids, a score, and target"]),
+        ("a b target 0.5\n", "wespeaker", ["line 1", "two ids, a score, and target"]),
+        ("a b x target\n", "auto", ["line 1", "finite number", "'x'"]),
+        ("left,right,same,left_label\na,b,1,x\n", "csv", ["left_label but no right_label"]),
         ("1 a b\n", "trec", ["'layout' parameter must be one of"]),
         ("", "auto", ["empty"]),
         ("\n\n", "auto", ["no trials"]),

@@ -41,7 +41,8 @@ PATTERNS: dict[str, str] = {
     rf"needs at least {_COUNT}",
     "few-unmated-queries-accepted": rf"{_COUNT} quer(y|ies) without a mate below its threshold; "
     rf"an interval needs at least {_COUNT}",
-    "trials-name-no-classes": "a list of trials names no classes",
+    "trials-name-no-classes": r"the list of trials names no people; pass labels \(--labels, a file "
+    r"with the columns id and label\), or columns left_label and right_label in the list",
     "every-query-at-the-limit": rf"every query scores {_RATE} %, which says nothing about the "
     "spread",
     "score-at-the-limit": rf"the score is {_RATE} %, which says nothing about the spread",

@@ -83,10 +83,17 @@ def compare(
             "--labels and --distance are of embeddings, and RESULTS hold scores already; leave "
             "them out, or pass files of embeddings."
         )
-    options = {"metrics": metrics, "distance": distance or "cosine", "confidence": confidence}
     with progress_bar("ranking") as progress:
         scored = {
-            path: evaluate_alone(path, labels, **options, seed=seed, progress=progress)
+            path: evaluate_alone(
+                path,
+                labels,
+                metrics=metrics,
+                distance=distance or "cosine",
+                confidence=confidence,
+                seed=seed,
+                progress=progress,
+            )
             for path in embeddings
         }
     found = [

@@ -7,12 +7,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from truerank import files
 from truerank.core import registry
 from truerank.errors import InputError
-from truerank.files import Bundle, check_readable, read_npy, read_text
+from truerank.files import Bundle, read_npy
 from truerank.taxonomy import Taxonomy
 from truerank.wording import count
 
@@ -23,7 +21,6 @@ __all__ = [
     "read_ids",
     "read_matrix",
     "read_runs",
-    "read_scores",
     "read_side",
     "split_metrics",
     "whole_numbers",
@@ -102,28 +99,6 @@ def expand(path: Path | None, *sides: Bundle) -> None:
             raise InputError("--taxonomy takes the finest labels alone; leave the levels out.")
         if side.labels is not None:
             side.labels = taxonomy.levels(side.labels)
-
-
-def read_scores(path: Path) -> Any:
-    """One number for each trial, from a 1-D .npy file or lines of text; None if it is neither."""
-    check_readable(path)
-    if path.suffix.lower() == ".npy":
-        array = read_npy(path)
-        return array if array.ndim == 1 else None
-    if path.suffix.lower() not in (".txt", ".csv", ".tsv"):
-        return None
-    lines = read_text(path).splitlines()
-    if lines and len(re.split(r"[,\s]+", lines[0].strip())) > 1:  # embeddings
-        return None
-    numbers = []
-    for line, text in enumerate(lines, start=1):
-        try:
-            numbers += [float(text)] if text.strip() else []
-        except ValueError:
-            if line == 1:  # a header
-                continue
-            raise InputError(f"{path}, line {line}: expected one number, a score.") from None
-    return np.array(numbers)
 
 
 def level_names(levels: str | None) -> list[str] | None:

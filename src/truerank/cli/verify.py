@@ -15,6 +15,7 @@ from truerank.cli.options import (
     metrics_option,
     output_option,
 )
+from truerank.errors import InputError
 
 __all__ = ["verify"]
 
@@ -22,20 +23,32 @@ EXAMPLES = examples(
     "verify scores.txt --pairs trials.csv",
     "verify embeddings.npz --pairs pairs.txt --layout lfw -m eer,tar@far=0.001",
     "verify --pairs trials-with-scores.csv --format csv -o result.csv",
+    "verify system.scores --pairs trials.kaldi --labels utt2spk.csv -o result.json",
+    "verify wespeaker.score --report page.html",
 )
 
 
 @click.command(epilog=EXAMPLES, short_help="Score a list of trials.")
 @click.argument("scores_or_embeddings", required=False, type=PATH)
-@click.option("--pairs", required=True, type=PATH, help="The trials.")
+@click.option(
+    "--pairs",
+    type=PATH,
+    help="The trials; not needed where the file of scores says which are true.",
+)
 @click.option(
     "--layout",
-    type=click.Choice(("auto", "lfw", "voxceleb", "ijb", "csv")),
+    type=click.Choice(("auto", "lfw", "voxceleb", "ijb", "kaldi", "wespeaker", "csv")),
     default="auto",
     show_default=True,
-    help="Of the trials; csv has the columns left, right, same and maybe score.",
+    help="Of the trials; csv has the columns left, right, same, and maybe score, left_label and "
+    "right_label.",
 )
 @click.option("--ids", type=PATH, help="File with a column id.")
+@click.option(
+    "--labels",
+    type=PATH,
+    help="File with the columns id and label: the person of each id, for the intervals.",
+)
 @click.option(
     "--distance",
     type=DistanceName(lambda catalogue: catalogue.names()),
@@ -45,23 +58,27 @@ EXAMPLES = examples(
 @confidence_option
 @format_option()
 @output_option()
+@click.option("--report", type=PATH, help="Write a page to look at (.html).")
 def verify(
     scores_or_embeddings: Path | None,
-    pairs: Path,
+    pairs: Path | None,
     layout: str,
     ids: Path | None,
+    labels: Path | None,
     distance: str | None,
     metrics: str | None,
     confidence: float,
     form: str,
     output: Path | None,
+    report: Path | None,
 ) -> None:
     """Score a list of trials by SCORES_OR_EMBEDDINGS (nothing if the list has scores).
 
-    A one-dimensional array or a text file with a number a line holds scores, one for each trial; a
-    matrix holds embeddings, whose ids are in the same file or in --ids. An id that is a path is
-    also found by its file's name, so that what truerank embed makes of LFW's folders fits its
-    pairs.txt:
+    A one-dimensional array or a text file with a number a line holds scores, one for each trial in
+    its order; a text file with lines "enrol test score" is joined to the trials by the pair, and
+    one with "enrol test score target" needs no --pairs. A matrix holds embeddings, whose ids are in
+    the same file or in --ids. An id that is a path is also found by its file's name, so that what
+    truerank embed makes of LFW's folders fits its pairs.txt:
 
     \b
         truerank embed best.pt lfw -o lfw.npz
@@ -69,18 +86,24 @@ def verify(
     """
     from truerank import verification
     from truerank.cli import inputs, outputs, printing
-    from truerank.files.trials import read_trials
+    from truerank.cli.report import prepare_report, write_report
 
-    outputs.check_targets({"-o": output}, (scores_or_embeddings, pairs, ids))
-    trials = read_trials(pairs, layout)
-    values, names = None, None
-    if scores_or_embeddings is not None:
-        values = inputs.read_scores(scores_or_embeddings)
-        values = scores_or_embeddings if values is None else values
-    if ids is not None:
-        names = inputs.read_ids(ids)
-    chosen = inputs.chosen_metrics(metrics)
+    values = scores_or_embeddings
+    named = values or pairs
+    if named is None:
+        raise InputError("the trials are missing: pass --pairs FILE.")
+    outputs.check_targets({"-o": output, "--report": report}, (values, pairs, ids, labels))
+    pictures = prepare_report(report, None, {})
     result = verification.verify(
-        values, trials, chosen, ids=names, distance=distance, confidence=confidence
+        values,
+        pairs,
+        inputs.chosen_metrics(metrics),
+        ids=None if ids is None else inputs.read_ids(ids),
+        labels=labels,
+        layout=layout,
+        distance=distance,
+        confidence=confidence,
     )
+    if report is not None:
+        write_report(result, report, named, pictures)
     printing.deliver(result, form, output)

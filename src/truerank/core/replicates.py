@@ -139,4 +139,5 @@ class DyadicReplicates(Replicates):
 def squares(values: Sequence[float]) -> float:
     """The sum of squares around the mean; in any order it has the same bits."""
     centre = math.fsum(values) / max(len(values), 1)
-    return math.fsum((value - centre) ** 2 for value in values)
+    away = [value - centre for value in values]
+    return math.fsum(step * step for step in away)

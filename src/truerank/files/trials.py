@@ -3,9 +3,11 @@
 lfw         pairs.txt: "10 300", then "name 1 4" (the same person) or "name 1 other 2" (not)
 voxceleb    "1 id1/a.wav id2/b.wav": whether they belong together, then the two ids
 ijb         "12,34,1": two templates, then whether they belong together
-csv         a header with the columns left, right, same and perhaps score
+kaldi       "enrol test target": as ijb, with target and nontarget
+wespeaker   "enrol test 0.73 target": two ids, their score, and whether they belong together
+csv         a header with the columns left, right, same and perhaps score, left_label, right_label
 
-A last number more on a line of voxceleb or ijb is the score of the trial.
+A last number more on a line of voxceleb, ijb or kaldi is the score of the trial.
 """
 
 from __future__ import annotations
@@ -21,9 +23,9 @@ import numpy.typing as npt
 from truerank.errors import InputError, check_choice, shortened
 from truerank.files.reading import check_readable
 
-__all__ = ["LAYOUTS", "Trials", "read_trials"]
+__all__ = ["LAYOUTS", "Trials", "as_score", "read_trials", "split_fields"]
 
-LAYOUTS = ("auto", "lfw", "voxceleb", "ijb", "csv")
+LAYOUTS = ("auto", "lfw", "voxceleb", "ijb", "kaldi", "wespeaker", "csv")
 _SAME = {"1": True, "0": False, "true": True, "false": False, "target": True, "nontarget": False}
 
 
@@ -37,7 +39,7 @@ class Trials:
     scores: npt.NDArray[np.float64] | None = None
     folds: npt.NDArray[np.int64] | None = None
     people: tuple[list[str], list[str]] | None = None
-    """Who is on the left and on the right, where ids say so."""
+    """Who is on the left and on the right, where the list says so."""
 
     def __len__(self) -> int:
         return len(self.left)
@@ -59,17 +61,17 @@ def read_trials(path: str | os.PathLike[str], layout: str = "auto") -> Trials:
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
         lines = [(n, line.strip()) for n, line in enumerate(text.splitlines(), start=1)]
-        rows = [(n, _split(line)) for n, line in lines if line]
+        rows = [(n, split_fields(line)) for n, line in lines if line]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{path} cannot be read as text ({error}).") from error
     if not rows:
         raise InputError(f"{path} holds no trials.")
     if layout == "auto":
         layout = _guess(path, rows)
-    return {"lfw": _lfw, "voxceleb": _voxceleb, "ijb": _ijb, "csv": _csv}[layout](path, rows)
+    return _READERS[layout](path, rows)
 
 
-def _split(line: str) -> list[str]:
+def split_fields(line: str) -> list[str]:
     """Fields divided by commas, tabs or blanks."""
     if "," in line:
         return [field.strip() for field in next(csv.reader([line]))]
@@ -88,6 +90,8 @@ def _guess(path: str | os.PathLike[str], rows: list[Row]) -> str:
         return "lfw"
     starts = all(fields[0].lower() in _SAME for fields in body)
     ends = all(len(fields) > 2 and fields[2].lower() in _SAME for fields in body)
+    if all(len(fields) == 4 and fields[3].lower() in ("target", "nontarget") for fields in body):
+        return "wespeaker"
     if starts != ends:
         return "voxceleb" if starts else "ijb"
     if starts:
@@ -154,22 +158,31 @@ def _listed(
         right.append(ids[1])
         same.append(_SAME[fields[flag].lower()])
         if len(fields) == 4:
-            scores.append(_number(path, line, fields[3]))
+            scores.append(as_score(path, line, fields[3]))
     if scores and len(scores) != len(left):
         raise InputError(f"{path}: {len(scores)} of {len(left)} trials have a score; all or none.")
     return Trials(left, right, np.array(same, bool), np.array(scores) if scores else None)
 
 
 def _voxceleb(path: str | os.PathLike[str], rows: list[Row]) -> Trials:
-    trials = _listed(path, rows, "voxceleb", 0, "0 or 1, two ids, and perhaps a score")
-    if not all("/" in name for name in (*trials.left, *trials.right)):
-        return trials
-    left, right = ([name.split("/")[0] for name in side] for side in (trials.left, trials.right))
-    return replace(trials, people=(left, right))
+    return _listed(path, rows, "voxceleb", 0, "0 or 1, two ids, and perhaps a score")
 
 
 def _ijb(path: str | os.PathLike[str], rows: list[Row]) -> Trials:
     return _listed(path, rows, "ijb", 2, "two templates, 0 or 1, and perhaps a score")
+
+
+def _kaldi(path: str | os.PathLike[str], rows: list[Row]) -> Trials:
+    return _listed(path, rows, "kaldi", 2, "two ids, target or nontarget, and perhaps a score")
+
+
+def _wespeaker(path: str | os.PathLike[str], rows: list[Row]) -> Trials:
+    expected = "two ids, a score, and target or nontarget"
+    for line, fields in rows:
+        if len(fields) != 4:
+            raise _refuse(path, line, "wespeaker", expected)
+    ordered = [(line, [*fields[:2], fields[3], fields[2]]) for line, fields in rows]
+    return _listed(path, ordered, "wespeaker", 2, expected)
 
 
 def _csv(path: str | os.PathLike[str], rows: list[Row]) -> Trials:
@@ -182,10 +195,23 @@ def _csv(path: str | os.PathLike[str], rows: list[Row]) -> Trials:
         if len(fields) != len(header):
             raise _refuse(path, line, "csv", f"{len(header)} fields")
         ordered.append((line, [fields[header.index(name)] for name in wanted]))
-    return _listed(path, ordered, "csv", 2, "0 or 1 in the column same")
+    trials = _listed(path, ordered, "csv", 2, "0 or 1 in the column same")
+    named = [name for name in ("left_label", "right_label") if name in header]
+    if len(named) == 1:
+        other = "right_label" if named == ["left_label"] else "left_label"
+        raise InputError(f"{path} has the column {named[0]} but no {other}; people need both.")
+    if not named:
+        return trials
+    left, right = ([fields[header.index(name)] for _, fields in rows[1:]] for name in named)
+    return replace(trials, people=(left, right))
 
 
-def _number(path: str | os.PathLike[str], line: int, text: str) -> float:
+_READERS = {"lfw": _lfw, "voxceleb": _voxceleb, "ijb": _ijb, "kaldi": _kaldi,
+            "wespeaker": _wespeaker, "csv": _csv}  # fmt: skip
+
+
+def as_score(path: str | os.PathLike[str], line: int, text: str) -> float:
+    """The finite number in a field."""
     try:
         value = float(text)
     except ValueError:

@@ -150,7 +150,7 @@ class _Departures:
         if singly:
             return self._added_up(cell, moved)
         own, twice = np.split(moved, 2)
-        return own, squares(twice)
+        return own, squares(twice.tolist())
 
     def replicates(
         self, value: float, metric: Metric, folded: FoldedTrials
@@ -180,7 +180,8 @@ class _Departures:
                 (two, self._pair_of(two)),
             )
         )
-        return by_fold, squares(by_fold) - (squares(by_person) - squares(by_pair))
+        seen, of_people, of_pairs = (squares(x.tolist()) for x in (by_fold, by_person, by_pair))
+        return by_fold, seen - (of_people - of_pairs)
 
     def _values(
         self, metric: Metric, folded: FoldedTrials, *, singly: bool
