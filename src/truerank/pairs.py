@@ -12,7 +12,7 @@ import numpy.typing as npt
 from truerank.arrays import as_array, numbered, stable_order
 from truerank.errors import InputError
 
-__all__ = ["CodeIndex", "Codes", "Mask", "PairList", "count_matches"]
+__all__ = ["CodeIndex", "Codes", "Judgements", "Mask", "PairList", "count_matches"]
 
 Codes = npt.NDArray[np.int64]
 
@@ -74,6 +74,9 @@ class Mask:
     Dense matrices stay as they are, sparse ones are kept by row: the pairs of query q are
     item[start[q]:start[q + 1]].
     """
+
+    names: tuple[list[str], list[str]] | None = None
+    """The ids of queries and items, where nothing else names them."""
 
     def __init__(self, matrix: Any, name: str) -> None:
         self.name = name
@@ -167,6 +170,43 @@ class Mask:
         if columns is not None:
             position = position[self._renumber(columns)[self._item[position]] >= 0]
         return np.asarray(self._grade[position])
+
+    def records(self, names: tuple[list[str], list[str]] | None) -> list[str]:
+        """Each pair with its grade as text, by the names of queries and items if there are any."""
+        records = []
+        for start in range(0, self.shape[0], 1024):
+            rows = np.arange(start, min(start + 1024, self.shape[0]))
+            pairs = self.pairs(rows, None)
+            grades = self.grades(rows, None).tolist()
+            for query, item, grade in zip(
+                (pairs.query + start).tolist(), pairs.item.tolist(), grades, strict=True
+            ):
+                pair = (query, item) if names is None else (names[0][query], names[1][item])
+                records.append(repr((*pair, grade)))
+        return records
+
+
+class Judgements(Mask):
+    """The mask of what was judged relevant, which knows what else was judged."""
+
+    judged: Mask
+    """Every judged pair: 1 if it was judged irrelevant, else its grade plus 1."""
+
+    @staticmethod
+    def of_grades(
+        shape: tuple[int, int],
+        pairs: PairList,
+        grade: npt.NDArray[Any],
+        names: tuple[list[str], list[str]] | None = None,
+    ) -> Judgements:
+        """Judgements from their pairs, sorted by query, and a grade for each; 0 is irrelevant."""
+        found = Judgements.__new__(Judgements)
+        relevant = grade > 0
+        some = Mask.of_pairs("relevance", shape, pairs.where(relevant), grade[relevant])
+        vars(found).update(vars(some))
+        found.judged = Mask.of_pairs("judgements", shape, pairs, grade + 1)
+        found.names = names
+        return found
 
 
 def _expand(start: Codes, stop: Codes) -> tuple[Codes, Codes]:

@@ -16,9 +16,18 @@ import numpy.typing as npt
 
 from truerank.errors import InputError
 from truerank.jit import kernel
-from truerank.pairs import CodeIndex, Codes, Mask, PairList, count_matches
+from truerank.pairs import CodeIndex, Codes, Judgements, Mask, PairList, count_matches
 
-__all__ = ["BlockPairs", "Equality", "Exclusions", "GradeView", "LabelView", "TreeView", "View"]
+__all__ = [
+    "BlockPairs",
+    "Equality",
+    "Exclusions",
+    "GradeView",
+    "JudgedView",
+    "LabelView",
+    "TreeView",
+    "View",
+]
 
 Rows = npt.NDArray[np.int64]
 _CHUNK = 1024
@@ -251,3 +260,17 @@ class GradeView(View):
         """See View."""
         judged = self._judgements.grades(rows, self._columns)
         return np.searchsorted(self.values, judged).astype(np.int64) + 1
+
+
+class JudgedView(GradeView):
+    """The view in which everything judged is looked for: grade 1 was judged irrelevant.
+
+    Where its tie groups are counted, what nobody judged is left out: TieGroups.among_graded.
+    """
+
+    def __init__(
+        self, judgements: Judgements, columns: Rows | None, exclusions: Exclusions, items: int
+    ) -> None:
+        super().__init__(judgements.judged, columns, exclusions, items)
+        self.values = np.union1d([1], self.values)
+        self.grades = len(self.values)

@@ -223,9 +223,12 @@ def _lists(facts: dict[str, Any]) -> list[str]:
         )
     missing = facts["missing"]
     if missing["mates"]:
+        known = facts.get("gallery_size", 0) is not None
+        where = "last in the score, next in upper, anywhere behind the list in expected"
+        where = where if known else "worth nothing in score and expected, next in upper"
         lines.append(
-            f"{count(missing['mates'], 'mate')} of {count(missing['queries'], 'query')} "
-            "not returned: last in the score, next in upper, anywhere behind the list in expected."
+            f"{count(missing['mates'], 'relevant item')} of "
+            f"{count(missing['queries'], 'query')} not returned: {where}."
         )
     if "settle" in facts:
         found = facts["settle"]["k"]

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from truerank.comparison.models import Model, is_conditional, is_of_trials, mean_score
+from truerank.comparison.models import (
+    Model,
+    is_conditional,
+    is_of_trials,
+    mean_score,
+    sampling_unit,
+)
 from truerank.comparison.variance import spread
 from truerank.stats.intervals import IntervalRequest
 from truerank.stats.student import central, quantile
+from truerank.wording import count
 
 __all__ = ["Difference", "correct", "difference", "method"]
 
@@ -33,7 +40,9 @@ class Difference:
 
 def method(models: list[Model]) -> str:
     """What gives the differences their intervals."""
-    way = "class bootstrap of the paired classes, conditional on this gallery"
+    unit = sampling_unit(models)
+    units = count(2, unit).removeprefix("2 ")
+    way = f"{unit} bootstrap of the paired {units}, conditional on this gallery"
     if not is_conditional(models):
         way = f"jackknife of the paired {'people' if is_of_trials(models) else 'classes'}"
     several = any(len(model) > 1 for model in models)

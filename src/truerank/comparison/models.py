@@ -21,6 +21,7 @@ __all__ = [
     "is_of_trials",
     "mean_score",
     "read_model",
+    "sampling_unit",
 ]
 
 Model = list[Result]
@@ -48,6 +49,13 @@ def is_conditional(models: list[Model]) -> bool:
 def is_of_trials(models: list[Model]) -> bool:
     """Whether what is compared are results of verify, whose units are people."""
     return "trials" in models[0][0].provenance
+
+
+def sampling_unit(models: list[Model]) -> str:
+    """What intervals draw or leave out as a whole: a class, or a query without labels."""
+    intervals = models[0][0].provenance.get("intervals")
+    way = intervals.get("method") if isinstance(intervals, dict) else None
+    return "query" if isinstance(way, str) and way.startswith("query ") else "class"
 
 
 def _read(result: Any) -> Result:
@@ -92,6 +100,8 @@ def check_same_task(models: list[Model], names: list[str]) -> None:
         _check_provenance(name, run)
         mine, other = first.provenance, run.provenance
         for key in ("queries", "gallery"):
+            if key == "gallery" and None in (_gallery_size(mine), _gallery_size(other)):
+                continue  # the gallery of a run is of any size unless it was said
             if mine[key] != other[key]:
                 raise InputError(
                     f"{first_name} and {name} are of different tasks: {mine[key]:,} and "
@@ -136,6 +146,12 @@ def _check_same_list(runs: list[tuple[str, Result]]) -> None:
                 f"{first_name} and {name} were evaluated differently: the folds of the trials "
                 "differ."
             )
+
+
+def _gallery_size(facts: dict[str, Any]) -> Any:
+    """The gallery's size, None if nobody knows it: the result is of a run."""
+    lists = facts.get("lists")
+    return lists.get("gallery_size", 0) if isinstance(lists, dict) else facts["gallery"]
 
 
 def _check_provenance(name: str, run: Result) -> None:

@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from truerank.comparison.models import Model, is_conditional, mean_score
+from truerank.comparison.models import Model, is_conditional, mean_score, sampling_unit
 from truerank.core import registry
 from truerank.core.replicates import Replicates
 from truerank.core.score import Score
@@ -130,9 +130,9 @@ def _by_replicates(metric: str, models: list[Model]) -> tuple[Part, float, float
 def _by_bootstrap(
     metric: str, models: list[Model], seed: int
 ) -> tuple[Part, float, float | None] | str:
-    found = [[_class_sums(run, metric) for run in model] for model in models]
-    sums = [[some for some in model if some is not None] for model in found]
-    if any(len(held) < len(model) for held, model in zip(sums, found, strict=True)):
+    per_run = [[_class_sums(run, metric) for run in model] for model in models]
+    sums = [[some for some in model if some is not None] for model in per_run]
+    if any(len(held) < len(model) for held, model in zip(sums, per_run, strict=True)):
         return "a result was written without its per-query values"
     if len({_level(run, metric) for model in models for run in model}) > 1:
         return OTHER_UNITS
@@ -140,9 +140,8 @@ def _by_bootstrap(
     counts = [sums[0][0][level].count for level in levels]
     units = min(int(np.count_nonzero(some)) for some in counts)
     if units < FEWEST_DRAWN:
-        return f"{count(units, 'class')}{_named(models[0][0], metric)}: a test needs at least " + (
-            f"{FEWEST_DRAWN}"
-        )
+        found = count(units, sampling_unit(models))
+        return f"{found}{_named(models[0][0], metric)}: a test needs at least {FEWEST_DRAWN}"
     means = [[_mean_of([run[level] for run in model]) for level in levels] for model in sums]
 
     def error(totals: list[npt.NDArray[np.float64]]) -> float:

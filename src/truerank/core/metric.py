@@ -175,6 +175,8 @@ class RankingDefinition(Definition):
     """The value of queries without ties, from sums that a GPU took; None: from their groups."""
     law: Callable[[Metric], Law] | None = None
     """How it is made of its mates' ranks; None: it cannot be told for smaller galleries."""
+    judged: bool = False
+    """Whether items that nobody judged are left out, where judgements tell them from others."""
     effort: Callable[[npt.NDArray[np.int64], npt.NDArray[np.int64]], float] | None = None
     """Steps that chance takes, where that can be very many."""
     is_mean: Callable[[Metric], bool] = _always

@@ -95,7 +95,7 @@ def evaluate(
         Further pairs to exclude.
     junk_labels : iterable
         Gallery items with these labels are excluded for every query.
-    relevance : (Q, G) bool, grades or sparse, or a path, optional
+    relevance : (Q, G) bool, grades or sparse, or {query: {item: grade}}, or a path, optional
         Who is relevant to whom, and how much, instead of labels. A path names a TREC qrels file,
         which is matched by query_ids and gallery_ids. A (Q, G) matrix given in place of embeddings
         is then taken as it is: no row is removed from its own list.

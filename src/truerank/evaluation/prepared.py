@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -11,7 +10,8 @@ import numpy.typing as npt
 from truerank.arrays import DeviceMatrix, as_array, as_matrix
 from truerank.errors import InputError
 from truerank.evaluation.checks import check_relevance, check_sides
-from truerank.files import is_path, read_side
+from truerank.files import read_side
+from truerank.files.judgements import goes_by_id, read_qrels
 from truerank.space import catalogue
 from truerank.task import TaskRules
 
@@ -53,7 +53,7 @@ def prepare(
     own, other = _first(query_ids, queries.ids), _first(gallery_ids, items.ids)
     if separate and query_ids is None and gallery_ids is None and (own is None or other is None):
         own = other = None
-    if is_path(relevance):
+    if goes_by_id(relevance):
         relevance = _judgements(relevance, own, other)
     lazily = lazily and not given
     rows = _matrix(queries.embeddings, "embeddings", lazily, on_device)
@@ -87,10 +87,11 @@ def _first(passed: Any, in_file: Any) -> Any:
     return in_file if passed is None else passed
 
 
-def _judgements(path: str | os.PathLike[str], query_ids: Any, gallery_ids: Any) -> Any:
-    from truerank.files.judgements import read_qrels
-
+def _judgements(source: Any, query_ids: Any, gallery_ids: Any) -> Any:
     if query_ids is None or gallery_ids is None:
-        raise InputError("a file of judgements names rows by id; pass query_ids and gallery_ids.")
+        raise InputError(
+            "a file of judgements, or {query: {item: grade}}, names rows by id; pass query_ids and "
+            "gallery_ids."
+        )
     ids = [as_array(side, "ids").tolist() for side in (query_ids, gallery_ids)]
-    return read_qrels(path, *ids)
+    return read_qrels(source, *ids)

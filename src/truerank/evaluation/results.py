@@ -10,6 +10,7 @@ import numpy.typing as npt
 from truerank.attributes import Attribute
 from truerank.core.score import Score, split_undefined
 from truerank.galleries import growth_curve
+from truerank.labels import encode
 from truerank.ranked import HeldRows
 from truerank.result import Result
 from truerank.scoring import Findings
@@ -63,8 +64,13 @@ def put_together(
     skip_undefined: bool,
     found: dict[str, list[Any]] | None = None,
     held: HeldRows | None = None,
+    names: list[Any] | None = None,
 ) -> Result:
-    """A result; undefined scores are listed apart where nobody asked for them by name."""
+    """A result; undefined scores are listed apart where nobody asked for them by name.
+
+    `names` are the queries' ids where the task has none: a run may be all that names them.
+    """
+    ids = _ids(task, names)
     skipped: dict[str, str] = {}
     if skip_undefined:
         scores, skipped = split_undefined(scores)
@@ -75,9 +81,9 @@ def put_together(
         scores,
         skipped=skipped,
         provenance=provenance,
-        attributes=_attributes(task),
+        attributes=_attributes(task, ids),
         severity=findings.severity,
-        units=_units(task),
+        units=_units(task, ids),
         level_units=findings.level_units,
         curves=findings.curves | ({"growth": growth_curve(sizes)} if sizes else {}),
         first_mates=findings.first_mates,
@@ -88,7 +94,17 @@ def put_together(
     )
 
 
-def _attributes(task: TaskRules) -> dict[str, Attribute]:
+def _ids(task: TaskRules, names: list[Any] | None) -> Attribute | None:
+    """The id of each query, if anything names it."""
+    if task.id_names is not None:
+        return Attribute(task.id_names.codes[0], task.id_names.values)
+    if names is None:
+        return None
+    encoded = encode((names,), ("query_ids",))
+    return Attribute(encoded.codes[0], encoded.values)
+
+
+def _attributes(task: TaskRules, ids: Attribute | None) -> dict[str, Attribute]:
     attributes = {}
     if task.levels is not None:
         if len(task.levels) > 1:
@@ -97,15 +113,13 @@ def _attributes(task: TaskRules) -> dict[str, Attribute]:
         attributes["label"] = Attribute(task.query_codes, task.levels.finest.values)
     if task.group_names is not None:
         attributes["group"] = Attribute(task.group_names.codes[0], task.group_names.values)
-    if task.id_names is not None:
-        attributes["id"] = Attribute(task.id_names.codes[0], task.id_names.values)
+    if ids is not None:
+        attributes["id"] = ids
     return attributes
 
 
-def _units(task: TaskRules) -> npt.NDArray[np.int64]:
+def _units(task: TaskRules, ids: Attribute | None) -> npt.NDArray[np.int64]:
     """What resampling draws: classes, or queries (by their ids, if they have any)."""
     if task.levels is not None:
         return task.query_codes
-    if task.id_names is not None:
-        return task.id_names.codes[0]
-    return np.arange(task.queries)
+    return np.arange(task.queries) if ids is None else ids.codes

@@ -2,16 +2,15 @@
 
 from truerank.files.reading import (
     Bundle,
-    check_readable,
     read,
     read_archive,
     read_embeddings,
     read_json,
     read_npy,
-    read_text,
     require_embeddings,
 )
 from truerank.files.sides import is_path, read_labels, read_side
+from truerank.files.text import check_readable, read_text
 from truerank.files.writing import atomic_path, check_writable, to_json, write_text
 
 __all__ = [

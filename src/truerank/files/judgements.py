@@ -1,79 +1,157 @@
-"""Judgements and taxonomies on disk: TREC qrels, and (child, parent) tables.
+"""Judgements and taxonomies: TREC qrels, BEIR's qrels and mappings; and (child, parent) tables.
 
-A qrels file has four columns, query, iteration, item, grade, divided by white space. A taxonomy has
-two, child and parent, divided by commas; nodes without a parent are roots.
+A qrels file has four columns, query, iteration, item, grade, divided by white space; BEIR's has
+three, divided by tabs, below the header 'query-id corpus-id score'. A pair that is not judged is
+unknown, which is not the same as grade 0. A taxonomy has two columns, child and parent, divided by
+commas; nodes without a parent are roots.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from truerank.errors import InputError, TruerankWarning, shortened
 from truerank.files.paths import as_path
-from truerank.files.reading import check_readable, read_text
+from truerank.files.sides import is_path
 from truerank.files.tables import read_csv
-from truerank.pairs import Mask, PairList
+from truerank.files.text import check_readable, read_text
+from truerank.pairs import Judgements, PairList
 from truerank.wording import count
 
-__all__ = ["judged_names", "read_qrels", "read_taxonomy"]
+__all__ = [
+    "Grades",
+    "aligned",
+    "goes_by_id",
+    "judged_names",
+    "read_judgements",
+    "read_qrels",
+    "read_taxonomy",
+]
+
+Grades = dict[tuple[str, str], int]
+"""The grade of each judged pair of a query and an item, by their ids as text."""
+BEIR = ["query-id", "corpus-id", "score"]
 
 
-def judged_names(path: str | os.PathLike[str]) -> tuple[list[str], list[str]]:
-    """The queries and the items that a file of judgements names, each once."""
-    queries: dict[str, None] = {}
-    items: dict[str, None] = {}
-    for query, item, _ in _judgements(path):
-        queries[query], items[item] = None, None
-    return list(queries), list(items)
+def goes_by_id(relevance: Any) -> bool:
+    """Whether judgements name queries and items by id: a file, or {query: {item: grade}}."""
+    return is_path(relevance) or isinstance(relevance, Mapping)
 
 
-def _judgements(path: str | os.PathLike[str]) -> Iterator[tuple[str, str, int]]:
-    """The query, the item and the grade of each line."""
-    for number, line in enumerate(read_text(path).splitlines(), 1):
-        cells = line.split()
-        if not cells:
-            continue
-        try:
-            query, _, item, grade = cells
-            value = int(grade)
-        except ValueError:
+def read_judgements(source: Any) -> Grades:
+    """The grade of each pair of a file or of {query: {item: grade}}; a negative one is unjudged."""
+    lines = _lines(source) if is_path(source) else _entries(source)
+    name = source if is_path(source) else "relevance"
+    grades: Grades = {}
+    places: dict[tuple[str, str], Any] = {}
+    for place, query, item, grade in lines:
+        pair = query, item
+        value = _whole(grade)
+        if value is None:
             raise InputError(
-                f"{path} line {number} must be 'query iteration item grade'. Got {shortened(line)}."
-            ) from None
-        yield query, item, value
+                f"{name} {place} has the grade {shortened(grade)}; expected a whole number."
+            )
+        if grades.setdefault(pair, value) != value:
+            raise InputError(
+                f"{name} judges item {shortened(item)} of query {shortened(query)} twice: grade "
+                f"{grades[pair]} in {places[pair]}, {value} in {place}; keep one of them."
+            )
+        places.setdefault(pair, place)
+    if not grades:
+        raise InputError(f"{name} holds no judgement.")
+    return grades
 
 
-def read_qrels(
-    path: str | os.PathLike[str], query_ids: Sequence[Any], gallery_ids: Sequence[Any]
-) -> Mask:
-    """Judgements as a (queries, gallery) mask; ids are compared as text."""
-    rows = {str(name): number for number, name in enumerate(query_ids)}
-    items = {str(name): number for number, name in enumerate(gallery_ids)}
-    judged: dict[tuple[int, int], int] = {}
+def _lines(path: str | os.PathLike[str]) -> Iterator[tuple[str, str, str, str]]:
+    """The line, the query, the item and the grade of each judgement in a file."""
+    named = False
+    for number, line in enumerate(read_text(path).splitlines(), 1):
+        cells = line.split("\t") if named else line.split()
+        if not line.strip():
+            continue
+        if number == 1 and cells == BEIR:
+            named = True
+            continue
+        if len(cells) != (3 if named else 4):
+            expected = "query-id corpus-id score" if named else "query iteration item grade"
+            raise InputError(f"{path} line {number} must be '{expected}'. Got {shortened(line)}.")
+        yield f"line {number}", cells[0].strip(), cells[-2].strip(), cells[-1].strip()
+
+
+def _entries(judged: Mapping[Any, Any]) -> Iterator[tuple[str, str, str, Any]]:
+    """The same of a mapping; ids are compared as text."""
+    for query, items in judged.items():
+        if not isinstance(items, Mapping):
+            raise InputError(
+                "relevance must map each query to {item: grade}. "
+                f"Got {shortened(items)} for query {shortened(query)}."
+            )
+        for item, grade in items.items():
+            yield f"relevance[{query!r}][{item!r}]", str(query), str(item), grade
+
+
+def _whole(grade: Any) -> int | None:
+    """A grade such as 1, "1" or "1.0" as an integer; None for anything else."""
+    try:
+        value = float(grade)
+    except (TypeError, ValueError):
+        return None
+    return int(value) if math.isfinite(value) and value == int(value) else None
+
+
+def judged_names(grades: Grades) -> tuple[list[str], list[str]]:
+    """The queries and the items that judgements name, each once."""
+    return list(dict.fromkeys(q for q, _ in grades)), list(dict.fromkeys(i for _, i in grades))
+
+
+def read_qrels(source: Any, query_ids: Sequence[Any], gallery_ids: Sequence[Any]) -> Judgements:
+    """The judgements of a file, or of a mapping, on these queries and items."""
+    name = source if is_path(source) else "relevance"
+    return aligned(read_judgements(source), query_ids, gallery_ids, str(name))
+
+
+def aligned(
+    grades: Grades,
+    query_ids: Sequence[Any],
+    gallery_ids: Sequence[Any],
+    name: str,
+    *,
+    size: int | None = None,
+    named: bool = False,
+) -> Judgements:
+    """Judgements of queries and items by their ids, which are compared as text.
+
+    `size` is the number of items where some have no id: these come last. Judgements are `named`
+    where nothing else names queries and items.
+    """
+    rows = {str(one): number for number, one in enumerate(query_ids)}
+    items = {str(one): number for number, one in enumerate(gallery_ids)}
+    judged: list[tuple[int, int, int]] = []
     unknown = 0
-    for query, item, value in _judgements(path):
+    for (query, item), value in grades.items():
         if query in rows and item in items:
-            judged[rows[query], items[item]] = max(0, value)
+            judged.append((rows[query], items[item], value))
         elif value > 0:
             unknown += 1
     if unknown:
         warnings.warn(
-            f"{count(unknown, 'judgement')} of {path} name a query or item that is not evaluated.",
+            f"{count(unknown, 'judgement')} of {name} name a query or item that is not evaluated.",
             TruerankWarning,
             stacklevel=3,
         )
     if not judged:
-        raise InputError(f"{path} judges no pair of query_ids and gallery_ids; compare the ids.")
-    pairs = np.array(sorted(pair for pair, grade in judged.items() if grade > 0), np.int64)
-    pairs = pairs.reshape(-1, 2)
-    grades = np.array([judged[query, item] for query, item in pairs.tolist()], np.int64)
-    shape = (len(query_ids), len(gallery_ids))
-    return Mask.of_pairs("relevance", shape, PairList(pairs[:, 0], pairs[:, 1]), grades)
+        raise InputError(f"{name} judges no pair of query_ids and gallery_ids; compare the ids.")
+    table = np.array(sorted(judged), np.int64)
+    table = table[table[:, 2] >= 0]
+    shape = (len(query_ids), len(gallery_ids) if size is None else size)
+    names = (list(rows), list(items)) if named else None
+    return Judgements.of_grades(shape, PairList(table[:, 0], table[:, 1]), table[:, 2], names)
 
 
 def read_taxonomy(path: str | os.PathLike[str]) -> dict[str, str]:

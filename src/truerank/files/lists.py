@@ -1,13 +1,14 @@
 """Lists of neighbours on disk: what a search returned, one list for each query, maybe with scores.
 
-.npy, .npz, .parquet, .ivecs, .ibin, HDF5 as ann-benchmarks writes it, and TREC run files, which
-name queries and items by id and are sorted by score.
+.npy, .npz, .parquet, .ivecs, .ibin, HDF5 as ann-benchmarks writes it, and runs, which name queries
+and items by id: TREC's, sorted by score, MS MARCO's, sorted by rank, and {query: {item: score}}.
 """
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,15 +19,16 @@ from truerank.errors import InputError, shortened
 from truerank.extras import install
 from truerank.files.hdf5 import read_hdf5
 from truerank.files.paths import as_path
-from truerank.files.reading import check_readable, read_archive, read_npy, read_text
+from truerank.files.reading import read_archive, read_npy
+from truerank.files.text import check_readable, first_line, read_text
 from truerank.files.vectors import read_ibin, read_ivecs
 
-__all__ = ["ListFile", "read_lists", "read_run"]
+__all__ = ["ListFile", "read_lists", "read_run", "run_of_mapping"]
 
-NEIGHBOURS = ("neighbours", "neighbors", "items", "retrieved", "results")
-SCORES = ("scores", "score", "distances", "distance", "similarities")
+NEIGHBOURS = ("neighbours", "neighbors", "items", "retrieved", "results", "i")
+SCORES = ("scores", "score", "distances", "distance", "similarities", "d")
 QUERIES = ("query_id", "query", "id")
-RUNS = (".run", ".trec", ".txt", ".res")
+RUNS = (".run", ".trec", ".txt", ".res", ".tsv")
 
 
 @dataclass(frozen=True)
@@ -42,14 +44,17 @@ class ListFile:
 
 
 def read_lists(path: str | os.PathLike[str]) -> ListFile:
-    """The lists in a file, by its ending."""
+    """The lists in a file, by its ending; any other one may be that of a run."""
     path = as_path(path)
     check_readable(path)
     reader = _READERS.get(path.suffix.lower())
-    if reader is None:
+    if reader is None and not _looks_like_run(path):
         raise InputError(
-            f"{path} is not a format of lists that truerank reads; expected {', '.join(_READERS)}."
+            f"{path} is not a format of lists that truerank reads; expected {', '.join(_READERS)}, "
+            "or a run: lines 'query Q0 item rank score tag', with any ending."
         )
+    if reader is None:
+        return read_run(path)
     try:
         return reader(path)
     except (InputError, MemoryError):
@@ -64,34 +69,82 @@ def read_lists(path: str | os.PathLike[str]) -> ListFile:
         raise InputError(f"{path} cannot be read as {path.suffix}: {reason}.") from error
 
 
-def read_run(path: Path) -> ListFile:
-    """A TREC run: lines 'query Q0 item rank score tag', each query's sorted by score.
+def _looks_like_run(path: Path) -> bool:
+    """Whether a file of an unknown ending, maybe packed by gzip, begins as a run does."""
+    try:
+        start = first_line(path).split()
+    except (OSError, ValueError, EOFError):
+        return False
+    return len(start) == 6 or (len(start) == 3 and start[2].isdecimal())
 
-    As TREC does, the score decides and the rank is not looked at.
+
+def read_run(path: Path) -> ListFile:
+    """A run: of TREC, lines 'query Q0 item rank score tag', each query's sorted by score (the rank
+    is not looked at, as TREC does), or of MS MARCO, lines 'query item rank', sorted by rank.
     """
     found: dict[str, list[tuple[float, str]]] = {}
+    columns = 0
     for number, line in enumerate(read_text(path).splitlines(), 1):
         cells = line.split()
         if not cells:
             continue
-        if len(cells) != 6:
+        columns = columns or (3 if len(cells) == 3 else 6)
+        if len(cells) != columns:
+            expected = "query item rank" if columns == 3 else "query Q0 item rank score tag"
+            raise InputError(f"{path} line {number} must be '{expected}'. Got {shortened(line)}.")
+        item, text = (cells[1], cells[2]) if columns == 3 else (cells[2], cells[4])
+        score = _finite(text)
+        if score is None:
+            what = "rank" if columns == 3 else "score"
             raise InputError(
-                f"{path} line {number} must be 'query Q0 item rank score tag'. "
-                f"Got {shortened(line)}."
+                f"{path} line {number} has the {what} {shortened(text)}; expected a finite number."
             )
-        try:
-            score = float(cells[4])
-        except ValueError:
-            score = float("nan")
-        if score != score:
-            raise InputError(f"{path} line {number} has the score {shortened(cells[4])}.")
-        found.setdefault(cells[0], []).append((score, cells[2]))
+        found.setdefault(cells[0], []).append((score, item))
     if not found:
         raise InputError(f"{path} holds no list.")
-    ranked = [sorted(lines, key=lambda one: -one[0]) for lines in found.values()]
+    return _sorted(found, rising=columns == 3)
+
+
+def run_of_mapping(run: Mapping[Any, Any]) -> ListFile:
+    """{query: {item: score}}, each query's items sorted by score; ids are compared as text."""
+    found: dict[str, list[tuple[float, str]]] = {}
+    for query, items in run.items():
+        if not isinstance(items, Mapping):
+            raise InputError(
+                "neighbours must map each query to {item: score}. "
+                f"Got {shortened(items)} for query {shortened(query)}."
+            )
+        if str(query) in found:
+            raise InputError(f"neighbours name query {shortened(str(query))} twice, as text.")
+        row = found[str(query)] = []
+        for item, value in items.items():
+            score = _finite(value)
+            if score is None:
+                raise InputError(
+                    f"neighbours[{query!r}][{item!r}] is {shortened(value)}; expected a finite "
+                    "number, the item's score."
+                )
+            row.append((score, str(item)))
+    if not found:
+        raise InputError("neighbours hold no list.")
+    return _sorted(found, rising=False)
+
+
+def _finite(value: Any) -> float | None:
+    """A score as a finite number; None if it is none."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _sorted(found: dict[str, list[tuple[float, str]]], *, rising: bool) -> ListFile:
+    sign = 1.0 if rising else -1.0
+    ranked = [sorted(row, key=lambda one: sign * one[0]) for row in found.values()]
     return ListFile(
-        [[item for _, item in lines] for lines in ranked],
-        [[score for score, _ in lines] for lines in ranked],
+        [[item for _, item in row] for row in ranked],
+        [[score for score, _ in row] for row in ranked],
         list(found),
         by_id=True,
     )
@@ -111,7 +164,7 @@ def _from_columns(path: Path, columns: dict[str, Any]) -> ListFile:
     if lists is None:
         raise InputError(
             f"{path} holds {', '.join(map(repr, columns))}, none of which is known to be lists; "
-            f"expected {' or '.join(NEIGHBOURS[:2])}."
+            f"expected {', '.join(NEIGHBOURS[:2])} or I."
         )
     queries = known(QUERIES)
     names = None if queries is None else [str(name) for name in np.asarray(queries).tolist()]

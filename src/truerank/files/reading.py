@@ -37,19 +37,18 @@ from truerank.files.tables import (
     read_csv,
     read_parquet,
 )
+from truerank.files.text import check_readable
 from truerank.files.wide import dimensions, read_wide_csv
 from truerank.storage import check_fits
 
 __all__ = [
     "Bundle",
     "bundled",
-    "check_readable",
     "read",
     "read_archive",
     "read_embeddings",
     "read_json",
     "read_npy",
-    "read_text",
     "require_embeddings",
 ]
 
@@ -143,33 +142,6 @@ def read_json(path: str | os.PathLike[str]) -> Any:
         return json.loads(Path(path).read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not a JSON file ({error}).") from error
-
-
-def read_text(path: str | os.PathLike[str]) -> str:
-    """The text of a UTF-8 file."""
-    check_readable(path)
-    try:
-        return Path(path).read_text(encoding="utf-8-sig")
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise InputError(f"cannot read {path}: {reason}.") from error
-
-
-def check_readable(path: str | os.PathLike[str]) -> None:
-    """Refuse what is missing, empty, a folder, or not ours to read."""
-    path = as_path(path)
-    try:
-        if path.is_dir():
-            raise InputError(f"{path} is a folder; pass a file.")
-        if path.stat().st_size == 0:
-            raise InputError(f"{path} is empty.")
-        with path.open("rb"):
-            pass
-    except InputError:
-        raise
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(f"cannot read {path}: {reason}.") from error
 
 
 def _kind(path: Path) -> str:

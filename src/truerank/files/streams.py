@@ -17,9 +17,10 @@ from truerank.errors import InputError
 from truerank.files import hdf5
 from truerank.files.manifest import Stored, npy_shape
 from truerank.files.paths import as_path
-from truerank.files.reading import Bundle, bundled, check_readable, read, require_embeddings
+from truerank.files.reading import Bundle, bundled, read, require_embeddings
 from truerank.files.sides import is_path
 from truerank.files.tables import parquet_batches
+from truerank.files.text import check_readable
 from truerank.files.vectors import LONGEST, MATRICES, ROWS
 from truerank.files.wide import dimensions
 from truerank.wording import count

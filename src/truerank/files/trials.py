@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank.errors import InputError, check_choice, shortened
-from truerank.files.reading import check_readable
+from truerank.files.text import check_readable
 
 __all__ = ["LAYOUTS", "Trials", "as_score", "read_trials", "split_fields"]
 

@@ -59,10 +59,10 @@ def evaluate_lists(
 
     Parameters
     ----------
-    neighbours : (Q, k), or a list of lists, or a path
+    neighbours : (Q, k), or a list of lists, or {query: {item: score}}, or a path
         Row numbers of the gallery, nearest first, -1 for none; or ids, where gallery_ids are given
         (query_ids without a gallery of its own). A path names .npy, .npz, .parquet, .ivecs, .ibin,
-        .hdf5 (ann-benchmarks) or a TREC run.
+        .hdf5 (ann-benchmarks) or a run of TREC or MS MARCO, which goes by ids, as a mapping does.
     labels : (Q,) or (Q, L), or a path
         One label for each query, or a path of labels from coarse to fine.
     gallery_labels : (G,) or (G, L), or a path
@@ -74,8 +74,9 @@ def evaluate_lists(
     scores : (Q, k), or a list of lists, or False
         What the search said of each item, rising or falling: equal ones tie. A file's own scores
         are used unless this is False.
-    relevance : (Q, G) bool, graded or sparse, or a path of TREC qrels
-        Who is relevant to whom, in place of labels.
+    relevance : (Q, G) bool, graded or sparse, or {query: {item: grade}}, or a path of qrels
+        Who is relevant to whom, in place of labels. A mapping and qrels (of TREC or BEIR) go by
+        ids, and say what was not judged.
     metrics : strings, optional
         Ranking metrics, those of levels and grades included; "all" for all that apply.
     average, no_mate, confidence, seed, units, threads
@@ -83,7 +84,8 @@ def evaluate_lists(
     named_by : {"auto", "row", "id"}
         What lists name items by. Integers are row numbers, but ids where these are integers too.
     gallery_size : int, optional
-        With relevance: how many items the gallery has, where files name only some of them.
+        With judgements by id: how many items the gallery has, where only some are named. Without
+        it, what a run did not return is worth nothing.
     settle : float, optional
         A width such as 0.01: the result says, for each metric, the smallest k of the lists at which
         lower and upper are no further apart.
@@ -168,7 +170,7 @@ def evaluate_prepared(
         )
     facts["seconds"] = round(time.perf_counter() - started, 3)
     skip = metrics is None or (isinstance(metrics, str) and metrics == "all")
-    result = put_together(task, scores, findings, facts, skip_undefined=skip)
+    result = put_together(task, scores, findings, facts, skip_undefined=skip, names=prepared.names)
     result.skipped |= refusals
     return result
 

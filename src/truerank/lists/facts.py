@@ -22,7 +22,10 @@ def about(places: Places, task: TaskRules) -> dict[str, Any]:
         behind = groups.before[last] == places.lengths[block.rows]
         missing[block.rows] = np.where(behind, groups.relevant[last], 0)
     lengths = places.lengths
+    judged = task.masks.get("relevance")
+    by_run = judged is not None and judged.names is not None
     return {
+        **({"gallery_size": task.items if places.sized else None} if by_run else {}),
         "asked": places.asked,
         "shortest": int(lengths.min()),
         "longest": int(lengths.max()),

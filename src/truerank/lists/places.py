@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from truerank.core.groups import Block, SplitGroups, TieGroups
+from truerank.core.groups import Block, OpenGroups, SplitGroups, TieGroups
 from truerank.lists.returned import UNKNOWN, Returned
 from truerank.pairs import PairList
-from truerank.relevance import View
+from truerank.relevance import JudgedView, View
 from truerank.task import TaskRules
 
 __all__ = ["Places"]
@@ -50,18 +50,22 @@ class Places:
     unknown: int
     """Places of what is no gallery item."""
     asked: int
+    sized: bool = True
+    """Whether the size of the gallery is known."""
 
     @staticmethod
-    def of(returned: Returned, task: TaskRules) -> Places:
-        """The lists with everything taken out that a query never meets."""
+    def of(returned: Returned, task: TaskRules, *, sized: bool = True) -> Places:
+        """The lists with everything taken out that a query never meets.
+
+        The gallery is `sized` unless it may hold any number of items that nothing names.
+        """
         queries, items = task.queries, task.items
         query = np.repeat(np.arange(queries), np.diff(returned.offsets))
-        number = np.arange(task.gallery_size)
+        known, item = returned.item != UNKNOWN, returned.item
         if task.columns is not None:
             number = np.full(task.gallery_size, UNKNOWN)
             number[task.columns] = np.arange(items)
-        known = returned.item != UNKNOWN
-        item = np.where(known, number[returned.item], UNKNOWN)
+            item = np.where(known, number[item], UNKNOWN)
         out = known & (item == UNKNOWN)  # of a junk label
         eligible = np.full(queries, items, np.int64)
         exclusions = task.view.exclusions
@@ -90,6 +94,7 @@ class Places:
             repeated=len(some) - int(new.sum()),
             unknown=len(kept) - len(some),
             asked=returned.asked,
+            sized=sized,
         )
 
     def __len__(self) -> int:
@@ -150,6 +155,11 @@ class Places:
         items, grades = view.items, view.grades
         totals = np.zeros((len(rows), grades), np.int64)
         np.add.at(totals, (block.relevant.query, block.grade - 1), 1)
+        if isinstance(view, JudgedView):
+            # A relevant item that was not returned earns nothing in trec_eval, even if nothing was
+            # judged irrelevant: items that bear it out stand behind the list.
+            none = totals[:, 0] == 0
+            totals[none, 0] = totals[none].sum(axis=1)
         query, at = self._of(rows)
         place = at - self.offsets[rows][query]
         grade = _grades(PairList(query, self.item[at]), block.relevant, block.grade, items)
@@ -170,13 +180,16 @@ class Places:
         lacking = np.flatnonzero((totals > found).any(axis=1))
         owner = np.concatenate([owner[held], lacking])
         order = np.argsort(owner, kind="stable")  # behind its list is each query's last group
-        return TieGroups(
+        fields = (
             np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=len(rows)))]),
             np.concatenate([before[held], length[lacking]])[order],
             np.concatenate([size[held], (self.eligible[rows] - new)[lacking]])[order],
             np.concatenate([graded[held], (totals - found)[lacking]])[order].astype(np.int32),
             self.eligible[rows] + length - new,
         )
+        if self.sized:
+            return TieGroups(*fields)
+        return OpenGroups(*fields, order >= len(held))
 
     def _of(self, rows: Integers) -> tuple[Integers, Integers]:
         """All places of these queries: the query of each, by its number in rows, and the place."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,11 +11,17 @@ import numpy as np
 from truerank.arrays import as_array
 from truerank.errors import InputError, shortened, warn
 from truerank.files import is_path, read_side
-from truerank.files.judgements import judged_names, read_qrels
-from truerank.files.lists import ListFile, read_lists
+from truerank.files.judgements import (
+    Grades,
+    aligned,
+    goes_by_id,
+    judged_names,
+    read_judgements,
+)
+from truerank.files.lists import ListFile, read_lists, run_of_mapping
 from truerank.lists.places import Places
 from truerank.lists.returned import Returned
-from truerank.pairs import Mask
+from truerank.pairs import Judgements
 from truerank.task import TaskRules
 from truerank.wording import count
 
@@ -64,7 +70,7 @@ def prepare(
     other = items.ids if gallery_ids is None else gallery_ids
     alone = leave_one_out or (relevance is None and gallery_labels is None)
     names = _Names(own, own if alone else other, found)
-    if is_path(relevance):
+    if goes_by_id(relevance):
         relevance = names.judgements(relevance, gallery_size)
     elif gallery_size is not None:
         raise InputError("gallery_size goes with a file of judgements, which names some items.")
@@ -96,7 +102,8 @@ def prepare(
         unnamed=0 if gallery_size is None else task.gallery_size - len(names.items),
     )
     listed = None if names.queries is None else list(names.queries)
-    return Prepared(task, returned, Places.of(returned, task), listed)
+    sized = gallery_size is not None or not names.from_judgements
+    return Prepared(task, returned, Places.of(returned, task, sized=sized), listed)
 
 
 def _lists(neighbours: Any, scores: Any) -> ListFile:
@@ -104,12 +111,11 @@ def _lists(neighbours: Any, scores: Any) -> ListFile:
     ignored = scores is False
     if is_path(neighbours):
         found = read_lists(neighbours)
-        if scores is not None:
-            found = ListFile(
-                found.neighbours, None if ignored else scores, found.queries, found.by_id
-            )
-        return found
-    return ListFile(neighbours, None if ignored else scores)
+    elif isinstance(neighbours, Mapping):
+        found = run_of_mapping(neighbours)
+    else:
+        return ListFile(neighbours, None if ignored else scores)
+    return found if scores is None else replace(found, scores=None if ignored else scores)
 
 
 class _Names:
@@ -119,34 +125,37 @@ class _Names:
         self.queries: Any = None if queries is None else _column(queries, "query_ids")
         self.items: Any = None if items is None else _column(items, "gallery_ids")
         self.found = found
+        self.from_judgements = False
+        """Whether a run and its judgements are all that names queries and items."""
 
-    def judgements(self, path: Any, gallery_size: Any) -> Mask:
-        """The judgements of a file; it and a run may be all that names queries and items."""
+    def judgements(self, source: Any, gallery_size: Any) -> Judgements:
+        """The judgements of a file or a mapping; with a run it may be all that names anything."""
+        grades = read_judgements(source)
         if self.queries is None and self.items is None and self.found.by_id:
-            self._from_files(path, gallery_size)
+            self._from_judgements(grades, gallery_size)
         if self.queries is None or self.items is None:
             raise InputError(
-                "a file of judgements names rows by id; pass query_ids and gallery_ids, or lists "
-                "that go by id too, such as a TREC run."
+                "judgements of a file or of {query: {item: grade}} name rows by id; pass query_ids "
+                "and gallery_ids, or lists that go by id too: a TREC run or {query: {item: score}}."
             )
-        mask = read_qrels(path, self.queries, self.items)
-        if gallery_size is None:
-            return mask
-        size = _size(gallery_size, len(self.items))
-        rows = np.arange(mask.shape[0])
-        wide = (mask.shape[0], size)
-        return Mask.of_pairs("relevance", wide, mask.pairs(rows, None), mask.grades(rows, None))
+        size = None if gallery_size is None else _size(gallery_size, len(self.items))
+        name = str(source) if is_path(source) else "relevance"
+        return aligned(
+            grades, self.queries, self.items, name, size=size, named=self.from_judgements
+        )
 
-    def _from_files(self, path: Any, gallery_size: Any) -> None:
-        judged = judged_names(path)
+    def _from_judgements(self, grades: Grades, gallery_size: Any) -> None:
+        """The queries that are judged, and all items that a run or judgements name."""
+        self.queries, judged = judged_names(grades)
         returned = [name for row in self.found.neighbours for name in row]
-        self.queries = list(dict.fromkeys([*(self.found.queries or ()), *judged[0]]))
-        self.items = list(dict.fromkeys([*returned, *judged[1]]))
+        self.items = list(dict.fromkeys([*returned, *judged]))
+        self.from_judgements = True
         if gallery_size is None:
             warn(
-                f"the gallery is taken to be the {count(len(self.items), 'item')} that were "
-                "returned or judged; pass gallery_size or gallery_ids if there are more: missing "
-                "mates may stand behind all of them."
+                "the size of the gallery is unknown: what was not returned earns nothing in score "
+                "and expected, and chance is that of the "
+                f"{count(len(self.items), 'item')} returned or judged; pass gallery_size or "
+                "gallery_ids."
             )
 
     def in_order(self, found: ListFile, queries: int) -> tuple[list[Any], list[Any] | None]:

@@ -134,11 +134,13 @@ def _scores(scores: Any, lengths: Integers) -> npt.NDArray[np.float64]:
 
 def _runs(scores: npt.NDArray[np.float64], query: Integers, column: Integers) -> Integers:
     """Numbers of runs of equal scores; scores that contradict the order are refused."""
-    if np.isnan(scores).any():
-        at = int(np.flatnonzero(np.isnan(scores))[0])
+    wrong = np.flatnonzero(~np.isfinite(scores))
+    if len(wrong):
+        at = int(wrong[0])
+        what = "NaN" if np.isnan(scores[at]) else str(scores[at])
         raise InputError(
-            f"scores hold NaN, in place {column[at] + 1} of query {query[at]}; every item that was "
-            "returned needs a score."
+            f"scores hold {what}, in place {column[at] + 1} of query {query[at]}; every item that "
+            "was returned needs a finite score."
         )
     same = query[1:] == query[:-1]
     rises = np.flatnonzero(same & (scores[1:] > scores[:-1])) + 1

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from truerank.core.groups import TieGroups
+from truerank.core.groups import NOWHERE, TieGroups
 from truerank.core.law import Law
 from truerank.core.left_out import Without
 from truerank.core.metric import Metric, RankingDefinition, register
@@ -28,14 +28,11 @@ Reals = npt.NDArray[np.float64]
 Triple = Reals
 """Shape (3, queries): lower, expected, upper."""
 
-ALL = np.iinfo(np.int64).max // 4
-"""A cut-off that cuts nothing."""
-
 
 def _cut(groups: TieGroups, metric: Metric) -> Integers:
     if metric.cut == "r":
         return groups.mates
-    return np.full(len(groups), ALL if metric.cut is None else metric.cut, np.int64)
+    return np.full(len(groups), NOWHERE if metric.cut is None else metric.cut, np.int64)
 
 
 def _found(groups: TieGroups, cut: Integers) -> tuple[Integers, Integers, Integers, Integers]:
@@ -194,7 +191,9 @@ def _binary_preference(groups: TieGroups, metric: Metric, scale: Scale) -> Tripl
 
 
 def _cut_without(metric: Metric) -> int:
-    return reduced.UP_TO_R if metric.cut == "r" else ALL if metric.cut is None else int(metric.cut)
+    return (
+        reduced.UP_TO_R if metric.cut == "r" else NOWHERE if metric.cut is None else int(metric.cut)
+    )
 
 
 def _precision_without(metric: Metric) -> Without:
@@ -386,11 +385,13 @@ for _definition in (
     RankingDefinition(
         "bpref",
         "binary preference",
-        "1 - min(others before it, R) / min(R, N) of each relevant item, averaged, where N counts "
-        "the others, all items that are neither relevant nor junk",
+        "1 - min(irrelevant items before it, R) / min(R, N) of each relevant item, averaged, where "
+        "N counts the irrelevant items; of qrels, those judged irrelevant: unjudged items are left "
+        "out",
         "Buckley & Voorhees, Retrieval Evaluation with Incomplete Information, SIGIR 2004; as in "
         "trec_eval",
         per_query=_binary_preference,
+        judged=True,
         law=lambda metric: Law("before", divisor="preference", up_to_r=True),
         parameters=(LEVEL,),
         examples=("bpref",),

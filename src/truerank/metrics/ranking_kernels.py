@@ -162,7 +162,7 @@ def expected_extreme_rank(
         if m[g] == 1:
             total, total_low = harmonic_step(k[g], room[g], high, low)
             total, total_low = over(total, total_low, float(t[g]))
-        elif t[g] > LONG and (
+        elif room[g] == t[g] > LONG and (
             4 * (k[g] + m[g]) < t[g] if last else k[g] * m[g] < 16 * t[g] and 2 * m[g] < t[g]
         ):
             total, total_low = _extreme_by_recurrence(k[g], t[g], m[g], last, high, low)

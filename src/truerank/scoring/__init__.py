@@ -188,7 +188,7 @@ def score_groups(
         estimation = Estimation(task, None, request, average, parts)
     for current in passes:
         _find(task, current, findings, estimation)
-        if strangers is not None:
+        if strangers is not None and not current.among_judged:
             for column in {id(column.candidates): column for column in current.columns}.values():
                 held = ~np.isnan(column.values[0])
                 column.candidates[held] -= strangers[held]

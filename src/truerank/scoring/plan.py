@@ -18,7 +18,7 @@ from truerank.core.groups import TieGroups
 from truerank.core.metric import Metric
 from truerank.core.scale import Scale
 from truerank.growth.columns import GrownColumns
-from truerank.relevance import GradeView, TreeView, View
+from truerank.relevance import GradeView, JudgedView, TreeView, View
 from truerank.task import TaskRules
 from truerank.task.levels import level_of
 
@@ -69,6 +69,11 @@ class Pass:
         """Whether the pass covers all levels of a tree."""
         return isinstance(self.view, TreeView) and self.view.grades > 1
 
+    @property
+    def among_judged(self) -> bool:
+        """Whether what nobody judged is left out of the lists."""
+        return isinstance(self.view, JudgedView)
+
     def state(self) -> dict[str, npt.NDArray[Any]]:
         """Everything that fills up in the pass, by name."""
         names = ("seen", "shown", "ties", "nearest", "monotone", "findable", "first")
@@ -87,9 +92,15 @@ def plan_passes(task: TaskRules, metrics: list[Metric]) -> list[Pass]:
     view = task.view
     if isinstance(view, GradeView):
         scale = Scale(view.values.astype(np.float64), judged=True)
-        columns = [Column.of(metric, 1, scale, queries) for metric in metrics]
-        share_counts(columns)
-        return [Pass(view, scale, columns)]
+        among = task.judged_view
+        narrow = [m for m in metrics if among is not None and registry.ranking(m).judged]
+        found = []
+        for of, some in ((view, [m for m in metrics if m not in narrow]), (among, narrow)):
+            if of is not None and some:
+                columns = [Column.of(metric, 1, scale, queries) for metric in some]
+                share_counts(columns)
+                found.append(Pass(of, scale, columns))
+        return found
     named = task.named_levels
     depth = len(named)
     plain = [metric for metric in metrics if metric not in graded]

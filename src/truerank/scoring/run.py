@@ -89,7 +89,7 @@ def complete(
             seen=seen,
             observers=() if observing is None else observing.observers,
             grade=current.finest,
-            rankings=True,
+            rankings=not current.among_judged,
             folds=plan.gallery_folds if plan is not None and plan.splits else None,
             split_view=(plan.split_view, plan.counted)
             if plan is not None and plan.splits
@@ -181,6 +181,9 @@ def fill(
 
     for found in blocks:
         block, groups = found.rows, found.groups
+        if current.among_judged:
+            chosen, groups = groups.among_graded()
+            block = block[chosen]
         if not isinstance(groups, TieGroups) or len(groups.before) <= _PARALLEL_GROUPS:
             fill_rows(block, groups)
         else:
@@ -195,7 +198,7 @@ def fill(
             plan.collect(block, found.split, workers)
         if current.grown is not None and (checkpoint.is_kept or current.grown.is_enough):
             current.grown.settle(workers.pool.map)
-        current.seen[block] = True
+        current.seen[found.rows] = True
         if checkpoint.due():
             checkpoint.save()
     if current.grown is not None:

@@ -19,8 +19,16 @@ from truerank.cached import cached_property
 from truerank.digest import task_digest
 from truerank.errors import InputError, check_choice
 from truerank.labels import MISSING, Codes, Encoded, Levels
-from truerank.pairs import Mask
-from truerank.relevance import Equality, Exclusions, GradeView, LabelView, TreeView, View
+from truerank.pairs import Judgements, Mask
+from truerank.relevance import (
+    Equality,
+    Exclusions,
+    GradeView,
+    JudgedView,
+    LabelView,
+    TreeView,
+    View,
+)
 from truerank.task import given, no_mates
 from truerank.task.no_mates import NO_MATE_REASONS, Sides
 
@@ -126,8 +134,9 @@ class TaskRules:
         if self.leave_one_out:
             given.check_square(judged)
         queries, items = judged.shape
-        self._query_codes = np.full(queries, MISSING, np.int64)
-        self._all_gallery_codes = np.full(items, MISSING, np.int64)
+        nobody = np.full(1, MISSING, np.int64)  # however many items there are
+        self._query_codes = np.broadcast_to(nobody, queries)
+        self._all_gallery_codes = np.broadcast_to(nobody, items)
 
     def numbered(self) -> TaskRules:
         """The same task with row numbers for ids, if the queries are their own gallery without ids.
@@ -234,6 +243,13 @@ class TaskRules:
             return GradeView(self._relevance, self.columns, self._exclusions, self.items)
         return LabelView(self._query_codes, self._gallery_codes, self._exclusions)
 
+    @cached_property
+    def judged_view(self) -> JudgedView | None:
+        """What was judged, relevant or not; None where nothing says what was not judged."""
+        if not isinstance(self._relevance, Judgements):
+            return None
+        return JudgedView(self._relevance, self.columns, self._exclusions, self.items)
+
     @property
     def named_levels(self) -> Levels:
         """The levels of the labels; refused where judgements stand in their place."""
@@ -288,6 +304,13 @@ class TaskRules:
         return self._digested()
 
     def _digested(self) -> str:
+        judged = self._relevance
+        if isinstance(judged, Judgements):
+            sides = self.counted_records()
+            if judged.names is not None:  # items that a run happens to name are no part of the task
+                sides = iter([("query", [(repr(name), 1) for name in judged.names[0]])])
+            masks = [*self.mask_records(), ("judged", judged.judged.records(self._pair_names))]
+            return task_digest(sides, self.junk_labels, masks)
         if not self._has_numbers_alone:
             return task_digest(self.counted_records(), self.junk_labels, self.mask_records())
         names = self.named_levels.finest
@@ -341,21 +364,16 @@ class TaskRules:
     def mask_records(self) -> Iterator[tuple[str, list[str]]]:
         """The pairs of each mask, by id where ids were given."""
         for mask in self.masks.values():
-            names = self._id_names
-            text = None
-            if names is not None:
-                text = [_text(names, names.codes[side]) for side in (0, -1)]
-            records = []
-            for start in range(0, self.queries, 1024):
-                rows = np.arange(start, min(start + 1024, self.queries))
-                pairs = mask.pairs(rows, None)
-                grades = mask.grades(rows, None).tolist()
-                for query, item, grade in zip(
-                    (pairs.query + start).tolist(), pairs.item.tolist(), grades, strict=True
-                ):
-                    pair = (query, item) if text is None else (text[0][query], text[-1][item])
-                    records.append(repr((*pair, grade)))
-            yield mask.name, records
+            yield mask.name, mask.records(self._pair_names)
+
+    @property
+    def _pair_names(self) -> tuple[list[str], list[str]] | None:
+        if self._relevance is not None and self._relevance.names is not None:
+            return self._relevance.names
+        names = self._id_names
+        return (
+            None if names is None else (_text(names, names.codes[0]), _text(names, names.codes[-1]))
+        )
 
 
 @lru_cache(maxsize=4)
