@@ -70,12 +70,12 @@ def number(metric: str) -> Callable[[float | None], str]:
     return written
 
 
-def marked(metric: str) -> str:
-    """The metric, with an arrow if lower is better."""
+def marked(metric: str, name: str | None = None) -> str:
+    """The metric, or another name of it, with an arrow if lower is better."""
     from truerank.core import registry
 
     higher = registry.definition(registry.parse(metric)).higher_is_better
-    return metric if higher else f"{metric} {LOWER}"
+    return (name or metric) if higher else f"{name or metric} {LOWER}"
 
 
 def explained(metrics: Iterable[str]) -> list[str]:

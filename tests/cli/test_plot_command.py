@@ -47,6 +47,25 @@ def test_options_reach_the_figure(folder: Path, tmp_path: Path) -> None:
     assert sizes["plain"] > sizes["none"] > sizes["bare"]
 
 
+def test_scores_of_runs_are_drawn(folder: Path, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        for seed in (0, 1):
+            (tmp_path / f"{name}-{seed}.json").write_bytes((folder / f"{name}.json").read_bytes())
+    runs = ("--runs", f"{tmp_path}/a-*.json", "--runs", f"{tmp_path}/b-0.json,{tmp_path}/b-1.json")
+    done = run("plot", *runs, "-m", "map@r", "-o", tmp_path / "runs.svg")
+    assert (done.status, done.out, done.err) == (0, "", ""), done
+    first = (tmp_path / "runs.svg").read_bytes()
+    run("plot", *runs, "-m", "map@r", "-o", tmp_path / "again.svg")
+    assert (tmp_path / "again.svg").read_bytes() == first
+    several = run("plot", *runs, "-o", tmp_path / "several.svg").complaint()
+    assert "name the metric to draw" in several
+    single = ("plot", folder / "a.json", folder / "b.json", "-m", "eer")
+    assert run(*single, "-o", tmp_path / "single.pdf").status == 0
+    for words in (("--curve", "roc", *runs), ("--curve", "roc", "-m", "map@r"), ()):
+        message = run("plot", folder / "a.json", *words, "-o", tmp_path / "no.pdf").complaint()
+        assert "pass --curve NAME for a curve, or -m METRIC for scores" in message
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -103,6 +103,20 @@ def test_patterns_that_match_nothing_are_refused(seeds: Path) -> None:
     assert "would be written over the input" in clash.complaint()
 
 
+def test_cells_of_a_table_to_paste(seeds: Path) -> None:
+    words = ("compare", "--runs", "a-*.json", "--runs", "b-*.json", "-m", "map@r")
+    latex = run(*words, "--format", "latex", "--cells", "runs", "-o", "table.md")
+    assert r"\pm 0.00$" in latex.out
+    assert "± 0.00" in (seeds / "table.md").read_text()
+    assert (
+        "In brackets: intervals of 95 % over test sets and runs."
+        in run(*words, "--format", "markdown", "--cells", "interval").out
+    )
+    assert run(*words, "--cells", "runs").complaint() == (
+        "--cells runs is for Markdown and LaTeX; add --format latex, or -o with .tex or .md."
+    )
+
+
 def test_compare_refuses(files: Path) -> None:
     assert "at least two" in run("compare", files / "good.json").complaint()
     assert "missing.json" in run("compare", files / "good.json", files / "missing.json").complaint()

@@ -297,8 +297,8 @@ def test_lower_is_better_is_marked_in_every_table() -> None:
         assert marked == rows * [["eer", "\u2193"]]
         assert "\u2193 lower is better." in lines
     found = truerank.compare(one, two, names=["one", "two"])
-    assert found.to_markdown().startswith("| model | map | eer \u2193 |\n")
-    assert r"model & map & eer $\downarrow$ \\" in found.to_latex()
+    assert found.to_markdown().startswith("| model | mAP | EER \u2193 |\n")
+    assert r"model & mAP & EER $\downarrow$ \\" in found.to_latex()
     assert {row["metric"] for row in found.to_dict()["standings"]} == {"map", "eer"}
     assert "lower is better" not in str(truerank.compare(one, two, metrics="map"))
 

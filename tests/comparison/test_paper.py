@@ -16,6 +16,9 @@ from tests.builders import clusters
 from tests.comparison.latex import typeset
 from truerank.comparison import Comparison, Difference, Standing
 from truerank.comparison.paper import judge
+from truerank.core import registry
+from truerank.core.field_names import field_names
+from truerank.errors import InputError
 
 NAMES = ["ours_v2 <best> | \\input{x}", "ResNet-50 & 100%", "a--b ~ x^2 {q} $5 #1", '[x] "y" é']
 
@@ -78,7 +81,7 @@ def test_stars_follow_the_level_of_the_tests() -> None:
 
 def test_markdown() -> None:
     assert FOUND.to_markdown().splitlines() == [
-        "| model | map@r | eer ↓ |",
+        "| model | MAP@R | EER ↓ |",
         "| --- | ---: | ---: |",
         r"| a | **50.00** | 30.00\* |",
         "| b | **50.00** | **10.00** |",
@@ -104,7 +107,7 @@ def test_latex() -> None:
         r"  Paired tests by jackknife, corrected for 11 tests (Holm).}\smallskip",
         r"\begin{tabular}{lrr}",
         r"\toprule",
-        r"model & map@r & eer $\downarrow$ \\",
+        r"model & MAP@R & EER $\downarrow$ \\",
         r"\midrule",
         r"a & $\mathbf{50.00}^{\phantom{***}}$ & $30.00^{*\phantom{*}}$ \\",
         r"b & $\mathbf{50.00}^{\phantom{***}}$ & $\mathbf{10.00}^{\phantom{**}}$ \\",
@@ -125,6 +128,97 @@ def test_thresholds_are_neither_good_nor_bad() -> None:
         "",
         "Distances. Paired tests by jackknife.",
     ]
+
+
+RUNS = {"one": (0.30, 0.32, 0.37), "two": (0.20, 0.20, 0.26)}
+"""Means .33 and .22. Squares of the distances from them: 9 + 1 + 16 and 4 + 4 + 16, in 1e-4."""
+
+
+def of_runs() -> Comparison:
+    """Two models with three runs each, of which the first has an interval."""
+    standings = [
+        Standing("map@r", "one", 0.33, (0.3, 0.36), 3, None, (1, 1), RUNS["one"], 0.9),
+        Standing("map@r", "two", 0.22, None, 3, None, (2, 2), RUNS["two"], 0.9),
+    ]
+    differences = [Difference("map@r", "one", "two", 0.11, None, 0.005, 0.005)]
+    return Comparison(standings, differences, 0.95, "jackknife")
+
+
+def test_cells_of_runs_have_the_standard_deviation() -> None:
+    """sqrt(26/2) and sqrt(24/2) hundredths: 3.6056 and 3.4641."""
+    found = of_runs()
+    assert found.to_markdown("runs").splitlines()[2:] == [
+        "| one | **33.00** ± 3.61 |",
+        r"| two | 22.00\*\* ± 3.46 |",
+        "",
+        "Scores in percent, means of 3 runs. ±: standard deviation over runs. Best in bold. "
+        r"\*, \*\*, \*\*\*: worse than the best (p &lt; 0.05, 0.01, 0.001). "
+        "Paired tests by jackknife.",
+    ]
+    lines = found.to_latex("runs").splitlines()
+    assert r"one & $\mathbf{33.00}^{\phantom{**}} \pm 3.61$ \\" in lines
+    assert r"two & $22.00^{**} \pm 3.46$ \\" in lines
+    assert r"  $\pm$: standard deviation over runs." in lines
+
+
+def test_cells_of_intervals_say_their_level() -> None:
+    found = of_runs()
+    assert found.to_markdown("interval").splitlines()[2:4] == [
+        "| one | **33.00** [30.00, 36.00] |",
+        r"| two | 22.00\*\* |",
+    ]
+    assert "In brackets: intervals of 90 % over test sets and runs." in found.to_markdown(
+        "interval"
+    )
+    latex = found.to_latex("interval")
+    assert r"one & $\mathbf{33.00}^{\phantom{**}}\;[30.00, 36.00]$ \\" in latex.splitlines()
+    assert r"  In brackets: intervals of 90 \% over test sets and runs." in latex.splitlines()
+
+
+def test_cells_that_nothing_can_fill_are_refused() -> None:
+    with pytest.raises(InputError, match="every model here has a single one; pass several runs"):
+        FOUND.to_latex("runs")
+    with pytest.raises(InputError, match="no score here has an interval"):
+        FOUND.to_markdown("interval")
+    with pytest.raises(InputError, match="one of value, interval, runs"):
+        FOUND.to_markdown("both")
+
+
+def test_intervals_of_single_runs_have_the_level_of_their_evaluation(tmp_path: Path) -> None:
+    one, two = (
+        truerank.evaluate(*clusters(2, noise=noise), metrics=["map@r"], confidence=0.9)
+        for noise in (0.5, 1.5)
+    )
+    found = truerank.compare(one, two, names=["one", "two"])
+    low, high = one["map@r"].interval
+    cell = f"**{100 * one['map@r'].value:.2f}** [{100 * low:.2f}, {100 * high:.2f}]"
+    assert f"| one | {cell} |" in found.to_markdown("interval")
+    assert "In brackets: intervals of 90 % over test sets." in found.to_markdown("interval")
+    typeset(found.to_latex("interval") + "\n" + of_runs().to_latex("runs"), tmp_path)
+
+
+def test_metrics_have_the_names_of_the_field() -> None:
+    names = {
+        "precision@1": "Precision@1", "hit@10": "Recall@10", "r_precision": "R-Precision",
+        "map": "mAP", "map@r": "MAP@R", "map@100": "MAP@100", "mrr": "MRR", "minp": "mINP",
+        "ndcg": "NDCG", "ndcg@10": "NDCG@10", "h_ap": "H-AP", "asi": "ASI", "auc": "AUC",
+        "tar@far=0.001": "TAR@FAR=0.1%", "dir@far=0.01": "DIR@FAR=1%",
+        "tar@far=0.00001": "TAR@FAR=0.001%", "dir@far=0.1,rank=5": "DIR@FAR=10%, rank=5",
+        "mrep": "GOM ReP", "opis": "OPIS", "eer": "EER", "map@r,level=genus": "MAP@R, level=genus",
+    }  # fmt: skip
+    assert field_names(names) == names
+    both = field_names(["hit@5", "recall@5"])
+    assert both == {"hit@5": "Hit@5", "recall@5": "Recall@5"}
+    scores = {"hit@1": {"a": 0.5, "b": 0.25}}
+    shown = compared(scores, {("hit@1", "a", "b"): 0.5}).to_markdown()
+    assert "| model | Recall@1 |" in shown
+    assert "Recall@k: share of queries with a relevant item among the first k." in shown
+
+
+@pytest.mark.parametrize("example", registry.examples())
+def test_every_metric_has_a_name_that_no_other_has(example: str) -> None:
+    names = field_names(registry.examples())
+    assert [text for text, name in names.items() if name == names[example]] == [example]
 
 
 def real() -> Comparison:

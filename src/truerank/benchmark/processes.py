@@ -101,6 +101,7 @@ class Workers(Crew):
         try:
             if process is None:
                 process = self._mine.process = self._start()
+                process.stdin.write(self._half)
             pickle.dump(task, process.stdin)
             process.stdin.flush()
             reply: Reply = pickle.load(process.stdout)
@@ -126,7 +127,4 @@ class Workers(Crew):
         )
         with self._lock:
             self._processes.append(process)
-        assert process.stdin is not None
-        process.stdin.write(self._half)
-        process.stdin.flush()
         return process

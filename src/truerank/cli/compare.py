@@ -25,6 +25,7 @@ EXAMPLES = examples(
     "compare a.json b.json c.json -m map@r,hit@1 --format latex -o table.tex",
     "compare ours.npz theirs.npz -m map@r",
     "compare ours.npy theirs.npy --labels labels.csv --distance euclidean",
+    "compare --runs 'a-*.json' --runs 'b-*.json' --format latex --cells runs",
     "compare --runs 'a-*.json' --runs b-0.json,b-1.json --names ours,theirs",
 )
 
@@ -44,6 +45,14 @@ EXAMPLES = examples(
 @confidence_option
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the bootstrap.")
 @format_option()
+@click.option(
+    "--cells",
+    type=click.Choice(("value", "interval", "runs")),
+    default="value",
+    show_default=True,
+    help="Cells of Markdown and LaTeX: the score, with its interval, or the mean and the standard "
+    "deviation over runs.",
+)
 @output_option()
 def compare(
     results: tuple[Path, ...],
@@ -55,6 +64,7 @@ def compare(
     confidence: float,
     seed: int,
     form: str,
+    cells: str,
     output: Path | None,
 ) -> None:
     """Compare models by their RESULTS: the JSON files that evaluate -o wrote for one task, or that
@@ -69,9 +79,14 @@ def compare(
     from truerank.cli.evaluate_files import evaluate_alone
     from truerank.cli.inputs import read_runs, split_metrics
     from truerank.cli.outputs import check_targets
-    from truerank.cli.printing import print_form, ruled, write_form
+    from truerank.cli.printing import print_form, ruled, write_form, written_form
     from truerank.comparison.naming import name_models
 
+    if cells != "value" and {form, written_form(output, form)}.isdisjoint(("markdown", "latex")):
+        raise InputError(
+            f"--cells {cells} is for Markdown and LaTeX; add --format latex, or -o with .tex or "
+            ".md."
+        )
     models = read_runs(results, runs)
     files = [path for one in models for path in (one if isinstance(one, list) else [one])]
     check_targets({"-o": output}, (*files, labels))
@@ -113,8 +128,8 @@ def compare(
         "table": lambda: compared.to_text(rule=ruled()),
         "json": compared.to_json,
         "csv": compared.to_csv,
-        "markdown": compared.to_markdown,
-        "latex": compared.to_latex,
+        "markdown": lambda: compared.to_markdown(cells),
+        "latex": lambda: compared.to_latex(cells),
     }
     if output is not None:
         write_form(output, form, forms)

@@ -16,7 +16,7 @@ from truerank.parts import Parts
 from truerank.result import Result
 from truerank.wording import either
 
-__all__ = ["check_form", "deliver", "print_form", "ruled", "write_form"]
+__all__ = ["check_form", "deliver", "print_form", "ruled", "write_form", "written_form"]
 
 Forms = Mapping[str, Callable[[], str]]
 """The text in each format."""
@@ -66,16 +66,19 @@ def print_form(form: str, forms: Forms) -> None:
 
 def write_form(path: Path, form: str, forms: Forms) -> None:
     """Write what the file's ending names, otherwise what is printed, with JSON for a table."""
-    text = forms[_written(path, form)]()
+    text = forms[written_form(path, form)]()
     write_text(path, text if text.endswith("\n") else f"{text}\n")
 
 
 def check_form(path: Path | None, form: str, forms: Iterable[str]) -> None:
     """Refuse a file whose ending names a format that the command does not write."""
-    if path is not None and _written(path, form) not in forms:
+    if path is not None and written_form(path, form) not in forms:
         endings = [ending for ending, written in ENDINGS.items() if written in forms]
         raise InputError(f"-o writes {either(endings)} here. Got {path.name!r}.")
 
 
-def _written(path: Path, form: str) -> str:
+def written_form(path: Path | None, form: str) -> str:
+    """The format of a file, by its ending; that which is printed where there is no file."""
+    if path is None:
+        return form
     return ENDINGS.get(path.suffix.lower(), "json" if form == "table" else form)

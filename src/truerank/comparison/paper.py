@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from truerank import tables, typesetting
 from truerank.comparison.differences import Difference
 from truerank.comparison.standings import Standing
 from truerank.core import registry
+from truerank.core.field_names import field_names, meanings
+from truerank.errors import InputError, check_choice
 from truerank.typesetting import LOWER, Table
 from truerank.wording import count
 
-__all__ = ["Judged", "as_latex", "as_markdown", "judge", "levels"]
+__all__ = ["CELLS", "Judged", "as_latex", "as_markdown", "judge", "levels"]
 
 STARS = 3
+CELLS = ("value", "interval", "runs")
+"""What stands in a cell: the score, with its interval, or with its deviation over runs."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,9 @@ class Judged:
     """Worse, and so surely: at the level of the tests, a fifth and a fiftieth of it."""
     untested: bool = False
     """Worse, with no test to say how surely."""
+    interval: tuple[str, str] | None = None
+    deviation: str | None = None
+    """Over runs."""
 
 
 def levels(confidence: float) -> list[float]:
@@ -52,14 +59,18 @@ def judge(
         top = choose(row.value for row in these)
         best = [row.model for row in these if row.value == top]
         for row in these:
-            shown = tables.number(metric)(row.value)
+            written = tables.number(metric)
+            shown = written(row.value)
             if known.unit == "distance":  # a threshold is neither good nor bad
-                found[row.model, metric] = Judged(shown)
+                judged = Judged(shown)
             elif row.model in best:
-                found[row.model, metric] = Judged(shown, best=True)
+                judged = Judged(shown, best=True)
             else:
                 tests = [tested[metric, frozenset((row.model, other))] for other in best]
-                found[row.model, metric] = _below(shown, tests, confidence)
+                judged = _below(shown, tests, confidence)
+            ends = row.interval and (written(row.interval[0]), written(row.interval[1]))
+            over_runs = None if row.deviation is None else written(row.deviation)
+            found[row.model, metric] = replace(judged, interval=ends, deviation=over_runs)
     return found
 
 
@@ -87,6 +98,10 @@ class _Language:
     raised: str
     """How marks stand behind a number."""
     number: str
+    interval: str
+    """What stands behind a score,"""
+    deviation: str
+    """and what stands there in its place."""
     below: str
     above: str
     lower: str
@@ -101,6 +116,8 @@ _MARKDOWN = _Language(
     dagger="\N{DAGGER}",
     raised="{}",
     number="{}",
+    interval=" [{}, {}]",
+    deviation=" \N{PLUS-MINUS SIGN} {}",
     below="p &lt; {:.3g}",
     above="p \N{GREATER-THAN OR EQUAL TO} {:.3g}",
     lower=LOWER,
@@ -114,6 +131,8 @@ _LATEX = _Language(
     dagger=r"\dagger",
     raised="^{{{}}}",
     number="${}$",
+    interval=r"\;[{}, {}]",
+    deviation=r" \pm {}",
     below="$p < {:.3g}$",
     above=r"$p \geq {:.3g}$",
     lower=r"$\downarrow$",
@@ -125,15 +144,17 @@ def as_markdown(
     differences: Sequence[Difference],
     confidence: float,
     method: str,
+    cells: str = "value",
 ) -> str:
     """A Markdown table with its caption below."""
+    _check_cells(cells, standings)
     judged = judge(standings, differences, confidence)
 
     def cell(one: Judged, metric: str) -> str:
-        return _value(one, _MARKDOWN) + _marks(one, _MARKDOWN)
+        return _value(one, _MARKDOWN) + _marks(one, _MARKDOWN) + _beside(one, _MARKDOWN, cells)
 
     table = _table(judged, differences, _MARKDOWN, cell)
-    caption = _caption(judged, standings, differences, confidence, method, _MARKDOWN)
+    caption = _caption(judged, standings, differences, confidence, method, cells, _MARKDOWN)
     return f"{typesetting.pipes(table)}\n{' '.join(caption)}\n"
 
 
@@ -142,8 +163,10 @@ def as_latex(
     differences: Sequence[Difference],
     confidence: float,
     method: str,
+    cells: str = "value",
 ) -> str:
     """A LaTeX table with its caption; it needs the package booktabs."""
+    _check_cells(cells, standings)
     judged = judge(standings, differences, confidence)
     widest: dict[str, int] = {}
     for (_, metric), one in judged.items():
@@ -153,11 +176,11 @@ def as_latex(
         missing = "*" * (widest[metric] - max(one.stars, one.untested))
         # What is missing is set unseen, so that the digits of a column stay aligned.
         marks = _marks(one, _LATEX) + (rf"\phantom{{{missing}}}" if missing else "")
-        value = _value(one, _LATEX)
-        return f"${value}^{{{marks}}}$" if marks else f"${value}$"
+        value = _value(one, _LATEX) + (f"^{{{marks}}}" if marks else "")
+        return f"${value}{_beside(one, _LATEX, cells)}$"
 
     table = _table(judged, differences, _LATEX, cell)
-    caption = _caption(judged, standings, differences, confidence, method, _LATEX)
+    caption = _caption(judged, standings, differences, confidence, method, cells, _LATEX)
     lines = [
         r"% Needs \usepackage{booktabs}.",
         r"\begin{table}",
@@ -181,6 +204,26 @@ def _value(one: Judged, language: _Language) -> str:
     return frame.format(one.shown)
 
 
+def _beside(one: Judged, language: _Language, cells: str) -> str:
+    """What a cell holds behind its score."""
+    if cells == "interval" and one.interval is not None:
+        return language.interval.format(*one.interval)
+    if cells == "runs" and one.deviation is not None:
+        return language.deviation.format(one.deviation)
+    return ""
+
+
+def _check_cells(cells: str, standings: Sequence[Standing]) -> None:
+    check_choice("cells", cells, CELLS)
+    if cells == "interval" and all(row.interval is None for row in standings):
+        raise InputError("no score here has an interval; evaluate the models with intervals.")
+    if cells == "runs" and all(row.deviation is None for row in standings):
+        raise InputError(
+            "cells of runs are the mean and the standard deviation over runs, and every model here "
+            "has a single one; pass several runs of a model (compare --runs FILE,FILE,...)."
+        )
+
+
 def _marks(one: Judged, language: _Language) -> str:
     return language.dagger if one.untested else language.star * one.stars
 
@@ -194,7 +237,8 @@ def _table(
     """The cells, the models in the order in which they were given."""
     metrics = list(dict.fromkeys(metric for _, metric in judged))
     models = dict.fromkeys(name for row in differences for name in (row.first, row.second))
-    header = ["model", *(language.escape(tables.marked(metric)) for metric in metrics)]
+    names = field_names(metrics)
+    header = ["model", *(language.escape(tables.marked(m, names[m])) for m in metrics)]
     rows = [
         [language.escape(model), *(cell(judged[model, metric], metric) for metric in metrics)]
         for model in models
@@ -208,9 +252,10 @@ def _caption(
     differences: Sequence[Difference],
     confidence: float,
     method: str,
+    cells: str,
     language: _Language,
 ) -> list[str]:
-    """Sentences: the scale, the marks that occur, and the tests behind them."""
+    """Sentences: the scale, the cells, the marks that occur, and the tests behind them."""
     metrics = dict.fromkeys(row.metric for row in standings)
     units = {registry.definition(registry.parse(metric)).unit for metric in metrics}
     scale = "Scores in percent" if units != {"distance"} else "Distances"
@@ -222,7 +267,7 @@ def _caption(
         scale += f", means of {number} runs"
     if tables.explained(metrics):
         scale += f"; {language.lower} lower is better"
-    lines = [f"{scale}."]
+    lines = [f"{scale}.", *_about_cells(cells, standings, language), *meanings(metrics)]
     if any(one.best for one in judged.values()):
         lines.append("Best in bold.")
     level = levels(confidence)
@@ -240,6 +285,19 @@ def _caption(
         corrected = f", corrected for {count(tests, 'test')} (Holm)" if tests > 1 else ""
         lines.append(f"Paired tests by {language.escape(method)}{corrected}.")
     return lines
+
+
+def _about_cells(cells: str, standings: Sequence[Standing], language: _Language) -> list[str]:
+    """What stands behind the scores."""
+    if cells == "runs":
+        sign = language.number.format(language.deviation.split("{")[0].strip())
+        return [f"{sign}: standard deviation over runs."]
+    if cells == "value":
+        return []
+    levels = sorted({row.confidence for row in standings if row.interval and row.confidence})
+    of = " and ".join(f"{100 * level:g}" for level in levels)
+    over = "test sets" + (" and runs" if any(row.runs > 1 for row in standings) else "")
+    return [language.escape(f"In brackets: intervals of {of} % over {over}.")]
 
 
 def _raised(marks: str, language: _Language) -> str:

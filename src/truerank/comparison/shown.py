@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any
 
 from truerank import notebook, tables
@@ -138,13 +139,26 @@ class Comparison:
             lines.append(f"No test{which}: {reason}.")
         return lines
 
-    def to_markdown(self) -> str:
-        """A Markdown table: models as rows, metrics as columns, marks and a caption."""
-        return paper.as_markdown(self.standings, self.differences, self.confidence, self.method)
+    def to_markdown(self, cells: str = "value") -> str:
+        """Write a Markdown table: models as rows, metrics as columns, marks and a caption.
 
-    def to_latex(self) -> str:
-        """A LaTeX table (booktabs): models as rows, metrics as columns, marks and a caption."""
-        return paper.as_latex(self.standings, self.differences, self.confidence, self.method)
+        `cells` are "value", "interval" (the score with its interval) or "runs" (the mean with the
+        standard deviation over runs).
+        """
+        return paper.as_markdown(
+            self.standings, self.differences, self.confidence, self.method, cells
+        )
+
+    def to_latex(self, cells: str = "value") -> str:
+        """Write a LaTeX table (booktabs) with the cells of to_markdown and a caption."""
+        return paper.as_latex(self.standings, self.differences, self.confidence, self.method, cells)
+
+    def plot(self, metric: str | None = None, ax: Any = None) -> Any:
+        """Draw the runs, the mean and the interval of every model in one metric, by matplotlib.
+
+        `metric` may be left out where a single one is compared; `ax` are axes of yours.
+        """
+        return import_module("truerank.plots.runs").plot_runs(self, metric, ax)
 
     def to_csv(self) -> str:
         """Comma-separated values, in fractions, at full precision; rows as in to_frame."""

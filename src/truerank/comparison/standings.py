@@ -30,6 +30,19 @@ class Standing:
     """Interval of the mean over runs, which says nothing about other test data."""
     ranks: tuple[int, int]
     """Best and worst rank that the differences leave open."""
+    values: tuple[float, ...] = ()
+    """The score of each run."""
+    confidence: float | None = None
+    """Of the interval: a single run has that of its evaluation."""
+
+    @property
+    def deviation(self) -> float | None:
+        """The standard deviation over runs (n - 1); None for a single run."""
+        if len(self.values) < 2:
+            return None
+        centre = math.fsum(self.values) / len(self.values)
+        squares = math.fsum((value - centre) ** 2 for value in self.values)
+        return math.sqrt(squares / (len(self.values) - 1))
 
 
 def stand(
@@ -59,6 +72,8 @@ def stand(
             len(model),
             _between_runs(model, metric, request),
             (1 + above[name], len(models) - below[name]),
+            tuple(run[metric].value for run in model),
+            _confidence(model, request),
         )
         for name, model in zip(names, models, strict=True)
     ]
@@ -78,6 +93,15 @@ def _interval(model: Model, metric: str, request: IntervalRequest) -> tuple[floa
         freedom = found.steep_freedom
     t = quantile(request.confidence, freedom)
     return around(mean_score(model, metric), found.error, t, known.range, steep=known.is_steep).ends
+
+
+def _confidence(model: Model, request: IntervalRequest) -> float | None:
+    """The confidence of the interval that `_interval` gives."""
+    if len(model) > 1:
+        return request.confidence
+    facts = model[0].provenance.get("intervals")
+    known = facts.get("confidence") if isinstance(facts, dict) else None
+    return known if isinstance(known, float) else None
 
 
 def _between_runs(
