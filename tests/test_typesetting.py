@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from truerank import typesetting
+from truerank import notebook, typesetting
 from truerank.core.score import Score
+from truerank.report.page import render_card
 from truerank.result import Result
 from truerank.typesetting import Table, escape_csv, escape_latex, escape_markdown, fill, text
 
@@ -137,9 +140,27 @@ def test_columns_of_words_are_left_aligned_in_every_language() -> None:
     assert typesetting.latex(TABLE).startswith("\\begin{tabular}{llrr}\n")
 
 
-@pytest.mark.parametrize("cell", ["=1", "+a", "-a", "@a", "\t=1", "\r=1", "\uff1d1", "-1e", "--1"])
+@pytest.mark.parametrize("cell", ["=1", "+a", "-a", "@a", "\uff1d1", "-1e", "--1"])
 def test_what_a_spreadsheet_would_run_is_text(cell: str) -> None:
     assert escape_csv(cell) == f"'{cell}"
+
+
+@pytest.mark.parametrize("letter", list("\r\n\t\x0b\x85\u2028\x1b\0"))
+def test_no_control_letter_of_a_name_reaches_a_form(letter: str) -> None:
+    """A reader of CSV, as this Python's or a spreadsheet's, would begin a row with a formula."""
+    name = f"a{letter}=HYPERLINK(1)"
+    forms = {
+        "csv": typesetting.separated(["name", "value"], [[name, 1]]),
+        "text": typesetting.text(Table(["name"], [[name]])),
+        "markdown": typesetting.markdown(Table(["name"], [[name]])),
+        "latex": typesetting.latex(Table(["name"], [[name]])),
+        "html": notebook.table(Table(["name"], [[name]])),
+        "page": render_card(name, []),
+    }
+    for form, shown in forms.items():
+        assert not set(letter) & set(shown.replace("\n", "")), form
+        assert not [line for line in re.split("[\r\n\x0b\x85\u2028]", shown) if line[:1] == "="]
+    assert len(forms["csv"].splitlines()) == 2
 
 
 @pytest.mark.parametrize("cell", ["-1", "+1", "-1.5e-3", "a=1", "", -1.5, None, 3])

@@ -6,17 +6,22 @@ readable in a light and in a dark notebook.
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterable
-from html import escape
 
-from truerank.typesetting import Table
+from truerank.typesetting import Table, visible
 
-__all__ = ["block", "heading", "marked", "paragraphs", "table"]
+__all__ = ["block", "escape", "heading", "marked", "paragraphs", "table"]
 
 LINE = "1px solid rgba(128, 128, 128, 0.5)"
 CELL = "padding: 0.2em 0.7em; background: none; color: inherit;"
 COLOURS = {"error": "#d55e00", "warning": "#e69f00", "note": "#56b4e9"}
 """Of the bar beside a finding: told apart by colour-blind people, and its word says the same."""
+
+
+def escape(text: str) -> str:
+    """Text as HTML shows it; control letters are written out."""
+    return html.escape(visible(text))
 
 
 def block(*parts: str) -> str:

@@ -91,7 +91,7 @@ class Parts:
             [value, *(_plain(part[metric].value) for metric in self.metrics), _queries(part)]
             for value, part in self.rows
         ]
-        return tables.separated([self.attribute, *self.metrics, "queries"], rows)
+        return typesetting.separated([self.attribute, *self.metrics, "queries"], rows)
 
     def to_json(self) -> str:
         """JSON text."""

@@ -6,9 +6,7 @@ what was counted; an arrow marks metrics for which lower is better.
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
+from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, ValuesView
 from typing import Any, Protocol
 
 from truerank import notebook, typesetting
@@ -29,7 +27,6 @@ __all__ = [
     "marked",
     "number",
     "percent",
-    "separated",
     "summary",
 ]
 
@@ -378,13 +375,4 @@ def as_csv(result: Scored) -> str:
         data = score.to_dict(per_query=False)
         data["interval_low"], data["interval_high"] = score.interval or (None, None)
         rows.append([name, *(data[key] for key in fields)])
-    return separated(["metric", *fields], rows)
-
-
-def separated(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """Comma-separated values; nothing for None, and nothing that a spreadsheet would run."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    for row in (header, *rows):
-        writer.writerow(["" if cell is None else typesetting.escape_csv(cell) for cell in row])
-    return out.getvalue()
+    return typesetting.separated(["metric", *fields], rows)

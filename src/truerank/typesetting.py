@@ -6,12 +6,14 @@ wide for the screen goes on below, and nothing is cut in mid-word.
 
 from __future__ import annotations
 
+import csv
+import io
 import os
 import re
 import sys
 import textwrap
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +30,7 @@ __all__ = [
     "pipes",
     "printable",
     "screen_width",
+    "separated",
     "tabular",
     "text",
     "visible",
@@ -306,12 +309,13 @@ def escape_latex(cell: str) -> str:
 
 # -- comma-separated values -------------------------------------------------------------------
 
-_FORMULA = tuple("=+-@\t\r\N{FULLWIDTH EQUALS SIGN}\N{FULLWIDTH PLUS SIGN}"
+_FORMULA = tuple("=+-@\N{FULLWIDTH EQUALS SIGN}\N{FULLWIDTH PLUS SIGN}"
                  "\N{FULLWIDTH HYPHEN-MINUS}\N{FULLWIDTH COMMERCIAL AT}")  # fmt: skip
 
 
 def escape_csv(cell: Any) -> Any:
-    """A cell that no spreadsheet takes for a formula: text that begins like one gets an apostrophe.
+    """A cell of one line that no spreadsheet takes for a formula: text that begins like one gets an
+    apostrophe, and control letters, which may begin a row, are written out.
 
     Numbers, also as text, stay as they are.
 
@@ -319,7 +323,21 @@ def escape_csv(cell: Any) -> Any:
     --------
     >>> escape_csv("=1+1"), escape_csv("-1.5"), escape_csv(-1.5), escape_csv("r_precision")
     ("'=1+1", '-1.5', -1.5, 'r_precision')
+    >>> print(escape_csv("a\\r=1"))
+    a\\r=1
     """
-    if not isinstance(cell, str) or not cell.startswith(_FORMULA):
+    if not isinstance(cell, str):
         return cell
-    return cell if re.fullmatch(r"[-+]?[0-9]+(\.[0-9]*)?(e[-+]?[0-9]+)?", cell) else f"'{cell}"
+    plain = visible(cell)
+    if not plain.startswith(_FORMULA):
+        return plain
+    return plain if re.fullmatch(r"[-+]?[0-9]+(\.[0-9]*)?(e[-+]?[0-9]+)?", plain) else f"'{plain}"
+
+
+def separated(header: Sequence[Any], rows: Iterable[Sequence[Any]]) -> str:
+    """Comma-separated values; nothing for None, and nothing that a spreadsheet would run."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    for row in (header, *rows):
+        writer.writerow(["" if cell is None else escape_csv(cell) for cell in row])
+    return out.getvalue()

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import truerank
 from tests.builders import clusters
 from tests.cli.driving import run
+from truerank.parts import Parts
 
 FORMULA, INPUT, PIPE = '=HYPERLINK("http://a.b","c")', r"\input{/etc/passwd}", "a|b"
 SCRIPT, ESCAPE = "<script>alert(1)</script>", "\x1b[2Jgone\u202e"
@@ -52,6 +55,16 @@ def test_a_spreadsheet_runs_no_label(files: Path) -> None:
     table = cells(evaluated("--by", "label", "--format", "csv"))
     assert_no_formula(table)
     assert {f"'{FORMULA}", "'+1+1", "'@a", "-1", PIPE} <= {row[0] for row in table}
+
+
+@pytest.mark.parametrize("letter", ["\r", "\n", "\r\n"])
+def test_a_line_break_in_a_label_begins_no_row(letter: str) -> None:
+    labels = [f"a{letter}=HYPERLINK(1)"] * 2 + ["b"] * 2
+    result = truerank.evaluate([[0.0], [1.0], [5.0], [6.0]], labels, metrics="map",
+                               distance="euclidean")  # fmt: skip
+    text = Parts.of_result(result, "label").to_csv()
+    rows = [line.split(",")[0] for line in re.split("[\r\n]+", text) if line]
+    assert sorted(rows[1:]) == [repr(labels[0])[1:-1], "b"]
 
 
 def test_a_spreadsheet_runs_no_column_and_no_level(files: Path) -> None:

@@ -13,9 +13,10 @@ import truerank
 from tests.report.browser import Browser
 from tests.report.pages import HOSTILE, hierarchy, leave_one_out, open_set
 from tests.report.test_page import every_kind
-from truerank import datasets, report, tables
+from truerank import datasets, report
 from truerank.threshold.decimals import on_axis
 from truerank.threshold.pairs import PairTrials
+from truerank.typesetting import separated
 
 METRICS = {"far": "fmr", "frr": "fnmr", "tar": "tar", "dir": "dir", "open_set_far": "far"}
 ASKED = ["precision@1", "map@r", "h_ap", "mrep"]
@@ -239,11 +240,22 @@ def test_tables_are_saved_as_csv_that_holds_no_formula(
     assert lines[0].startswith("label,queries,precision@1,map@r")
     quoted = '"' + HOSTILE.replace('"', '""') + '"'
     assert sum(line.startswith(quoted) for line in lines) == 1
-    cells = ["=1+1", "@x", "-0.5", "-x", "+1e5", "a,b", "\N{FULLWIDTH EQUALS SIGN}1", -0.5, 3, None]
-    shown = browser.run("return arguments[0].map(csvCell)", cells)
-    assert [f"x,{cell}\n" for cell in shown] == [
-        tables.separated(["x", cell], []) for cell in cells
+    cells = [
+        "=1+1",
+        "@x",
+        "-0.5",
+        "-x",
+        "+1e5",
+        "a,b",
+        "\N{FULLWIDTH EQUALS SIGN}1",
+        "a\r=1",
+        "\n\x1b\x85\u2028",
+        -0.5,
+        3,
+        None,
     ]
+    shown = browser.run("return arguments[0].map(csvCell)", cells)
+    assert [f"x,{cell}\n" for cell in shown] == [separated(["x", cell], []) for cell in cells]
 
 
 def test_numbers_are_rounded_as_python_rounds_them(

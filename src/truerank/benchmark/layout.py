@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import fcntl
-import io
 import os
 import shutil
 from collections.abc import Iterator, Sequence
@@ -17,6 +15,7 @@ from truerank.benchmark.fold import FoldOutcome
 from truerank.errors import InputError
 from truerank.files import read_json, to_json, write_text
 from truerank.training.yaml_files import read_yaml
+from truerank.typesetting import separated
 
 __all__ = ["DEFAULT", "Layout", "write_csv"]
 
@@ -200,8 +199,4 @@ def _differences(before: Any, after: Any, path: tuple[str, ...] = ()) -> Iterato
 
 def write_csv(path: Path, header: Sequence[str], rows: Sequence[dict[str, Any]]) -> None:
     """Write rows as CSV, in one step."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, header, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    write_text(path, text.getvalue())
+    write_text(path, separated(header, [[row.get(name) for name in header] for row in rows]))

@@ -5,13 +5,12 @@ The content of table.json comes in, text goes out; percent, with the half width 
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Sequence
 from typing import Any
 
 from truerank.benchmark.statistics import PARTS
+from truerank.typesetting import separated, visible
 
 __all__ = ["as_csv", "as_latex", "as_markdown", "as_text", "legend"]
 
@@ -256,6 +255,7 @@ def as_latex(content: Content) -> str:
 
 
 def _escape(text: str) -> str:
+    text = visible(text)
     for character in "&%#_":
         text = text.replace(character, f"\\{character}")
     return text
@@ -263,12 +263,11 @@ def _escape(text: str) -> str:
 
 def as_csv(content: Content) -> str:
     """A line for each method, part and metric, fractions with all digits; parameters as JSON."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(
-        ["method", "part", "metric", "mean", "low", "high", "n", "best_rank", "worst_rank",
-         "parameters", "at_border", "low_over_classes", "high_over_classes"]
-    )  # fmt: skip
+    header = [
+        *("method", "part", "metric", "mean", "low", "high", "n", "best_rank", "worst_rank"),
+        *("parameters", "at_border", "low_over_classes", "high_over_classes"),
+    ]
+    lines: list[list[Any]] = []
     for row in content["rows"]:
         found = json.dumps(row["parameters"]) if "parameters" in row else ""
         borders = " ".join(row.get("borders", {}))
@@ -281,11 +280,11 @@ def as_csv(content: Content) -> str:
             ranks = (
                 row["ranks"][part] if "ranks" in row and metric == content["metric"] else ("", "")
             )
-            writer.writerow(
+            lines.append(
                 [row["method"], part, metric, repr(score["mean"]), low, high, score["n"], *ranks,
                  found, borders, *classes]
             )  # fmt: skip
-    return text.getvalue()
+    return separated(header, lines)
 
 
 def as_text(content: Content) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
-from truerank import notebook, tables
+from truerank import notebook, tables, typesetting
 from truerank.comparison import paper
 from truerank.comparison.differences import Difference
 from truerank.comparison.standings import Standing
@@ -163,7 +163,7 @@ class Comparison:
     def to_csv(self) -> str:
         """Comma-separated values, in fractions, at full precision; rows as in to_frame."""
         rows = self._records()
-        return tables.separated(list(rows[0]), [list(row.values()) for row in rows])
+        return typesetting.separated(list(rows[0]), [list(row.values()) for row in rows])
 
     def to_frame(self) -> Any:
         """A pandas DataFrame: a row for each score, then one for each difference of two models.

@@ -160,7 +160,7 @@ class Sweep:
     def to_csv(self) -> str:
         """Comma-separated values, in fractions; a row for each copy and metric, original last."""
         rows = self._records()
-        return tables.separated(list(rows[0]), [list(row.values()) for row in rows])
+        return typesetting.separated(list(rows[0]), [list(row.values()) for row in rows])
 
     def to_frame(self) -> Any:
         """The same as a pandas DataFrame."""

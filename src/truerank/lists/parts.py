@@ -15,8 +15,8 @@ import numpy.typing as npt
 from truerank import notebook, typesetting
 from truerank.core.score import PerQuery, Score
 from truerank.files import to_json
-from truerank.tables import laid_out, percent, separated
-from truerank.typesetting import Table
+from truerank.tables import laid_out, percent
+from truerank.typesetting import Table, separated
 from truerank.wording import count
 
 __all__ = ["ENDS", "IndexLoss", "Interval", "LossPart", "MetricLoss", "NeighbourRecall"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import textwrap
 from typing import Any
@@ -55,12 +53,8 @@ def as_json(name: str | None = None) -> str:
 
 def as_csv(name: str | None = None) -> str:
     """These metrics as comma-separated values."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(("name", "family", *_HEADER[1:], "examples"))
-    for one in _chosen(name):
-        writer.writerow((one.name, one.family, *_row(one)[1:], " ".join(one.examples)))
-    return out.getvalue()
+    rows = [(one.name, one.family, *_row(one)[1:], " ".join(one.examples)) for one in _chosen(name)]
+    return typesetting.separated(("name", "family", *_HEADER[1:], "examples"), rows)
 
 
 def as_markdown(name: str | None = None) -> str:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import html
 import os
 from dataclasses import dataclass
 from typing import Any
 
-from truerank import tables, typesetting
+from truerank import notebook, tables, typesetting
 from truerank.core import registry
 from truerank.files import to_json
 from truerank.organise.ladder import Rung
@@ -191,12 +190,12 @@ class Board:
         def line(cells: list[str], tag: str) -> str:
             kinds = [" class=word" * (column in table.words) for column in range(len(cells))]
             marked = [
-                f"<{tag}{kind}>{html.escape(cell)}</{tag}>"
+                f"<{tag}{kind}>{notebook.escape(cell)}</{tag}>"
                 for kind, cell in zip(kinds, cells, strict=True)
             ]
             return f"<tr>{''.join(marked)}</tr>"
 
-        title = html.escape(self.title)
+        title = notebook.escape(self.title)
         parts = [
             '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
             '<meta http-equiv="Content-Security-Policy" '
@@ -206,7 +205,7 @@ class Board:
             f"<table>\n<thead>{line(table.header, 'th')}</thead>\n<tbody>",
             *(line(row, "td") for row in table.rows),
             "</tbody>\n</table>",
-            *(f"<p>{html.escape(note)}</p>" for note in self.notes()),
+            *(f"<p>{notebook.escape(note)}</p>" for note in self.notes()),
             "</body>\n</html>",
         ]
         return "\n".join(parts) + "\n"

@@ -222,7 +222,7 @@ class Neighbours:
             far = (item for item in one.mates.plain(self.levels) if item["row"] not in listed)
             for item in (*near, *far):
                 rows.append([*about, *(item.get(name) for name in ITEM)])
-        return tables.separated(ABOUT + ITEM, rows)
+        return typesetting.separated(ABOUT + ITEM, rows)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""

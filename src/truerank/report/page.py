@@ -15,6 +15,7 @@ from typing import Any
 
 from truerank.errors import InputError
 from truerank.extras import install
+from truerank.typesetting import visible
 from truerank.version import __version__
 
 __all__ = ["check_templates", "render", "render_card"]
@@ -38,9 +39,10 @@ def render(title: str, data: dict[str, Any]) -> str:
     from jinja2 import Environment
 
     plotly, script = _asset("plotly-cartesian.min.js"), "\n".join(map(_asset, SCRIPTS))
+    data = shown(data)
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     return environment.from_string(_asset("page.html.jinja")).render(
-        title=title,
+        title=visible(title),
         version=__version__,
         models=data["models"],
         policy=_policy(plotly, script),
@@ -56,10 +58,24 @@ def render_card(title: str, sections: Sequence[Any]) -> str:
     check_templates()
     from jinja2 import Environment
 
-    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, finalize=shown)
     return environment.from_string(_asset("card.html.jinja")).render(
         title=title, version=__version__, style=_asset("page.css"), sections=sections
     )
+
+
+def shown(value: Any) -> Any:
+    """Plain values with control letters of their texts written out, except ends of lines.
+
+    Markup, which is another type, stays as it is.
+    """
+    if type(value) is str:
+        return "\n".join(map(visible, value.split("\n")))
+    if isinstance(value, dict):
+        return {shown(key): shown(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [shown(inner) for inner in value]
+    return value
 
 
 def as_json(data: Any) -> str:

@@ -126,7 +126,7 @@ class OperatingPoint:
     def to_csv(self) -> str:
         """The rates of every class as comma-separated values, in fractions, served worst first."""
         rows = [(one.label, one.frr, one.far, one.utility) for one in self.classes]
-        return tables.separated(("class", "frr", "far", "utility"), rows)
+        return typesetting.separated(("class", "frr", "far", "utility"), rows)
 
     def spread(self) -> dict[str, dict[str, float]]:
         """Quantiles over classes of FRR and FMR: what one threshold for all of them costs."""

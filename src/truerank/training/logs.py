@@ -6,7 +6,6 @@ from), `step` after each iteration, `record` after each epoch, and `close` at th
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -14,6 +13,7 @@ from typing import IO, Any
 
 from truerank.errors import InputError
 from truerank.files import atomic_path
+from truerank.typesetting import separated
 
 __all__ = ["CsvLog", "JsonLinesLog", "Log", "Record", "TensorBoardLog"]
 
@@ -91,15 +91,7 @@ class CsvLog(FileLog):
             self._header = list(values)
             lines.append(self._header)
         lines.append([values[name] for name in self._header])
-        return "".join(_csv(line) for line in lines)
-
-
-def _csv(cells: Sequence[Any]) -> str:
-    import io
-
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerow(cells)
-    return text.getvalue()
+        return separated(lines[0], lines[1:])
 
 
 class TensorBoardLog(Log):

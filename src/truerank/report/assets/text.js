@@ -53,13 +53,22 @@ function shown(value, column) {
   return String(value);
 }
 
+/* Control letters and letters that turn the line around, written out as Python does. */
+function visible(text) {
+  return text.replace(/[\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]/g, (letter) => {
+    const known = { "\t": "\\t", "\n": "\\n", "\r": "\\r" }[letter];
+    const code = letter.charCodeAt(0).toString(16);
+    return known || (code.length > 2 ? "\\u" + code.padStart(4, "0") : "\\x" + code.padStart(2, "0"));
+  });
+}
+
 /* A spreadsheet must not take text for a formula: the rule of the library's own CSV. */
 function csvCell(value) {
   if (value === null || value === undefined) return "";
-  let text = String(value);
+  let text = visible(String(value));
   const number = /^[-+]?[0-9]+(\.[0-9]*)?(e[-+]?[0-9]+)?$/.test(text);
-  if (typeof value === "string" && /^[=+\-@\t\r\uff1d\uff0b\uff0d\uff20]/.test(text) && !number) text = "'" + text;
-  return /[",\n\r]/.test(text) ? '"' + text.replace(/"/g, '""') + '"' : text;
+  if (typeof value === "string" && /^[=+\-@\uff1d\uff0b\uff0d\uff20]/.test(text) && !number) text = "'" + text;
+  return /[",]/.test(text) ? '"' + text.replace(/"/g, '""') + '"' : text;
 }
 
 function csvText(columns, rows) {
