@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank.errors import InputError, shortened
-from truerank.files.reading import check_readable, read_npy, read_text
+from truerank.files.reading import read_npy
+from truerank.files.text import check_readable, read_text
 from truerank.files.trials import Trials, as_score, split_fields
 
 __all__ = ["read_scores"]
