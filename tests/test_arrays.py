@@ -10,6 +10,7 @@ import pytest
 import scipy.sparse
 import torch
 
+import truerank
 from tests.refusals import assert_refused
 from tests.task.small import GALLERY, GALLERY_LABELS, LABELS, NAN, ROWS, evaluate
 from truerank.arrays import distinct, numbered, stable_order
@@ -94,6 +95,46 @@ def test_tensors_lists_and_small_types_are_as_good_as_arrays() -> None:
         pandas.DataFrame(ROWS),
     ):
         assert evaluate(rows, LABELS)["map"].value == expected
+
+
+class Exported:
+    """An array of another library, of which nothing is known but that it exports itself."""
+
+    def __init__(self, array: Any) -> None:
+        self._array = array
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return self._array.__dlpack_device__()
+
+
+def test_whatever_exports_itself_by_dlpack() -> None:
+    """numpy's and torch's; bfloat16 too, which numpy lacks; rows, labels, ids and scores."""
+    expected = evaluate(ROWS, LABELS)["map"]
+    labels = np.array(LABELS)
+    for rows in (ROWS, ROWS.astype(np.float16), torch.tensor(ROWS, dtype=torch.bfloat16)):
+        for codes in (labels, torch.tensor(LABELS)):
+            assert evaluate(Exported(rows), Exported(codes))["map"] == expected
+    ids = Exported(np.arange(6))
+    found = evaluate(ROWS, LABELS, gallery=Exported(ROWS), gallery_labels=Exported(labels),
+                     query_ids=ids, gallery_ids=ids)  # fmt: skip
+    assert found["map"].value == expected.value
+    trials = [(0, 1, True), (0, 2, False), (2, 3, True)]
+    assert truerank.verify(Exported(np.array([0.9, 0.2, 0.1])), trials, "auc")["auc"].value == 0.5
+
+
+class Broken(Exported):
+    """Memory that nobody here can reach."""
+
+    def __dlpack__(self, **options: Any) -> Any:
+        raise BufferError("this memory is elsewhere")
+
+
+def test_dlpack_that_cannot_be_read() -> None:
+    words = ["embeddings cannot be read as an array", "Broken", "memory is elsewhere"]
+    assert_refused(lambda: evaluate(Broken(ROWS), LABELS), words)
 
 
 def test_hamming_refuses_fractions() -> None:

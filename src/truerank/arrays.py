@@ -1,17 +1,20 @@
 """Anything a user calls an array becomes a numpy array, or one sentence says why it cannot.
 
 Accepts numpy arrays and memory maps, torch tensors of any device and dtype (torch itself is never
-imported here), nested lists, whatever offers `__array__`, and paths (read by truerank.files).
+imported here), nested lists, whatever offers `__array__` or `__dlpack__`, Arrow arrays, and paths
+(read by truerank.files).
 """
 
 from __future__ import annotations
 
 import os
+import sys
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from truerank.arrow import from_arrow, is_arrow
 from truerank.errors import InputError
 
 __all__ = [
@@ -41,6 +44,10 @@ def as_array(value: Any, name: str) -> Array:
     try:
         if type(value).__module__.split(".")[0] == "torch" and hasattr(value, "detach"):
             return _from_torch(value, name)
+        if is_arrow(value):
+            return from_arrow(value, name)
+        if hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
+            return _from_dlpack(value, name)
         return np.asarray(value)
     except (InputError, MemoryError):
         raise
@@ -50,6 +57,17 @@ def as_array(value: Any, name: str) -> Array:
             f"{getattr(value, 'dtype', '')}: {error}); "
             "pass a numpy array, a torch tensor or equally long lists of numbers."
         ) from error
+
+
+def _from_dlpack(value: Any, name: str) -> Array:
+    """What exports itself by DLPack; what numpy cannot take goes by torch, if that is in use."""
+    try:
+        return np.from_dlpack(value)
+    except Exception:  # of another device, or of a dtype that numpy lacks
+        torch = sys.modules.get("torch")
+        if torch is None:
+            raise
+        return _from_torch(torch.from_dlpack(value), name)
 
 
 def _from_torch(tensor: Any, name: str) -> Array:

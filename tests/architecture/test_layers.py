@@ -35,6 +35,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("core",),
     (
         "arrays",
+        "arrow",
         "labels",
         "taxonomy",
         "pairs",

@@ -5,11 +5,12 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from truerank.arrow import is_list, list_rows, refuse_lengths
 from truerank.errors import InputError, shortened
 from truerank.storage import allocate, check_fits
 
@@ -158,7 +159,11 @@ def parquet_batches(path: Path, dimensions: Dimensions) -> Iterator[dict[str, An
                 _fill(path, wide, batch, columns["embeddings"])
             for name in others:
                 column = batch.column(name)
-                columns[name] = _rows(path, name, column) if name in lists else column.to_pylist()
+                columns[name] = (
+                    list_rows(column, f"column {name!r} of {path}")
+                    if name in lists
+                    else column.to_pylist()
+                )
             yield columns
 
 
@@ -166,16 +171,8 @@ def _layout(
     path: Path, file: Any, dimensions: Dimensions | None
 ) -> tuple[set[str], list[str], list[str]]:
     """The list columns, the columns that are dimensions, and all but these."""
-    from pyarrow import types
-
     fields = list(file.schema_arrow)
-    lists = {
-        field.name
-        for field in fields
-        if types.is_list(field.type)
-        or types.is_large_list(field.type)
-        or types.is_fixed_size_list(field.type)
-    }
+    lists = {field.name for field in fields if is_list(field.type)}
     names = [field.name for field in fields]
     if len(set(names)) < len(names):
         raise InputError(f"{path} names a column twice: {', '.join(map(shortened, names))}.")
@@ -230,14 +227,15 @@ _BATCH = 1 << 12
 
 def _matrix(path: Path, name: str, file: Any) -> npt.NDArray[Any]:
     """A list column as a matrix, in a temporary file where it does not fit into memory."""
+    called = f"column {name!r} of {path}"
     out: npt.NDArray[Any] = np.empty((0, 0))
     start = 0
     for batch in _batches(file, [name]):
-        rows = _rows(path, name, batch.column(0))
+        rows = list_rows(batch.column(0), called)
         if start == 0:
             out = allocate((file.metadata.num_rows, rows.shape[1]), rows.dtype)
         elif rows.shape[1] != out.shape[1]:
-            _refuse_lengths(path, name, {out.shape[1], rows.shape[1]})
+            refuse_lengths(called, {out.shape[1], rows.shape[1]})
         out[start : start + len(rows)] = rows
         start += len(rows)
     return out
@@ -247,31 +245,3 @@ def _batches(file: Any, names: list[str] | None = None) -> Iterator[Any]:
     """One row group after the other: left to itself, pyarrow decodes several at once."""
     for group in range(file.num_row_groups):
         yield from file.iter_batches(_BATCH, [group], names, use_threads=False)
-
-
-def _rows(path: Path, name: str, column: Any) -> npt.NDArray[Any]:
-    from pyarrow import types
-
-    if types.is_fixed_size_list(column.type):
-        width = column.type.list_size
-    else:
-        lengths = set(column.value_lengths().to_pylist())
-        if len(lengths) != 1 or None in lengths:
-            _refuse_lengths(path, name, lengths)
-        width = lengths.pop()
-    values = column.flatten()
-    if types.is_nested(values.type):
-        raise InputError(f"column {name!r} of {path} must hold lists of numbers, not of lists.")
-    if column.null_count or values.null_count or len(values) != len(column) * width:
-        raise InputError(
-            f"column {name!r} of {path} holds missing values; fill or drop those rows."
-        )
-    array: npt.NDArray[Any] = np.asarray(values.to_numpy(zero_copy_only=False))
-    return array.reshape(len(column), width)
-
-
-def _refuse_lengths(path: Path, name: str, lengths: set[Any]) -> NoReturn:
-    shown = sorted(str(length) for length in lengths)[:4]
-    raise InputError(
-        f"column {name!r} of {path} must hold lists of one length. Got {', '.join(shown)}."
-    )
