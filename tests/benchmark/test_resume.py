@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.benchmark.small import start, write_config
-from truerank.benchmark import runner
-from truerank.errors import TruerankWarning
+from truerank.benchmark import processes, runner
+from truerank.benchmark.environment import DescribeEnvironment
+from truerank.benchmark.processes import Workers
+from truerank.benchmark.worker import Half
+from truerank.datasets.base import Dataset
+from truerank.errors import InputError, TruerankWarning
 
 
 def kill_when(process: subprocess.Popen[str], happened: Callable[[], bool]) -> None:
@@ -45,6 +53,68 @@ def test_killed_twice_and_resumed_is_as_never_killed(uninterrupted: Path, tmp_pa
     assert (out / "openings.jsonl").read_bytes() == (uninterrupted / "openings.jsonl").read_bytes()
     assert "Contrastive" in printed
     assert "The test half was opened 8 times; 0 of them were second looks." in printed
+
+
+def workers_of(process: subprocess.Popen[str]) -> list[int]:
+    """The processes that a process has started; none where the system does not say."""
+    path = Path(f"/proc/{process.pid}/task")
+    try:
+        listed = [(task / "children").read_text() for task in path.iterdir()]
+    except OSError:
+        return []
+    return [int(one) for text in listed for one in text.split()]
+
+
+def is_there(pid: int) -> bool:
+    """Whether a process runs, and has not merely left its exit status behind."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="needs Linux's /proc")
+def test_workers_end_with_a_killed_benchmark_and_a_killed_worker_ends_it(
+    uninterrupted: Path, tmp_path: Path
+) -> None:
+    config, out = write_config(tmp_path), tmp_path / "out"
+    first = start(config, out, "--jobs", "2")
+    seen: set[int] = set()
+
+    def both() -> bool:
+        seen.update(workers_of(first))
+        return (out / "trials.csv").exists() and len(workers_of(first)) == 2
+
+    kill_when(first, both)
+    end = time.monotonic() + 60
+    while any(map(is_there, seen)) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not any(map(is_there, seen))
+    second = start(config, out, "--resume", "--jobs", "2")
+    while len(workers_of(second)) < 2:
+        assert second.poll() is None
+        time.sleep(0.05)
+    left = workers_of(second)
+    os.kill(left[0], signal.SIGKILL)
+    _, errors = second.communicate(timeout=600)
+    assert second.returncode == 2
+    assert "a worker process ended with status -9 (is the memory full?)" in errors
+    assert not any(map(is_there, left))
+    finish(start(config, out, "--resume", "--jobs", "2"))
+    assert (out / "table.json").read_bytes() == (uninterrupted / "table.json").read_bytes()
+
+
+def test_a_worker_that_ends_before_it_has_its_data_is_told_by_its_status(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """More data than a pipe holds: sending fails, and the status must be known all the same."""
+    monkeypatch.setattr(processes, "START", "import os; os._exit(7)")
+    half = Half(Dataset("large", np.zeros((2, 1000, 1000), np.uint8), [0, 1], ("class",)), [])
+    with Workers(half, jobs=1) as workers:
+        workers.submit("any", DescribeEnvironment("cpu", 0, True))
+        with pytest.raises(InputError, match="a worker process ended with status 7"):
+            workers.next()
 
 
 MOVED = ("config.yaml", "splits.json", "study.sqlite", "environment.json")
