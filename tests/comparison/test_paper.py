@@ -175,6 +175,16 @@ def test_cells_of_intervals_say_their_level() -> None:
     assert r"  In brackets: intervals of 90 \% over test sets and runs." in latex.splitlines()
 
 
+def test_cells_of_intervals_tell_single_runs_from_several() -> None:
+    found = of_runs()
+    found.standings[1] = Standing("map@r", "two", 0.22, (0.1, 0.3), 1, None, (2, 2), (0.22,), 0.9)
+    assert (
+        "intervals of 90 % over test sets and runs, of single runs over test sets alone."
+        in found.to_markdown("interval")
+    )
+    assert r"| two | 22.00\*\* |" in found.to_markdown("runs")
+
+
 def test_cells_that_nothing_can_fill_are_refused() -> None:
     with pytest.raises(InputError, match="every model here has a single one; pass several runs"):
         FOUND.to_latex("runs")

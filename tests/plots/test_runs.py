@@ -45,7 +45,7 @@ def test_what_is_drawn() -> None:
     assert [text.get_text() for text in display.ax_.get_yticklabels()] == ["a", "$b$"]
     assert display.ax_.get_xlabel() == "EER ↓"
     legend = [text.get_text() for text in display.ax_.get_legend().get_texts()]
-    assert legend == ["runs", "mean", "90 % interval over test sets"]
+    assert legend == ["runs", "mean", "90 % interval"]
     display.figure_.canvas.draw()
 
 

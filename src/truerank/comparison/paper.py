@@ -296,7 +296,9 @@ def _about_cells(cells: str, standings: Sequence[Standing], language: _Language)
         return []
     levels = sorted({row.confidence for row in standings if row.interval and row.confidence})
     of = " and ".join(f"{100 * level:g}" for level in levels)
-    over = "test sets" + (" and runs" if any(row.runs > 1 for row in standings) else "")
+    several = [row.runs > 1 for row in standings]
+    over = "test sets" + (" and runs" if any(several) else "")
+    over += ", of single runs over test sets alone" if any(several) and not all(several) else ""
     return [language.escape(f"In brackets: intervals of {of} % over {over}.")]
 
 

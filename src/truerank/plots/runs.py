@@ -60,11 +60,10 @@ class RunsDisplay:
         """One model; what a legend says once is labelled where it first occurs."""
         axes = self.ax_
         if row.interval is not None:
-            over = "test sets and runs" if row.runs > 1 else "test sets"
             level = "" if row.confidence is None else f"{100 * row.confidence:g} % "
             axes.plot(
                 row.interval, [place, place], color=COLOURS[0], linewidth=1.6,
-                solid_capstyle="butt", label=self._once(f"{level}interval over {over}"),
+                solid_capstyle="butt", label=self._once(f"{level}interval"),
             )  # fmt: skip
         if row.runs > 1:
             axes.plot(
