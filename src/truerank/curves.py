@@ -80,7 +80,7 @@ class FirstMates:
         curve = self.cmc(rank_ladder(last), with_band=False)
         ladder = rank_ladder(moves.items or last)
         at = np.searchsorted(ladder, np.minimum(curve["rank"], ladder[-1]))
-        self._made.append(put_band(curve, moves.at(at), self.confidence))
+        self._made.append(_widened(put_band(curve, moves.at(at), self.confidence)))
         return self._made[0]
 
     @cached_property
@@ -92,6 +92,20 @@ class FirstMates:
         """The different triples of (before, size, relevant), and how many queries have each."""
         triples = np.stack([self.before, self.size, self.relevant])
         return np.unique(triples, axis=1, return_counts=True)
+
+
+def _widened(curve: Curve) -> Curve:
+    """The curve with the narrowest pointwise band that holds its own and never falls.
+
+    Behind a rank at which all queries but a few have found a mate, intervals are wide again: at
+    each rank the band reaches down to the lowest limit from there on, and up to the highest so far.
+    """
+    if POINTWISE[0] not in curve:
+        return curve
+    low, high = (curve[name] for name in POINTWISE)
+    ends = np.fmin.accumulate(low[::-1])[::-1], np.fmax.accumulate(high)
+    known = [np.where(np.isnan(low), np.nan, end) for end in ends]
+    return Curve(curve.name, {**curve, **dict(zip(POINTWISE, known, strict=True))})
 
 
 def check_ranks(ranks: object) -> None:
