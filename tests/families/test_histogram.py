@@ -36,8 +36,33 @@ def test_of_very_many_pairs_bins_end_at_distances_that_were_counted() -> None:
     exact = truerank.evaluate(rows, labels, metrics=["auc"], confidence=None).curve("scores")
     with limits(sampled_from=1000, sampled_rows=64):
         some = truerank.evaluate(rows, labels, metrics=["auc"], confidence=None).curve("scores")
+    width = some["distance"] - some["from"]
+    assert width.min() > 0.4 * (some["distance"][-1] - some["from"][0]) / 60
     for kind in ("mates", "others"):
         assert some[kind].sum() == pytest.approx(1.0)
         middle = (some["distance"] + some["from"]) / 2 @ some[kind]
         expected = (exact["distance"] + exact["from"]) / 2 @ exact[kind]
         assert middle == pytest.approx(expected, rel=0.03)
+
+
+def test_bins_are_drawn_as_densities() -> None:
+    """Bins of squared distances are unequal distances: numpy's densities over the same ends."""
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    rng = np.random.default_rng(2)
+    rows, labels = rng.integers(-99, 99, size=(60, 4)).astype(float), np.arange(60) % 12
+    distance = np.sqrt(((rows[:, None] - rows[None]) ** 2).sum(axis=2))
+    result = truerank.evaluate(rows, labels, metrics="auc", distance="euclidean")
+    display = result.plot("scores")
+    i, j = np.triu_indices(60, 1)
+    same, distance = labels[i] == labels[j], distance[i, j]
+    for steps, some in zip(display.lines_, (distance[same], distance[~same]), strict=True):
+        heights, edges, _ = steps.get_data()
+        assert np.diff(edges).max() > 2 * np.diff(edges).min()
+        inner = np.nextafter(edges, np.inf)  # numpy's bins hold their near ends, not their far ones
+        inner[0] = edges[0]
+        expected, _ = np.histogram(some, bins=inner, density=True)
+        assert heights == pytest.approx(expected, rel=1e-9)
+        assert (heights * np.diff(edges)).sum() == pytest.approx(1)
+    assert display.ax_.get_ylabel() == "density of pairs"
+    assert len(display.bands_) == 2

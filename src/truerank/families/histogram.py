@@ -20,7 +20,8 @@ def histogram(pool: Pooled, space: Space) -> Curve | None:
     """Shares of mates and of others in bins of distance; None where all distances are the same.
 
     `distance` is a bin's far end and `from` its near one. Bins are equal; of very many pairs only
-    some numbers up to given distances are known, and bins end at such as lie nearest.
+    some numbers up to given distances are known: bins end at such as lie nearest, and are at least
+    half as wide as equal ones.
     """
     kept = pool.all_distances()
     if kept is not None:
@@ -32,7 +33,7 @@ def histogram(pool: Pooled, space: Space) -> Curve | None:
     else:
         at = pool.cuts.at
         even = np.linspace(float(at[0]), float(at[-1]), BINS + 1)
-        place = np.unique(np.searchsorted(at, even))
+        place = _apart(at, np.unique(np.searchsorted(at, even)), (even[1] - even[0]) / 2)
         ends, true, false = at[place], pool.true_accepts[place], pool.false_accepts[place]
     if not ends[0] < ends[-1]:
         return None
@@ -43,6 +44,17 @@ def histogram(pool: Pooled, space: Space) -> Curve | None:
         shares[kind] = np.diff(counts) / every
     borders = space.in_unit(ends)
     return Curve("scores", {"distance": borders[1:], "from": borders[:-1], **shares})
+
+
+def _apart(at: Distances, places: npt.NDArray[np.int64], least: float) -> list[int]:
+    """Places in ascending distances, the first and the last among them, that lie so far apart."""
+    kept = [int(places[0])]
+    for place in places[1:].tolist():
+        if at[place] - at[kept[-1]] >= least:
+            kept.append(place)
+        elif place == places[-1] and len(kept) > 1:
+            kept[-1] = place
+    return kept
 
 
 def _up_to(parts: list[Distances], thresholds: Distances) -> npt.NDArray[np.int64]:

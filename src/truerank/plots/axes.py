@@ -51,7 +51,7 @@ AXES = {
     "mfr": CurveAxes("τ", "mFR", legend="best"),
     "utility": CurveAxes("threshold", "utility of the classes", legend="best"),
     "growth": CurveAxes("size of the gallery", "score", "log", "best", sizes=True),
-    "scores": CurveAxes("distance", "share of pairs", legend="best", share=False),
+    "scores": CurveAxes("distance", "density of pairs", legend="best", share=False),
     "levels": CurveAxes("level", "nearest item is right", legend="best"),
     "severity": CurveAxes("shared by a wrong first item", "share of queries", share=False),
 }

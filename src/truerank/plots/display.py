@@ -116,18 +116,22 @@ class CurveDisplay:
             )  # fmt: skip
 
     def _histograms(self, model: DrawnModel, number: int) -> None:
-        """How near mates are, and others: two filled steps; of further models lines alone."""
+        """How near mates are, and others: two filled steps; of further models lines alone.
+
+        Bins need not be equal, so that a step is as high as its share over its bin's width.
+        """
         curve = model.curve
         borders = np.append(curve["from"][:1], curve["distance"])
+        width = np.abs(np.diff(borders))
         for place, kind in enumerate(("mates", "others")):
             drawn = self.ax_.stairs(
-                curve[kind], borders, color=COLOURS[2 * place], fill=number == 0,
+                curve[kind] / width, borders, color=COLOURS[2 * place], fill=number == 0,
                 alpha=0.45 if number == 0 else 1.0, linestyle=DASHES[number % len(DASHES)],
             )  # fmt: skip
             low, high = (f"{SECOND if place else ''}{end}" for end in POINTWISE)
             if low in curve:
                 edges = [
-                    np.where(np.isfinite(curve[end]), curve[end], curve[kind])
+                    np.where(np.isfinite(curve[end]), curve[end], curve[kind]) / width
                     for end in (low, high)
                 ]
                 self.bands_.append(

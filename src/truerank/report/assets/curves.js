@@ -17,7 +17,7 @@ const KNOWN = {
   utility: { title: "Utility of the classes", text: "One threshold serves classes unevenly: the mean, and half of the classes around it.", x: { title: "threshold" }, y: Object.assign({ title: "utility" }, SHARE) },
   severity: { title: "Severity", text: "Wrong first items by what they still share with the query.", y: Object.assign({ title: "share of queries" }, SHARE) },
   levels: { title: "Levels", text: "How often the nearest item is right, level by level.", y: Object.assign({ title: "precision at 1" }, SHARE) },
-  scores: { title: "Distances", text: "How near mates are, and others.", x: { title: "distance" }, y: Object.assign({ title: "share of pairs" }, SHARE) },
+  scores: { title: "Distances", text: "How near mates are, and others.", x: { title: "distance" }, y: { title: "density of pairs" } },
 };
 const ORDER = ["cmc", "roc", "det", "pr", "f1", "dir", "scores", "utility", "mrep", "mvp", "mrp", "mfr", "levels", "severity"];
 const NO_LINE = new Set(["threshold", "low", "high", "simultaneous_low", "simultaneous_high", "lower", "expected", "upper"]);
@@ -34,13 +34,17 @@ function withStops(model) {
   if (!curves.roc) curves.roc = kept({ far, tar });
   if (!curves.det) curves.det = kept({ far, frr });
   if (!curves.scores) {
-    const every = 20, threshold = [], mates = [], others = [];
-    for (let at = every; at < points; at += every) {
-      threshold.push(Number(stops.threshold[at - every]));
-      mates.push(tar[at] - tar[at - every]);
-      others.push(far[at] - far[at - every]);
+    const every = 20, distance = [], from = [], mates = [], others = [];
+    for (let at = every, last = 0; at < points; at += every) {
+      const ends = [last, at].map((place) => Number(stops.threshold[place]));
+      if (!(Math.abs(ends[1] - ends[0]) > 0)) continue; /* what lies there joins the next bin */
+      from.push(ends[0]);
+      distance.push(ends[1]);
+      mates.push(tar[at] - tar[last]);
+      others.push(far[at] - far[last]);
+      last = at;
     }
-    curves.scores = kept({ threshold, mates, others });
+    curves.scores = kept({ distance, from, mates, others });
   }
   return curves;
 }
@@ -62,17 +66,19 @@ function lines(name, columns, label, number, several = false) {
     return [bar];
   }
   if (kindOf(name) === "scores") {
-    const steps = columns.from ? "vh" : "hv";
+    /* bins need not be equal: a step is as high as its share over its bin's width */
+    const density = (shares) => shares.map((share, at) => share / Math.abs(x[at] - columns.from[at]));
     return ["mates", "others"].flatMap((kind, place) => {
       const ends = ["low", "high"].map((end) => columns[(place ? "others_" : "") + end]);
       const told = several ? kind + ", " + plain(label) : kind;
       const edges = !ends[0] ? [] : ends.map((end, high) => ({
-        x, y: end.map((value, at) => (value === null ? columns[kind][at] : value)), mode: "lines", line: { width: 0, shape: steps }, hoverinfo: "skip", showlegend: false,
+        x, y: density(end.map((value, at) => (value === null ? columns[kind][at] : value))), mode: "lines", line: { width: 0, shape: "vh" }, hoverinfo: "skip", showlegend: false,
         fill: high ? "tonexty" : "none", fillcolor: faint(colour(place), 0.35),
       }));
       return [...edges, {
-        x, y: columns[kind], name: told, mode: "lines", fill: "tozeroy", line: { shape: steps, width: 1.5, color: colour(place), dash: DASHES[number] },
-        fillcolor: faint(colour(place), 0.15), hovertemplate: "%{x:.4~g}: %{y:.2%}<extra>" + told + "</extra>",
+        x, y: density(columns[kind]), text: columns[kind].map((share) => percent(share) + " %"), name: told, mode: "lines", fill: "tozeroy",
+        line: { shape: "vh", width: 1.5, color: colour(place), dash: DASHES[number] },
+        fillcolor: faint(colour(place), 0.15), hovertemplate: "up to %{x:.4~g}: %{text}<extra>" + told + "</extra>",
       }];
     });
   }
