@@ -74,7 +74,79 @@ def test_label_paths_of_unequal_length() -> None:
 
 
 def test_labels_that_cannot_be_compared() -> None:
-    assert_refused(lambda: Task([{1}, {2}]), ["labels", "hashable", "int or str"])
+    assert_refused(lambda: Task([{1: 2}, {2: 1}]), ["labels", "hashable", "int or str"])
+
+
+MULTI_HOT = np.array([[1, 0, 1], [1, 1, 0], [0, 1, 0], [0, 0, 1], [1, 0, 0], [0, 1, 1]])
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        MULTI_HOT,
+        MULTI_HOT.astype(bool),
+        MULTI_HOT.astype(np.float32),
+        MULTI_HOT.tolist(),
+        torch.tensor(MULTI_HOT),
+        pandas.DataFrame(MULTI_HOT),
+        [[0, 1], [1, 1]],
+        np.ones((3, 4), int) - np.eye(3, 4, dtype=int),
+    ],
+    ids=["int", "bool", "float", "lists", "tensor", "frame", "two rows", "mostly 1"],
+)
+def test_multi_hot_labels(labels: Any) -> None:
+    words = ["labels", "levels", "multi-hot", "relevance=", "tree"]
+    assert_refused(lambda: Task(labels), words)
+    assert_refused(lambda: Task(labels, gallery_labels=labels), words)
+
+
+def test_what_the_message_of_multi_hot_labels_proposes() -> None:
+    """Its two ways: rows that share a tag, by a loop over sets; and named levels, as before."""
+    y = MULTI_HOT
+    rows = np.random.default_rng(0).normal(size=(6, 4))
+    found = truerank.evaluate(rows, relevance=(y @ y.T) > 0, metrics="map", confidence=None)
+    tags = [set(np.flatnonzero(row)) for row in y]
+    unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    values = []
+    for query in range(6):
+        order = sorted(set(range(6)) - {query}, key=lambda item: -(unit[query] @ unit[item]))
+        hits = [bool(tags[query] & tags[item]) for item in order]
+        at = [sum(hits[: k + 1]) / (k + 1) for k, hit in enumerate(hits) if hit]
+        values.append(sum(at) / len(at))
+    assert found["map"].value == pytest.approx(np.mean(values), abs=1e-12)
+    with pytest.warns(truerank.TruerankWarning, match="more than one parent"):
+        task = Task({"coarse": y[:, 0], "fine": y[:, 1]})
+    assert task.levels.names == ["coarse", "fine"]
+    with pytest.warns(truerank.TruerankWarning, match="more than one parent"):
+        Task(pandas.DataFrame({"coarse": y[:, 0], "fine": y[:, 1]}))
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        [[0, 0], [0, 0], [1, 1], [1, 1]],
+        np.array([[False, False], [True, True], [True, True]]),
+        [["0", "0"], ["0", "1"], ["1", "0"], ["1", "1"]],
+        [[0, 2], [1, 2], [0, 1], [1, 1]],
+    ],
+    ids=["a tree", "a tree of booleans", "text", "other numbers"],
+)
+def test_labels_of_two_levels_that_are_not_multi_hot(labels: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", truerank.TruerankWarning)
+        assert len(Task(labels).levels) == 2
+
+
+@pytest.mark.parametrize("kind", [set, frozenset])
+def test_labels_that_are_sets(kind: type) -> None:
+    sets = [kind({1, 2}), kind({2}), kind({1})]
+    words = ["labels holds sets", "multi-hot", "path of levels", "relevance="]
+    assert_refused(lambda: Task(sets), words)
+    assert_refused(lambda: Task(np.array([*sets, None])[:3]), words)
+    assert_refused(lambda: Task([1, 2, sets[0]]), words)
+    assert_refused(lambda: Task([(1, sets[0]), (1, sets[1])]), words)
+    assert_refused(lambda: Task({"a": [1, 2, 3], "b": pandas.Series(sets)}), words)
+    assert_refused(lambda: Task([1], gallery_labels=sets), ["gallery_labels holds sets"])
 
 
 @pytest.mark.parametrize("missing", [None, NAN, np.float64("nan")])

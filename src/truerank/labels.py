@@ -183,6 +183,9 @@ class Levels:
 def encode_levels(sides: Sequence[Any], names: Sequence[str]) -> Levels:
     """Encode labels (N,) or (N, L), coarse to fine."""
     tables = [_levels(side, name) for side, name in zip(sides, names, strict=True)]
+    for table, name in zip(tables, names, strict=True):
+        for column in table.values():
+            _refuse_sets(column, name)
     if len(tables) == 2 and set(tables[0]) == set(tables[1]):
         tables[1] = {key: tables[1][key] for key in tables[0]}
     elif len(tables) == 2 and all(_is_named(side) for side in sides):
@@ -219,6 +222,8 @@ def encode_levels(sides: Sequence[Any], names: Sequence[str]) -> Levels:
         _note_look_alikes(column, f" of level {name}" if len(levels) > 1 else "")
     split = levels.first_split()
     if split is not None:
+        if not any(map(_has_names, sides)) and _binary(columns):
+            _refuse_multi_hot(names[0], split)
         warn(
             f"a label of level {split} appears under more than one parent: in tree metrics each "
             "path counts as a node of its own, while metrics at one level go by the label."
@@ -315,6 +320,40 @@ def _refuse_one_hot(name: str, shape: tuple[int, ...]) -> None:
     raise InputError(
         f"{name} of shape {shape} looks one-hot; pass class numbers instead, {name}.argmax(axis=1)."
     )
+
+
+def _has_names(value: Any) -> bool:
+    """Whether label columns came with names, other than a DataFrame's numbers from 0."""
+    if not _is_named(value):
+        return False
+    return isinstance(value, Mapping) or list(value.columns) != list(range(len(value.columns)))
+
+
+def _binary(columns: Sequence[Encoded]) -> bool:
+    """Whether all labels are 0 or 1, or False or True."""
+    return all(value in (0, 1) for column in columns for value in column.values)
+
+
+def _refuse_multi_hot(name: str, level: str) -> None:
+    raise InputError(
+        f"{name} holds only 0 and 1, and its columns are no tree: in column {level} a value stands "
+        "below two paths. Pass levels, from coarse to fine, by name, as "
+        '{"coarse": y[:, 0], "fine": y[:, 1]}; and multi-hot rows, which are relevant to each '
+        f"other if they share a 1, as relevance=(y @ y.T) > 0 in place of {name} (with a gallery: "
+        "y @ y_gallery.T)."
+    )
+
+
+def _refuse_sets(column: Any, name: str) -> None:
+    """Refuse rows that are sets of labels: they are no levels, and equal ones alone would match."""
+    objects = isinstance(column, (list, tuple)) or str(getattr(column, "dtype", "")) == "object"
+    if objects and any(issubclass(kind, (set, frozenset)) for kind in set(map(type, column))):
+        raise InputError(
+            f"{name} holds sets, and a label, or a path of levels, is one value for each row. If "
+            "rows are multi-hot, and those that share a label are relevant to each other, pass "
+            "relevance=, a (queries, gallery) matrix that is True where two rows share a label, in "
+            f"place of {name}."
+        )
 
 
 def _looks_one_hot(table: npt.NDArray[Any]) -> bool:

@@ -155,7 +155,7 @@ class RetrievalMetric(Metric):
         rows = dim_zero_cat(self.embeddings).cpu().numpy().reshape(len(ids), -1)
         labels = dim_zero_cat(self.labels).cpu().numpy().reshape(len(ids), self.levels)
         kept = _each_once(_numbered(ids), labels, rows)
-        paths = labels[kept] if self.levels > 1 else labels[kept, 0]
+        paths = {str(n + 1): labels[kept, n] for n in range(self.levels)}
         self.result = evaluate(
             rows[kept], paths, distance=self.distance, metrics=list(self.metrics)
         )
