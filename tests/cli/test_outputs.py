@@ -5,8 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import click
 import numpy as np
 import pytest
 from click.shell_completion import BashComplete
@@ -86,6 +90,64 @@ def test_a_format_that_a_command_has_not(command: str, data: Path, tmp_path: Pat
     message = run(command, *files, "-o", tmp_path / "out.tex").complaint()
     assert message.startswith("-o writes .json")
     assert not list(tmp_path.iterdir())
+
+
+FILES = ("--card", "--full", "--output", "--public", "--report")
+"""Options of files that a command writes, by the ending."""
+FOLDERS = ("benchmark", "reproduce", "shard", "train")
+"""Commands whose --output is a folder."""
+
+
+def written_files() -> Iterator[tuple[str, str]]:
+    """Each command with each option that names a file to write."""
+    for path, command in walk(commands, ()):
+        for option in command.params:
+            if path[0] not in FOLDERS and set(option.opts).intersection(FILES):
+                yield " ".join(path), option.opts[-1]
+
+
+def walk(group: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from walk(command, (*path, name))
+        else:
+            yield (*path, name), command
+
+
+def test_every_command_that_writes_is_tried() -> None:
+    found = dict(written_files())
+    assert {"evaluate", "compare", "verify", "lists", "sweep", "report", "demo"} <= found.keys()
+    assert {"task make", "task reveal", "plot", "truth", "leaderboard", "embed"} <= found.keys()
+
+
+@pytest.mark.parametrize(("command", "option"), [*written_files()])
+def test_an_unknown_ending_is_refused_before_any_work(
+    command: str, option: str, tmp_path: Path
+) -> None:
+    """The inputs are not even looked at; no command could make a workbook."""
+    found = commands
+    for name in command.split():
+        found = found.commands[name]
+    needed = [
+        part
+        for one in found.params
+        if one.required and option not in one.opts
+        for part in ([] if isinstance(one, click.Argument) else [one.opts[0]]) + [tmp_path / "x"]
+    ]
+    message = run(*command.split(), *needed, option, tmp_path / "out.xlsx").complaint()
+    assert "out.xlsx" in message
+    assert re.search(r"\.(html|json|pdf|ibin|npy|task)", message)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_name_without_an_ending_is_taken(simple: list[object], tmp_path: Path) -> None:
+    good(*simple, "-m", "map@r", "-o", tmp_path / "plain", "--report", tmp_path / "page")
+    assert truerank.Result.from_json(tmp_path / "plain")["map@r"].value > 0
+    assert (tmp_path / "page").read_text().startswith("<!")
+    good(*simple, "-m", "map@r", "-o", tmp_path / "table", "--format", "csv")
+    assert (tmp_path / "table").read_text().startswith("metric,")
+    good("report", tmp_path / "plain", "-o", tmp_path / "other")
+    assert (tmp_path / "other").read_text().startswith("<!")
 
 
 # --- parts

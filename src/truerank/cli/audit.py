@@ -62,7 +62,6 @@ def audit(
         raise InputError("labels are given twice: as an argument and by --labels.")
     labels = labels or named
     outputs.check_targets({"-o": output}, (embeddings, labels))
-    printing.check_form(output, form, FORMS)
     with progress_bar("looking") as progress:
         side = inputs.read_side(embeddings, labels, inputs.level_names(levels))
         if taxonomy is not None and side.labels is None:

@@ -76,7 +76,6 @@ def conform(
     from truerank.cli import outputs, printing
 
     outputs.check_targets({"-o": output})
-    printing.check_form(output, form, FORMS)
     found = conformance.check(
         conformance.load(function),
         like,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from truerank.cli.options import PATH, examples, format_option
+from truerank.cli.options import PAGE, examples, format_option
 
 __all__ = ["demo"]
 
@@ -16,7 +16,7 @@ __all__ = ["demo"]
     short_help="Compare two models on embedded data.",
 )
 @format_option()
-@click.option("--report", type=PATH, help="Write a page about both models as well (.html).")
+@click.option("--report", type=PAGE, help="Write a page about both models as well (.html).")
 def demo(form: str, report: Path | None) -> None:
     """Evaluate two models on the embedded emoji data, compare them, and explain the numbers."""
     from truerank import demonstration

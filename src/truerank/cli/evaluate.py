@@ -7,7 +7,9 @@ from typing import Any
 
 import click
 
+from truerank.cli.kinds import Written
 from truerank.cli.options import (
+    PAGE,
     PATH,
     Labelled,
     adjusted_option,
@@ -56,7 +58,7 @@ WORST = 20
 )
 @click.option(
     "--full",
-    type=PATH,
+    type=Written(".json"),
     help="With --task: the full result, which gives the labels away, for the organiser (.json).",
 )
 @distance_option(told=True)
@@ -98,7 +100,7 @@ WORST = 20
 @output_option()
 @per_query_option
 @click.option(
-    "--report", type=PATH, help="Write a page to look at (.html); -o then holds its data."
+    "--report", type=PAGE, help="Write a page to look at (.html); -o then holds its data."
 )
 @click.option("--images", help=IMAGES)
 @click.option(

@@ -3,19 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
 
+from truerank.errors import InputError
 from truerank.wording import either
 
-__all__ = ["DistanceName", "DistanceOption", "MetricName"]
+__all__ = ["DistanceName", "DistanceOption", "MetricName", "Written"]
 
 if TYPE_CHECKING:  # generic in click's newest releases only
     Kind = click.ParamType[str]
 else:
     Kind = click.ParamType
+
+
+class Written(click.Path):
+    """The path of a file to write, with one of some endings or none; refused before any work."""
+
+    def __init__(self, *endings: str) -> None:
+        super().__init__(path_type=Path)
+        self._endings = endings
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path, if it has no other ending."""
+        path = super().convert(value, param, ctx)
+        if isinstance(path, Path) and path.suffix and path.suffix.lower() not in self._endings:
+            option = param.opts[0] if param is not None else "it"
+            raise InputError(f"{option} writes {either(self._endings)} here. Got {path.name!r}.")
+        return path
 
 
 class DistanceName(Kind):

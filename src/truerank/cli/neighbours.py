@@ -80,7 +80,6 @@ def neighbours(
         raise InputError("say which queries to look at: pass --query ID or --worst NUMBER.")
     paths = tuple(value for value in files.values() if isinstance(value, Path))
     outputs.check_targets({"-o": output}, paths)
-    printing.check_form(output, form, FORMS)
     with progress_bar("ranking") as progress:
         found = read_task(**files)
         asked = None if worst is not None else [_row(text, found.ids) for text in queries]

@@ -10,12 +10,13 @@ from typing import Any
 
 import click
 
-from truerank.cli.kinds import DistanceName, DistanceOption, MetricName
+from truerank.cli.kinds import DistanceName, DistanceOption, MetricName, Written
 from truerank.wording import either
 
 __all__ = [
     "ENDINGS",
     "FORMATS",
+    "PAGE",
     "PATH",
     "Labelled",
     "adjusted_option",
@@ -46,6 +47,7 @@ FORMATS = ("table", "json", "csv", "markdown", "latex")
 ENDINGS = {".json": "json", ".csv": "csv", ".md": "markdown", ".tex": "latex", ".txt": "table"}
 """The format of a file, by its ending."""
 PATH = click.Path(path_type=Path)
+PAGE = Written(".html", ".htm")
 
 confidence_option = click.option(
     "--confidence", type=float, default=0.95, show_default=True, help="Of the intervals."
@@ -223,10 +225,10 @@ def output_option(forms: Sequence[str] = FORMATS) -> Decorator:
     """--output, a file beside what is printed."""
     endings = [ending for ending, form in ENDINGS.items() if form in forms]
     help = (
-        f"Write the result as well: {either(endings)} by the ending, otherwise as --format says, "
-        "with JSON for a table."
+        f"Write the result as well: {either(endings)} by the ending; without one as --format "
+        "says, with JSON for a table."
     )
-    return click.option("-o", "--output", type=PATH, help=help)
+    return click.option("-o", "--output", type=Written(*endings), help=help)
 
 
 def _joined(

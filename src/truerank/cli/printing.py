@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import click
 
 from truerank import typesetting
 from truerank.cli.options import ENDINGS
-from truerank.errors import InputError
 from truerank.files import write_text
 from truerank.parts import Parts
 from truerank.result import Result
-from truerank.wording import either
 
-__all__ = ["check_form", "deliver", "print_form", "ruled", "write_form", "written_form"]
+__all__ = ["deliver", "print_form", "ruled", "write_form", "written_form"]
 
 Forms = Mapping[str, Callable[[], str]]
 """The text in each format."""
@@ -68,13 +66,6 @@ def write_form(path: Path, form: str, forms: Forms) -> None:
     """Write what the file's ending names, otherwise what is printed, with JSON for a table."""
     text = forms[written_form(path, form)]()
     write_text(path, text if text.endswith("\n") else f"{text}\n")
-
-
-def check_form(path: Path | None, form: str, forms: Iterable[str]) -> None:
-    """Refuse a file whose ending names a format that the command does not write."""
-    if path is not None and written_form(path, form) not in forms:
-        endings = [ending for ending, written in ENDINGS.items() if written in forms]
-        raise InputError(f"-o writes {either(endings)} here. Got {path.name!r}.")
 
 
 def written_form(path: Path | None, form: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from truerank.cli.options import PATH, examples
+from truerank.cli.options import PAGE, PATH, examples
 from truerank.errors import InputError
 from truerank.progress import progress_bar
 
@@ -25,7 +25,7 @@ Pictures = dict[str, Any]
 
 @click.command(epilog=EXAMPLES, short_help="Write a page about results.")
 @click.argument("results", nargs=-1, required=True, type=PATH)
-@click.option("-o", "--output", type=PATH, required=True, help="The page (.html).")
+@click.option("-o", "--output", type=PAGE, required=True, help="The page (.html).")
 @click.option("--names", help="Names of the models, separated by commas.")
 @click.option(
     "--images",

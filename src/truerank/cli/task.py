@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from truerank.cli.kinds import Written
 from truerank.cli.options import (
     PATH,
     distance_option,
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from truerank.organise import PublicTask, Task
 
 __all__ = ["task"]
+
+TASK_FILE = Written(".task", ".json")
 
 
 @click.group(
@@ -51,8 +54,10 @@ def task() -> None:
 @junk_option
 @no_mate_option
 @unlabelled_option
-@click.option("-o", "--output", type=PATH, required=True, help="The hidden task, which you keep.")
-@click.option("--public", type=PATH, help="Write what participants may have: ids, no label.")
+@click.option(
+    "-o", "--output", type=TASK_FILE, required=True, help="The hidden task, which you keep (.task)."
+)
+@click.option("--public", type=TASK_FILE, help="Write what participants may have: ids, no label.")
 def make(
     labels: Path,
     gallery_labels: Path | None,
@@ -151,7 +156,9 @@ def _public(path: Path) -> PublicTask:
 
 @task.command(epilog=examples("task reveal hidden.task -o revealed.json"))
 @click.argument("hidden", type=PATH)
-@click.option("-o", "--output", type=PATH, required=True, help="Labels and salt, for all (.json).")
+@click.option(
+    "-o", "--output", type=Written(".json"), required=True, help="Labels and salt, for all (.json)."
+)
 def reveal(hidden: Path, output: Path) -> None:
     """Publish labels and salt of a HIDDEN task, once the competition is over.
 
@@ -160,8 +167,6 @@ def reveal(hidden: Path, output: Path) -> None:
     from truerank import organise
     from truerank.cli.outputs import check_targets
 
-    if output.suffix.lower() != ".json":
-        raise InputError(f"-o writes .json here. Got {output.name!r}.")
     check_targets({"-o": output}, (hidden,))
     found: Task = organise.Task.load(hidden)
     organise.reveal(found, output)

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from truerank.cli.kinds import Written
 from truerank.cli.options import (
     PATH,
     Labelled,
@@ -55,7 +56,7 @@ EXAMPLES = examples(
 @click.option("--apply-gallery-labels", type=PATH, help="Labels of that gallery.")
 @click.option(
     "--card",
-    type=PATH,
+    type=Written(".html", ".md", ".txt", ".json"),
     help="Write one page about it (.html, .md, .txt, .json): a threshold for each of several "
     "FARs of --far (0.1,0.01), its FAR as the gallery grows, the worst classes.",
 )
@@ -121,7 +122,6 @@ def threshold(
     outputs.check_targets(
         {"-o": output, "--card": card}, tuple(path for pair in files.values() for path in pair)
     )
-    printing.check_form(output, form, FORMS)
     names = level_names(levels)
     sides: dict[str, Bundle] = {}
     for name, (path, its_labels) in files.items():
