@@ -44,6 +44,35 @@ def test_as_in_python(files: Path) -> None:
     assert (files / "sweep.csv").read_text() == wanted.to_csv()
 
 
+def test_units_of_finer_levels(files: Path) -> None:
+    """Four departments are too few to draw from; the message names what helps, and it does."""
+    rng = np.random.default_rng(1)
+    types = np.repeat(np.arange(40), 5)
+    rows = rng.standard_normal((40, 12))[types] + 0.3 * rng.standard_normal((200, 12))
+    np.save(files / "tree.npy", rows.astype(np.float32))
+    lines = [f"{kind % 4},{kind}" for kind in types]
+    (files / "tree.csv").write_text("department,kind\n" + "\n".join(lines))
+    given = ("sweep", files / "tree.npy", "--labels", files / "tree.csv")
+    given += ("--levels", "department,kind", "-m", "ndcg", "--dtypes", "float16", "--threads", "1")
+    few = run(*given)
+    assert few.status == 0
+    assert "--units finer" in few.out
+    done = run(*given, "--units", "finer", "--format", "json", "-o", files / "sweep.json")
+    assert done.status == 0, done
+    labels = {"department": [f"{kind % 4}" for kind in types], "kind": list(map(str, types))}
+    wanted = truerank.sweep(
+        rows.astype(np.float32),
+        labels,
+        dtypes=["float16"],
+        metrics="ndcg",
+        threads=1,
+        units="finer",
+    )
+    assert json.loads(done.out) == json.loads(wanted.to_json())
+    assert "interval needs" not in done.out
+    assert "'coarse' is not one of" in run(*given, "--units", "coarse").complaint()
+
+
 def test_the_table_names_the_smallest(files: Path) -> None:
     done = run("sweep", files / "rows.npy", "--labels", files / "labels.csv", "--threads", "1")
     assert done.status == 0

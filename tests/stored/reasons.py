@@ -30,7 +30,8 @@ PATTERNS: dict[str, str] = {
     "distances leave; ask for scale=minmax",
     # Why there is no interval.
     "few-classes-of-a-level": rf"{_COUNT} class(es)? of level \d+ with a query that counts; an "
-    rf"interval needs at least {_COUNT}",
+    rf"interval needs at least {_COUNT}"
+    r"(, and a finer level has as many: pass units=\"finer\" \(--units finer\))?",
     "few-classes": rf"{_COUNT} class(es)? with a query that counts; an interval needs at least "
     rf"{_COUNT}",
     "few-classes-of-unmated-queries": rf"{_COUNT} class(es)? of queries without a mate; an "

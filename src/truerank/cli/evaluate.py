@@ -27,6 +27,7 @@ from truerank.cli.options import (
     per_query_option,
     seed_option,
     threads_option,
+    units_option,
 )
 from truerank.errors import InputError
 from truerank.progress import progress_bar
@@ -75,12 +76,7 @@ WORST = 20
 @confidence_option
 @no_intervals_option
 @seed_option
-@click.option(
-    "--units",
-    default="metric",
-    show_default=True,
-    help="Of the intervals: metric; finer or finest where a metric's classes are too few.",
-)
+@units_option
 @click.option(
     "--gallery-sizes",
     metavar="N,N,...",

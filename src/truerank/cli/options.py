@@ -39,6 +39,7 @@ __all__ = [
     "relevance_option",
     "seed_option",
     "threads_option",
+    "units_option",
     "unlabelled_option",
 ]
 
@@ -71,6 +72,14 @@ average_option = click.option(
 )
 seed_option = click.option(
     "--seed", type=int, default=0, show_default=True, help="Of the intervals."
+)
+units_option = click.option(
+    "--units",
+    type=click.Choice(("metric", "finer", "finest")),
+    default="metric",
+    show_default=True,
+    help="What intervals leave out or draw: classes of the level that a metric uses; or, where "
+    "these are too few, those of a finer level, or by the finest label.",
 )
 no_intervals_option = click.option("--no-intervals", is_flag=True, help="Compute no intervals.")
 adjusted_option = click.option(

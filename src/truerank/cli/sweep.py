@@ -21,6 +21,7 @@ from truerank.cli.options import (
     output_option,
     seed_option,
     threads_option,
+    units_option,
 )
 from truerank.errors import InputError
 from truerank.progress import progress_bar
@@ -34,7 +35,7 @@ EXAMPLES = examples(
     "-o sweep.csv",
 )
 
-OF_SCORES = ("distance", "average", "device", "threads", "confidence", "seed")
+OF_SCORES = ("distance", "average", "device", "threads", "confidence", "units", "seed")
 """Options that say how copies are scored; the others make the task."""
 
 
@@ -63,6 +64,7 @@ OF_SCORES = ("distance", "average", "device", "threads", "confidence", "seed")
 @device_option
 @threads_option
 @confidence_option
+@units_option
 @seed_option
 @format_option()
 @output_option()

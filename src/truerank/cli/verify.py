@@ -8,6 +8,7 @@ import click
 
 from truerank.cli.kinds import DistanceName
 from truerank.cli.options import (
+    PAGE,
     PATH,
     confidence_option,
     examples,
@@ -58,7 +59,7 @@ EXAMPLES = examples(
 @confidence_option
 @format_option()
 @output_option()
-@click.option("--report", type=PATH, help="Write a page to look at (.html).")
+@click.option("--report", type=PAGE, help="Write a page to look at (.html).")
 def verify(
     scores_or_embeddings: Path | None,
     pairs: Path | None,

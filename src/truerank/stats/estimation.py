@@ -48,6 +48,8 @@ __all__ = ["Estimation"]
 
 NOT_COUNTED = "ask for a verification metric such as auc, whose pass counts what a band is made of"
 MATES_LEAVE = "classes by the finest label take some of a query's mates, not all or none"
+FINER = ', and a finer level has as many: pass units="finer" (--units finer)'
+"""Follows why there are too few units, where other ones help."""
 
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
@@ -283,7 +285,11 @@ class Estimation:
         }
 
     def _too_few(self, units: int, unit: Unit) -> Interval:
-        return intervals.too_few(units, self.unit, self._fewest, unit.named(self.task))
+        more = ""
+        if self.request.units == "metric" and self.task.levels is not None:
+            finer = unit.below(self.task)
+            more = FINER if any(self._alive(one) >= self._fewest for one in finer) else ""
+        return intervals.too_few(units, self.unit, self._fewest, unit.named(self.task), more)
 
     def _measured(self, score: Score, metric: Metric) -> Interval:
         """The interval of a threshold metric: a mean at given thresholds, or computed by fold."""

@@ -83,9 +83,9 @@ class Interval:
         )
 
 
-def too_few(units: int, unit: str, fewest: int, of: str = "") -> Interval:
+def too_few(units: int, unit: str, fewest: int, of: str = "", more: str = "") -> Interval:
     """No interval, because there are too few independent observations."""
-    return Interval(reason=why_too_few(units, unit, fewest, of))
+    return Interval(reason=why_too_few(units, unit, fewest, of) + more)
 
 
 def from_replicates(
