@@ -127,6 +127,17 @@ def test_a_gallery_of_its_own_has_intervals() -> None:
     assert score.interval[0] < score.value < score.interval[1]
 
 
+def test_false_accepts_alone_are_those_beside_another_metric() -> None:
+    """Of unmated queries only: no relevant item contributes to a sum."""
+    given = {"gallery": ROWS[:40:2], "gallery_labels": LABELS[:40:2], "gallery_sizes": (5, 20)}
+    alone = quiet.evaluate(ROWS[1::2], LABELS[1::2], metrics=["far@tau=0.1"], **given)
+    both = quiet.evaluate(ROWS[1::2], LABELS[1::2], metrics=["far@tau=0.1", "hit@1"], **given)
+    for size in (5, 20):
+        found, wanted = (one.at_gallery(size)["far@tau=0.1"] for one in (alone, both))
+        assert found.value == wanted.value
+        assert found.interval == wanted.interval
+
+
 def test_sizes_that_nobody_evaluated() -> None:
     with pytest.raises(InputError, match=r"no scores at a gallery of 11 items; there are 10, 30"):
         evaluated().at_gallery(11)

@@ -66,7 +66,7 @@ class Terms:
             alone = law.term == "found" and cut == 1  # no mate but the first can be found there
             which.append(kernels.FIRST if alone else _MATES[law.mates])
         order = np.argsort(which, kind="stable")
-        told = [np.array(part)[order] for part in (what, cuts, which)]
+        told = [np.array(part, np.int64)[order] for part in (what, cuts, which)]
         return Terms(relevant, told[0], told[1], told[2], order)
 
     @property
