@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank.errors import InputError, shortened
+from truerank.files.tables import NAMES
 
-__all__ = ["Attribute", "as_choice", "plain_attributes", "read_attributes"]
+__all__ = ["Attribute", "as_choice", "named", "plain_attributes", "read_attributes"]
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,14 @@ class Attribute:
 
     codes: npt.NDArray[np.int64]
     values: list[Any]
+
+
+def named(attributes: Mapping[str, Attribute], name: str) -> Attribute | None:
+    """Find an attribute by its name, or by what a file may call it, as a camera is a group."""
+    if name in attributes:
+        return attributes[name]
+    known = (field.removesuffix("s") for field, names in NAMES.items() if name.lower() in names)
+    return next((attributes[field] for field in known if field in attributes), None)
 
 
 def plain_attributes(attributes: Mapping[str, Attribute]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank import tables
-from truerank.attributes import Attribute, as_choice, plain_attributes, read_attributes
+from truerank.attributes import Attribute, as_choice, named, plain_attributes, read_attributes
 from truerank.bars import bars_of
 from truerank.core import registry
 from truerank.core.curve import FIRST_RANKS
@@ -131,7 +131,7 @@ class Result(Galleries, Mapping[str, Score]):
         metrics: Iterable[str] | None = None,
         values: Collection[Any] | None = None,
     ) -> dict[Any, Result]:
-        """Split by a property of the queries: "label", "group", a level's name, or an array.
+        """Split by a property of the queries: "label", "group" ("camera"), a level, or an array.
 
         An array holds one value for each query. `metrics` and `values`: only these.
 
@@ -143,14 +143,14 @@ class Result(Galleries, Mapping[str, Score]):
         {'a': 1.0, 'b': 0.5}
         """
         if isinstance(attribute, str):
-            if attribute not in self._attributes:
+            found = named(self._attributes, attribute)
+            if found is None:
                 bare = "none (a public result has none)" if self.public else "none"
                 known = ", ".join(self._attributes) or bare
                 raise InputError(
                     f"this result has no attribute {attribute!r}; known are {known}; "
                     "or pass one value for each query."
                 )
-            found = self._attributes[attribute]
         else:
             from truerank.labels import MISSING, encode
 

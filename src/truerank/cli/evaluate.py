@@ -88,7 +88,9 @@ WORST = 20
     help="Show as well what a fit expects of larger galleries, and how far it errs.",
 )
 @adjusted_option
-@click.option("--by", help="Show parts as well, the worst first: by label, group or a level.")
+@click.option(
+    "--by", help="Show parts as well, the worst first: by label, group (camera) or a level."
+)
 @click.option(
     "--worst", type=click.IntRange(1), help=f"How many parts --by shows; {WORST} by default."
 )

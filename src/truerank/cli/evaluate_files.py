@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy.typing as npt
 
 from truerank.cli.inputs import (
+    add_columns,
     chosen_metrics,
     expand,
     level_names,
-    read_ids,
     read_matrix,
     read_side,
 )
@@ -19,7 +19,7 @@ from truerank.errors import InputError
 from truerank.evaluation import evaluate_task
 from truerank.evaluation.prepared import prepare
 from truerank.extrapolation import sizes_for
-from truerank.files import Bundle, read, read_labels, require_embeddings
+from truerank.files import Bundle, read, require_embeddings
 from truerank.files.judgements import read_qrels
 from truerank.organise import Task
 from truerank.ranked import HeldRows
@@ -37,6 +37,8 @@ HELD_BY_A_TASK = (
     "relevance",
     "ids",
     "gallery_ids",
+    "groups",
+    "gallery_groups",
     "junk_label",
     "no_mate",
     "unlabelled",
@@ -108,28 +110,39 @@ def read_task(
     relevance: Path | None,
     ids: Path | None,
     gallery_ids: Path | None,
+    groups: Path | None,
+    gallery_groups: Path | None,
     junk_label: tuple[str, ...],
     unlabelled: str | None,
     distance: str,
     no_mate: str | None = None,
     lazily: bool = False,
+    start: str = "--",
+    needed: str = "--labels",
 ) -> FileTask:
-    """The task of labelled or judged files, with its rows; `lazily` does not read shards yet."""
+    """The task of labelled or judged files, with its rows; `lazily` does not read shards yet.
+
+    `start` is how the names of the options of these files begin, `needed` where labels belong.
+    """
     names = level_names(levels)
     judged = relevance is not None
     if judged and (labels is not None or gallery_labels is not None):
         raise InputError("--relevance says who is relevant; leave the labels out.")
-    if gallery_ids is not None and gallery is None:
-        raise InputError("--gallery-ids came without --gallery.")
-    queries = read_side(embeddings, labels, names, None if judged else "--labels")
-    items = _gallery(gallery, gallery_labels, names, distance, judged)
-    for side, path in ((queries, ids), (items, gallery_ids)):
-        if path is not None:
-            side.ids = read_ids(path)
+    matrix = distance in catalogue.names(given=True)
+    for name, path in (("ids", gallery_ids), ("groups", gallery_groups)):
+        if path is not None and gallery is None and not matrix:
+            raise InputError(f"{start}gallery-{name} came without {start}gallery.")
+    queries = read_side(embeddings, labels, names, None if judged else needed)
+    if gallery_labels is not None and gallery is None and not matrix:
+        raise InputError(f"{start}gallery-labels came without {start}gallery.")
+    option = None if judged or gallery is None else f"{start}gallery-labels"
+    items = read_side(gallery, gallery_labels, names, option)
+    add_columns(queries, ids, groups)
+    add_columns(items, gallery_ids, gallery_groups)
     if judged:
         queries.labels = items.labels = None
     expand(taxonomy, queries, items)
-    separate = gallery is not None or items.labels is not None
+    separate = gallery is not None or items.labels is not None or items.ids is not None
     task, rows, found = prepare(
         queries.embeddings,
         queries.labels,
@@ -140,7 +153,7 @@ def read_task(
         query_groups=queries.groups,
         gallery_groups=items.groups,
         junk_labels=as_labels(junk_label, queries.labels),
-        relevance=None if relevance is None else _judgements(relevance, queries, items, gallery),
+        relevance=None if relevance is None else _judgements(relevance, queries, items, separate),
         distance=distance,
         no_mate=no_mate or "report",
         unlabelled=unlabelled or "error",
@@ -149,32 +162,15 @@ def read_task(
     return FileTask(task, rows, found, None if queries.ids is None else list(queries.ids))
 
 
-def _judgements(path: Path, queries: Bundle, items: Bundle, gallery: Path | None) -> Any:
+def _judgements(path: Path, queries: Bundle, items: Bundle, separate: bool) -> Any:
     """A matrix of numbers, or judgements that go by the ids of both sides."""
     if path.suffix.lower() == ".npy":
         return read_matrix(path)
-    others = queries if gallery is None else items
+    others = items if separate else queries
     for side, option in ((queries, "--ids"), (others, "--gallery-ids")):
         if side.ids is None:
             raise InputError(f"{path} names rows by their ids; pass {option} FILE.")
     return read_qrels(path, list(queries.ids), list(others.ids))
-
-
-def _gallery(
-    path: Path | None,
-    labels: Path | None,
-    levels: list[str] | None,
-    distance: str,
-    judged: bool,
-) -> Bundle:
-    """The other side; labels alone where distances are given, nothing where there is none."""
-    if path is not None:
-        return read_side(path, labels, levels, None if judged else "--gallery-labels")
-    if labels is None:
-        return Bundle()
-    if distance not in catalogue.names(given=True):
-        raise InputError("--gallery-labels came without --gallery.")
-    return read_labels(labels, levels)
 
 
 def _evaluate_task(

@@ -15,6 +15,7 @@ from truerank.taxonomy import Taxonomy
 from truerank.wording import count
 
 __all__ = [
+    "add_columns",
     "chosen_metrics",
     "expand",
     "level_names",
@@ -28,9 +29,9 @@ __all__ = [
 
 
 def read_side(
-    path: Path, labels: Path | None, levels: list[str] | None, option: str | None = None
+    path: Path | None, labels: Path | None, levels: list[str] | None, option: str | None = None
 ) -> Bundle:
-    """Embeddings from one file, the rest from the labels file where there is one.
+    """Embeddings from one file, if any, and the rest from the labels file where there is one.
 
     `option` says how to name that file, if there must be labels.
     """
@@ -41,11 +42,24 @@ def read_side(
 
 
 def read_ids(path: Path) -> Any:
-    """The ids in a file, which must hold some."""
-    ids = files.read(path, lone="labels").ids
-    if ids is None:
-        raise InputError(f"{path} holds no ids: expected a column or array called id.")
-    return ids
+    """Read the ids in a file, which must hold some."""
+    return _read_column(path, "ids", "id")
+
+
+def add_columns(side: Bundle, ids: Path | None, groups: Path | None) -> None:
+    """Put the ids and groups of files of their own in the place of those that a side has."""
+    if ids is not None:
+        side.ids = read_ids(ids)
+    if groups is not None:
+        side.groups = _read_column(groups, "groups", "group or camera")
+
+
+def _read_column(path: Path, field: str, called: str) -> Any:
+    """Read one column of a file; an array without a name is that column."""
+    column = getattr(files.read(path, lone=field), field)
+    if column is None:
+        raise InputError(f"{path} holds no {field}: expected a column or array called {called}.")
+    return column
 
 
 def read_matrix(path: Path) -> Any:

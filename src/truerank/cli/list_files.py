@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from truerank.cli.evaluate_files import as_labels
-from truerank.cli.inputs import chosen_metrics, expand, level_names, read_ids, read_matrix
+from truerank.cli.inputs import add_columns, chosen_metrics, expand, level_names, read_matrix
 from truerank.errors import InputError
 from truerank.files import Bundle, read_embeddings, read_labels
 from truerank.lists import IndexLoss
@@ -28,13 +28,13 @@ def read_files(options: dict[str, Any]) -> tuple[Prepared, Any]:
         raise InputError("pass --labels FILE, or --relevance FILE in place of labels.")
     names = level_names(options["levels"])
     queries, items = (_side(options[name], names) for name in ("labels", "gallery_labels"))
-    for side, name in ((queries, "ids"), (items, "gallery_ids")):
-        if options[name] is not None:
-            side.ids = read_ids(options[name])
+    add_columns(queries, options["ids"], options["groups"])
+    add_columns(items, options["gallery_ids"], options["gallery_groups"])
     expand(options["taxonomy"], queries, items)
     alone = not judged and options["gallery_labels"] is None and options["gallery"] is None
-    if alone and items.ids is not None:
-        raise InputError("--gallery-ids came without --gallery-labels.")
+    for name in ("ids", "groups") if alone else ():
+        if getattr(items, name) is not None:
+            raise InputError(f"--gallery-{name} came without --gallery-labels.")
     metrics: Any = chosen_metrics(options["metrics"])
     relevance = _judgements(options["relevance"])
     if nobody:

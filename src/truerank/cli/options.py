@@ -38,6 +38,7 @@ __all__ = [
     "per_query_option",
     "relevance_option",
     "seed_option",
+    "task_options",
     "threads_option",
     "units_option",
     "unlabelled_option",
@@ -146,17 +147,26 @@ def label_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return levels(taxonomy(command))
 
 
-def id_options(of: str) -> Decorator:
-    """--ids and --gallery-ids, of what `of` names."""
-    ids = click.option("--ids", type=PATH, help=f"File with a column id, for the {of}.")
-    gallery = click.option(
-        "--gallery-ids", type=PATH, help="File with a column id, for the gallery."
-    )
-    return lambda command: ids(gallery(command))
+def id_options(of: str, start: str = "--") -> Decorator:
+    """Define --ids and --groups of what `of` names, --gallery-ids and --gallery-groups."""
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        for side, whose in (("gallery-", "gallery"), ("", of)):
+            for name, column in (("groups", "group (or camera)"), ("ids", "id")):
+                help = f"File with a column {column}, for the {whose}."
+                command = click.option(f"{start}{side}{name}", type=PATH, help=help)(command)
+        return command
+
+    return add
 
 
 def file_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """EMBEDDINGS and the files and rules that make a task of them."""
+    """Define EMBEDDINGS and the options of a task."""
+    return click.argument("embeddings", type=PATH)(task_options(command))
+
+
+def task_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Define the options that name the files and rules of a task."""
     for part in (
         unlabelled_option,
         junk_option,
@@ -166,7 +176,6 @@ def file_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--gallery-labels", type=PATH, help="Labels of the gallery."),
         click.option("--gallery", type=PATH, help="Embeddings to search in."),
         click.option("--labels", type=PATH, help="Labels of the rows."),
-        click.argument("embeddings", type=PATH),
     ):
         command = part(command)
     return command
