@@ -227,6 +227,11 @@ def _lists(facts: dict[str, Any]) -> list[str]:
             f"{count(missing['mates'], 'relevant item')} of "
             f"{count(missing['queries'], 'query')} not returned: {where}."
         )
+    if (recall := facts.get("neighbour_recall")) is not None:
+        shown = percent(recall["value"])
+        if recall["interval"] is not None:
+            shown += f" ({' to '.join(map(percent, recall['interval']))})"
+        lines.append(f"neighbour_recall@{recall['k']} against exact search: {shown}.")
     if "settle" in facts:
         found = facts["settle"]["k"]
         ks = ", ".join(f"{name} {k:,}" for name, k in found.items() if k is not None)

@@ -11,6 +11,7 @@ import pytest
 import truerank
 from tests.cli.driving import run
 from tests.files.samples import EMBEDDINGS, FAMILIES, GROUPS, IDS, LABELS, ROWS
+from truerank.parts import Parts
 
 ORDER = np.argsort(-(EMBEDDINGS @ EMBEDDINGS.T), axis=1, kind="stable")[:, :9]
 
@@ -158,3 +159,87 @@ def test_neighbour_recall_needs_no_labels(lists: Path, data: Path) -> None:
     done = run("lists", lists, "--embeddings", data / "embeddings.npy", "-m", "map")
     assert done.status == 2
     assert "metrics need --labels FILE" in done.err
+
+
+def test_parts_units_and_a_page(lists: Path, data: Path, tmp_path: Path) -> None:
+    files = (lists, "--labels", data / "labels.csv", "-m", "map@r")
+    page = tmp_path / "page.html"
+    done = run("lists", *files, "--by", "label", "--worst", 2, "--report", page)
+    assert done.status == 0, done.err
+    parts = Parts.of_result(truerank.evaluate_lists(ORDER, LABELS, metrics="map@r"), "label", 2)
+    assert done.out.rstrip().endswith(parts.to_text().rstrip())
+    assert "<html" in page.read_text()
+    for refusal, sentence in (
+        (("--worst", 2), "say by what with --by"),
+        (("--units", "classes"), "Invalid value for '--units'"),
+        (("--exact-neighbors", lists, "--embeddings", lists), "--exact-neighbors goes with scores"),
+        (("--by", "label", "--embeddings", lists), "--by goes with scores"),
+        (("-k", 2), "-k goes with --embeddings, the queries' full vectors, or --exact-neighbors"),
+    ):
+        done = run("lists", *files, *refusal)
+        assert done.status == 2
+        assert sentence in done.err
+
+
+def test_finer_units_reach_scores_and_losses(tmp_path: Path) -> None:
+    """Three families of classes: only finer units give ndcg an interval."""
+    draw = np.random.default_rng(5)
+    fine = np.repeat(np.arange(36), 3)
+    rows = draw.standard_normal((36, 4))[fine] + draw.standard_normal((108, 4))
+    np.save(tmp_path / "rows.npy", rows)
+    order = np.argsort(-(rows @ rows.T) + draw.random((108, 108)), axis=1)[:, :30]
+    np.save(tmp_path / "lists.npy", order)
+    text = "\n".join(f"{one // 12},{one}" for one in fine)
+    (tmp_path / "labels.csv").write_text(f"level1,level2\n{text}\n")
+    files = (tmp_path / "lists.npy", "--labels", tmp_path / "labels.csv", "-m", "ndcg")
+    vectors = ("--embeddings", tmp_path / "rows.npy", "--distance", "dot")
+    for more in ((), vectors):
+        few, finer = (run("lists", *files, *more, *units) for units in ((), ("--units", "finer")))
+        assert "3 classes of level 1" in few.out
+        assert "3 classes of level 1" not in finer.out
+        assert finer.status == 0, finer.err
+    done = run("lists", *files, *vectors, "--units", "finer", "--format", "json")
+    assert json.loads(done.out)["losses"]["ndcg"]["search"]["intervals"]["lower"] is not None
+
+
+def test_exact_neighbours_of_a_file(tmp_path: Path) -> None:
+    draw = np.random.default_rng(6)
+    rows, gallery = draw.standard_normal((40, 4)), draw.standard_normal((60, 4))
+    np.save(tmp_path / "q.npy", rows)
+    np.save(tmp_path / "g.npy", gallery)
+    done = run("truth", tmp_path / "q.npy", tmp_path / "g.npy", "-k", 8, "-o", tmp_path / "t.ibin")
+    assert done.status == 0, done.err
+    unit = [side / np.linalg.norm(side, axis=1)[:, None] for side in (rows, gallery)]
+    exact = np.argsort(-(unit[0] @ unit[1].T), axis=1)
+    lists = exact[:, [0, 9, 2, 1, 20]]
+    np.save(tmp_path / "lists.npy", lists)
+    (tmp_path / "q.csv").write_text("label\n" + "\n".join(map(str, range(40))))
+    (tmp_path / "g.csv").write_text("label\n" + "\n".join(str(one % 40) for one in range(60)))
+    files = ("--labels", tmp_path / "q.csv", "--gallery-labels", tmp_path / "g.csv", "-m", "mrr")
+    asked = ("--exact-neighbors", tmp_path / "t.ibin", "-k", 3)
+    done = run("lists", tmp_path / "lists.npy", *files, *asked)
+    assert done.status == 0, done.err
+    assert "neighbour_recall@3 against exact search: 66.67" in done.out
+    written = tmp_path / "result.json"
+    done = run("lists", tmp_path / "lists.npy", *files, *asked[:2], "-o", written)
+    recall = json.loads(written.read_text())["provenance"]["lists"]["neighbour_recall"]
+    assert (recall["k"], recall["value"]) == (5, 0.6)
+
+
+def test_two_runs_are_compared_on_the_command_line(tmp_path: Path) -> None:
+    """Other items, in another order of queries, and one query less."""
+    queries = [f"q{number}" for number in range(35)]
+    for name, order in (("a", queries), ("b", queries[:0:-1])):
+        lines = [f"{q} Q0 {name}-{q} 1 2 t\n{q} Q0 d-{q} 2 {ord(name)} t" for q in order]
+        (tmp_path / f"{name}.run").write_text("\n".join(lines))
+    (tmp_path / "x.qrels").write_text("\n".join(f"{q} 0 d-{q} 1" for q in queries))
+    results = []
+    for name in "ab":
+        results.append(tmp_path / f"{name}.json")
+        judged = ("--relevance", tmp_path / "x.qrels", "-m", "mrr", "-o", results[-1])
+        assert run("lists", tmp_path / f"{name}.run", *judged).status == 0
+    done = run("compare", *results, "--format", "json")
+    assert done.status == 0, done.err
+    assert json.loads(done.out)["differences"][0]["value"] == pytest.approx(1 - 34 / 35)
+    page = tmp_path / "page.html"
+    assert run("report", *results, "-o", page).status == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import struct
 import sys
 from itertools import chain
@@ -137,3 +138,62 @@ def test_hdf5_needs_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         read_lists(path)
     with refused("pip install h5py"):
         truerank.evaluate(path, LABELS)
+
+
+RUN = "one Q0 b 1 2.5 t\none Q0 a 2 7 t\ntwo Q0 c 1 1 t\n"
+
+
+@pytest.mark.parametrize("name", ["system", "input.bm25", "x.v2.res", "x.run.gz", "x.gz", "x.tsv"])
+def test_a_run_is_known_by_its_lines(name: str, tmp_path: Path) -> None:
+    """Runs of TREC come with any ending, or none, and packed."""
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(RUN.encode()) if name.endswith(".gz") else RUN.encode())
+    found = read_lists(path)
+    assert (found.neighbours, found.scores) == ([["a", "b"], ["c"]], [[7.0, 2.5], [1.0]])
+    assert found.queries == ["one", "two"]
+
+
+@pytest.mark.parametrize("name", ["run.dev.small.tsv", "run", "run.gz"])
+def test_runs_of_ms_marco_go_by_rank(name: str, tmp_path: Path) -> None:
+    text = b"7\t300\t2\n7\t100\t1\n9\t100\t1\n9\t300\t1\n"
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+    found = read_lists(path)
+    assert found.neighbours == [["100", "300"], ["100", "300"]]
+    judged = {"7": {"300": 1}, "9": {"300": 1}}
+    score = truerank.evaluate_lists(path, relevance=judged, gallery_size=9, metrics="mrr")["mrr"]
+    assert (score.lower, score.upper) == (0.5, 0.75)
+
+
+def test_the_arrays_of_faiss(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", I=LISTS, D=SCORES)
+    found = read_lists(tmp_path / "x.npz")
+    assert (plain(found.neighbours), plain(found.scores)) == (LISTS, SCORES)
+
+
+@pytest.mark.parametrize("text", ["inf", "-inf", "1e400", "nan", "x"])
+def test_scores_of_a_run_are_finite(text: str, tmp_path: Path) -> None:
+    (tmp_path / "x.run").write_text(f"q Q0 a 1 2 t\nq Q0 b 2 {text} t\n")
+    with refused(f"line 2 has the score '{text}'; expected a finite number"):
+        read_lists(tmp_path / "x.run")
+    if text != "x":
+        with refused("in place 2 of query 0; every item that was returned needs a finite score"):
+            truerank.evaluate_lists(
+                [[0, 1]], ["a"], gallery_labels=["a", "b"], scores=[[2.0, float(text)]]
+            )
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("notes", b"some words that are no run at all", "or a run: lines 'query Q0 item rank"),
+        ("x.bin", bytes(range(256)), "is not a format of lists that truerank reads"),
+        ("x.gz", b"\x1f\x8b no gzip", "is not a format of lists that truerank reads"),
+        ("x.run", gzip.compress(RUN.encode())[:-12], "it is no whole gzip file"),
+        ("x.tsv", b"7\t300\t2\n7\t100\n", "line 2 must be 'query item rank'"),
+    ],
+)
+def test_what_is_no_run(name: str, content: bytes, words: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(content)
+    with refused(words):
+        read_lists(tmp_path / name)

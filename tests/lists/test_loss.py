@@ -381,7 +381,7 @@ def test_what_it_prints_and_writes(tmp_path: Any) -> None:
     [
         ({"distance": "precomputed"}, "'distance' parameter of index_loss must be one of cosine"),
         ({"stored_distance": "near"}, "'stored_distance' parameter of index_loss must be one of"),
-        ({"k": 0}, "The 'k' parameter of index_loss must be an int >= 1"),
+        ({"k": 0}, "The 'k' parameter must be an int >= 1"),
         ({"stored": np.zeros((3, 2))}, "the gallery has 3 rows but there are 4"),
         ({"stored": np.zeros((4, 3))}, "must have the same number of dimensions"),
         ({"embeddings": np.zeros((3, 2))}, "embeddings have 3 rows but there are 4 labels"),

@@ -9,11 +9,12 @@ import click
 
 from truerank.cli.kinds import Written
 from truerank.cli.options import (
-    PAGE,
     PATH,
+    WORST,
     Labelled,
     adjusted_option,
     average_option,
+    by_option,
     confidence_option,
     device_option,
     distance_option,
@@ -25,9 +26,11 @@ from truerank.cli.options import (
     no_mate_option,
     output_option,
     per_query_option,
+    report_option,
     seed_option,
     threads_option,
     units_option,
+    worst_option,
 )
 from truerank.errors import InputError
 from truerank.progress import progress_bar
@@ -48,8 +51,6 @@ IMAGES = (
     "Pictures for --report: a folder of files named by the rows' ids, or the column of the labels "
     "file that holds their paths."
 )
-WORST = 20
-"""Parts that --by shows unless more are asked for."""
 
 
 @click.command(cls=Labelled, epilog=EXAMPLES, short_help="Score embeddings against labels.")
@@ -88,18 +89,12 @@ WORST = 20
     help="Show as well what a fit expects of larger galleries, and how far it errs.",
 )
 @adjusted_option
-@click.option(
-    "--by", help="Show parts as well, the worst first: by label, group (camera) or a level."
-)
-@click.option(
-    "--worst", type=click.IntRange(1), help=f"How many parts --by shows; {WORST} by default."
-)
+@by_option
+@worst_option
 @format_option()
 @output_option()
 @per_query_option
-@click.option(
-    "--report", type=PAGE, help="Write a page to look at (.html); -o then holds its data."
-)
+@report_option
 @click.option("--images", help=IMAGES)
 @click.option(
     "--checkpoint", type=PATH, help="File for the counts so far; OUTPUT.checkpoint by default."

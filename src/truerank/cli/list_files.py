@@ -86,7 +86,10 @@ def scored(prepared: Prepared, metrics: Any, options: dict[str, Any]) -> Result:
         confidence=None if options["no_intervals"] else options["confidence"],
         settle=options["settle"],
         seed=options["seed"],
+        units=options["units"],
         threads=options["threads"],
+        exact_neighbors=options["exact_neighbors"],
+        k=options["k"],
     )
 
 
@@ -105,6 +108,7 @@ def lost(prepared: Prepared, metrics: Any, options: dict[str, Any], progress: An
         k=options["k"],
         confidence=None if options["no_intervals"] else options["confidence"],
         seed=options["seed"],
+        units=options["units"],
         device=options["device"],
         threads=options["threads"],
         progress=progress,

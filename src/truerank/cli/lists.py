@@ -11,9 +11,11 @@ import click
 from truerank.cli.kinds import DistanceName
 from truerank.cli.options import (
     PATH,
+    WORST,
     Labelled,
     adjusted_option,
     average_option,
+    by_option,
     confidence_option,
     device_option,
     distance_option,
@@ -28,9 +30,12 @@ from truerank.cli.options import (
     output_option,
     per_query_option,
     relevance_option,
+    report_option,
     seed_option,
     threads_option,
+    units_option,
     unlabelled_option,
+    worst_option,
 )
 from truerank.errors import InputError
 from truerank.progress import progress_bar
@@ -95,21 +100,33 @@ EXAMPLES = examples(
     type=DistanceName(lambda catalogue: catalogue.names(given=False)),
     help="Of the stored vectors, if it is another.",
 )
+@click.option(
+    "--exact-neighbors",
+    type=PATH,
+    help="The file that truth wrote: show neighbour_recall against it, without embeddings.",
+)
 @click.option("-k", type=click.IntRange(1), help="Of neighbour_recall; all places by default.")
 @device_option
 @threads_option
 @confidence_option
 @no_intervals_option
 @seed_option
+@units_option
 @adjusted_option
+@by_option
+@worst_option
 @format_option()
 @output_option()
 @per_query_option
+@report_option
 def lists(
     form: str,
     output: Path | None,
     per_query: Path | None,
     adjusted: bool,
+    by: str | None,
+    worst: int | None,
+    report: Path | None,
     **options: Any,
 ) -> None:
     """Judge NEIGHBOURS, what a search returned for each query, by every ranking metric.
@@ -125,12 +142,25 @@ def lists(
     """
     from truerank.cli import outputs, printing
     from truerank.cli.list_files import lost, read_files, scored
+    from truerank.cli.report import prepare_report, write_report
+    from truerank.parts import Parts
 
     inputs = tuple(value for value in options.values() if isinstance(value, Path))
-    outputs.check_targets({"-o": output, "--per-query": per_query}, inputs)
+    outputs.check_targets({"-o": output, "--per-query": per_query, "--report": report}, inputs)
+    if worst is not None and by is None:
+        raise InputError("--worst says how many parts to show; say by what with --by.")
     if options["scores"] is not None and options["ignore_scores"]:
         raise InputError("--scores and --ignore-scores contradict each other; pass one.")
-    check_loss(options, per_query, adjusted)
+    check_loss(
+        options,
+        {
+            "--per-query": per_query,
+            "--adjusted": adjusted or None,
+            "--by": by,
+            "--report": report,
+        },
+    )
+    pictures = prepare_report(report, None, options)
     prepared, chosen = read_files(options)
     if options["embeddings"] is not None:
         with progress_bar("ranking") as progress:
@@ -147,25 +177,31 @@ def lists(
         printing.print_form(form, forms)
         return
     result = scored(prepared, chosen, options)
+    parts = None if by is None else Parts.of_result(result, by, worst or WORST)
     if per_query is not None:
         outputs.write_per_query(result, prepared.names, per_query)
-    printing.deliver(result, form, output, adjusted)
+    if report is not None:
+        write_report(result, report, options["neighbours"], pictures)
+    printing.deliver(result, form, output, adjusted, parts)
 
 
-def check_loss(options: dict[str, Any], per_query: Path | None, adjusted: bool) -> None:
+def check_loss(options: dict[str, Any], of_scores: dict[str, Any]) -> None:
     """Refuse options that go with the loss alone, or with the scores alone."""
     if options["embeddings"] is None:
-        for name in ("gallery", "stored", "stored_queries", "stored_distance", "k"):
+        if options["k"] is not None and options["exact_neighbors"] is None:
+            raise InputError(
+                "-k goes with --embeddings, the queries' full vectors, or --exact-neighbors."
+            )
+        for name in ("gallery", "stored", "stored_queries", "stored_distance"):
             if options[name] is not None:
-                flag = "-k" if name == "k" else f"--{name.replace('_', '-')}"
+                flag = f"--{name.replace('_', '-')}"
                 raise InputError(f"{flag} goes with --embeddings, the queries' full vectors.")
         return
-    given = {
+    given = of_scores | {
         "--settle": options["settle"],
         "--scores": options["scores"],
-        "--per-query": per_query,
-        "--adjusted": adjusted or None,
         "--gallery-size": options["gallery_size"],
+        "--exact-neighbors": options["exact_neighbors"],
     }
     for flag, value in given.items():
         if value is not None:

@@ -18,9 +18,11 @@ __all__ = [
     "FORMATS",
     "PAGE",
     "PATH",
+    "WORST",
     "Labelled",
     "adjusted_option",
     "average_option",
+    "by_option",
     "confidence_option",
     "device_option",
     "distance_option",
@@ -37,11 +39,13 @@ __all__ = [
     "output_option",
     "per_query_option",
     "relevance_option",
+    "report_option",
     "seed_option",
     "task_options",
     "threads_option",
     "units_option",
     "unlabelled_option",
+    "worst_option",
 ]
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -102,6 +106,17 @@ unlabelled_option = click.option(
     "--unlabelled",
     type=click.Choice(("error", "distractor")),
     help="Whether gallery rows without a label are refused (the default) or relevant to nobody.",
+)
+WORST = 20
+"""Parts that --by shows unless more are asked for."""
+by_option = click.option(
+    "--by", help="Show parts as well, the worst first: by label, group (camera) or a level."
+)
+worst_option = click.option(
+    "--worst", type=click.IntRange(1), help=f"How many parts --by shows; {WORST} by default."
+)
+report_option = click.option(
+    "--report", type=PAGE, help="Write a page to look at (.html); -o then holds its data."
 )
 relevance_option = click.option(
     "--relevance",

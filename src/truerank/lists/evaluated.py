@@ -15,9 +15,11 @@ from truerank.errors import InputError, warn
 from truerank.evaluation.checks import check_options
 from truerank.evaluation.results import put_together
 from truerank.lists.facts import about, digest, listed_ties
+from truerank.lists.nearest import compare_with_neighbors
 from truerank.lists.places import Places
 from truerank.lists.prepared import Prepared, prepare
 from truerank.lists.settle import check_width, smallest_k
+from truerank.lists.spread import Spread
 from truerank.result import Result
 from truerank.scoring import Findings, refused, score_groups
 from truerank.stats.intervals import IntervalRequest
@@ -48,6 +50,8 @@ def evaluate_lists(
     named_by: str = "auto",
     gallery_size: int | None = None,
     settle: float | None = None,
+    exact_neighbors: Any = None,
+    k: int | None = None,
     seed: int = 0,
     units: str = "metric",
     threads: int | None = None,
@@ -89,6 +93,11 @@ def evaluate_lists(
     settle : float, optional
         A width such as 0.01: the result says, for each metric, the smallest k of the lists at which
         lower and upper are no further apart.
+    exact_neighbors : path, or what truth returned, optional
+        The exact neighbours of the queries, by rows of the gallery: the result also says
+        neighbour_recall@k, in `provenance["lists"]["neighbour_recall"]`.
+    k : int, optional
+        Of neighbour_recall; by default as many places as every list had left for eligible items.
 
     Returns
     -------
@@ -128,6 +137,8 @@ def evaluate_lists(
         average=average,
         confidence=confidence,
         settle=settle,
+        exact_neighbors=exact_neighbors,
+        k=k,
         seed=seed,
         units=units,
         threads=threads,
@@ -141,6 +152,8 @@ def evaluate_prepared(
     average: str,
     confidence: float | None,
     settle: float | None = None,
+    exact_neighbors: Any = None,
+    k: int | None = None,
     seed: int = 0,
     units: str = "metric",
     threads: int | None = None,
@@ -152,6 +165,17 @@ def evaluate_prepared(
     request = IntervalRequest.of(confidence, seed, units)
     width = check_width(settle)
     chosen, refusals = choose(task, metrics)
+    if k is not None and exact_neighbors is None:
+        raise InputError("k is that of neighbour_recall, which needs exact_neighbors.")
+    recall = None
+    if exact_neighbors is not None:
+        judged = task.masks.get("relevance")
+        if judged is not None and judged.names is not None:
+            raise InputError(
+                "exact_neighbors go by rows of the gallery; pass query_ids and gallery_ids."
+            )
+        most, values = compare_with_neighbors(exact_neighbors, task, places, k)
+        recall = Spread(task, request, average).recall(most, values)
     workers = threads or engine.available_cores()
     scores, findings = score_groups(
         task,
@@ -168,6 +192,8 @@ def evaluate_prepared(
         facts["lists"]["settle"] = smallest_k(
             places, task, chosen, width, average=average, threads=workers
         )
+    if recall is not None:
+        facts["lists"]["neighbour_recall"] = recall.to_dict(per_query=False)
     facts["seconds"] = round(time.perf_counter() - started, 3)
     skip = metrics is None or (isinstance(metrics, str) and metrics == "all")
     result = put_together(task, scores, findings, facts, skip_undefined=skip, names=prepared.names)

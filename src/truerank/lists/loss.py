@@ -14,12 +14,12 @@ from truerank.arrays import as_matrix
 from truerank.core.groups import Block
 from truerank.core.metric import Metric
 from truerank.core.score import Score, split_undefined
-from truerank.errors import InputError, check_choice, shortened
+from truerank.errors import InputError, check_choice
 from truerank.evaluation.checks import check_options, check_task
 from truerank.files import read_side
 from truerank.lists.cut import CutGroups
 from truerank.lists.evaluated import choose
-from truerank.lists.nearest import compare_with_exact
+from truerank.lists.nearest import compare_with_exact, depth
 from truerank.lists.parts import IndexLoss, MetricLoss
 from truerank.lists.places import Places
 from truerank.lists.prepared import Prepared, prepare
@@ -67,6 +67,7 @@ def index_loss(
     k: int | None = None,
     confidence: float | None = 0.95,
     seed: int = 0,
+    units: str = "metric",
     device: str = "auto",
     threads: int | None = None,
     progress: Callable[[int, int], None] | bool | None = None,
@@ -97,7 +98,7 @@ def index_loss(
     gallery_labels, query_ids, gallery_ids, query_groups, gallery_groups, relevance, junk, \
 junk_labels, unlabelled, no_mate, named_by
         As in evaluate_lists.
-    metrics, average, confidence, seed, device, threads, progress
+    metrics, average, confidence, seed, units, device, threads, progress
         As in evaluate. Intervals are of paired differences, conditional on the gallery.
 
     Returns
@@ -156,6 +157,7 @@ junk_labels, unlabelled, no_mate, named_by
         k=k,
         confidence=confidence,
         seed=seed,
+        units=units,
         device=device,
         threads=threads,
         progress=progress,
@@ -176,6 +178,7 @@ def loss_of(
     k: int | None,
     confidence: float | None,
     seed: int,
+    units: str,
     device: str,
     threads: int | None,
     progress: Callable[[int, int], None] | bool | None,
@@ -183,7 +186,7 @@ def loss_of(
     """The loss of lists that are read and checked."""
     task, places = prepared.task, prepared.places
     check_options(task, average, threads, progress)
-    request = IntervalRequest.of(confidence, seed)
+    request = IntervalRequest.of(confidence, seed, units)
     chosen, refusals = ([], {}) if metrics is NO_METRICS else choose(task, metrics)
     of_stored = distance if stored_distance is None else stored_distance
     for name, value in (("distance", distance), ("stored_distance", of_stored)):
@@ -203,7 +206,7 @@ def loss_of(
         check_task(task, asking, decoded, given=False)
         kept = build(of_stored, asking, decoded, task.columns, threads=threads)
         probe(kept)
-    most = _depth(k, places)
+    most = depth(k, places)
     cut = places.asked - places.taken_out
     workers = threads or engine.available_cores()
     with shown(progress, "ranking") as report:
@@ -219,7 +222,7 @@ def loss_of(
             scores["stored"] = scores["full"] if same else scorer.ranked(kept)
             scores["at_k"] = scorer.ranked(kept, cut)
             scores["returned"] = scorer.listed(places.tied_by(against.distance))
-    spread = Spread(task, request, average)
+    spread = Spread(task, request, average, chosen)
     losses = {str(metric): _loss(metric, scores, spread) for metric in chosen}
     named = metrics is not None and not (isinstance(metrics, str) and metrics == "all")
     undefined = {} if named else split_undefined(scores["full"])[1]
@@ -287,17 +290,6 @@ def _gallery(gallery: Any, rows: Array, task: TaskRules) -> Array | None:
 def _stored(value: Any, instead: Array, name: str) -> Array:
     """Vectors as they are stored, or the full ones where nothing is said."""
     return instead if value is None else as_matrix(value, name)
-
-
-def _depth(k: Any, places: Places) -> int:
-    """How many neighbours are looked for."""
-    if k is None:
-        return max(1, int((places.asked - places.taken_out).min()))
-    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
-        raise InputError(
-            f"The 'k' parameter of index_loss must be an int >= 1. Got {shortened(k)} instead."
-        )
-    return int(k)
 
 
 class _Stages:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
 
+from truerank.core.folds import why_too_few
 from truerank.core.metric import Metric
 from truerank.core.score import PerQuery, Score
 from truerank.lists.parts import ENDS, Interval, LossPart, NeighbourRecall
 from truerank.stats.bootstrap import FEWEST_DRAWN, ClassSums, standard_errors
+from truerank.stats.estimation import Estimation
 from truerank.stats.intervals import IntervalRequest
 from truerank.stats.student import quantile
-from truerank.stats.units import unit_of
+from truerank.stats.units import Unit, finest_unit
 from truerank.task import TaskRules
-from truerank.wording import count
 
 __all__ = ["Spread"]
 
@@ -25,12 +27,22 @@ Reals = npt.NDArray[np.float64]
 class Spread:
     """How far differences and shares vary over the classes, drawn with replacement."""
 
-    def __init__(self, task: TaskRules, request: IntervalRequest | None, average: str) -> None:
+    def __init__(
+        self,
+        task: TaskRules,
+        request: IntervalRequest | None,
+        average: str,
+        metrics: Iterable[Metric] = (),
+    ) -> None:
         self._task, self._request = task, request
+        self._units: dict[Metric, Unit] = {}
+        if request is not None:
+            parts = {metric: [metric] for metric in metrics}
+            self._units = Estimation(task, None, request, average, parts).units
         self._classes = task.query_codes if average == "class" else None
 
     def part(self, metric: Metric, first: Score, second: Score) -> LossPart:
-        """The first score less the second, with intervals over the metric's own units."""
+        """The first score less the second, with intervals over the units of the metric."""
         assert first.per_query is not None
         assert second.per_query is not None
         values = {end: getattr(first, end) - getattr(second, end) for end in ENDS}
@@ -40,7 +52,8 @@ class Spread:
         intervals: dict[str, Interval | None] = dict.fromkeys(ENDS)
         if self._request is None or values["lower"] != values["lower"]:
             return LossPart(**values, intervals=intervals, reason=None, per_query=rows)
-        codes = unit_of(self._task, metric).codes(self._task)[0]
+        unit = self._units[metric]
+        codes = unit.codes(self._task)[0]
         terms = list(zip(first.per_query.terms, second.per_query.terms, strict=True))
         sums = [
             ClassSums.of(getattr(a, end) - getattr(b, end), codes, self._classes).in_order()
@@ -48,7 +61,7 @@ class Spread:
             for a, b in terms
         ]
         units = min(map(len, sums))
-        reason = _too_few(units, self._task)
+        reason = self._too_few(units, unit)
         if reason is None:
             errors = standard_errors(sums, self._request.seed)
             for number, end in enumerate(ENDS):
@@ -67,7 +80,7 @@ class Spread:
             return NeighbourRecall(k, mean, None, None, values)
         codes = np.arange(len(values)) if self._task.levels is None else self._task.query_codes
         sums = ClassSums.of(values, codes).in_order()
-        reason = _too_few(len(sums), self._task)
+        reason = self._too_few(len(sums), finest_unit(self._task))
         interval = None
         if reason is None:
             (error,) = standard_errors([sums], self._request.seed)
@@ -80,9 +93,8 @@ class Spread:
         reach = quantile(self._request.confidence, units - 1) * error
         return value - reach, value + reach
 
-
-def _too_few(units: int, task: TaskRules) -> str | None:
-    if units >= FEWEST_DRAWN:
-        return None
-    what = count(units, "query" if task.levels is None else "class")
-    return f"{what} with a query that counts; an interval needs at least {FEWEST_DRAWN}"
+    def _too_few(self, units: int, unit: Unit) -> str | None:
+        if units >= FEWEST_DRAWN:
+            return None
+        what = "query" if self._task.levels is None else "class"
+        return why_too_few(units, what, FEWEST_DRAWN, unit.named(self._task))

@@ -72,12 +72,12 @@ class Estimation:
         self._fewest = FEWEST_CLASSES if self.jackknife else FEWEST_DRAWN
         self._finest = finest_unit(task)
         self._counts: dict[Unit, npt.NDArray[np.bool_]] = {}
-        self._unit = {metric: self._chosen(unit_of(task, metric)) for metric in parts}
+        self.units = {metric: self._chosen(unit_of(task, metric)) for metric in parts}
         self._folds: dict[Unit, FoldAssignment | None] = {}
         self.measured: CollectionWithout | None = None
         self._only_means = True
         if self.jackknife and space is not None:
-            for unit in dict.fromkeys([*self._unit.values(), self._finest]):
+            for unit in dict.fromkeys([*self.units.values(), self._finest]):
                 counted = self._counted(unit)
                 self._folds[unit] = deal(task, space, unit, counted)
         self.replicates: dict[tuple[Metric, Unit], tuple[Replicates, Replicates]] = {}
@@ -126,7 +126,7 @@ class Estimation:
             (column, unit)
             for column in columns
             for unit in dict.fromkeys(
-                self._unit[metric]
+                self.units[metric]
                 for metric, parts in self._parts.items()
                 if column.metric in parts
             )
@@ -209,7 +209,7 @@ class Estimation:
         """The interval of a score, or why it has none."""
         if not isinstance(registry.definition(metric), RankingDefinition):
             return self._measured(score, metric)
-        parts, unit = self._parts[metric], self._unit[metric]
+        parts, unit = self._parts[metric], self.units[metric]
         limits = registry.definition(parts[0]).range
         confidence = self.request.confidence
         if not self.jackknife:
@@ -319,7 +319,7 @@ class Estimation:
         """The unit of each query, by the name of its level; where coarser ones are drawn."""
         if self.jackknife:
             return {}
-        coarser = {unit for unit in self._unit.values() if unit != self._finest}
+        coarser = {unit for unit in self.units.values() if unit != self._finest}
         return {
             unit.named(self.task).removeprefix(" of "): unit.codes(self.task)[0] for unit in coarser
         }
@@ -331,7 +331,7 @@ class Estimation:
             folds = [self.measured.folds]
         levels = {
             str(metric): unit.named(self.task).removeprefix(" of ")
-            for metric, unit in self._unit.items()
+            for metric, unit in self.units.items()
             if unit != self._finest or unit != unit_of(self.task, metric)
         }
         return intervals.facts(
