@@ -242,7 +242,7 @@ def test_refusals() -> None:
     rows, labels = people(11, 5, 3)
     with pytest.raises(truerank.InputError, match="the smallest that they can is"):
         truerank.choose_threshold(rows, labels, far=1e-6)
-    with pytest.raises(truerank.InputError, match="go together"):
+    with pytest.raises(truerank.InputError, match="apply: labels are missing"):
         truerank.choose_threshold(rows, labels, far=0.1, apply=rows)
     with pytest.raises(truerank.InputError, match="from 0 to 1"):
         truerank.choose_threshold(rows, labels, far=2)
@@ -277,7 +277,9 @@ def test_labels_of_the_other_set_must_fit_it() -> None:
     rng = np.random.default_rng(0)
     y = np.arange(60) // 6
     x = rng.normal(size=(10, 8))[y] + 0.5 * rng.normal(size=(60, 8))
-    with pytest.raises(truerank.InputError, match="apply has 50 rows but there are 60 labels"):
+    with pytest.raises(
+        truerank.InputError, match="apply: embeddings have 50 rows but there are 60"
+    ):
         truerank.choose_threshold(x, y, far=0.1, apply=x[:50], apply_labels=y)
 
 
@@ -401,8 +403,8 @@ def test_targets_that_cannot_be() -> None:
         ({"frr": 1}, "rejects everything"),
         ({"frr": 1e-6}, "15 pairs of one class cannot resolve an FRR of 1e-06; the smallest that"),
         ({"frr": "x"}, "from 0 to 1"),
-        ({"far": 0.1, "gallery": rows}, "gallery and gallery_labels go together"),
-        ({"far": 0.1, "apply_gallery": rows, "apply_gallery_labels": labels}, "needs apply"),
+        ({"far": 0.1, "gallery": rows}, "a gallery came without gallery_labels"),
+        ({"far": 0.1, "apply_gallery": rows, "apply_gallery_labels": labels}, "need apply"),
     ):
         with pytest.raises(truerank.InputError, match=words):
             truerank.choose_threshold(rows, labels, **options)

@@ -15,21 +15,31 @@ from typing import Any
 import numpy as np
 
 from truerank import typesetting
-from truerank.arrays import as_matrix
 from truerank.errors import InputError, shortened
-from truerank.evaluation import evaluate
-from truerank.files import read_side, write_text
+from truerank.files import write_text
 from truerank.galleries import check_sizes
 from truerank.space import catalogue
-from truerank.threshold import OperatingPoint, choose_threshold
-from truerank.threshold.judged import Judgement
-from truerank.threshold.pairs import PairTrials
+from truerank.threshold import (
+    OperatingPoint,
+    another_set,
+    check_alike,
+    choose,
+    first_set,
+    target_of,
+)
+from truerank.threshold.judged import Judgement, Trials
 from truerank.threshold.point import WORST
-from truerank.threshold.search import Searches
 from truerank.typesetting import Table
 from truerank.wording import either
 
-__all__ = ["CARD_ENDINGS", "AtGallerySize", "ThresholdCard", "check_ending", "threshold_card"]
+__all__ = [
+    "CARD_ENDINGS",
+    "AtGallerySize",
+    "ThresholdCard",
+    "card_of",
+    "check_ending",
+    "threshold_card",
+]
 
 FARS = ("0.1", "0.01", "0.001")
 CARD_ENDINGS = (".html", ".md", ".txt", ".json")
@@ -74,7 +84,8 @@ class ThresholdCard:
 
     def sections(self) -> list[Section]:
         """The tables of the card, in the order in which they are read."""
-        found = [self._thresholds(), self._grown(), self._worst()]
+        found = [self._thresholds(), self._grown()]
+        found += [self._worst()] if self.points[0].classes else []
         return found + ([self._transfer()] if self.further else [])
 
     def _thresholds(self) -> Section:
@@ -98,7 +109,10 @@ class ThresholdCard:
             )
         else:
             notes.append("FAR: pairs of two classes accepted. FRR: pairs of one class rejected.")
-        notes.append("Rates in percent; intervals of 95 % over classes, in brackets.")
+        units = "classes" if self.points[0].levels else "queries"
+        notes.append(f"Rates in percent; intervals of 95 % over {units}, in brackets.")
+        if self.points[0].excluded:
+            notes.append(f"Never a pair: {', '.join(self.points[0].excluded)}.")
         if self.points[0].optimistic:
             notes.append("Chosen and judged on the same data, which is optimistic.")
         return Section("Thresholds", Table(header, rows), tuple(notes))
@@ -114,6 +128,7 @@ class ThresholdCard:
                 here = one[place]
                 row += [_rate(here.far, here.far_interval), _rate(here.dir, here.dir_interval)]
             rows.append(row)
+        units = "classes" if self.points[0].levels else "queries"
         who = "queries without a mate" if self.points[0].search else "rows, their own class away,"
         return Section(
             "As the gallery grows",
@@ -121,7 +136,7 @@ class ThresholdCard:
             (
                 f"FAR: {who} that accept any item. DIR: mate found first and accepted.",
                 "Exact means over all galleries of these sizes that keep a query's mates; "
-                "intervals of 95 % over classes, in brackets.",
+                f"intervals of 95 % over {units}, in brackets.",
             ),
         )
 
@@ -211,25 +226,36 @@ def threshold_card(
     fars: Iterable[float | str] = FARS,
     gallery: Any = None,
     gallery_labels: Any = None,
+    query_ids: Any = None,
+    gallery_ids: Any = None,
+    query_groups: Any = None,
+    gallery_groups: Any = None,
+    junk: Any = None,
+    junk_labels: Iterable[Any] = (),
+    relevance: Any = None,
+    unlabelled: str = "error",
     apply: Any = None,
     apply_labels: Any = None,
-    further: Mapping[str, tuple[Any, Any]] | None = None,
+    further: Mapping[str, Any] | None = None,
     gallery_sizes: Iterable[int] | None = None,
     distance: str = "cosine",
     device: str = "auto",
     threads: int | None = None,
     title: str = "Thresholds",
 ) -> ThresholdCard:
-    """Thresholds for some FAR targets, and what they lead to: one page for a deployer.
+    """Choose thresholds for some FAR targets, and show what they lead to on one page.
 
     Parameters
     ----------
-    embeddings, labels, gallery, gallery_labels, apply, apply_labels, distance, device, threads
+    embeddings, labels, gallery, gallery_labels, query_ids, gallery_ids, query_groups, \
+gallery_groups, junk, junk_labels, relevance, unlabelled, apply, apply_labels, distance, device, \
+threads
         As in choose_threshold.
     fars : rates
         FAR targets, each with a threshold of its own.
-    further : mapping from names to (embeddings, labels), optional
-        Further sets on which the same thresholds are judged; with a gallery they search in it.
+    further : mapping from names to sets, optional
+        Further sets on which the same thresholds are judged; with a gallery they search in it. A
+        set is (embeddings, labels), or a mapping of keywords as `apply` may be.
     gallery_sizes : ints, optional
         Gallery sizes at which FAR and DIR are told; powers of ten and all items by default.
     title : str
@@ -248,29 +274,58 @@ def threshold_card(
     targets = _targets(fars)
     options: dict[str, Any] = {"distance": distance, "device": device, "threads": threads}
     given = {
+        "embeddings": embeddings,
+        "labels": labels,
         "gallery": gallery,
         "gallery_labels": gallery_labels,
-        "apply": apply,
-        "apply_labels": apply_labels,
+        "query_ids": query_ids,
+        "gallery_ids": gallery_ids,
+        "query_groups": query_groups,
+        "gallery_groups": gallery_groups,
+        "junk": junk,
+        "junk_labels": junk_labels,
+        "relevance": relevance,
+        "unlabelled": unlabelled,
     }
-    points = [choose_threshold(embeddings, labels, far=far, **given, **options) for far in targets]
-    side = read_side(embeddings, labels)
-    rows = as_matrix(side.embeddings, "embeddings")
-    searched = read_side(gallery, gallery_labels)
-    items = None if gallery is None else as_matrix(searched.embeddings, "gallery")
-    judged = side if apply is None else read_side(apply, apply_labels)
-    seen = rows if apply is None else as_matrix(judged.embeddings, "apply")
-    whole = len(seen) if items is None else len(items)
+    sets = {str(name): _keywords(one) for name, one in (further or {}).items()}
+    other = None if apply is None else _keywords((apply, apply_labels))
+    return card_of(
+        first_set(given, options),
+        None if other is None else another_set("apply", other, given, options),
+        {name: another_set(name, one, given, options) for name, one in sets.items()},
+        targets=targets,
+        gallery_sizes=gallery_sizes,
+        title=str(title),
+    )
+
+
+def card_of(
+    chosen_on: Trials,
+    judged_on: Trials | None,
+    further: Mapping[str, Trials],
+    *,
+    targets: Iterable[float | str],
+    gallery_sizes: Iterable[int] | None,
+    title: str,
+) -> ThresholdCard:
+    """Make the card of thresholds that are chosen on trials and judged on others."""
+    points = [choose(chosen_on, *target_of(far=far), judged_on) for far in targets]
+    seen = chosen_on if judged_on is None else judged_on
+    whole = seen.task.items
     sizes = check_sizes(_powers(whole) if gallery_sizes is None else gallery_sizes, whole)
-    growth = [
-        _grown(point.decimal, seen, judged.labels, items, searched.labels, sizes, options)
-        for point in points
-    ]
-    found = {
-        str(name): tuple(_judged(points, pair, items, searched.labels, options))
-        for name, pair in (further or {}).items()
-    }
-    return ThresholdCard(tuple(points), tuple(growth), found, len(rows), str(title))
+    found = {}
+    for name, trials in further.items():
+        check_alike(chosen_on, name, trials)
+        found[name] = tuple(trials.judge(float(point.decimal)) for point in points)
+    growth = tuple(_grown(point.decimal, seen, sizes) for point in points)
+    return ThresholdCard(tuple(points), growth, found, chosen_on.task.queries, title)
+
+
+def _keywords(one: Any) -> Mapping[str, Any]:
+    """Return a set as a mapping of keywords; it may be a pair of embeddings and labels."""
+    pair = one if isinstance(one, tuple | list) and len(one) == 2 else (one, None)
+    first, labels = pair
+    return first if isinstance(first, Mapping) else {"embeddings": first, "labels": labels}
 
 
 def _targets(fars: Any) -> list[float | str]:
@@ -290,31 +345,19 @@ def _powers(whole: int) -> list[int]:
     return [*(10**power for power in range(1, 19) if 10**power < whole), whole]
 
 
-def _grown(
-    tau: str,
-    rows: Any,
-    labels: Any,
-    items: Any,
-    item_labels: Any,
-    sizes: Sequence[int],
-    options: dict[str, Any],
-) -> tuple[AtGallerySize, ...]:
-    """FAR and DIR at a threshold over gallery sizes; without a gallery every row is a stranger
-    once its own class is away."""
-    more = {"gallery_sizes": sizes, **options}
-    if items is not None:
-        given = {"gallery": items, "gallery_labels": item_labels}
-        names = [f"far@tau={tau}", f"dir@tau={tau}"]
-        result = evaluate(rows, labels, metrics=names, **given, **more)
-        strangers = found = result
-    else:
-        # all in one group: nobody has a mate, and for the intervals every row counts all the same
-        alone: dict[str, Any] = {"query_groups": np.zeros(len(rows), np.int64), "no_mate": "zero"}
-        strangers = evaluate(rows, labels, metrics=[f"far@tau={tau}"], **alone, **more)
-        found = evaluate(rows, labels, metrics=[f"dir@tau={tau}"], **more)
+def _grown(tau: str, trials: Trials, sizes: Sequence[int]) -> tuple[AtGallerySize, ...]:
+    """Return FAR and DIR at a threshold over gallery sizes.
+
+    Without a gallery every row is an unmated query once what is relevant to it is excluded.
+    """
+    more: dict[str, Any] = {"confidence": 0.95, "gallery_sizes": sizes}
+    names = [f"far@tau={tau}", f"dir@tau={tau}"]
+    unmated = found = trials.evaluate(names, **more)
+    if trials.task.leave_one_out:
+        unmated = trials.evaluate(names[:1], task=trials.task.unmated(), **more)
     found_at = []
     for size in sizes:
-        far, far_interval = _told(strangers, size, f"far@tau={tau}")
+        far, far_interval = _told(unmated, size, f"far@tau={tau}")
         hits, dir_interval = _told(found, size, f"dir@tau={tau}")
         found_at.append(AtGallerySize(size, far, hits, far_interval, dir_interval))
     return tuple(found_at)
@@ -324,25 +367,6 @@ def _told(result: Any, size: int, metric: str) -> tuple[float | None, Ends | Non
     """A score at a gallery size and its interval."""
     score = result.at_gallery(size)[metric]
     return (None, None) if score.reason is not None else (float(score.value), score.interval)
-
-
-def _judged(
-    points: Sequence[OperatingPoint],
-    pair: tuple[Any, Any],
-    items: Any,
-    item_labels: Any,
-    options: dict[str, Any],
-) -> Iterable[Judgement]:
-    """What each threshold leads to on another set."""
-    side = read_side(*pair)
-    rows = as_matrix(side.embeddings, "further")
-    trials: PairTrials | Searches = (
-        PairTrials(rows, side.labels, options)
-        if items is None
-        else Searches(rows, side.labels, items, item_labels, options)
-    )
-    for point in points:
-        yield trials.judge(float(point.decimal))
 
 
 def _asked(point: OperatingPoint) -> str:

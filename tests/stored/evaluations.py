@@ -450,8 +450,8 @@ def chosen(shape: str, target: float) -> Found:
         task["rows"], task["labels"], far=target, device="reference", threads=1
     )
     numbers = threshold.to_dict()
-    asked = {name: numbers.pop(name) for name in ("rate", "search")}  # younger than the digests
-    assert asked == {"rate": "far", "search": False}
+    asked = {name: numbers.pop(name) for name in ("rate", "search", "excluded")}
+    assert asked == {"rate": "far", "search": False, "excluded": []}  # younger than the digests
     spread = {name: numbers.pop(name) for name in ("threshold_interval", "intervals")}
     return {"threshold": numbers}, {"threshold": spread}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,11 +15,15 @@ from truerank.cli.options import (
     distance_option,
     examples,
     format_option,
-    label_options,
+    id_options,
     output_option,
+    task_options,
     threads_option,
 )
 from truerank.errors import InputError
+
+if TYPE_CHECKING:
+    from truerank.threshold.judged import Trials
 
 __all__ = ["threshold"]
 
@@ -27,31 +31,35 @@ FORMS = ("table", "json", "csv")
 EXAMPLES = examples(
     "threshold calib.npz --far 0.001 --apply test.npz",
     "threshold calib.npy --labels calib.csv --frr 0.05 --by-class -o classes.csv",
-    "threshold probes.npz --gallery gallery.npz --far 0.01",
+    "threshold probes.npz --gallery gallery.npz --far 0.01 --junk-label=-1",
+    "threshold matrix.npy --labels probes.npz --gallery-labels gallery.npz --distance precomputed "
+    "--far 0.01",
     "threshold calib.npz --far 0.01,0.001 --card card.html --further other.npz",
 )
+OF_A_SET = ("embeddings", "labels", "ids", "groups")
+OF_A_GALLERY = ("gallery", "gallery_labels", "gallery_ids", "gallery_groups")
+"""Files of the queries and of the gallery of a set."""
+RULES = ("levels", "taxonomy", "relevance", "junk_label", "unlabelled", "distance")
 
 
 @click.command(cls=Labelled, epilog=EXAMPLES, short_help="Choose a threshold for a rate of errors.")
-@click.argument("calibration", type=PATH)
-@click.option("--labels", type=PATH, help="Labels of the calibration set.")
-@click.option("--gallery", type=PATH, help="Embeddings that the set searches in (1:N).")
-@click.option("--gallery-labels", type=PATH, help="Labels of the gallery.")
-@label_options
+@click.argument("embeddings", metavar="CALIBRATION", type=PATH)
+@task_options
 @click.option(
     "--far",
     metavar="RATE",
-    help="Share of pairs of two classes that may be accepted; with --gallery, of queries without "
-    "a mate that may accept any item.",
+    help="Share of negative pairs that may be accepted; with --gallery, of unmated queries that "
+    "may accept any item.",
 )
 @click.option(
     "--frr",
     metavar="RATE",
-    help="Instead, share of pairs of one class that may be rejected; with --gallery, of queries "
-    "whose mate may be missed.",
+    help="Instead, share of positive pairs that may be rejected; with --gallery, of mated queries "
+    "that may not find and accept a relevant item.",
 )
-@click.option("--apply", "apply_to", type=PATH, help="Judge it on this set.")
+@click.option("--apply", "apply_embeddings", type=PATH, help="Judge it on this set.")
 @click.option("--apply-labels", type=PATH, help="Labels of that set.")
+@id_options("set of --apply", "--apply-")
 @click.option("--apply-gallery", type=PATH, help="What that set searches in, if another gallery.")
 @click.option("--apply-gallery-labels", type=PATH, help="Labels of that gallery.")
 @click.option(
@@ -76,16 +84,8 @@ EXAMPLES = examples(
 @format_option(FORMS)
 @output_option(FORMS)
 def threshold(
-    calibration: Path,
-    labels: Path | None,
-    gallery: Path | None,
-    gallery_labels: Path | None,
-    levels: str | None,
-    taxonomy: Path | None,
-    apply_to: Path | None,
-    apply_labels: Path | None,
-    apply_gallery: Path | None,
-    apply_gallery_labels: Path | None,
+    far: str | None,
+    frr: str | None,
     card: Path | None,
     further: tuple[Path, ...],
     gallery_sizes: str | None,
@@ -96,56 +96,48 @@ def threshold(
 ) -> None:
     """Choose one threshold on CALIBRATION for a rate of errors, and say what it leads to.
 
-    Labels are files as for evaluate; of several levels only the finest counts. CSV holds the rates
-    of every class.
+    Files and rules are those of evaluate: pairs of rows that share an id and junk (cameras, junk
+    labels) count in no rate. Of several levels of labels only the finest counts. A precomputed
+    matrix with --gallery-labels is a search. CSV holds the rates of every class.
     """
     from truerank.cards import check_ending
     from truerank.cli import outputs, printing
-    from truerank.cli.inputs import expand, level_names, read_side
-    from truerank.files import Bundle
-    from truerank.threshold import choose_threshold
+    from truerank.threshold import choose, target_of
 
-    if options["far"] is None and options["frr"] is None:
+    if far is None and frr is None:
         raise InputError("the target is missing: pass --far or --frr.")
-    files = {
-        "": (calibration, labels),
-        "gallery": (gallery, gallery_labels),
-        "apply": (apply_to, apply_labels),
-        "apply-gallery": (apply_gallery, apply_gallery_labels),
-    }
     if card is not None:
         check_ending(card)
-        if output is not None or options["frr"] is not None or apply_gallery is not None:
+        if output is not None or frr is not None or options["apply_gallery"] is not None:
             raise InputError(
                 "--card goes with --far alone: leave -o, --frr and --apply-gallery out."
             )
-    outputs.check_targets(
-        {"-o": output, "--card": card}, tuple(path for pair in files.values() for path in pair)
-    )
-    names = level_names(levels)
-    sides: dict[str, Bundle] = {}
-    for name, (path, its_labels) in files.items():
-        option = f"--{name}-labels" if name else "--labels"
-        if path is None and its_labels is not None:
-            raise InputError(f"{option} came without --{name}.")
-        sides[name] = Bundle() if path is None else read_side(path, its_labels, names, option)
-    expand(taxonomy, *sides.values())
-    if card is not None:
-        _write_card(card, sides, further, gallery_sizes, options, calibration)
-        return
-    if further or gallery_sizes is not None:
+    elif further or gallery_sizes is not None:
         raise InputError("--further and --gallery-sizes go with --card.")
-    point = choose_threshold(
-        sides[""].embeddings,
-        sides[""].labels,
-        gallery=sides["gallery"].embeddings,
-        gallery_labels=sides["gallery"].labels,
-        apply=sides["apply"].embeddings,
-        apply_labels=sides["apply"].labels,
-        apply_gallery=sides["apply-gallery"].embeddings,
-        apply_gallery_labels=sides["apply-gallery"].labels,
-        **options,
-    )
+    if by_class and options["relevance"] is not None:
+        raise InputError("--by-class needs labels; --relevance names no classes.")
+    inputs = tuple(value for value in options.values() if isinstance(value, Path))
+    outputs.check_targets({"-o": output, "--card": card}, (*inputs, *further))
+    given = {name: options[name] for name in (*OF_A_SET, *OF_A_GALLERY)}
+    applied = {name: options[f"apply_{name}"] for name in given}
+    chosen_on, judged_on = _read(given, options), None
+    if applied["embeddings"] is not None:
+        if applied["gallery"] is None and applied["gallery_labels"] is None:
+            applied |= {name: given[name] for name in OF_A_GALLERY}
+        judged_on = _read(applied, options, start="--apply-", needed="--apply-labels")
+    for name, path in applied.items() if judged_on is None else ():
+        if path is not None:
+            raise InputError(f"--apply-{name.replace('_', '-')} came without --apply.")
+    if card is not None:
+        title = f"Thresholds for {given['embeddings'].stem}"
+        inside = "a column label or an array labels in"
+        others = {}
+        for path in further:
+            one = given | dict.fromkeys(OF_A_SET) | {"embeddings": path}
+            others[path.stem] = _read(one, options, needed=inside)
+        _write_card(card, chosen_on, judged_on, others, str(far), gallery_sizes, title)
+        return
+    point = choose(chosen_on, *target_of(far, frr), judged_on)
     forms = {
         "table": lambda: point.to_text(by_class=by_class, rule=printing.ruled()),
         "json": point.to_json,
@@ -156,36 +148,48 @@ def threshold(
     printing.print_form(form, forms)
 
 
+def _read(
+    files: dict[str, Any],
+    options: dict[str, Any],
+    *,
+    start: str = "--",
+    needed: str = "--labels",
+) -> Trials:
+    """Read the trials of one set of files, under the rules of all of them."""
+    from truerank.cli.evaluate_files import read_task
+    from truerank.threshold import trials_of
+
+    rules = {name: options[name] for name in RULES}
+    try:
+        found = read_task(**files, **rules, start=start, needed=needed)
+        computing = {name: options[name] for name in ("distance", "device", "threads")}
+        return trials_of(found.task, found.rows, found.items, computing)
+    except InputError as error:
+        if files["embeddings"] == options["embeddings"]:
+            raise
+        raise InputError(f"{files['embeddings']}: {error}") from error
+
+
 def _write_card(
     path: Path,
-    sides: dict[str, Any],
-    further: tuple[Path, ...],
+    chosen_on: Trials,
+    judged_on: Trials | None,
+    further: dict[str, Trials],
+    fars: str,
     gallery_sizes: str | None,
-    options: dict[str, Any],
-    calibration: Path,
+    title: str,
 ) -> None:
     """Write a card, and print it."""
-    from truerank.cards import threshold_card
-    from truerank.cli.inputs import read_side, whole_numbers
+    from truerank.cards import card_of
+    from truerank.cli.inputs import whole_numbers
 
-    others = {}
-    for one in further:
-        side = read_side(one, None, None, "a column label or an array labels in")
-        others[one.stem] = (side.embeddings, side.labels)
-    found = threshold_card(
-        sides[""].embeddings,
-        sides[""].labels,
-        fars=str(options["far"]).split(","),
-        gallery=sides["gallery"].embeddings,
-        gallery_labels=sides["gallery"].labels,
-        apply=sides["apply"].embeddings,
-        apply_labels=sides["apply"].labels,
-        further=others,
+    found = card_of(
+        chosen_on,
+        judged_on,
+        further,
+        targets=fars.split(","),
         gallery_sizes=whole_numbers("--gallery-sizes", gallery_sizes) or None,
-        distance=options["distance"],
-        device=options["device"],
-        threads=options["threads"],
-        title=f"Thresholds for {calibration.stem}",
+        title=title,
     )
     found.write(path)
     click.echo(found.to_text().rstrip("\n"))

@@ -152,6 +152,20 @@ class TaskRules:
         task.digest = task._digested()
         return task
 
+    def unmated(self) -> TaskRules:
+        """Return the same task with every relevant item as junk, where such queries count as 0."""
+        task = copy(self)
+        task.no_mate = "zero"
+        shape = self.queries, self.gallery_size
+        query, item = (np.zeros(size, np.int64) for size in shape)
+        alone = self.leave_one_out
+        task._group_names = given.encode_groups(query, None if alone else item, shape, alone)
+        task.__dict__.pop("view", None)
+        task._set_exclusions()
+        task.mates, task.no_mate_reason = task.view.mates, task._reasons()
+        task.digest = task._digested()
+        return task
+
     # -- structure ----------------------------------------------------------------------------
 
     @property

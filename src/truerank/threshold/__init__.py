@@ -2,28 +2,51 @@
 
 The threshold is chosen on one set and judged on another; judged where it was chosen, it looks
 better than it is, and the operating point says so. Rates are of pairs (1:1), where what users know
-as `far` is the false match rate (FMR), or with a gallery of searches in it (1:N).
+as `far` is the false match rate (FMR), or with a gallery of searches in it (1:N). What a task
+excludes (rows that share an id, junk) is no trial.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from truerank.arrays import as_matrix
 from truerank.core.parameters import RATE, Parameter
-from truerank.errors import InputError, check_choice, shortened
+from truerank.errors import InputError, check_choice, shortened, warn
+from truerank.evaluation.prepared import prepare
 from truerank.families.thresholds import NO_IMPOSTORS
-from truerank.files import read_side
+from truerank.files import is_path
 from truerank.space import catalogue
+from truerank.task import TaskRules
 from truerank.threshold.judged import Trials
 from truerank.threshold.pairs import PairTrials
 from truerank.threshold.point import ClassRates, OperatingPoint
 from truerank.threshold.search import Searches
 
-__all__ = ["ClassRates", "OperatingPoint", "choose_threshold"]
+__all__ = [
+    "ClassRates",
+    "OperatingPoint",
+    "another_set",
+    "check_alike",
+    "choose",
+    "choose_threshold",
+    "first_set",
+    "target_of",
+    "trials_of",
+]
+
+GALLERY = ("gallery", "gallery_labels", "gallery_ids", "gallery_groups")
+OF_A_SET = (
+    "embeddings",
+    "labels",
+    *GALLERY,
+    *("query_ids", "query_groups", "junk", "junk_labels", "relevance", "unlabelled"),
+)
+"""The keywords of evaluate that make a task of a set."""
 
 
 def choose_threshold(
@@ -34,6 +57,14 @@ def choose_threshold(
     frr: float | str | None = None,
     gallery: Any = None,
     gallery_labels: Any = None,
+    query_ids: Any = None,
+    gallery_ids: Any = None,
+    query_groups: Any = None,
+    gallery_groups: Any = None,
+    junk: Any = None,
+    junk_labels: Iterable[Any] = (),
+    relevance: Any = None,
+    unlabelled: str = "error",
     apply: Any = None,
     apply_labels: Any = None,
     apply_gallery: Any = None,
@@ -42,25 +73,32 @@ def choose_threshold(
     device: str = "auto",
     threads: int | None = None,
 ) -> OperatingPoint:
-    """A threshold for a rate of errors, chosen on one set and judged on another.
+    """Choose a threshold for a rate of errors on one set, and judge it on another.
 
     Parameters
     ----------
     embeddings, labels : (N, d), (N,) or (N, L), or paths of files
-        The set on which the threshold is chosen; all of its pairs count. Of several levels of
-        labels only the finest counts.
+        The set on which the threshold is chosen. Of several levels of labels only the finest
+        counts. A file brings along the ids and groups (cameras) that it holds.
     far : float or decimal text
-        The pairs' false match rate (FMR): the share of pairs of two classes that may be accepted.
-        With a gallery, the share of queries without a mate that may accept any item.
+        The pairs' false match rate (FMR): the share of negative pairs that may be accepted. With a
+        gallery, the share of unmated queries that may accept any item.
     frr : float or decimal text
-        Instead, the share of pairs of one class that may be rejected. With a gallery, the share of
-        queries with a mate for which it may not be both found first and accepted.
+        Instead, the share of positive pairs that may be rejected. With a gallery, the share of
+        mated queries for which no relevant item may be both found first and accepted.
     gallery, gallery_labels : optional
-        What the rows search in (1:N); without them pairs of rows are compared (1:1).
+        What the rows search in (1:N); without them pairs of rows are compared (1:1). A
+        "precomputed" or "similarity" matrix with gallery_labels for its columns is a search, too.
+    query_ids, gallery_ids, query_groups, gallery_groups, junk, junk_labels, relevance, unlabelled
+        As in evaluate. A pair that they exclude counts in no rate, and a query whose relevant items
+        are all junk is unmated.
     apply, apply_labels : optional
-        The set on which it is judged; without them the same one, which is optimistic.
+        The set on which it is judged; without them the same one, which is optimistic. `apply` may
+        be a mapping of the keywords of a set, such as {"embeddings": x, "labels": y,
+        "query_groups": cameras}. junk_labels and unlabelled are those of the first set, unless it
+        names others.
     apply_gallery, apply_gallery_labels : optional
-        What that set searches in, if it is another gallery.
+        What that set searches in; without them the gallery of the first set.
     distance, device, threads
         As in evaluate.
 
@@ -70,28 +108,106 @@ def choose_threshold(
     >>> rng = np.random.default_rng(0)
     >>> y = np.repeat(np.arange(20), 5)
     >>> x = rng.normal(size=(20, 8))[y] + 0.5 * rng.normal(size=(100, 8))
-    >>> seen, unseen = {"embeddings": x[:50], "labels": y[:50]}, (x[50:], y[50:])
-    >>> point = truerank.choose_threshold(
-    ...     **seen, far=0.01, apply=unseen[0], apply_labels=unseen[1]
-    ... )
+    >>> seen, unseen = ({"embeddings": x[s], "labels": y[s]} for s in (y < 10, y >= 10))
+    >>> point = truerank.choose_threshold(**seen, far=0.01, apply=unseen)
     >>> point.optimistic, round(point.threshold, 3), round(point.values["frr"], 3)
     (False, 0.232, 0.22)
     """
     check_choice("distance", distance, catalogue.names())
-    rate, target = _target(far, frr)
-    embeddings, labels = _side(embeddings, labels)
-    gallery, gallery_labels = _side(gallery, gallery_labels)
-    apply, apply_labels = _side(apply, apply_labels)
-    apply_gallery, apply_gallery_labels = _side(apply_gallery, apply_gallery_labels)
-    _check_together(gallery=gallery, gallery_labels=gallery_labels)
-    _check_together(apply=apply, apply_labels=apply_labels)
-    _check_together(apply_gallery=apply_gallery, apply_gallery_labels=apply_gallery_labels)
-    if apply_gallery is not None and (apply is None or gallery is None):
-        raise InputError("apply_gallery needs apply, and a gallery to choose the threshold in.")
+    target = target_of(far, frr)
     options = {"distance": distance, "device": device, "threads": threads}
-    seen = as_matrix(embeddings, "embeddings")
-    items = None if gallery is None else as_matrix(gallery, "gallery")
-    chosen_on = _trials(seen, labels, items, gallery_labels, options)
+    given = {
+        "embeddings": embeddings,
+        "labels": labels,
+        "gallery": gallery,
+        "gallery_labels": gallery_labels,
+        "query_ids": query_ids,
+        "gallery_ids": gallery_ids,
+        "query_groups": query_groups,
+        "gallery_groups": gallery_groups,
+        "junk": junk,
+        "junk_labels": junk_labels,
+        "relevance": relevance,
+        "unlabelled": unlabelled,
+    }
+    chosen_on = first_set(given, options)
+    judged_on = None
+    if apply is not None:
+        other: Any = apply
+        if not isinstance(apply, Mapping):
+            other = {"embeddings": apply, "labels": apply_labels, "gallery": apply_gallery}
+            other["gallery_labels"] = apply_gallery_labels
+        elif not (apply_labels is apply_gallery is apply_gallery_labels is None):
+            raise InputError(
+                "apply is a mapping, which holds labels and gallery under these names; leave "
+                "apply_labels, apply_gallery and apply_gallery_labels out."
+            )
+        judged_on = another_set("apply", other, given, options)
+    elif not (apply_labels is apply_gallery is apply_gallery_labels is None):
+        raise InputError("apply_labels, apply_gallery and apply_gallery_labels need apply.")
+    return choose(chosen_on, *target, judged_on)
+
+
+def first_set(given: Mapping[str, Any], options: Mapping[str, Any]) -> Trials:
+    """Make the trials of a set from the keywords of evaluate."""
+    return trials_of(*prepare(**given, distance=options["distance"]), options)
+
+
+def another_set(
+    name: str, other: Any, first: Mapping[str, Any], options: Mapping[str, Any]
+) -> Trials:
+    """Make the trials of another set, under the rules and in the gallery of the first one.
+
+    `other` is a mapping of the keywords of a set; a gallery, labels of one, and rules that it names
+    go before those of the first set.
+    """
+    unknown = [key for key in other if key not in OF_A_SET]
+    if unknown or other.get("embeddings") is None:
+        got = f"Got {shortened(unknown[0])}" if unknown else "It has no embeddings"
+        raise InputError(f"{name} is a mapping of {', '.join(OF_A_SET)}. {got}.")
+    rules = {key: first[key] for key in ("junk_labels", "unlabelled")}
+    if is_path(first["relevance"]):
+        rules["relevance"] = first["relevance"]
+    if other.get("gallery") is None and other.get("gallery_labels") is None:
+        rules |= {key: first[key] for key in GALLERY}
+    given = rules | {key: value for key, value in other.items() if value is not None}
+    try:
+        return first_set(given, options)
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from error
+
+
+def trials_of(
+    task: TaskRules,
+    rows: npt.NDArray[Any],
+    items: npt.NDArray[Any] | None,
+    options: Mapping[str, Any],
+) -> Trials:
+    """Make the trials of a task: pairs of its rows, or searches in a gallery."""
+    kind = PairTrials if task.leave_one_out else Searches
+    return kind(task, rows, items, options)
+
+
+def check_alike(first: Trials, name: str, other: Trials) -> None:
+    """Check that a set is judged as the first one was: by pairs or searches; warn of groups."""
+    if first.task.leave_one_out != other.task.leave_one_out:
+        raise InputError(
+            f"{name} needs a gallery as the set has on which the threshold is chosen: pairs of "
+            "rows and searches have thresholds of their own."
+        )
+    if (first.task.group_names is None) != (other.task.group_names is None):
+        warn(
+            f"of {name} and of the set on which the threshold is chosen, only one has groups "
+            "(cameras): rates with and without pairs of one camera are not comparable."
+        )
+
+
+def choose(
+    chosen_on: Trials, rate: str, target: Decimal, judged_on: Trials | None = None
+) -> OperatingPoint:
+    """Choose a threshold on trials, and judge it on others, or on the same."""
+    if judged_on is not None:
+        check_alike(chosen_on, "apply", judged_on)
     [threshold] = chosen_on.thresholds(rate, [target])
     if isinstance(threshold, str):
         named = f"{'an' if rate == 'frr' else 'a'} {rate.upper()} of {float(target):g}"
@@ -102,25 +218,21 @@ def choose_threshold(
             )
         raise InputError(f"no threshold for {named}: {threshold}{hint}.")
     found = _threshold_interval(chosen_on, rate, threshold)
-    judged_on, same = chosen_on, True
-    if apply is not None:
-        rows = as_matrix(apply, "apply")
-        others, other_labels = items, gallery_labels
-        if apply_gallery is not None:
-            others = as_matrix(apply_gallery, "apply_gallery")
-            other_labels = apply_gallery_labels
-        judged_on = _trials(rows, apply_labels, others, other_labels, options)
-        if len(rows) != judged_on.task.queries:
-            raise InputError(
-                f"apply has {len(rows)} rows but there are {judged_on.task.queries} labels in "
-                "apply_labels; pass one label for each row."
-            )
-        same = np.array_equal(rows, seen) and apply_gallery is None
+    same = judged_on is None or all(
+        np.array_equal(one, other)
+        for one, other in zip(_both(judged_on), _both(chosen_on), strict=True)
+    )
+    judged_on = chosen_on if judged_on is None else judged_on
     if not judged_on.trials("frr"):
-        raise InputError("no class has two rows: there is nothing to judge a threshold by.")
+        raise InputError(
+            "nothing is relevant to any row, or all of it is excluded: there is nothing to judge a "
+            "threshold by."
+        )
     written = chosen_on.written(threshold)
     judgement = judged_on.judge(float(written.text))
-    levels = judged_on.task.levels
+    levels, excluded = judged_on.task.levels, judged_on.task.exclusions()
+    if judged_on.task.leave_one_out and judged_on.task.id_names is None:
+        del excluded[0]  # a row is no pair with itself
     return OperatingPoint(
         threshold,
         found,
@@ -128,18 +240,26 @@ def choose_threshold(
         judgement.values,
         judgement.intervals,
         same,
-        distance,
+        chosen_on.options["distance"],
         judgement.classes,
         () if levels is None else tuple(levels.names),
         rate,
-        gallery is not None,
+        not chosen_on.task.leave_one_out,
         written.text,
         written.within,
+        tuple(excluded),
     )
 
 
-def _target(far: float | str | None, frr: float | str | None) -> tuple[str, Decimal]:
-    """The rate that is asked for, and how large it may be."""
+def _both(trials: Trials) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Return the rows and what they are compared with."""
+    return trials.rows, trials.rows if trials.items is None else trials.items
+
+
+def target_of(
+    far: float | str | None = None, frr: float | str | None = None
+) -> tuple[str, Decimal]:
+    """Return the rate that is asked for, and how large it may be."""
     if (far is None) == (frr is None):
         raise InputError("pass a target, as far or as frr, and only one of the two.")
     rate, asked = ("far", far) if frr is None else ("frr", frr)
@@ -149,25 +269,6 @@ def _target(far: float | str | None, frr: float | str | None) -> tuple[str, Deci
     if rate == "frr" and Decimal(text) == 1:
         raise InputError("an FRR of 1 rejects everything; pass less.")
     return rate, Decimal(text)
-
-
-def _side(embeddings: Any, labels: Any) -> tuple[Any, Any]:
-    """Rows and labels, read where they are paths."""
-    side = read_side(embeddings, labels)
-    return side.embeddings, side.labels
-
-
-def _check_together(**pair: Any) -> None:
-    if len({value is None for value in pair.values()}) > 1:
-        raise InputError(f"{' and '.join(pair)} go together; pass both or neither.")
-
-
-def _trials(
-    rows: Any, labels: Any, gallery: Any, gallery_labels: Any, options: dict[str, Any]
-) -> Trials:
-    if gallery is None:
-        return PairTrials(rows, labels, options)
-    return Searches(rows, labels, gallery, gallery_labels, options)
 
 
 def _threshold_interval(trials: Trials, rate: str, threshold: float) -> tuple[float, float] | None:

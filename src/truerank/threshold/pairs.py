@@ -1,51 +1,59 @@
-"""1:1: every pair of a labelled set is a trial, and a threshold accepts pairs."""
+"""1:1: every pair of rows that is compared is a trial, and a threshold accepts pairs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from truerank.cached import cached_property
 from truerank.core import registry
 from truerank.core.folds import FEWEST_CLASSES
 from truerank.engine import resolve_device, sweep
 from truerank.engine.cuts import largest_float
-from truerank.evaluation import evaluate
 from truerank.families.family import Positives
 from truerank.families.opis.classes import ClassTable, ClassTally
-from truerank.space import build
 from truerank.stats.operating import rate_interval
 from truerank.task import TaskRules
 from truerank.threshold.decimals import as_decimal, on_axis
-from truerank.threshold.judged import Ends, Judgement, interval_of_mean, kept_of
+from truerank.threshold.judged import Ends, Judgement, Trials, kept_of
 from truerank.threshold.point import ClassRates, pair_rates
-from truerank.threshold.written import WrittenThreshold, write
 
 __all__ = ["PairTrials"]
 
+TIMES = 2
+"""Each pair is met from both of its rows, but for masks that exclude one order alone."""
+ROWS = 1024
+"""Rows whose excluded pairs are listed at a time."""
 
-class PairTrials:
-    """All pairs of a set of rows."""
 
-    def __init__(self, rows: Any, labels: Any, options: dict[str, Any]) -> None:
-        self._rows, self._labels, self._options = rows, labels, options
-        self.task = TaskRules(labels)
-        self._space = build(options["distance"], rows)
+class PairTrials(Trials):
+    """The pairs of a set of rows."""
+
+    def __init__(
+        self,
+        task: TaskRules,
+        rows: npt.NDArray[Any],
+        items: npt.NDArray[Any] | None,
+        options: Mapping[str, Any],
+    ) -> None:
+        super().__init__(task, rows, items, options)
         self._tables: dict[float, ClassTable] = {}
 
     def thresholds(self, rate: str, targets: Sequence[Decimal]) -> list[float | str]:
         """See Trials."""
         if rate == "far":
             names = [str(registry.parse(f"threshold@far={target:f}")) for target in targets]
-            scores = self._evaluate(list(dict.fromkeys(names)))
+            scores = self.evaluate(dict.fromkeys(names))
             return [scores[name].reason or scores[name].value for name in names]
-        met = self._positives().ascending[::2]  # every pair stands there twice
+        met = self._positives.ascending
         found: list[float | str] = []
         for target in targets:
-            kept = kept_of(len(met), target, "pairs of one class")
+            kept = kept_of(len(met), target, "pairs of one class", times=TIMES)
             if isinstance(kept, str):
                 found.append(kept)
             else:
@@ -54,18 +62,14 @@ class PairTrials:
 
     def interval(self, rate: str, threshold: float) -> Ends | None:
         """See Trials."""
+        if self.task.levels is None:
+            return self.judge(threshold).intervals.get(rate)
         return _intervals(self._table(threshold))[rate]
 
     def trials(self, rate: str) -> int:
         """See Trials."""
-        if rate == "frr":
-            return len(self._positives()) // 2
-        rows, mates = self.task.queries, int(self.task.view.mates.sum())
-        return (rows * (rows - 1) - mates) // 2
-
-    def written(self, threshold: float) -> WrittenThreshold:
-        """See Trials."""
-        return write(self.task, self._space, threshold, self._options)
+        positives = len(self._positives)
+        return -(-(positives if rate == "frr" else self._compared - positives) // TIMES)
 
     def judge(self, threshold: float) -> Judgement:
         """See Trials."""
@@ -75,32 +79,32 @@ class PairTrials:
         if self._space.unit_scale is not None:
             axis = on_axis(self._space, self._space.unit_scale, tau)
             metrics |= {"vp": f"mvp@tau={axis}", "rep": f"mrep@tau={axis}"}
-        result = self._evaluate(list(metrics.values()))
+        values, intervals, _ = self._scored(metrics)
+        if self.task.levels is None:
+            return Judgement(values, intervals, [])
         table = self._table(threshold)
-        values: dict[str, float] = {}
-        intervals = _intervals(table)
-        for key, name in metrics.items():
-            score = result[name]
-            if score.reason is not None:
-                continue
-            values[key] = score.value
-            if score.per_query is not None:
-                intervals[key] = interval_of_mean(score.per_query.lower, self.task.query_codes)
-        return Judgement(values, intervals, self._rates(table))
+        return Judgement(values, _intervals(table) | intervals, self._rates(table))
 
-    def _evaluate(self, metrics: list[str]) -> Any:
-        return evaluate(self._rows, self._labels, metrics=metrics, confidence=None, **self._options)
-
+    @cached_property
     def _positives(self) -> Positives:
         return Positives.of(self.task.view, self._space)
+
+    @cached_property
+    def _compared(self) -> int:
+        """The number of pairs of a query and an item that are not excluded."""
+        task, excluded = self.task, 0
+        for start in range(0, task.queries, ROWS):
+            rows = np.arange(start, min(start + ROWS, task.queries))
+            excluded += len(task.view.exclusions.pairs(rows, task.items))
+        return task.queries * task.items - excluded
 
     def _table(self, threshold: float) -> ClassTable:
         """Counts of every class at a threshold, from a pass over all pairs."""
         if threshold not in self._tables:
             cut = largest_float(self._space.raw(Fraction(as_decimal(self._space, threshold))))
-            tally = ClassTally(self.task, self._positives(), np.array([cut]))
-            device = resolve_device(self._options["device"])
-            threads = self._options["threads"]
+            tally = ClassTally(self.task, self._positives, np.array([cut]))
+            device = resolve_device(self.options["device"])
+            threads = self.options["threads"]
             sweep(self.task.view, self._space, [tally.tally], device=device, threads=threads)
             self._tables[threshold] = tally.table(without_positives=True)
         return self._tables[threshold]

@@ -31,6 +31,11 @@ SEARCH_NAMES = NAMES | {
     "far": "queries without a mate that accept any item (FAR)",
     "frr": "mate not found first or not accepted (FRR)",
 }
+OF_JUDGEMENTS = {
+    "far": "false accepts among irrelevant pairs (FAR)",
+    "frr": "false rejects among relevant pairs (FRR)",
+}
+"""Names where there are judgements in the place of labels."""
 FEWEST_DECIMALS, MOST_DECIMALS = 2, 6
 """Of rates in percent: one accepted pair in a hundred million is still seen."""
 WORST = 5
@@ -82,7 +87,7 @@ class OperatingPoint:
     """Whether the threshold was judged on the data that it was chosen on."""
     distance: str
     classes: list[ClassRates] = field(repr=False)
-    """Every class that can be judged, served worst first."""
+    """Every class that can be judged, served worst first; none where relevance was judged."""
     levels: tuple[str, ...] = ()
     """Names of the label levels from coarse to fine; the classes are those of the last."""
     rate: str = "far"
@@ -96,6 +101,8 @@ class OperatingPoint:
     rejected distance, at which everything here is judged."""
     within: int = 0
     """Pairs of the set it was chosen on that lie within 1e-7 of it, for want of room."""
+    excluded: tuple[str, ...] = ()
+    """What is no pair in the set that it is judged on, in words."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -114,6 +121,7 @@ class OperatingPoint:
             "optimistic": self.optimistic,
             "distance": self.distance,
             "levels": list(self.levels),
+            "excluded": list(self.excluded),
             "classes": [vars(one) | {"label": str(one.label)} for one in self.classes],
         }
 
@@ -157,7 +165,7 @@ class OperatingPoint:
             "\n".join(typesetting.fill(self._rule(), width)),
             tables.laid_out(self._value_table(), self._notes(), rule=rule),
         ]
-        if by_class:
+        if by_class and self.classes:
             parts.append(tables.laid_out(self._spread_table(), self._above(), rule=rule))
             parts.append(tables.laid_out(self._class_table(), rule=rule))
         return "\n\n".join(parts)
@@ -179,11 +187,18 @@ class OperatingPoint:
             )
         if self.threshold_interval is not None:
             low, high = self.threshold_interval
-            lines.append(f"Other classes to choose it on might have given {low:.6g} to {high:.6g}.")
+            lines.append(
+                f"Other {self._units} to choose it on might have given {low:.6g} to {high:.6g}."
+            )
         return lines
 
+    @property
+    def _units(self) -> str:
+        """What intervals are over."""
+        return "classes" if self.levels else "queries"
+
     def _value_table(self) -> Table:
-        names = SEARCH_NAMES if self.search else NAMES
+        names = SEARCH_NAMES if self.search else NAMES if self.levels else NAMES | OF_JUDGEMENTS
         rows = []
         for name, value in self.values.items():
             ends = self.intervals.get(name)
@@ -195,7 +210,7 @@ class OperatingPoint:
     def _notes(self) -> list[str]:
         lines = []
         if any(self.intervals.values()):
-            lines.append("Intervals: 95 %, over classes; of rates, at this threshold.")
+            lines.append(f"Intervals: 95 %, over {self._units}; of rates, at this threshold.")
         if len(self.levels) > 1:
             lines.append(
                 f"Of {len(self.levels)} label levels only the finest (level {self.levels[-1]}) "
@@ -206,8 +221,11 @@ class OperatingPoint:
                 "Chosen and judged on the same data: this is optimistic. Judge it on data it has "
                 "not seen (--apply)."
             )
-        worst = ", ".join(_served(one) for one in self.classes[:WORST])
-        lines.append(f"Served worst, of {len(self.classes):,} classes: {worst}.")
+        if self.excluded:
+            lines.append(f"Never a pair: {', '.join(self.excluded)}.")
+        if self.classes:
+            worst = ", ".join(_served(one) for one in self.classes[:WORST])
+            lines.append(f"Served worst, of {len(self.classes):,} classes: {worst}.")
         return lines
 
     def _spread_table(self) -> Table:

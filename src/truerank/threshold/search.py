@@ -4,41 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from truerank.core import registry
-from truerank.evaluation import evaluate
 from truerank.families.family import Positives
-from truerank.space import build
-from truerank.task import TaskRules
 from truerank.threshold.decimals import as_decimal, on_axis
-from truerank.threshold.judged import Ends, Judgement, interval_of_mean, kept_of
+from truerank.threshold.judged import Ends, Judgement, Trials, interval_of_mean, kept_of
 from truerank.threshold.point import ClassRates
-from truerank.threshold.written import WrittenThreshold, write
 
 __all__ = ["Searches"]
 
 Reals = npt.NDArray[np.float64]
 
 
-class Searches:
-    """Queries with and without a mate in a gallery."""
-
-    def __init__(
-        self, rows: Any, labels: Any, gallery: Any, gallery_labels: Any, options: dict[str, Any]
-    ) -> None:
-        self._given = {
-            "embeddings": rows,
-            "labels": labels,
-            "gallery": gallery,
-            "gallery_labels": gallery_labels,
-        }
-        self._options = options
-        self.task = TaskRules(labels, gallery_labels=gallery_labels, leave_one_out=False)
-        self._space = build(options["distance"], rows, gallery)
+class Searches(Trials):
+    """Mated and unmated queries of a gallery."""
 
     def thresholds(self, rate: str, targets: Sequence[Decimal]) -> list[float | str]:
         """See Trials."""
@@ -46,7 +28,7 @@ class Searches:
             found = self._found_first()
             return [self._at_frr(target, found) for target in targets]
         names = [str(registry.parse(f"dir@far={target:f}")) for target in targets]
-        scores = self._evaluate(list(dict.fromkeys(names)))
+        scores = self.evaluate(dict.fromkeys(names))
         return [scores[name].reason or _or_nothing(scores[name].threshold) for name in names]
 
     def _at_frr(self, target: Decimal, found: Reals) -> float | str:
@@ -67,10 +49,6 @@ class Searches:
         with_mate = int((self.task.view.mates > 0).sum())
         return with_mate if rate == "frr" else self.task.queries - with_mate
 
-    def written(self, threshold: float) -> WrittenThreshold:
-        """See Trials."""
-        return write(self.task, self._space, threshold, self._options)
-
     def judge(self, threshold: float) -> Judgement:
         """See Trials."""
         tau = as_decimal(self._space, threshold)
@@ -78,30 +56,27 @@ class Searches:
         if self._space.unit_scale is not None:
             axis = on_axis(self._space, self._space.unit_scale, tau)
             metrics |= {"vp": f"mvp@tau={axis}", "rep": f"mrep@tau={axis}"}
-        result = self._evaluate(list(metrics.values()))
-        values: dict[str, float] = {}
-        intervals: dict[str, Ends | None] = {}
-        each: dict[str, Reals] = {}
-        for key, name in metrics.items():
-            score = result[name]
-            if score.reason is not None or score.per_query is None:
-                continue
-            lower = np.asarray(score.per_query.lower)
-            values[key] = 1 - score.value if key == "frr" else score.value
-            each[key] = 1 - lower if key == "frr" else lower
-            intervals[key] = interval_of_mean(each[key], self.task.query_codes)
-        return Judgement(values, intervals, self._rates(each))
-
-    def _evaluate(self, metrics: list[str]) -> Any:
-        return evaluate(**self._given, metrics=metrics, confidence=None, **self._options)
+        values, intervals, each = self._scored(metrics)
+        if "frr" in values:
+            values["frr"], each["frr"] = 1 - values["frr"], 1 - each["frr"]
+            ends = intervals["frr"]
+            if self.task.levels is not None:
+                intervals["frr"] = interval_of_mean(each["frr"], self.task.query_codes)
+            elif ends is not None:
+                intervals["frr"] = 1 - ends[1], 1 - ends[0]
+        rates = [] if self.task.levels is None else self._rates(each)
+        return Judgement(values, intervals, rates)
 
     def _found_first(self) -> Reals:
         """Distances, in ascending order, of the mates that are found first."""
-        hits = self._evaluate(["hit@1"])["hit@1"].per_query.lower
+        score = self.evaluate(["hit@1"])["hit@1"]
+        hits = np.full(self.task.queries, np.nan)
+        if score.per_query is not None:
+            hits = np.asarray(score.per_query.lower)
         positives = Positives.of(self.task.view, self._space)
         nearest = np.full(self.task.queries, np.inf)
         np.minimum.at(nearest, positives.query, positives.distance)
-        return np.sort(nearest[np.nan_to_num(np.asarray(hits)) == 1])
+        return np.sort(nearest[hits == 1])
 
     def _rates(self, each: dict[str, Reals]) -> list[ClassRates]:
         """The rates of every class, the lowest utility first."""

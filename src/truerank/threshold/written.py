@@ -54,8 +54,8 @@ def write(
     else:
         chosen = _shortest(last, first)
     near = np.abs(pairs - float(chosen)) < float(margin)
-    times = 2 if space.symmetric else 1  # every pair is seen from both of its rows
-    return WrittenThreshold(f"{turn * chosen:f}", int(np.count_nonzero(near)) // times)
+    times = 2 if task.leave_one_out else 1  # every pair is seen from both of its rows
+    return WrittenThreshold(f"{turn * chosen:f}", -(-int(np.count_nonzero(near)) // times))
 
 
 def _around(
