@@ -129,6 +129,9 @@ def test_refusals() -> None:
         threshold_card(ROWS, LABELS, fars=[])
     with pytest.raises(InputError, match="cannot tell of one of 61"):
         threshold_card(ROWS, LABELS, fars=[0.1], gallery_sizes=[61])
+    further: Any = [OTHERS, LABELS]
+    with pytest.raises(InputError, match="'further' parameter must be a mapping"):
+        threshold_card(ROWS, LABELS, fars=[0.1], further=further)
 
 
 def test_the_command(tmp_path: Path) -> None:

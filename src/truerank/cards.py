@@ -287,7 +287,13 @@ threads
         "relevance": relevance,
         "unlabelled": unlabelled,
     }
-    sets = {str(name): _keywords(one) for name, one in (further or {}).items()}
+    further = {} if further is None else further
+    if not isinstance(further, Mapping):
+        raise InputError(
+            "The 'further' parameter must be a mapping from names to sets, such as "
+            f"{{'others': (embeddings, labels)}}. Got {shortened(further)} instead."
+        )
+    sets = {str(name): _keywords(one) for name, one in further.items()}
     other = None if apply is None else _keywords((apply, apply_labels))
     return card_of(
         first_set(given, options),

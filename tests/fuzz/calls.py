@@ -181,14 +181,18 @@ CALLS = {
     "threshold_card": Call(
         truerank.threshold_card,
         {"embeddings": EMBEDDINGS, "labels": LABELS, "fars": [0.1], "threads": 1, "device": "cpu"},
-        ("gallery", "gallery_labels", "apply", "apply_labels", "gallery_sizes", "distance"),
+        (
+            *("gallery", "gallery_labels", "apply", "apply_labels", "gallery_sizes", "distance"),
+            *("query_ids", "query_groups", "junk", "junk_labels", "relevance", "further"),
+        ),
     ),
     "choose_threshold": Call(
         truerank.choose_threshold,
         {"embeddings": EMBEDDINGS, "labels": LABELS, "far": 0.5, "threads": 1, "device": "cpu"},
         (
             *("frr", "gallery", "gallery_labels", "apply", "apply_labels", "apply_gallery"),
-            *("apply_gallery_labels", "distance"),
+            *("apply_gallery_labels", "distance", "query_ids", "gallery_ids", "query_groups"),
+            *("gallery_groups", "junk", "junk_labels", "relevance", "unlabelled"),
         ),
     ),
     "neighbours": Call(
