@@ -148,7 +148,7 @@ def test_the_command(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["--card", "card.pdf"], "a card is written to"),
+        (["--card", "card.pdf"], "--card writes .html, .md, .txt or .json here"),
         (["--card", "card.html", "-o", "x.json"], "--card goes with --far alone"),
         (["--further", "calib.npz"], "go with --card"),
     ],

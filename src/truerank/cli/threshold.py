@@ -100,14 +100,12 @@ def threshold(
     labels) count in no rate. Of several levels of labels only the finest counts. A precomputed
     matrix with --gallery-labels is a search. CSV holds the rates of every class.
     """
-    from truerank.cards import check_ending
     from truerank.cli import outputs, printing
     from truerank.threshold import choose, target_of
 
     if far is None and frr is None:
         raise InputError("the target is missing: pass --far or --frr.")
     if card is not None:
-        check_ending(card)
         if output is not None or frr is not None or options["apply_gallery"] is not None:
             raise InputError(
                 "--card goes with --far alone: leave -o, --frr and --apply-gallery out."
