@@ -8,10 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import truerank
 from tests.engine.tied_task import LABELS, METRICS, ROWS, fingerprint
+from truerank import jit, progress
 
 SOURCE = Path(truerank.__file__).parent.parent
 
@@ -43,6 +45,59 @@ def python(code: str, metrics: list[str] = METRICS, **environment: str) -> list[
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_compiling_for_long_is_said_once() -> None:
+    """More than two seconds in all, and callees are compiled within their callers."""
+    clock, said = Clock(), []
+    progress.show_notices(said.append)
+    try:
+        listener = jit.Compiling(clock)
+        for seconds in (0.9, 0.9, 0.15):
+            listener.on_start(None)
+            listener.on_start(None)  # a kernel that it calls
+            clock.now += seconds
+            listener.on_end(None)
+            listener.on_end(None)
+            clock.now += 60  # spent on something else
+        assert not said
+        for _ in range(3):
+            listener.on_start(None)
+            clock.now += 0.2
+            listener.on_end(None)
+        assert said == [jit.COMPILING]
+    finally:
+        progress.show_notices(None)
+
+
+@pytest.mark.slow  # compiles anew
+def test_a_command_says_that_it_compiles(tmp_path: Path) -> None:
+    """On stderr, once; not where kernels are loaded, and never in Python."""
+    np.save(tmp_path / "rows.npy", np.eye(12, 4)[np.arange(12) // 3 * 3])
+    (tmp_path / "labels.csv").write_text("label\n" + "\n".join("aaabbbcccddd"))
+    command = [sys.executable, "-m", "truerank", "evaluate", str(tmp_path / "rows.npy")]
+    command += ["--labels", str(tmp_path / "labels.csv"), "-m", "map@r,auc"]
+    variables = {"PYTHONPATH": str(SOURCE), "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    told = []
+    for _ in range(2):
+        done = subprocess.run(
+            command,
+            env=os.environ | variables,
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=True,
+        )
+        assert jit.COMPILING not in done.stdout
+        told.append(done.stderr.count(f"truerank: {jit.COMPILING}\n"))
+    assert told == [1, 0]
 
 
 def test_without_numba_the_reference_engine_gives_the_same_bits() -> None:

@@ -16,12 +16,34 @@ from typing import Any
 
 from truerank.errors import InputError, shortened
 
-__all__ = ["Estimate", "check_progress", "in_words", "progress_bar", "shown"]
+__all__ = [
+    "Estimate",
+    "check_progress",
+    "in_words",
+    "notice",
+    "progress_bar",
+    "show_notices",
+    "shown",
+]
 
 Report = Callable[[int, int], None]
 LOG_SECONDS = 60.0
 DRAW_SECONDS = 0.1
 """A notebook is not sent more than so often what changes."""
+
+_show_notice: Callable[[str], None] | None = None
+
+
+def show_notices(show: Callable[[str], None] | None) -> None:
+    """Have `show` called with each notice, as commands do; None: show no more."""
+    global _show_notice
+    _show_notice = show
+
+
+def notice(sentence: str) -> None:
+    """Show why a command takes a while; in Python nothing is shown."""
+    if _show_notice is not None:
+        _show_notice(sentence)
 
 
 def check_progress(progress: object) -> None:

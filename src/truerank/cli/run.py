@@ -28,6 +28,7 @@ from truerank.errors import (
     TruerankWarning,
     shortened,
 )
+from truerank.progress import show_notices
 from truerank.version import __version__
 
 __all__ = ["main"]
@@ -43,6 +44,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
     if isinstance(sys.stdout, io.TextIOWrapper):  # names may be in letters that it cannot print
         sys.stdout.reconfigure(errors="backslashreplace")
+    show_notices(_tell)
     warnings.showwarning = _show_warning
     warnings.simplefilter("always", TruerankWarning)
     with contextlib.suppress(ValueError):  # only the main thread may set handlers
