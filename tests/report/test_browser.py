@@ -14,8 +14,8 @@ from tests.report.browser import Browser
 from tests.report.pages import HOSTILE, hierarchy, leave_one_out, open_set
 from tests.report.test_page import every_kind
 from truerank import datasets, report
+from truerank.threshold import first_set
 from truerank.threshold.decimals import on_axis
-from truerank.threshold.pairs import PairTrials
 from truerank.typesetting import separated
 
 METRICS = {"far": "fmr", "frr": "fnmr", "tar": "tar", "dir": "dir", "open_set_far": "far"}
@@ -141,7 +141,7 @@ def test_the_classes_served_worst(browser: Browser, written: dict[str, Path]) ->
     browser.open(written["plain"])
     arguments = ARGUMENTS["plain"]
     options = {"distance": "cosine", "device": "auto", "threads": None}
-    trials = PairTrials(arguments["embeddings"], arguments["labels"], options)
+    trials = first_set(arguments, options)
     for stop in (100, 333, 700):
         slide(browser, stop)
         judged = trials.judge(float(browser.text("#threshold-rule"))).classes

@@ -13,9 +13,8 @@ from tests.engine.cuda.devices import pretend
 from tests.report.pages import hierarchy, leave_one_out, open_set
 from truerank.report.details import look
 from truerank.report.places import stops_between
+from truerank.threshold import first_set
 from truerank.threshold.decimals import on_axis
-from truerank.threshold.pairs import PairTrials
-from truerank.threshold.search import Searches
 
 METRICS = {"far": "fmr", "frr": "fnmr", "tar": "tar", "dir": "dir", "open_set_far": "far"}
 AXIS = {"vp": "mvp", "rep": "mrep"}
@@ -95,12 +94,8 @@ def rates(served: dict[str, Any], stop: int) -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize("kind", ["pairs", "searches"])
 def test_worst_classes_are_those_of_choose_threshold(kind: str) -> None:
     options = {"distance": "cosine", "device": "auto", "threads": None}
-    arguments = leave_one_out()
-    trials: Any = PairTrials(arguments["embeddings"], arguments["labels"], options)
-    if kind == "searches":
-        names = ("embeddings", "labels", "gallery", "gallery_labels")
-        arguments = {name: open_set()[name] for name in names}
-        trials = Searches(*arguments.values(), options)
+    arguments = leave_one_out() if kind == "pairs" else open_set()
+    trials = first_set(arguments, options)
     stops, _ = stops_of(arguments)
     served = stops["served"]
     assert served["kind"] == kind
