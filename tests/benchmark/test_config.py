@@ -190,7 +190,7 @@ def test_a_method_may_not_vary_what_is_shared(field: str) -> None:
         ({"methods": [{"name": "r", "embeddings": "x", "loss": "margin"}]}, "has no other field"),
         ({"protocol": {"preset": "quick"}}, "the field 'protocol.preset' must be"),
         ({"protocol": {"metric": "opis"}}, "metric must be one that is better when higher"),
-        ({"protocol": {"metric": "mapr"}}, "unknown metric 'mapr'; did you mean 'map'?"),
+        ({"protocol": {"metric": "mapr"}}, "unknown metric 'mapr'; did you mean 'map@r'?"),
         ({"protocol": {"trails": 3}}, "did you mean 'trials'?"),
         ({"shared": {"training": {"seed": 3}}}, "seed is a field of the section protocol"),
         ({"shared": {"batch": 30}}, "the field 'shared.batch'"),
