@@ -20,6 +20,7 @@ from truerank.engine.threads import Workspace, run_in_threads
 from truerank.errors import InputError, check_choice, shortened
 from truerank.evaluation.checks import check_threads
 from truerank.files import atomic_path, is_path, read_side
+from truerank.files.hdf5 import chosen_distance
 from truerank.files.paths import as_path
 from truerank.progress import shown
 from truerank.ranked.nearest import Nearest, nearest, nearest_on_gpus
@@ -116,7 +117,7 @@ def truth(
     gallery: Any,
     k: int = 100,
     *,
-    distance: str = "cosine",
+    distance: str | None = None,
     device: str = "auto",
     threads: int | None = None,
     progress: Callable[[int, int], None] | bool | None = None,
@@ -129,8 +130,9 @@ def truth(
     queries, gallery : (Q, d) and (G, d) arrays, tensors or paths
     k : int
         Neighbours of each query: up to a million, and no more than the gallery has.
-    distance : str
-        cosine, euclidean, dot, cityblock or hamming.
+    distance : str, optional
+        cosine, euclidean, dot, cityblock or hamming; by default cosine, or what an HDF5 file of the
+        rows says.
     device : str
         auto, cpu or cuda: "auto" takes GPUs for large tasks. The bits are the same.
     threads : int, optional
@@ -149,6 +151,7 @@ def truth(
     ([[1]], [2], 1)
     """
     check_threads(threads)
+    distance = chosen_distance(distance, queries, gallery)
     known = catalogue.find(distance)
     if known.given:
         raise InputError(f"neighbours are looked for among rows; {distance} has none.")

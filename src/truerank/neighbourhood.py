@@ -13,6 +13,7 @@ from truerank.errors import InputError, shortened
 from truerank.evaluation import evaluate_task
 from truerank.evaluation.checks import check_options, check_task
 from truerank.evaluation.prepared import prepare
+from truerank.files.hdf5 import chosen_distance
 from truerank.progress import shown
 from truerank.ranked import Neighbours, find_queries, rank
 from truerank.space import build, catalogue, probe
@@ -40,7 +41,7 @@ def neighbours(
     junk: Any = None,
     junk_labels: Iterable[Any] = (),
     relevance: Any = None,
-    distance: str = "cosine",
+    distance: str | None = None,
     unlabelled: str = "error",
     threads: int | None = None,
     progress: Callable[[int, int], None] | bool | None = None,
@@ -87,6 +88,7 @@ junk_labels, relevance, distance, unlabelled, threads
     <BLANKLINE>
     Items at one distance share their ranks; of these, mates are listed last.
     """
+    distance = chosen_distance(distance, embeddings, gallery)
     task, rows, items = prepare(
         embeddings,
         labels,

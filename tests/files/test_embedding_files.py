@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import numpy.typing as npt
 import pyarrow
@@ -30,6 +31,7 @@ from tests.files.samples import (
     expected,
     scores,
 )
+from tests.refusals import refused
 from truerank.files import read, read_embeddings
 
 TENSOR = torch.from_numpy(EMBEDDINGS)
@@ -347,3 +349,53 @@ def test_widths_are_checked_across_sides(tmp_path: Path) -> None:
     ).complaint()
     assert f"(4, {DIMENSIONS})" in message
     assert f"({ROWS}, {DIMENSIONS - 1})" in message
+
+
+@pytest.mark.parametrize(
+    ("said", "distance"),
+    [("euclidean", "euclidean"), (b"angular", "cosine"), ("dot", "dot"), (None, "cosine")],
+)
+def test_the_distance_of_an_hdf5_file_is_taken(said: Any, distance: str, tmp_path: Path) -> None:
+    """As ann-benchmarks writes it; what is asked for goes before it."""
+    draw = np.random.default_rng(8)
+    queries, gallery = draw.standard_normal((6, 3)), draw.standard_normal((20, 3)) * 3
+    with h5py.File(tmp_path / "x.hdf5", "w") as file:
+        file["test"], file["train"] = queries, gallery
+        if said is not None:
+            file.attrs["distance"] = said
+    paths = f"{tmp_path}/x.hdf5:test", f"{tmp_path}/x.hdf5:train"
+    sides: dict[str, Any] = {"gallery_labels": [number % 4 for number in range(20)]}
+    labels = [0, 1, 2, 3, 0, 1]
+    ours = truerank.evaluate(paths[0], labels, gallery=paths[1], **sides)
+    plain = truerank.evaluate(queries, labels, gallery=gallery, distance=distance, **sides)
+    assert ours.provenance["distance"]["distance"] == distance
+    assert ours["map"].per_query.lower.tolist() == plain["map"].per_query.lower.tolist()
+    asked = truerank.evaluate(paths[0], labels, gallery=paths[1], distance="dot", **sides)
+    assert asked.provenance["distance"]["distance"] == "dot"
+    near = truerank.truth(*paths, k=3)
+    assert (
+        near.item.tolist() == truerank.truth(queries, gallery, 3, distance=distance).item.tolist()
+    )
+    for name, rows in (("q", labels), ("g", sides["gallery_labels"])):
+        (tmp_path / f"{name}.csv").write_text("label\n" + "\n".join(map(str, rows)))
+    files = ("--labels", tmp_path / "q.csv", "--gallery", paths[1])
+    done = run("evaluate", paths[0], *files, "--gallery-labels", tmp_path / "g.csv")
+    assert f"{distance} distance" in done.out
+    done = run(
+        *("evaluate", paths[0], *files, "--gallery-labels", tmp_path / "g.csv"),
+        *("--distance", "dot"),
+    )
+    assert "dot distance" in done.out
+
+
+def test_a_distance_that_no_one_knows_is_asked_about(tmp_path: Path) -> None:
+    for name, said in (("a", "jaccard"), ("b", "euclidean"), ("c", "angular")):
+        with h5py.File(tmp_path / f"{name}.h5", "w") as file:
+            file["rows"] = np.eye(3)
+            file.attrs["distance"] = said
+    with refused("says that its distance is 'jaccard'"):
+        truerank.evaluate(tmp_path / "a.h5", [0, 0, 1])
+    with refused("pass the distance that is meant"):
+        truerank.evaluate(
+            tmp_path / "b.h5", [0, 0, 1], gallery=tmp_path / "c.h5", gallery_labels=[0, 1, 1]
+        )

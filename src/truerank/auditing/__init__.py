@@ -20,6 +20,7 @@ from truerank.auditing.nearest import neighbours
 from truerank.errors import TruerankWarning, check_choice, check_seed
 from truerank.evaluation.checks import check_rows, check_threads
 from truerank.files import read_side
+from truerank.files.hdf5 import chosen_distance
 from truerank.progress import check_progress, shown
 from truerank.space import build, catalogue
 from truerank.task import TaskRules
@@ -32,7 +33,7 @@ def audit(
     labels: Any = None,
     *,
     train: Any = None,
-    distance: str = "cosine",
+    distance: str | None = None,
     threads: int | None = None,
     seed: int = 0,
     progress: Callable[[int, int], None] | bool | None = None,
@@ -47,7 +48,8 @@ def audit(
         looked for. Of several levels the finest makes the classes; ties are looked for at all.
     train : (M, d) array, tensor or path, optional
         Embeddings of the training rows: test rows found among them are leaks.
-    distance : {"cosine", "euclidean"}
+    distance : {"cosine", "euclidean"}, optional
+        By default cosine, or what an HDF5 file of the rows says.
     threads, progress : as in evaluate
     seed : int
         Of the sample that is ranked again in half precision.
@@ -69,6 +71,7 @@ def audit(
     >>> truerank.audit(x, y)["duplicates across classes"].rows
     ((0, 50),)
     """
+    distance = chosen_distance(distance, embeddings)
     check_choice("distance", distance, catalogue.names(points=True), of="audit")
     check_threads(threads)
     check_progress(progress)

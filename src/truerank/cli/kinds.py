@@ -77,6 +77,19 @@ class DistanceOption(click.Option):
         super().__init__(names, type=kind, **options)
         self._kind, self._told = kind, told
 
+    def get_default(self, ctx: click.Context, call: bool = True) -> Any:
+        """The default, unless an HDF5 file among the values before says another distance.
+
+        What was given on the command line is looked at before what was not.
+        """
+        default = super().get_default(ctx, call)
+        paths = [value for value in ctx.params.values() if isinstance(value, Path)]
+        if default is None or not paths:
+            return default
+        from truerank.files.hdf5 import chosen_distance
+
+        return chosen_distance(None, *paths)
+
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
         """The list, each with what it is where that is asked for."""
         from truerank.space import catalogue

@@ -21,6 +21,7 @@ from truerank.core import registry
 from truerank.errors import InputError, TruerankWarning, shortened
 from truerank.evaluation import evaluate_task
 from truerank.evaluation.prepared import prepare
+from truerank.files.hdf5 import chosen_distance
 from truerank.progress import shown
 from truerank.result import Result
 from truerank.space import catalogue
@@ -48,7 +49,7 @@ def sweep(
     junk: Any = None,
     junk_labels: Iterable[Any] = (),
     relevance: Any = None,
-    distance: str = "cosine",
+    distance: str | None = None,
     average: str = "query",
     no_mate: str = "report",
     unlabelled: str = "error",
@@ -95,6 +96,7 @@ def sweep(
     >>> str(found.smallest.copy), found.original.copy.bytes
     ('64 x int8', 256)
     """
+    distance = chosen_distance(distance, embeddings, gallery)
     task, rows, items = prepare(
         embeddings,
         labels,

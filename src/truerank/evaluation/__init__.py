@@ -29,6 +29,7 @@ from truerank.evaluation.first_found import find_first
 from truerank.evaluation.prepared import prepare
 from truerank.evaluation.resolution import warn_if_too_coarse
 from truerank.evaluation.results import provenance, put_together
+from truerank.files.hdf5 import chosen_distance
 from truerank.galleries import check_sizes
 from truerank.growth.laws import why_no_law
 from truerank.progress import shown
@@ -58,7 +59,7 @@ def evaluate(
     junk: Any = None,
     junk_labels: Iterable[Any] = (),
     relevance: Any = None,
-    distance: str = "cosine",
+    distance: str | None = None,
     metrics: Iterable[str] | str | None = None,
     average: str = "query",
     no_mate: str = "report",
@@ -99,8 +100,9 @@ def evaluate(
         Who is relevant to whom, and how much, instead of labels. A path names a TREC qrels file,
         which is matched by query_ids and gallery_ids. A (Q, G) matrix given in place of embeddings
         is then taken as it is: no row is removed from its own list.
-    distance : str
-        cosine, euclidean, dot, cityblock or hamming; precomputed or similarity for a matrix.
+    distance : str, optional
+        cosine, euclidean, dot, cityblock or hamming; precomputed or similarity for a matrix. By
+        default cosine, or what an HDF5 file of the rows says.
     metrics : strings, optional
         Such as "map@r" or "hit@1,5,10"; "all" for whatever applies to the data. By default
         precision@1, hit@5, hit@10, r_precision, map@r, map, mrr, minp; with labels of several
@@ -154,6 +156,7 @@ def evaluate(
     >>> r["map@r"].value
     0.75
     """
+    distance = chosen_distance(distance, embeddings, gallery)
     task, rows, items = prepare(
         embeddings,
         labels,

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from truerank.errors import InputError
+from truerank.errors import InputError, shortened
+from truerank.files.paths import as_path
 from truerank.storage import check_fits
 
-__all__ = ["ENDINGS", "batches", "divided", "read_hdf5"]
+__all__ = ["ENDINGS", "batches", "chosen_distance", "divided", "read_hdf5"]
 
 ENDINGS = (".hdf5", ".h5")
 
+SAID = {
+    "angular": "cosine",
+    "cosine": "cosine",
+    "dot": "dot",
+    "euclidean": "euclidean",
+    "hamming": "hamming",
+    "ip": "dot",
+    "l2": "euclidean",
+}
+"""What the attribute "distance" of a file means here."""
 _PIECES = "save a large array as .npy or .fbin, which are read piece by piece"
 
 
@@ -22,6 +34,43 @@ def divided(path: Path) -> tuple[Path, str | None]:
     if colon and name and start.lower().endswith(ENDINGS):
         return path.with_name(start), name
     return path, None
+
+
+def chosen_distance(distance: str | None, *sources: Any) -> str:
+    """The distance that was asked for, else the one that an HDF5 file says, else cosine."""
+    if distance is not None:
+        return distance
+    found: dict[str, str] = {}
+    for source in sources:
+        if isinstance(source, (str, os.PathLike)):
+            path = divided(as_path(source))[0]
+            said = _said(path) if path.suffix.lower() in ENDINGS and path.is_file() else None
+            if said is not None:
+                found.setdefault(said, str(path))
+    if len(found) > 1:
+        both = " and ".join(f"{path} says {said}" for said, path in found.items())
+        raise InputError(f"{both}; pass the distance that is meant.")
+    return next(iter(found), "cosine")
+
+
+def _said(path: Path) -> str | None:
+    """The distance that a file says it is for, by its name here."""
+    try:
+        import h5py
+
+        with h5py.File(path, "r") as file:
+            said = file.attrs.get("distance")
+    except (ImportError, OSError):  # which reading it says better
+        return None
+    if said is None:
+        return None
+    name = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
+    if name.lower() not in SAID:
+        raise InputError(
+            f"{path} says that its distance is {shortened(name)}, which is none of "
+            f"{', '.join(SAID)}; pass the distance that is meant."
+        )
+    return SAID[name.lower()]
 
 
 def read_hdf5(path: Path, only: Collection[str] | None = None) -> dict[str, Any]:

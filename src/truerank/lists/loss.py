@@ -17,6 +17,7 @@ from truerank.core.score import Score, split_undefined
 from truerank.errors import InputError, check_choice
 from truerank.evaluation.checks import check_options, check_task
 from truerank.files import read_side
+from truerank.files.hdf5 import chosen_distance
 from truerank.lists.cut import CutGroups
 from truerank.lists.evaluated import choose
 from truerank.lists.nearest import compare_with_exact, depth
@@ -60,7 +61,7 @@ def index_loss(
     unlabelled: str = "error",
     no_mate: str = "report",
     named_by: str = "auto",
-    distance: str = "cosine",
+    distance: str | None = None,
     stored_distance: str | None = None,
     metrics: Iterable[str] | str | None = None,
     average: str = "query",
@@ -118,6 +119,7 @@ junk_labels, unlabelled, no_mate, named_by
     >>> float(loss.quantisation), float(loss.cut), float(loss.search), float(loss.total)
     (0.0, 0.0, 0.25, 0.25)
     """
+    distance = chosen_distance(distance, embeddings, gallery)
     queries, items = read_side(embeddings, labels), read_side(gallery, gallery_labels)
     if relevance is not None:  # it stands in the place of labels that nobody asked for
         queries.labels, items.labels = labels, gallery_labels

@@ -86,7 +86,7 @@ def compare_with_exact(
 
 
 def depth(k: Any, places: Places) -> int:
-    """How many neighbours are looked for: k, or the places that all lists have for eligible ones."""
+    """How many neighbours are looked for: k, or the places left for eligible items."""
     if k is None:
         return max(1, int((places.asked - places.taken_out).min()))
     if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
