@@ -26,7 +26,8 @@ libraries' names are understood too: `mean_average_precision_at_r`, `precision_a
 relevant), `tpr@fpr=0.01` and `tmr@fmr=0.01` (`tar@far=0.01`), `mean_reciprocal_rank`; so are those
 of [trec_eval, ir_measures, MTEB and ranx](coming-from-other-tools.md#names-of-metrics). Several
 cut-offs or values make several metrics: `hit@1,5,10` is three,
-`tar@far=0.1,0.01` two. `all` stands for those that apply to the data; why the others do not is said
+`tar@far=0.1,0.01` two. `all` stands for the default metrics and one form of every other one that
+applies to the data; why others do not is said
 once for each reason, below the table and in `result.skipped`. In printed tables an arrow says that
 lower is better.
 

@@ -40,6 +40,14 @@ def test_an_extra_is_what_the_project_declares(extra: str) -> None:
     assert packages(extra) <= set(install(extra).split())
 
 
+@pytest.mark.parametrize("extra", EXTRAS)
+def test_a_message_names_the_extra_and_its_packages(extra: str) -> None:
+    """The docs install extras from the checkout; packages alone work in any environment."""
+    from_checkout, anywhere = install(extra).split(", or ")
+    assert from_checkout == f"pip install '.[{extra}]' in the checkout"
+    assert anywhere == f"pip install {' '.join(EXTRAS[extra])}"
+
+
 def test_a_benchmark_needs_what_a_training_needs() -> None:
     assert packages("train") < packages("benchmark")
 

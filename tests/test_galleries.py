@@ -167,6 +167,11 @@ def test_the_command_shows_sizes_and_what_a_fit_expects(tmp_path: Any) -> None:
     assert "EXTRAPOLATED to a gallery of 600 from one of 60 items" in run.out
     saved = Result.from_json(tmp_path / "result.json")
     assert {10, 30, 60} < set(saved.gallery_sizes)
+    [header] = [line for line in run.out.splitlines() if line.split()[:2] == ["metric", "10"]]
+    assert header.split() == ["metric", "10", "30"]  # not those that the fit needs besides
+    alone = driving.run(*given[:4], "--extrapolate", "600")
+    assert "EXTRAPOLATED" in alone.out
+    assert "Columns: items in the gallery" not in alone.out
     score = saved.at_gallery(10)["map"]
     assert f"{100 * score.value:.2f}" in run.out
     assert " to ".join(f"{100 * end:.2f}" for end in score.interval or ()) in run.out

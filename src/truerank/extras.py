@@ -27,11 +27,11 @@ A test compares the two.
 
 
 def install(extra: str) -> str:
-    """The command that installs what an extra needs.
+    """The commands that install what an extra needs: from a checkout, and from anywhere.
 
     Examples
     --------
     >>> install("io")
-    'pip install pyarrow safetensors'
+    "pip install '.[io]' in the checkout, or pip install pyarrow safetensors"
     """
-    return f"pip install {' '.join(EXTRAS[extra])}"
+    return f"pip install '.[{extra}]' in the checkout, or pip install {' '.join(EXTRAS[extra])}"

@@ -86,9 +86,13 @@ class Galleries:
             raise InputError("this result has no gallery whose growth could be foretold.")
         return extrapolate(list(self._at_sizes.values()), self._scores, gallery, size)
 
-    def growth_text(self, *, rule: bool = False) -> str:
-        """Scores beside each other by the size of the gallery, as plain text."""
-        every = sorted(self._at_sizes.values(), key=lambda one: one.size)
+    def growth_text(self, sizes: Iterable[int] | None = None, *, rule: bool = False) -> str:
+        """Scores at some or all gallery sizes of the result, beside each other as plain text."""
+        shown_sizes = self._at_sizes if sizes is None else set(sizes)
+        every = sorted(
+            (one for one in self._at_sizes.values() if one.size in shown_sizes),
+            key=lambda one: one.size,
+        )
         names = list(dict.fromkeys(name for one in every for name in one.scores))
         rows = []
         for name in names:

@@ -203,6 +203,25 @@ def test_the_default_metrics_exist() -> None:
     assert [str(parse(text)) for text in registry.DEFAULT] == list(registry.DEFAULT)
 
 
+@pytest.mark.parametrize("deep", [False, True])
+def test_all_is_the_defaults_and_one_form_of_every_other_metric(deep: bool) -> None:
+    """As many strings as metrics, but for the defaults that are forms of one metric."""
+    rng = np.random.default_rng(0)
+    fine = np.repeat(np.arange(24), 5)
+    labels = np.stack([fine // 2, fine], axis=1) if deep else fine
+    rows = rng.normal(size=(120, 8))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", truerank.TruerankWarning)
+        found = truerank.evaluate(rows, labels, metrics="all", confidence=None)
+        usual = truerank.evaluate(rows, labels, confidence=None)
+    assert list(found)[: len(usual)] == list(usual)
+    asked = [parse(text).name for text in (*found, *found.skipped)]
+    of_lists = {"accuracy"}
+    assert set(asked) == set(registry.names()) - of_lists
+    counted = {name: asked.count(name) for name in asked if asked.count(name) > 1}
+    assert counted == {"hit": 2, "map": 2}  # hit@5 and hit@10, map@r and map
+
+
 def test_recall_at_1_is_questioned() -> None:
     rows, labels = np.eye(4), [0, 0, 1, 1]
     for text in ("recall@1", "recall_at_1"):

@@ -205,7 +205,7 @@ def test_parquet_without_pyarrow(tmp_path, monkeypatch):
     (tmp_path / "list.parquet").write_bytes(b"PAR1")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     message = refusal("table", tmp_path / "list.parquet")
-    assert message.endswith("needs pyarrow: pip install pyarrow safetensors.")
+    assert message.endswith("or pip install pyarrow safetensors.")
 
 
 def test_other_counts_are_told_and_no_error(tmp_path):

@@ -289,7 +289,8 @@ def test_entries_can_be_read_without_torch() -> None:
     )
     assert printed.splitlines() == [
         f"{len(NAMES)} {losses.entry('arcface').search['margin']}",
-        "truerank.losses needs torch: pip install torch pytorch-metric-learning",
+        "truerank.losses needs torch: pip install '.[torch]' in the checkout, or pip install torch "
+        "pytorch-metric-learning",
     ]
 
 

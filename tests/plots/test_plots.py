@@ -184,4 +184,6 @@ def test_without_matplotlib_a_sentence_says_what_to_install() -> None:
         "except truerank.InputError as error:\n    print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "a plot needs matplotlib: pip install matplotlib."
+    assert done.stdout.strip() == (
+        "a plot needs matplotlib: pip install '.[plot]' in the checkout, or pip install matplotlib."
+    )

@@ -110,6 +110,23 @@ def test_nothing_is_asked_for_and_nothing_goes_wrong(
     assert drawn > 4
 
 
+@pytest.mark.parametrize("width", [800, 1280, 1600])
+def test_every_entry_of_the_navigation_is_seen(
+    browser: Browser, written: dict[str, Path], width: int
+) -> None:
+    """Beside the choice of a model no entry is cut off, the last one above all."""
+    browser.open(written["compared"], width=width)
+    hidden = browser.run(
+        "const box = document.getElementById('links').getBoundingClientRect();"
+        "return [...document.querySelectorAll('#links a')].filter((a) => {"
+        "  const r = a.getBoundingClientRect();"
+        "  return r.left < box.left - 1 || r.right > box.right + 1 || r.bottom > box.bottom + 1;"
+        "}).map((a) => a.textContent);"
+    )
+    assert hidden == []
+    assert "Again" in browser.texts("#links a")
+
+
 def test_the_policy_forbids_connections_and_other_scripts(
     browser: Browser, written: dict[str, Path]
 ) -> None:

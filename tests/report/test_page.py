@@ -265,7 +265,7 @@ def test_without_jinja2_it_says_what_to_install(
     result: truerank.Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    with pytest.raises(truerank.InputError, match="needs jinja2: pip install jinja2"):
+    with pytest.raises(truerank.InputError, match=r"needs jinja2: pip install '\.\[report\]' in"):
         result.to_html(tmp_path / "page.html")
     with pytest.raises(truerank.InputError, match="needs jinja2"):
         report.write([], tmp_path / "page.html")

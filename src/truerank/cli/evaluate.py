@@ -147,7 +147,7 @@ def evaluate(
     outputs.check_targets(targets, inputs)
     pictures = prepare_report(report, images, options)
     beyond = whole_numbers("--extrapolate", extrapolate)
-    options["gallery_sizes"] = whole_numbers("--gallery-sizes", options["gallery_sizes"])
+    asked = options["gallery_sizes"] = whole_numbers("--gallery-sizes", options["gallery_sizes"])
     if worst is not None and by is None:
         raise InputError("--worst says how many parts to show; say by what with --by.")
     if no_intervals:
@@ -174,6 +174,6 @@ def evaluate(
     shown = public_result(result) if hidden else result
     if report is not None:
         write_report(shown, report, options["embeddings"], pictures)
-    printing.deliver(shown, form, output, adjusted, parts)
+    printing.deliver(shown, form, output, adjusted, parts, asked)
     for text in foretold if form == "table" else ():
         click.echo(f"\n{text}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 import click
@@ -26,11 +26,13 @@ def deliver(
     output: Path | None = None,
     adjusted: bool = False,
     parts: Parts | None = None,
+    sizes: Collection[int] = (),
 ) -> None:
     """Write a result to a file, if one is asked for, and print it; `adjusted` adds a column.
 
-    Parts stand below the table; in other formats they are printed in its place. Scores at gallery
-    sizes stand below it, too; of the other formats JSON alone has them.
+    Parts stand below the table; in other formats they are printed in its place. Scores at the
+    gallery `sizes` that were asked for stand below it, too; of the other formats JSON alone has
+    them, with those that a fit has added.
     """
     forms: dict[str, Callable[[], str]] = {
         "table": lambda: result.to_text(adjusted, rule=ruled()),
@@ -45,9 +47,9 @@ def deliver(
         forms |= parts.forms()
         whole = forms["table"]
         forms["table"] = lambda: f"{whole()}\n\n{parts.to_text(rule=ruled())}"
-    if result.gallery_sizes:
+    if sizes and result.gallery_sizes:
         above = forms["table"]
-        forms["table"] = lambda: f"{above()}\n\n{result.growth_text(rule=ruled())}"
+        forms["table"] = lambda: f"{above()}\n\n{result.growth_text(sizes, rule=ruled())}"
     print_form(form, forms)
 
 

@@ -6,7 +6,7 @@ nothing that computes over pairs. How a string becomes a metric is told in regis
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -35,6 +35,7 @@ __all__ = [
     "in_order",
     "load",
     "names",
+    "plainest",
     "register",
 ]
 
@@ -254,6 +255,18 @@ def examples() -> list[str]:
     Those of a list of trials alone are not among them.
     """
     return [text for entry in in_order() if entry.family != "trials" for text in entry.examples]
+
+
+def plainest(but: Container[str] = ()) -> list[str]:
+    """One metric string for each metric of an evaluation: its first example.
+
+    Metrics of a list of trials alone are not among them, nor are those named in `but`.
+    """
+    return [
+        entry.examples[0]
+        for entry in in_order()
+        if entry.family != "trials" and entry.name not in but
+    ]
 
 
 def entry(name: str) -> Definition:

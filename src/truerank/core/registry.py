@@ -22,6 +22,7 @@ from truerank.core.metric import (
     examples,
     load,
     names,
+    plainest,
     register,
 )
 from truerank.core.parameters import Parameter, check_cut
@@ -42,6 +43,7 @@ __all__ = [
     "parse",
     "parse_all",
     "parse_among",
+    "plainest",
     "ranking",
     "register",
     "said_side_by_side",

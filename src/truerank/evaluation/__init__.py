@@ -104,7 +104,8 @@ def evaluate(
         cosine, euclidean, dot, cityblock or hamming; precomputed or similarity for a matrix. By
         default cosine, or what an HDF5 file of the rows says.
     metrics : strings, optional
-        Such as "map@r" or "hit@1,5,10"; "all" for whatever applies to the data. By default
+        Such as "map@r" or "hit@1,5,10"; "all" for the default metrics and one form of
+        every other metric that applies to the data. By default
         precision@1, hit@5, hit@10, r_precision, map@r, map, mrr, minp; with labels of several
         levels also h_ap, asi, ndcg; with 20 or more queries that have no mate also
         dir@far=0.01, mrep@far=0.01, mrep, mfr.
@@ -251,7 +252,7 @@ def evaluate_task(
     check_options(task, average, threads, progress)
     request = IntervalRequest.of(confidence, seed, units)
     sizes = check_sizes(gallery_sizes, task.items)
-    refusals = refused(task, _all()) if _is_all(metrics) else {}
+    refusals = refused(task, _all(task)) if _is_all(metrics) else {}
     chosen = [metric for metric in _choose(task, metrics) if metric not in refusals]
     if cluster is None:
         device = engine.resolve_device(device, task.queries * task.items)
@@ -356,19 +357,25 @@ def _is_all(metrics: object) -> bool:
     return isinstance(metrics, str) and metrics == "all"
 
 
-def _all() -> list[Metric]:
-    return registry.parse_all(registry.examples())
+def _defaults(task: TaskRules) -> list[Metric]:
+    deep = task.levels is not None and len(task.levels) > 1
+    more = registry.DEFAULT_HIERARCHY if deep else ()
+    if int((task.mates == 0).sum()) >= registry.OPEN_SET_FROM:
+        more = (*more, *registry.DEFAULT_OPEN_SET)
+    return registry.parse_all([*registry.DEFAULT, *more])
+
+
+def _all(task: TaskRules) -> list[Metric]:
+    """The default metrics, and every metric that is not among them in its plainest form."""
+    chosen = _defaults(task)
+    return [*chosen, *registry.parse_all(registry.plainest(but={one.name for one in chosen}))]
 
 
 def _choose(task: TaskRules, metrics: Iterable[str] | str | None) -> list[Metric]:
-    deep = task.levels is not None and len(task.levels) > 1
     if metrics is None:
-        more = registry.DEFAULT_HIERARCHY if deep else ()
-        if int((task.mates == 0).sum()) >= registry.OPEN_SET_FROM:
-            more = (*more, *registry.DEFAULT_OPEN_SET)
-        return registry.parse_all([*registry.DEFAULT, *more])
+        return _defaults(task)
     if _is_all(metrics):
-        return _all()
+        return _all(task)
     if not isinstance(metrics, str) and np.iterable(metrics):
         metrics = list(metrics)
     chosen = registry.parse_all(metrics)

@@ -205,12 +205,13 @@ def choose(
     task: TaskRules, metrics: Iterable[str] | str | None
 ) -> tuple[list[Metric], dict[str, str]]:
     """The ranking metrics asked for, and why some of all do not apply."""
+    deep = task.levels is not None and len(task.levels) > 1
+    usual = registry.parse_all([*registry.DEFAULT, *(registry.DEFAULT_HIERARCHY if deep else ())])
     if metrics is None:
-        deep = task.levels is not None and len(task.levels) > 1
-        more = registry.DEFAULT_HIERARCHY if deep else ()
-        return registry.parse_all([*registry.DEFAULT, *more]), {}
+        return usual, {}
     if isinstance(metrics, str) and metrics == "all":
-        every = [one for one in registry.parse_all(registry.examples()) if _ranks(one)]
+        others = registry.parse_all(registry.plainest(but={one.name for one in usual}))
+        every = [*usual, *filter(_ranks, others)]
         reasons = refused(task, every)
         kept = [metric for metric in every if metric not in reasons]
         return kept, {str(metric): reason for metric, reason in reasons.items()}
