@@ -35,8 +35,8 @@ convention or one limit where it can be checked by hand. Other versions may well
 A ranking metric has one value when the scores settle the order. When scores are equal they do not,
 and the right answer is a range: **lower / expected / upper**, the least value over all orders that
 the scores allow, the mean over these orders, and the greatest. truerank prints all three; its
-headline is the lower one. A query's *mates* are the items relevant to it, the *strangers* all
-others; brackets hold items whose scores are equal.
+headline is the lower one. A query's *mates* are the items relevant to it
+([glossary](glossary.md)); brackets hold items whose scores are equal.
 
 ## What the kit says, function by function
 

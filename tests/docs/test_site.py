@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import re
 import unicodedata
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree
 
@@ -94,6 +96,45 @@ def test_every_page_is_in_the_navigation_once() -> None:
     listed = pages_in(settings()["nav"])
     here = {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")}
     assert sorted(listed) == sorted(here | script("build_site").generated())
+
+
+def test_what_is_copied_of_a_session_is_its_code() -> None:
+    """The site's copy button takes innerText while data-md-copying is set on the code."""
+    (style,) = settings()["extra_css"]
+    rules = (DOCS / style).read_text(encoding="utf-8")
+    hidden = re.findall(r"([^{}]*)\{\s*display: none;\s*\}", rules)
+    for kind in ("gp", "go"):  # prompts and output, as Pygments names them
+        assert any(f"[data-md-copying] .{kind}" in one for one in hidden)
+
+
+def test_the_reference_states_each_parameters_own_type_and_default() -> None:
+    """griffe gives all names of one entry what the first one has."""
+    function = truerank.index_loss
+    empty = inspect.Parameter.empty
+    signature = {
+        name: (one.annotation, None if one.default is empty else repr(one.default))
+        for name, one in inspect.signature(function).parameters.items()
+    }
+    first = signature["metrics"]
+    documented = [
+        SimpleNamespace(name=name, annotation=first[0], value=first[1])
+        for name in ("metrics", "average", "confidence", "seed", "device")
+    ]
+    stated = SimpleNamespace(name="stored_distance", annotation="a distance", value="'cosine'")
+    unknown = SimpleNamespace(name="*more", annotation="words", value="1")
+    script("documented_parameters").correct([*documented, stated, unknown], signature)
+    found = {one.name: (one.annotation, one.value) for one in documented}
+    assert {name: value for name, (_, value) in found.items()} == {
+        "metrics": "None", "average": "'query'", "confidence": "0.95", "seed": "0",
+        "device": "'auto'",
+    }  # fmt: skip
+    assert {name: kind for name, (kind, _) in found.items()} == {
+        name: signature[name][0] for name in found
+    }
+    assert (stated.annotation, stated.value) == ("a distance", "None")
+    assert (unknown.annotation, unknown.value) == ("words", "1")
+    options = settings()["plugins"][1]["mkdocstrings"]["handlers"]["python"]["options"]
+    assert options["extensions"] == ["scripts/documented_parameters.py"]
 
 
 def test_nothing_is_fetched_from_elsewhere() -> None:

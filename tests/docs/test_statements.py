@@ -69,6 +69,22 @@ def test_the_papers_gains_are_those_of_its_tables() -> None:
         assert PAPER_GAINS[part].startswith(f"{min(gains):.1f} to {max(gains):.1f};")
 
 
+@pytest.mark.parametrize(
+    "page",
+    ["README.md", *(f"docs/{name}.md" for name in (
+        "index", "which-metric", "openset", "verification", "hierarchy", "what-other-tools-report",
+    ))],
+)  # fmt: skip
+def test_pages_for_newcomers_lead_to_the_words(page: str) -> None:
+    assert "glossary.md)" in text(page)
+
+
+@pytest.mark.parametrize("word", ["mate", "stranger", "impostor", "junk", "distractor"])
+def test_the_glossary_has_every_word_of_the_outputs(word: str) -> None:
+    rows = [line for line in (ROOT / "docs/glossary.md").read_text().splitlines() if "|" in line]
+    assert [line for line in rows if f"**{word}**" in line]
+
+
 def test_nmi_of_meaningless_clusters() -> None:
     page = text("docs/results/reproduce/reality-check.md")
     classes, each = 10_000, 4

@@ -86,8 +86,9 @@ def evaluate(
         ids and groups that it holds (columns id and group), as on the command line; so does a file
         of embeddings, which may hold the labels, too.
     gallery, gallery_labels : optional
-        What is searched. Without a gallery each row is searched among all the others
-        (leave-one-out), and the `query_*` arguments describe both sides.
+        The items that are searched, and a label for each of them. Without a gallery each row is
+        searched among all the others (leave-one-out), and the `query_*` arguments describe both
+        sides.
     query_ids, gallery_ids : optional
         Rows that share an id never meet: a query in the gallery, crops of one item.
     query_groups, gallery_groups : optional
