@@ -289,7 +289,7 @@ def test_sets_that_do_not_fit() -> None:
     pairs, search = keywords(one, None, set()), keywords(query, item, {"groups"})
     lacking = keywords(query, None, set())
     for options, words in (
-        ({**pairs, "apply": search}, "apply needs a gallery as the set has|only one has groups"),
+        ({**pairs, "apply": search}, "apply has a gallery and the set on which .* has none"),
         ({**search, "apply": lacking}, "apply: gallery_groups came without query_groups"),
         ({**pairs, "apply": {"rows": 1}}, "apply is a mapping of embeddings, labels, .*Got 'rows'"),
         ({**pairs, "apply": {"labels": 1}}, "It has no embeddings"),
@@ -395,6 +395,9 @@ def test_pairs_of_files_with_columns_of_their_own(tmp_path: Path) -> None:
     )
     assert (found["values"]["far"], found["values"]["frr"]) == pytest.approx(rates, abs=1e-15)
     assert run("threshold", *given).complaint() == "--apply-labels came without --apply."
+    given += ["--apply", tmp_path / "other-rows.npy"]
+    told = run("threshold", *given, "--apply-gallery-ids", tmp_path / "one-id.npy").complaint()
+    assert told.endswith("--apply-gallery-ids came without --apply-gallery.")
 
 
 def test_a_matrix_with_labels_of_its_columns_is_a_search(tmp_path: Path) -> None:

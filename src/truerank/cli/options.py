@@ -164,11 +164,12 @@ def label_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def id_options(of: str, start: str = "--") -> Decorator:
     """Define --ids and --groups of what `of` names, --gallery-ids and --gallery-groups."""
+    where = "" if start == "--" else f" of {start[:-1]}"
 
     def add(command: Callable[..., Any]) -> Callable[..., Any]:
         for side, whose in (("gallery-", "gallery"), ("", of)):
             for name, column in (("groups", "group (or camera)"), ("ids", "id")):
-                help = f"File with a column {column}, for the {whose}."
+                help = f"File with a column {column}, for the {whose}{where}."
                 command = click.option(f"{start}{side}{name}", type=PATH, help=help)(command)
         return command
 

@@ -59,9 +59,9 @@ RULES = ("levels", "taxonomy", "relevance", "junk_label", "unlabelled", "distanc
 )
 @click.option("--apply", "apply_embeddings", type=PATH, help="Judge it on this set.")
 @click.option("--apply-labels", type=PATH, help="Labels of that set.")
-@id_options("set of --apply", "--apply-")
 @click.option("--apply-gallery", type=PATH, help="What that set searches in, if another gallery.")
 @click.option("--apply-gallery-labels", type=PATH, help="Labels of that gallery.")
+@id_options("rows", "--apply-")
 @click.option(
     "--card",
     type=Written(".html", ".md", ".txt", ".json"),
@@ -120,7 +120,7 @@ def threshold(
     applied = {name: options[f"apply_{name}"] for name in given}
     chosen_on, judged_on = _read(given, options), None
     if applied["embeddings"] is not None:
-        if applied["gallery"] is None and applied["gallery_labels"] is None:
+        if all(applied[name] is None for name in OF_A_GALLERY):
             applied |= {name: given[name] for name in OF_A_GALLERY}
         judged_on = _read(applied, options, start="--apply-", needed="--apply-labels")
     for name, path in applied.items() if judged_on is None else ():

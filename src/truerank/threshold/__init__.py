@@ -168,7 +168,7 @@ def another_set(
     rules = {key: first[key] for key in ("junk_labels", "unlabelled")}
     if is_path(first["relevance"]):
         rules["relevance"] = first["relevance"]
-    if other.get("gallery") is None and other.get("gallery_labels") is None:
+    if all(other.get(key) is None for key in GALLERY):
         rules |= {key: first[key] for key in GALLERY}
     given = rules | {key: value for key, value in other.items() if value is not None}
     try:
@@ -191,9 +191,10 @@ def trials_of(
 def check_alike(first: Trials, name: str, other: Trials) -> None:
     """Check that a set is judged as the first one was: by pairs or searches; warn of groups."""
     if first.task.leave_one_out != other.task.leave_one_out:
+        has = ("a gallery", "none") if first.task.leave_one_out else ("no gallery", "one")
         raise InputError(
-            f"{name} needs a gallery as the set has on which the threshold is chosen: pairs of "
-            "rows and searches have thresholds of their own."
+            f"{name} has {has[0]} and the set on which the threshold is chosen has {has[1]}; a "
+            "threshold for pairs of rows says nothing of searches: pass both a gallery, or neither."
         )
     if (first.task.group_names is None) != (other.task.group_names is None):
         warn(
