@@ -17,6 +17,7 @@ import numpy as np
 from truerank import typesetting
 from truerank.errors import InputError, shortened
 from truerank.files import write_text
+from truerank.files.hdf5 import chosen_distance
 from truerank.galleries import check_sizes
 from truerank.space import catalogue
 from truerank.threshold import (
@@ -238,7 +239,7 @@ def threshold_card(
     apply_labels: Any = None,
     further: Mapping[str, Any] | None = None,
     gallery_sizes: Iterable[int] | None = None,
-    distance: str = "cosine",
+    distance: str | None = None,
     device: str = "auto",
     threads: int | None = None,
     title: str = "Thresholds",
@@ -272,6 +273,7 @@ threads
     [(10, 0.091), (100, 0.48)]
     """
     targets = _targets(fars)
+    distance = chosen_distance(distance, embeddings, gallery)
     options: dict[str, Any] = {"distance": distance, "device": device, "threads": threads}
     given = {
         "embeddings": embeddings,

@@ -359,6 +359,7 @@ def test_the_distance_of_an_hdf5_file_is_taken(said: Any, distance: str, tmp_pat
     """As ann-benchmarks writes it; what is asked for goes before it."""
     draw = np.random.default_rng(8)
     queries, gallery = draw.standard_normal((6, 3)), draw.standard_normal((20, 3)) * 3
+    queries, gallery = queries.astype(np.float32), gallery.astype(np.float32)
     with h5py.File(tmp_path / "x.hdf5", "w") as file:
         file["test"], file["train"] = queries, gallery
         if said is not None:
@@ -372,6 +373,9 @@ def test_the_distance_of_an_hdf5_file_is_taken(said: Any, distance: str, tmp_pat
     assert ours["map"].per_query.lower.tolist() == plain["map"].per_query.lower.tolist()
     asked = truerank.evaluate(paths[0], labels, gallery=paths[1], distance="dot", **sides)
     assert asked.provenance["distance"]["distance"] == "dot"
+    point = truerank.choose_threshold(paths[1], sides["gallery_labels"], frr=0.3)
+    same = truerank.choose_threshold(gallery, sides["gallery_labels"], frr=0.3, distance=distance)
+    assert point.threshold == same.threshold
     near = truerank.truth(*paths, k=3)
     assert (
         near.item.tolist() == truerank.truth(queries, gallery, 3, distance=distance).item.tolist()

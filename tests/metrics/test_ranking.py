@@ -311,3 +311,25 @@ def test_a_perfect_ranking_is_exactly_one() -> None:
         for metric in metrics:
             assert triple(metric, perfect) == [1.0, 1.0, 1.0]
             assert triple(metric, [(0, relevant, relevant), (5, 1, 1)])[0] <= 1.0
+
+
+@pytest.mark.parametrize(
+    ("gap", "size", "relevant"),
+    [
+        (0, 2**20 + 7, 2),
+        (3, 2**20 + 7, 1000),
+        (2000, 2**21 - 5, 300),
+        (2**20, 2**20 + 1, 40),
+        (5 * 10**6, 2**20 + 1, 400),
+        (10, 2**20 + 1, 2**19 + 9),
+    ],
+)
+def test_extreme_ranks_of_long_groups(gap: int, size: int, relevant: int) -> None:
+    """Position by position, in numpy: where the recurrence takes over from such a sum."""
+    position = np.arange(1, size - relevant + 2, dtype=np.float64)
+    kept = np.concatenate([[1.0], 1 - (relevant - 1) / (size - position[:-1])])
+    weight = relevant / size * np.cumprod(kept)
+    first = math.fsum((weight / (gap + position)).tolist())
+    last = math.fsum((weight * relevant / (gap + size + 1 - position)).tolist())
+    assert triple("mrr", [(gap, size, relevant)])[1] == pytest.approx(first, rel=1e-9, abs=0)
+    assert triple("minp", [(gap, size, relevant)])[1] == pytest.approx(last, rel=1e-9, abs=0)

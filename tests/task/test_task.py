@@ -319,7 +319,6 @@ def test_no_mate_queries_count_as_zero_on_request() -> None:
     ("option", "value", "words"),
     [
         ("distance", "manhattan", ["cosine, euclidean", "'manhattan'"]),
-        ("distance", None, ["cosine, euclidean", "None"]),
         ("average", "macro", ["query, class", "'macro'"]),
         ("no_mate", "ignore", ["report, zero, error", "'ignore'"]),
         ("unlabelled", "ignore", ["error, distractor", "'ignore'"]),

@@ -20,6 +20,7 @@ from truerank.errors import InputError, check_choice, shortened, warn
 from truerank.evaluation.prepared import prepare
 from truerank.families.thresholds import NO_IMPOSTORS
 from truerank.files import is_path
+from truerank.files.hdf5 import chosen_distance
 from truerank.space import catalogue
 from truerank.task import TaskRules
 from truerank.threshold.judged import Trials
@@ -69,7 +70,7 @@ def choose_threshold(
     apply_labels: Any = None,
     apply_gallery: Any = None,
     apply_gallery_labels: Any = None,
-    distance: str = "cosine",
+    distance: str | None = None,
     device: str = "auto",
     threads: int | None = None,
 ) -> OperatingPoint:
@@ -113,6 +114,7 @@ def choose_threshold(
     >>> point.optimistic, round(point.threshold, 3), round(point.values["frr"], 3)
     (False, 0.232, 0.22)
     """
+    distance = chosen_distance(distance, embeddings, gallery)
     check_choice("distance", distance, catalogue.names())
     target = target_of(far, frr)
     options = {"distance": distance, "device": device, "threads": threads}
