@@ -133,6 +133,11 @@ def test_ties_and_what_row_order_could_gain() -> None:
     gap = max(score.upper - score.lower for score in result.values())
     assert found.facts["largest gap left open by ties"] == gap
     assert found["ties"].severity == "error"
+    worst = max(result.values(), key=lambda score: score.upper - score.lower)
+    ends = f"{100 * worst.lower:.2f} to {100 * worst.upper:.2f} %"
+    said = f"The leave-one-out {worst.metric} of these rows is anywhere from {ends} for ties"
+    assert found["ties"].message.startswith(said)
+    assert f"(leave-one-out {worst.metric})" in str(found)
 
 
 def test_half_precision() -> None:

@@ -101,7 +101,7 @@ def _say(
             "map, lower and upper": [narrow.lower, narrow.upper],
             "queries with another or a tied nearest row": other,
         },
-        f"Scored in {name}, {count(len(chosen), 'query')} would have an mAP of "
+        f"Scored in {name}, {count(len(chosen), 'query')} would have a leave-one-out mAP of "
         f"{tables.percent(narrow.lower)} to {tables.percent(narrow.upper)} % instead of "
         f"{tables.percent(exact.value)} %, and {other:,} of them another nearest row, or a "
         "tied one.",
@@ -112,9 +112,9 @@ def _say(
             "note",
             int(changed.sum()),
             [(int(row),) for row in chosen[changed]],
-            f"Scores computed in {name} would put mAP of {len(chosen)} queries anywhere from "
-            f"{tables.percent(narrow.lower)} to {tables.percent(narrow.upper)} % instead of "
-            f"{tables.percent(exact.value)} %.",
+            f"Scores computed in {name} would put the leave-one-out mAP of {len(chosen)} rows "
+            f"anywhere from {tables.percent(narrow.lower)} to {tables.percent(narrow.upper)} % "
+            f"instead of {tables.percent(exact.value)} %.",
             f"Do not rank in {name}: store embeddings in it if you must, score in float32.",
         )
 

@@ -1,4 +1,8 @@
-"""How much of a score the order of tied rows decides."""
+"""How much of a score the order of tied rows decides, where the rows are searched in themselves.
+
+The metric is called by a name that says so: beside it may stand a result of queries that search
+these rows, with another value under the plain name.
+"""
 
 from __future__ import annotations
 
@@ -30,11 +34,12 @@ def left_open(task: TaskRules, rows: Array, distance: str, threads: int | None) 
     gaps = {name: score.upper - score.lower for name, score in result.items()}
     worst = max(gaps, key=lambda name: gaps[name], default=None)
     gap = 0.0 if worst is None else gaps[worst]
+    name = f"leave-one-out {worst}"
     found.measure(
         "largest gap left open by ties",
         gap,
         f"Ties leave at most {tables.percent(gap)} points of a metric open"
-        + (f" ({worst})." if gap else "."),
+        + (f" ({name})." if gap else "."),
     )
     tied = None if worst is None else result[worst].per_query
     if worst is None or gaps[worst] == 0 or tied is None:
@@ -46,8 +51,8 @@ def left_open(task: TaskRules, rows: Array, distance: str, threads: int | None) 
         "error" if gaps[worst] > 0.01 else "warning" if gaps[worst] > 0.001 else "note",
         len(open_rows),
         [(int(row),) for row in open_rows],
-        f"Ties leave {worst} anywhere from {tables.percent(score.lower)} to "
-        f"{tables.percent(score.upper)} %: row order alone can gain "
+        f"The {name} of these rows is anywhere from {tables.percent(score.lower)} to "
+        f"{tables.percent(score.upper)} % for ties: row order alone can gain "
         f"{tables.percent(score.upper - score.lower)} points in a tool that sorts.",
         "Report the lower bound; look for equal rows, coarse scores or too low a precision.",
     )
