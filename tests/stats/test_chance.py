@@ -63,11 +63,27 @@ def test_random_scores_in_an_open_set() -> None:
     assert result["dir@far=1,rank=2"].chance > result["dir@far=0.25"].chance
 
 
-def test_the_f1_of_embeddings_that_say_nothing() -> None:
-    """Whoever cannot tell pairs apart does best to accept them all: P = 3, N = 12."""
+def test_the_largest_f1_has_no_chance_level() -> None:
+    """Accepting all pairs gets 2P/(2P + N); a threshold chosen among random scores gets more."""
     score = truerank.evaluate(np.ones((6, 2)), [0, 0, 0, 1, 2, 3], metrics="best_f1")["best_f1"]
-    assert score.value == score.chance == 6 / 18
-    assert score.adjusted == 0
+    assert score.value == 6 / 18  # P = 3, N = 12
+    assert score.chance is score.attainable is score.adjusted is None
+    rng = np.random.default_rng(0)
+    labels, stored = np.arange(20) % 10, np.arange(60) % 12
+    positives = (labels[:, None] == stored).sum()
+    draws = [
+        truerank.evaluate(
+            rng.random((20, 60)),
+            labels,
+            gallery_labels=stored,
+            distance="precomputed",
+            metrics="best_f1",
+            confidence=None,
+        )["best_f1"].value
+        for _ in range(60)
+    ]
+    all_accepted = 2 * positives / (positives + 20 * 60)
+    assert np.mean(draws) - all_accepted > 5 * np.std(draws) / np.sqrt(60)
 
 
 def test_targets_that_meet_impostors_have_no_chance_level() -> None:

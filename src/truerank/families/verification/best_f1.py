@@ -57,7 +57,6 @@ def _score(pairs: PooledPairs, metric: Metric) -> Score:
         pairs.positives + pairs.negatives,
         threshold=pairs.units.in_unit(float(pool.cuts.at[best])),
         bracket=None if bound == value else (value, bound),
-        chance=2 * pool.genuine / (2 * pool.genuine + pool.impostors),
     )
 
 
@@ -88,7 +87,7 @@ register(
         "best_f1",
         "largest F1 over thresholds",
         "largest harmonic mean of precision and recall over all thresholds, 2 TP / (TP + FP + P) "
-        "for P positive pairs; chance is what accepting everything gets",
+        "for P positive pairs; a maximum gains from noise, so that no chance value is given",
         "Lipton, Elkan & Naryanaswamy, Optimal Thresholding of Classifiers to Maximize F1 Measure, "
         "ECML PKDD 2014",
         score=_score,
