@@ -21,11 +21,19 @@ __all__ = [
 ]
 
 
+LONGEST_WORD, LONGEST_MESSAGE = 300, 2000
+"""Letters of a word, which may be a path, and of a sentence."""
+
+
 class InputError(ValueError):
-    """The caller handed over something that cannot be evaluated; the message is one line."""
+    """The caller handed over something that cannot be evaluated; the message is one line.
+
+    What it repeats of the input is cut where it is long, whoever wrote the sentence.
+    """
 
     def __init__(self, message: str) -> None:
-        super().__init__(" ".join(message.split()))
+        words = (_cut(word, LONGEST_WORD) for word in message.split())
+        super().__init__(_cut(" ".join(words), LONGEST_MESSAGE))
 
 
 class UnknownMetricError(InputError, KeyError):
@@ -58,6 +66,11 @@ class ClusterError(RuntimeError):
 
 class TruerankWarning(UserWarning):
     """The evaluation goes on, but the user should read this before trusting the numbers."""
+
+
+def _cut(text: str, most: int) -> str:
+    """A text without its middle where it is longer."""
+    return text if len(text) <= most else f"{text[: most // 2]}...{text[-most // 4 :]}"
 
 
 def warn(sentence: str) -> None:

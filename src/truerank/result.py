@@ -19,8 +19,9 @@ from truerank.core import registry
 from truerank.core.curve import FIRST_RANKS
 from truerank.core.score import Score, part_score
 from truerank.drawn_curves import DrawnCurves
-from truerank.errors import InputError, UnknownMetricError
+from truerank.errors import InputError, UnknownMetricError, shortened
 from truerank.galleries import Galleries, read_sizes, save_sizes
+from truerank.schema import check_result
 from truerank.severity import Severity
 
 if TYPE_CHECKING:
@@ -297,6 +298,7 @@ class Result(Galleries, Mapping[str, Score]):
                 f"this result has schema version {data.get('schema_version')}; this truerank reads "
                 f"version {SCHEMA_VERSION}."
             )
+        check_result(data)
         try:
             name = "scores"
             scores = {}
@@ -323,15 +325,9 @@ class Result(Galleries, Mapping[str, Score]):
                 details=data.get("details"),
                 at_sizes=at_sizes,
             )
-        except (
-            AttributeError,
-            IndexError,
-            KeyError,
-            OverflowError,
-            TypeError,
-            ValueError,
-        ) as error:
-            raise InputError(f"this truerank result is damaged at {name} ({error}).") from error
+        except (AttributeError, LookupError, OverflowError, TypeError, ValueError) as error:
+            what = shortened(str(error))
+            raise InputError(f"this truerank result is damaged at {name} ({what}).") from error
 
     def to_json(
         self,

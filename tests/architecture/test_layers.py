@@ -59,6 +59,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "galleries",
         "extrapolation",
         "ranked",
+        "schema",
         "result",
         "operating_marks",
         "parts",

@@ -159,6 +159,10 @@ def test_integers_that_float64_cannot_tell_apart(tmp_path: Path) -> None:
     ("change", "sentence"),
     [
         ({"format": "else"}, "no manifest of shards"),
+        ({"dtype": "=1+1"}, "'=1+1' is no dtype"),
+        ({"dtype": "(" * 5000}, "is no dtype"),
+        ({"shards": [{"file": "\ud800.npy", "rows": 1, "bytes": 1}]}, "is no name of a file"),
+        ({"shards": [{"file": "a\0.npy", "rows": 1, "bytes": 1}]}, "is no name of a file"),
         ({"version": 2}, "later version"),
         ({"rows": 35}, "says 35 rows"),
         ({"rows": "36"}, "'rows' must be an int"),

@@ -101,7 +101,7 @@ class Stored:
         if self.checksum is not None and found != self.checksum:
             raise InputError(
                 f"shard {self.location} does not hold what it held when the manifest was written "
-                f"(checksum {found}, expected {self.checksum}); write it again."
+                f"(checksum {found}, expected {shortened(self.checksum)}); write it again."
             )
 
     def unreadable(self, error: Exception) -> InputError:
@@ -203,8 +203,10 @@ def parse_manifest(path: str | os.PathLike[str], value: Any) -> Manifest:
     base = fields.of(value.get("base", ""), str, "the text 'base'")
     try:
         dtype = np.dtype(fields.of(value.get("dtype"), str, "a 'dtype'"))
-    except TypeError:
-        raise InputError(f"{path}: {shortened(value['dtype'])} is no dtype.") from None
+    except (TypeError, ValueError, SyntaxError):  # numpy parses the text
+        raise InputError(
+            f"{path}: {shortened(value['dtype'])} is no dtype, such as float32."
+        ) from None
     if dtype.kind not in "fiub" or dtype.itemsize > 8:
         raise InputError(f"{path}: shards must hold real numbers of at most 64 bits, not {dtype}.")
     parts = []
@@ -257,6 +259,11 @@ class _Fields:
         """A file: relative names begin at the base, or at the manifest's folder."""
         value = self.of(value, dict, f"the files of shard {number} as objects")
         name = self.of(value.get("file"), str, f"the 'file' of shard {number}")
+        if "\0" in name or any("\ud800" <= letter <= "\udfff" for letter in name):
+            raise InputError(
+                f"{self._path} is a damaged manifest: {shortened(name)} of shard {number} is no "
+                "name of a file."
+            )
         checksum = value.get("checksum")
         if checksum is not None:
             self.of(checksum, str, f"the 'checksum' of shard {number}")

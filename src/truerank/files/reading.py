@@ -18,7 +18,7 @@ import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -139,9 +139,19 @@ def read_json(path: str | os.PathLike[str]) -> Any:
     """The JSON value in a file."""
     check_readable(path)
     try:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
+        text = Path(path).read_text(encoding="utf-8")
+        return json.loads(text, parse_constant=_refuse_number, parse_float=_finite)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} is not a JSON file ({error}).") from error
+        raise InputError(f"{path} is not a JSON file ({_reason(error)}).") from error
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _refuse_number(text)
+
+
+def _refuse_number(text: str) -> NoReturn:
+    raise ValueError(f"it holds {text[:40]}, which is no finite number")
 
 
 def _kind(path: Path) -> str:

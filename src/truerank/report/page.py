@@ -58,10 +58,17 @@ def render_card(title: str, sections: Sequence[Any]) -> str:
     check_templates()
     from jinja2 import Environment
 
-    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, finalize=shown)
+    environment = Environment(
+        autoescape=True, trim_blocks=True, lstrip_blocks=True, finalize=_on_one_line
+    )
     return environment.from_string(_asset("card.html.jinja")).render(
         title=title, version=__version__, style=_asset("page.css"), sections=sections
     )
+
+
+def _on_one_line(value: Any) -> Any:
+    """A text of a template with control letters written out; markup stays as it is."""
+    return visible(value) if type(value) is str else value
 
 
 def shown(value: Any) -> Any:

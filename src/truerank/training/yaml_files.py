@@ -11,9 +11,13 @@ from typing import Any, get_args
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from truerank.errors import InputError
+from truerank.errors import InputError, shortened
 
 __all__ = ["apply_settings", "describe_error", "read_yaml"]
+
+
+MALFORMED = (AttributeError, LookupError, OverflowError, TypeError, ValueError)
+"""What values that are not what their tag says make the parser raise."""
 
 
 def read_yaml(path: str | os.PathLike[str]) -> Any:
@@ -28,7 +32,12 @@ def read_yaml(path: str | os.PathLike[str]) -> Any:
         mark = getattr(error, "problem_mark", None)
         where = f", line {mark.line + 1}" if mark is not None else ""
         problem = getattr(error, "problem", None) or "it cannot be parsed"
-        raise InputError(f"{path} is not valid YAML{where}: {problem}.") from error
+        raise InputError(f"{path} is not valid YAML{where}: {problem[:200]}.") from error
+    except RecursionError as error:
+        raise InputError(f"{path} is not valid YAML: it nests too deeply.") from error
+    except MALFORMED as error:  # such as a date of month 13
+        reason = " ".join(str(error).split())[:200].rstrip(".")
+        raise InputError(f"{path} is not valid YAML: {reason}.") from error
 
 
 def apply_settings(given: Any, settings: Iterable[str]) -> Any:
@@ -40,15 +49,20 @@ def apply_settings(given: Any, settings: Iterable[str]) -> Any:
         name, equals, text = setting.partition("=")
         keys = name.strip().split(".")
         if not equals or not all(keys):
-            raise InputError(f"a setting is section.field=value. Got {setting!r} instead.")
+            raise InputError(f"a setting is section.field=value. Got {shortened(setting)} instead.")
         try:
             value = yaml.load(text, _Loader)
-        except yaml.YAMLError as error:
-            raise InputError(f"the value of the setting {setting!r} is not valid YAML.") from error
+        except (yaml.YAMLError, RecursionError, *MALFORMED) as error:
+            raise InputError(
+                f"the value of the setting {shortened(setting)} is not valid YAML."
+            ) from error
         place = changed
         for key in keys[:-1]:
             if not isinstance(place.setdefault(key, {}), dict):
-                raise InputError(f"the setting {setting!r} goes below {key!r}, which is a value.")
+                raise InputError(
+                    f"the setting {shortened(setting)} goes below {shortened(key)}, which is a "
+                    "value."
+                )
             place = place[key]
         place[keys[-1]] = value
     return changed
@@ -65,6 +79,8 @@ _Loader.add_implicit_resolver(
 )
 
 
+LONGEST = 120
+"""Letters of a field's name in a sentence."""
 _KINDS = {
     "bool": "true or false",
     "dict": "a mapping",
@@ -82,13 +98,15 @@ def describe_error(error: ValidationError, source: str, model: type[BaseModel]) 
     first = error.errors(include_url=False)[0]
     # A union reports each alternative that failed; the field is what comes before them.
     path = [str(part) for part in first["loc"] if not re.match(r"(list\[|str$)", str(part))]
-    field, got = ".".join(path), first["input"]
+    field, got = ".".join(path), shortened(first["input"])
+    field = field if len(field) <= LONGEST else f"{field[:LONGEST]}..."
     if first["type"] == "missing":
         return f"{source} lacks the field '{field}'."
     if first["type"] == "extra_forbidden":
         known = _fields_at(model, path[:-1])
         close = difflib.get_close_matches(path[-1], known, n=1)
         hint = f"did you mean '{close[0]}'?" if close else f"the fields there: {', '.join(known)}."
+        hint = hint if known else "there are no fields there."
         return f"{source} has a field '{field}' that is not known; {hint}"
     if first["type"] == "value_error":
         reason = str(first["ctx"]["error"]).rstrip(".")
@@ -101,13 +119,13 @@ def describe_error(error: ValidationError, source: str, model: type[BaseModel]) 
         what = _KINDS[first["type"].partition("_")[0]]
     else:
         what = first["msg"].removeprefix("Input should be ")
-    return f"{source}: the field '{field}' must be {what}. Got {got!r} instead."
+    return f"{source}: the field '{field}' must be {what}. Got {got} instead."
 
 
 def _fields_at(outermost: type[BaseModel], path: list[str]) -> list[str]:
     model: Any = outermost
     for name in path:
-        if name in model.model_fields:
+        if name in getattr(model, "model_fields", {}):
             model = model.model_fields[name].annotation
-            model = next((kind for kind in get_args(model)), model)
-    return list(model.model_fields)
+            model = next((kind for kind in get_args(model) if hasattr(kind, "model_fields")), model)
+    return list(getattr(model, "model_fields", {}))

@@ -18,7 +18,7 @@ from truerank.arrays import name_rows
 from truerank.datasets.base import Dataset
 from truerank.datasets.images import ImageFiles
 from truerank.datasets.readers.disk import check_images, split_rows
-from truerank.errors import InputError
+from truerank.errors import InputError, shortened
 from truerank.extras import install
 from truerank.files import check_readable
 from truerank.files.tables import NAMES, known_columns, read_csv, read_parquet
@@ -38,7 +38,7 @@ def read_table(name: str, root: str | os.PathLike[str]) -> Dataset:
     given = _columns(file)
     columns = {key.strip().lower(): value for key, value in given.items()}
     if len(columns) < len(given):
-        raise InputError(f"{file} names a column twice: {', '.join(map(repr, given))}.")
+        raise InputError(f"{file} names a column twice: {', '.join(map(shortened, given))}.")
     paths = [str(path) for path in _full(file, columns, PATHS, "path")]
     levels = sorted((key for key in columns if re.fullmatch(r"level\d+", key)), key=_number)
     label = _found(file, columns, tuple(n for n in known_columns("labels", columns) if len(n) > 1))
