@@ -1,4 +1,4 @@
-"""Take docs/img/report.png: the top of the page that `truerank demo --report` writes, in Chromium.
+"""Take docs/img/report.png: the top of a page about the first model of the demo, in Chromium.
 
 python scripts/picture_report.py
 """
@@ -20,9 +20,9 @@ WIDTH, HEIGHT, SCALE = 1280, 1560, 0.75
 
 
 def page(folder: Path) -> Path:
-    """The page of one model of the emoji data."""
+    """The page of one model of the emoji data, with the demo's labels of three levels."""
     data = truerank.datasets.emoji()
-    task = data.task("efficientnet")
+    task = data.task("efficientnet", hierarchy=True)
     metrics = ["precision@1", "hit@10", "map@r", "h_ap", "eer", "tar@far=0.01"]
     path = folder / "page.html"
     truerank.evaluate(**task, metrics=metrics).to_html(path)

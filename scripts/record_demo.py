@@ -6,6 +6,8 @@ python scripts/record_demo.py
 from __future__ import annotations
 
 import io
+import os
+import pty
 import re
 import subprocess
 import sys
@@ -17,7 +19,7 @@ from rich.text import Text
 TARGET = Path(__file__).parents[1] / "docs" / "img" / "demo.svg"
 COMMAND = "truerank demo"
 COLUMNS = 100
-LINES = 24
+LINES = 26
 """The explanations behind are left to those who run it."""
 TYPING, PAUSE, LINE = 0.08, 1.2, 0.06
 """Seconds for a letter of the command, before the output, and for a line of it."""
@@ -27,20 +29,26 @@ ROW = re.compile(r'<text class="(?P<names>[^"]*)" x="(?P<x>[^"]*)" y="(?P<y>[^"]
 
 def output() -> list[str]:
     """What the command prints on a terminal of this width."""
-    done = subprocess.run(
-        [sys.executable, "-m", "truerank", "demo"],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={"COLUMNS": str(COLUMNS), **_environment()},
-    )
-    return done.stdout.splitlines()
+    master, terminal = pty.openpty()
+    environment = {**os.environ, "COLUMNS": str(COLUMNS), "PYTHONUTF8": "1"}
+    command = [sys.executable, "-m", "truerank", "demo"]
+    with subprocess.Popen(
+        command, stdout=terminal, stderr=subprocess.DEVNULL, env=environment
+    ) as process:
+        os.close(terminal)
+        printed = b"".join(iter(lambda: _read(master), b""))
+    os.close(master)
+    if process.returncode != 0:
+        raise SystemExit(f"{COMMAND} ended with status {process.returncode}")
+    return printed.decode("utf-8").splitlines()
 
 
-def _environment() -> dict[str, str]:
-    import os
-
-    return {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+def _read(master: int) -> bytes:
+    """What has been written to a terminal; nothing once no process holds its other end."""
+    try:
+        return os.read(master, 65536)
+    except OSError:  # on Linux a closed terminal is an error
+        return b""
 
 
 def picture(lines: list[str]) -> str:
@@ -48,8 +56,7 @@ def picture(lines: list[str]) -> str:
     console = Console(record=True, width=COLUMNS, file=io.StringIO(), highlight=False)
     console.print(Text.assemble(("$ ", "bold green"), (COMMAND, "bold")))
     for line in lines[:LINES]:
-        style = "bold" if line.startswith("metric") else ""
-        console.print(Text(line, style=style, no_wrap=True, overflow="ellipsis"))
+        console.print(Text(line, no_wrap=True, overflow="ellipsis"))
     svg = console.export_svg(title="truerank", unique_id="demo")
     svg = FONT_FACE.sub("", svg)  # nothing is fetched from elsewhere
     rows = sorted({float(found["y"]) for found in ROW.finditer(svg)})

@@ -1,0 +1,66 @@
+"""README's pictures show what the code gives today: the demo's lines, and scores of one task."""
+
+from __future__ import annotations
+
+import html
+import importlib.util
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import truerank
+from truerank import demonstration
+from truerank.demonstration import TOO_WIDE
+
+ROOT = Path(__file__).parents[2]
+
+
+def pictured() -> list[str]:
+    """The lines of docs/img/demo.svg, without its prompt."""
+    svg = (ROOT / "docs/img/demo.svg").read_text(encoding="utf-8")
+    rows: dict[float, str] = {}
+    for y, words in re.findall(r'<text class="demo-r\d+" [^>]*y="([\d.]+)"[^>]*>(.*?)</text>', svg):
+        rows[float(y)] = rows.get(float(y), "") + html.unescape(words).replace("\xa0", " ")
+    return [rows[y].rstrip() for y in sorted(rows)][1:]
+
+
+def script(name: str) -> Any:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    assert spec.loader is not None
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_demos_picture_has_its_metrics_and_scores() -> None:
+    lines = pictured()
+    begin = next(place for place, line in enumerate(lines) if line.startswith("─")) + 1
+    end = next(place for place, line in enumerate(lines) if line.startswith("In percent"))
+    table = {line.split()[0]: line.replace("↓", "").split()[1:3] for line in lines[begin:end]}
+    data = truerank.datasets.emoji()
+    found = {
+        model: truerank.evaluate(**data.task(model, hierarchy=True), confidence=None)
+        for model in ("efficientnet", "pixels")
+    }
+    assert list(table) == [name for name in found["pixels"] if name != TOO_WIDE]
+    for name, values in table.items():
+        assert values == [f"{100 * found[model][name].value:.2f}" for model in found]
+    assert any(line.startswith("Zero embeddings") for line in lines)  # README's caption says so
+
+
+@pytest.mark.slow
+def test_the_demos_picture_is_what_a_terminal_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(script("record_demo").COLUMNS))
+    lines = demonstration.run().to_text(rule=True).splitlines()
+    shown = [line.rstrip() for line in lines if line.strip()]
+    assert pictured() == shown[: len(pictured())]
+
+
+@pytest.mark.slow
+def test_the_reports_picture_is_of_the_demos_task(tmp_path: Path) -> None:
+    page = script("picture_report").page(tmp_path).read_text(encoding="utf-8")
+    [line] = [one for one in pictured() if one.startswith("h_ap ")]
+    assert re.search(rf'"h_ap".{{0,400}}{re.escape(line.split()[1])}', page)
