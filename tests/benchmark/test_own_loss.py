@@ -6,6 +6,7 @@ import pickle
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 
@@ -13,10 +14,13 @@ from tests.benchmark.small import settings, write_drawings
 from tests.cli.driving import Outcome, run
 from truerank import benchmark, datasets
 from truerank.benchmark.config import BenchmarkConfig
+from truerank.benchmark.fold import TryLoss
 from truerank.benchmark.layout import Layout
 from truerank.benchmark.methods import methods_of
-from truerank.benchmark.plan import open_plan
+from truerank.benchmark.plan import open_plan, task_of
+from truerank.benchmark.worker import Half
 from truerank.errors import InputError, OwnCodeError
+from truerank.training import class_folds
 
 CODE = """
 import functools
@@ -156,6 +160,16 @@ def dry_run(folder: Path, *methods: Any) -> Outcome:
     return done
 
 
+def try_here(folder: Path, method: Any) -> float:
+    """What a dry run has a worker do for a method, in this process."""
+    config = BenchmarkConfig.of(settings(folder, methods=[method]))
+    (found,) = methods_of(config)
+    labels = np.repeat(np.arange(16), 4)
+    data = datasets.Dataset("small", np.zeros((64, 16, 16), np.uint8), labels, ("class",))
+    task = task_of(config, found, found.defaults, 0, 0, folder)
+    return TryLoss(task).run(Half(data, class_folds(labels, 2)))
+
+
 def test_a_dry_run_gives_every_loss_a_batch(tmp_path: Path) -> None:
     proxies = {"scale": {"low": 1, "high": 9}}
     done = dry_run(
@@ -181,24 +195,33 @@ def test_a_dry_run_gives_every_loss_a_batch(tmp_path: Path) -> None:
         ("plain_function", "the loss plain_function of {my} cannot be built with {{}}: TypeError"),
         ("no_module", "no_module of {my} must build a torch.nn.Module, whose forward takes "),
         ("ByRow", "its forward must return a tensor with a single number. Got (8,) instead."),
-        ("Raises", "the loss Raises of {my} failed on a batch of noise: ValueError: boom in my "),
     ],
 )
-def test_a_dry_run_finds_a_loss_that_cannot_train(name: str, sentence: str, tmp_path: Path) -> None:
-    done = dry_run(tmp_path, own(tmp_path, name))
-    assert (done.status, done.out) == (2, "")
-    *trace, last = done.err.splitlines()
-    assert sentence.format(my=tmp_path / "my.py") in last
-    if name == "Raises":
-        assert trace[0] == "Traceback (most recent call last):"
-        assert trace[1].startswith(f'  File "{tmp_path / "my.py"}", line ')
-        assert f'my.py", line {RAISED}, in deeper' in done.err
-        assert 'raise ValueError("boom in my loss")' in done.err
+def test_a_loss_that_cannot_train_is_found_by_a_batch_of_noise(
+    name: str, sentence: str, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError) as caught:
+        try_here(tmp_path, own(tmp_path, name))
+    assert sentence.format(my=tmp_path / "my.py") in caught.value.args[0]
 
 
 def test_a_loss_of_the_catalogue_that_does_not_suit_the_data_is_found(tmp_path: Path) -> None:
-    done = dry_run(tmp_path, "csl")
-    assert "the method 'csl': csl needs labels of several levels" in done.complaint()
+    with pytest.raises(InputError, match="the method 'csl': csl needs labels of several levels"):
+        try_here(tmp_path, "csl")
+
+
+def test_a_dry_run_shows_where_a_loss_fails(tmp_path: Path) -> None:
+    done = dry_run(tmp_path, own(tmp_path, "Raises"))
+    assert (done.status, done.out) == (2, "")
+    *trace, last = done.err.splitlines()
+    assert last == (
+        f"truerank: the loss Raises of {tmp_path / 'my.py'} failed on a batch of noise: "
+        "ValueError: boom in my loss."
+    )
+    assert trace[0] == "Traceback (most recent call last):"
+    assert trace[1].startswith(f'  File "{tmp_path / "my.py"}", line ')
+    assert f'my.py", line {RAISED}, in deeper' in done.err
+    assert 'raise ValueError("boom in my loss")' in done.err
 
 
 def test_a_file_that_cannot_be_read_shows_where(tmp_path: Path) -> None:
