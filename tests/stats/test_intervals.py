@@ -418,3 +418,20 @@ def test_chance_adjusted_scores() -> None:
     assert all(score.adjusted == 1.0 for score in perfect.values())
     assert "adjusted" in result.to_markdown(adjusted=True)
     assert "adjusted" not in result.to_markdown()
+
+
+def test_units_of_a_finer_level_are_named_only_where_they_help() -> None:
+    """Queries of too few classes of the only level: nothing finer has more."""
+    rng = np.random.default_rng(3)
+    labels = np.append(np.arange(40), 100 + np.arange(12))
+    rows = rng.normal(size=(52, 6))
+    result = truerank.evaluate(
+        rows, labels, gallery=rows[:40] + 1, gallery_labels=labels[:40], metrics="far@tau=0.3"
+    )
+    reason = result["far@tau=0.3"].interval_reason
+    assert reason == "12 classes with a query that counts; an interval needs at least 30"
+    tree = np.column_stack([labels % 4, labels])
+    coarse = truerank.evaluate(
+        rows, tree, gallery=rows[:40] + 1, gallery_labels=tree[:40], metrics="ndcg"
+    )
+    assert coarse["ndcg"].interval_reason.endswith('pass units="finer" (--units finer)')

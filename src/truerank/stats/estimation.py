@@ -287,7 +287,7 @@ class Estimation:
     def _too_few(self, units: int, unit: Unit) -> Interval:
         more = ""
         if self.request.units == "metric" and self.task.levels is not None:
-            finer = unit.below(self.task)
+            finer = [one for one in unit.below(self.task) if one != unit]
             more = FINER if any(self._alive(one) >= self._fewest for one in finer) else ""
         return intervals.too_few(units, self.unit, self._fewest, unit.named(self.task), more)
 
