@@ -6,7 +6,7 @@ import os
 import time
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy.typing as npt
 from truerank.arrays import as_array, as_matrix
 from truerank.core import registry
 from truerank.core.metric import Metric
-from truerank.core.score import split_undefined
+from truerank.core.score import Score, split_undefined
 from truerank.engine.distance_block import DistanceBlock
 from truerank.errors import InputError, TruerankWarning, check_choice, shortened
 from truerank.families.family import Positives, Units
@@ -38,7 +38,7 @@ from truerank.stats.trial_names import TrialNames
 from truerank.stats.trials import TrialIntervals
 from truerank.version import __version__
 
-__all__ = ["verify"]
+__all__ = ["Listed", "place_listed", "read_listed", "score_listed", "verify"]
 
 FAMILIES = ("verification", "trials")
 DEFAULT = ("auc", "eer", "min_dcf", "tar@far=0.01", "tar@far=0.001")
@@ -107,11 +107,7 @@ def verify(
     """
     started = time.perf_counter()
     request = IntervalRequest.of(confidence, seed)
-    if pairs is None:
-        if not isinstance(scores_or_embeddings, (str, os.PathLike)):
-            raise InputError("pairs is missing: pass a path or a sequence of (left, right, same).")
-        pairs, scores_or_embeddings = _with_scores(scores_or_embeddings, layout), None
-    trials = pairs if isinstance(pairs, Trials) else _trials(pairs, layout)
+    values, trials = read_listed(scores_or_embeddings, pairs, layout)
     if folds is not None:
         trials = replace(trials, folds=_folds(folds, len(trials)))
     default = DEFAULT if trials.folds is None else ("accuracy", *DEFAULT)
@@ -121,7 +117,40 @@ def verify(
             raise InputError(
                 f"a list of trials has no {metric}; ask for one of {', '.join(_names())}."
             )
-    space, distances, people = _distances(scores_or_embeddings, trials, ids, labels, distance)
+    listed = place_listed(values, trials, ids, labels, distance)
+    some = metrics is None or (isinstance(metrics, str) and metrics == "all")
+    found = score_listed(listed, chosen, request, defined=some, started=started)
+    for sentence in registry.warnings_about(found.values()):
+        warnings.warn(sentence, TruerankWarning, stacklevel=2)
+    return found
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A list of trials, the distance of each, and who is on its sides where that is known."""
+
+    trials: Trials
+    space: Space
+    distances: npt.NDArray[np.float64]
+    people: npt.NDArray[np.int64] | None
+    """(trials, 2): the number of each side's person."""
+
+
+def score_listed(
+    listed: Listed,
+    chosen: Sequence[Metric],
+    request: IntervalRequest | None,
+    *,
+    defined: bool = False,
+    started: float | None = None,
+) -> Result:
+    """Score a list of trials, with intervals over people if they are asked for.
+
+    With `defined`, metrics that are not defined here are left out, with the reason.
+    """
+    started = time.perf_counter() if started is None else started
+    trials, space = listed.trials, listed.space
+    distances, people = listed.distances, listed.people
     units = Units(space)
     judged = _pool(trials, distances, units, chosen)
     larger = catalogue.find(space.facts.distance).larger_is_nearer
@@ -131,7 +160,8 @@ def verify(
     spread = None
     if request is not None and people is not None:
         spread = TrialIntervals(distances, trials.same, people, units, request, names)
-    scores = {}
+    scores: dict[str, Score] = {}
+    skipped: dict[str, str] = {}
     for metric in chosen:
         score = measure(metric, folded) if _of_folds(metric) else judged.score(metric)
         if spread is not None:
@@ -139,10 +169,7 @@ def verify(
         elif request is not None and score.reason is None:
             score = replace(score, interval_reason=NO_PEOPLE)
         scores[str(metric)] = score
-    for sentence in registry.warnings_about(scores.values()):
-        warnings.warn(sentence, TruerankWarning, stacklevel=2)
-    skipped: dict[str, str] = {}
-    if metrics is None or (isinstance(metrics, str) and metrics == "all"):
+    if defined:
         scores, skipped = split_undefined(scores)
     provenance = {
         "version": __version__,
@@ -169,7 +196,7 @@ def _of_folds(metric: Metric) -> bool:
 
 
 def _pool(
-    trials: Trials, distances: npt.NDArray[np.float64], units: Units, metrics: list[Metric]
+    trials: Trials, distances: npt.NDArray[np.float64], units: Units, metrics: Sequence[Metric]
 ) -> PooledPairs:
     """All trials as one pool of pairs."""
     pool = Pooled(
@@ -195,6 +222,15 @@ def _all(metrics: Iterable[str] | str) -> Iterable[str] | str:
     if isinstance(metrics, str) and metrics == "all":
         return [text for name in _names() for text in registry.entry(name).examples]
     return metrics
+
+
+def read_listed(values: Any, pairs: Any, layout: str) -> tuple[Any, Trials]:
+    """What judges the trials, and the trials, which may be in the file of scores."""
+    if pairs is not None:
+        return values, pairs if isinstance(pairs, Trials) else _trials(pairs, layout)
+    if not isinstance(values, (str, os.PathLike)):
+        raise InputError("pairs is missing: pass a path or a sequence of (left, right, same).")
+    return None, _with_scores(values, layout)
 
 
 def _with_scores(path: str | os.PathLike[str], layout: str) -> Trials:
@@ -250,10 +286,10 @@ def _scalar(value: Any) -> Any:
     return value
 
 
-def _distances(
+def place_listed(
     values: Any, trials: Trials, ids: Any, labels: Any, distance: str | None
-) -> tuple[Space, npt.NDArray[np.float64], npt.NDArray[np.int64] | None]:
-    """The space, the distance of each trial, and who is on each side, if that is known."""
+) -> Listed:
+    """The trials with their distances, by scores or by embeddings, and their people."""
     if values is None:
         if trials.scores is None:
             raise InputError("the trials have no scores; pass scores or embeddings.")
@@ -264,7 +300,8 @@ def _distances(
     array = as_array(values, "scores_or_embeddings")
     if array.ndim == 1:
         distance = "similarity" if distance is None else distance
-        return *_scores(array, trials, distance), _people(trials, labels, ids)
+        space, distances = _scores(array, trials, distance)
+        return Listed(trials, space, distances, _people(trials, labels, ids))
     distance = "cosine" if distance is None else distance
     check_choice("distance", distance, catalogue.names(given=False), of="verify with embeddings")
     rows = as_matrix(array, "embeddings")
@@ -273,7 +310,7 @@ def _distances(
     people = _people(trials, labels, ids, len(rows), held)
     space = build(distance, rows)
     probe(space)
-    return space, space.pairs(left, right), people
+    return Listed(trials, space, space.pairs(left, right), people)
 
 
 def _read(path: str | os.PathLike[str], trials: Trials, ids: Any) -> tuple[Any, Any, Any]:

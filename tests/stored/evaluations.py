@@ -450,8 +450,9 @@ def chosen(shape: str, target: float) -> Found:
         task["rows"], task["labels"], far=target, device="reference", threads=1
     )
     numbers = threshold.to_dict()
-    asked = {name: numbers.pop(name) for name in ("rate", "search", "excluded")}
-    assert asked == {"rate": "far", "search": False, "excluded": []}  # younger than the digests
+    asked = {name: numbers.pop(name) for name in ("rate", "search", "listed", "excluded")}
+    younger = {"rate": "far", "search": False, "listed": False, "excluded": []}
+    assert asked == younger  # than the digests
     spread = {name: numbers.pop(name) for name in ("threshold_interval", "intervals")}
     return {"threshold": numbers}, {"threshold": spread}
 

@@ -23,6 +23,7 @@ from truerank.cli.options import (
 from truerank.errors import InputError
 
 if TYPE_CHECKING:
+    from truerank.threshold import OperatingPoint
     from truerank.threshold.judged import Trials
 
 __all__ = ["threshold"]
@@ -34,6 +35,7 @@ EXAMPLES = examples(
     "threshold probes.npz --gallery gallery.npz --far 0.01 --junk-label=-1",
     "threshold matrix.npy --labels probes.npz --gallery-labels gallery.npz --distance precomputed "
     "--far 0.01",
+    "threshold scores.npy --pairs trials.txt --far 0.001 --apply other.npy --apply-pairs other.txt",
     "threshold calib.npz --far 0.01,0.001 --card card.html --further other.npz",
 )
 OF_A_SET = ("embeddings", "labels", "ids", "groups")
@@ -62,6 +64,13 @@ RULES = ("levels", "taxonomy", "relevance", "junk_label", "unlabelled", "distanc
 @click.option("--apply-gallery", type=PATH, help="What that set searches in, if another gallery.")
 @click.option("--apply-gallery-labels", type=PATH, help="Labels of that gallery.")
 @id_options("rows", "--apply-")
+@click.option(
+    "--pairs",
+    type=PATH,
+    help="A list of trials, as for verify: the only pairs, of which CALIBRATION holds scores or "
+    "embeddings.",
+)
+@click.option("--apply-pairs", type=PATH, help="Judge it on this list of trials.")
 @click.option(
     "--card",
     type=Written(".html", ".md", ".txt", ".json"),
@@ -92,6 +101,8 @@ def threshold(
     by_class: bool,
     form: str,
     output: Path | None,
+    pairs: Path | None,
+    apply_pairs: Path | None,
     **options: Any,
 ) -> None:
     """Choose one threshold on CALIBRATION for a rate of errors, and say what it leads to.
@@ -100,7 +111,7 @@ def threshold(
     labels) count in no rate. Of several levels of labels only the finest counts. A precomputed
     matrix with --gallery-labels is a search. CSV holds the rates of every class.
     """
-    from truerank.cli import outputs, printing
+    from truerank.cli import outputs
     from truerank.threshold import choose, target_of
 
     if far is None and frr is None:
@@ -115,7 +126,16 @@ def threshold(
     if by_class and options["relevance"] is not None:
         raise InputError("--by-class needs labels; --relevance names no classes.")
     inputs = tuple(value for value in options.values() if isinstance(value, Path))
+    inputs += tuple(path for path in (pairs, apply_pairs) if path is not None)
     outputs.check_targets({"-o": output, "--card": card}, (*inputs, *further))
+    if pairs is not None or apply_pairs is not None:
+        csv = "csv" in (form, "" if output is None else output.suffix.lower()[1:])
+        if card is not None or by_class or csv:
+            raise InputError(
+                "a list of trials has no classes: leave --card, --by-class and CSV out."
+            )
+        _deliver(_on_lists(pairs, apply_pairs, options, far=far, frr=frr), False, form, output)
+        return
     given = {name: options[name] for name in (*OF_A_SET, *OF_A_GALLERY)}
     applied = {name: options[f"apply_{name}"] for name in given}
     chosen_on, judged_on = _read(given, options), None
@@ -136,6 +156,13 @@ def threshold(
         _write_card(card, chosen_on, judged_on, others, str(far), gallery_sizes, title)
         return
     point = choose(chosen_on, *target_of(far, frr), judged_on)
+    _deliver(point, by_class, form, output)
+
+
+def _deliver(point: OperatingPoint, by_class: bool, form: str, output: Path | None) -> None:
+    """Write a point to a file, if one is asked for, and print it."""
+    from truerank.cli import printing
+
     forms = {
         "table": lambda: point.to_text(by_class=by_class, rule=printing.ruled()),
         "json": point.to_json,
@@ -144,6 +171,35 @@ def threshold(
     if output is not None:
         printing.write_form(output, form, forms)
     printing.print_form(form, forms)
+
+
+def _on_lists(
+    pairs: Path | None, apply_pairs: Path | None, options: dict[str, Any], **target: Any
+) -> OperatingPoint:
+    """Choose a threshold on a list of trials, by the options that lists have."""
+    from truerank.cli.inputs import read_ids
+    from truerank.threshold import choose_threshold
+
+    known = {"embeddings", "labels", "ids", "apply_embeddings", "apply_labels", "distance"}
+    usual = (None, (), False, "auto")
+    for name, value in options.items():
+        if name not in known and value not in usual:
+            option = f"--{name.replace('_', '-')}"
+            raise InputError(
+                f"{option} is of a set in which all pairs are compared; with --pairs pass --ids, "
+                "--labels and --distance alone."
+            )
+    return choose_threshold(
+        options["embeddings"],
+        options["labels"],
+        query_ids=None if options["ids"] is None else read_ids(options["ids"]),
+        apply=options["apply_embeddings"],
+        apply_labels=options["apply_labels"],
+        pairs=pairs,
+        apply_pairs=apply_pairs,
+        distance=options["distance"],
+        **target,
+    )
 
 
 def _read(

@@ -18,12 +18,12 @@ import numpy.typing as npt
 from truerank.core.parameters import RATE, Parameter
 from truerank.errors import InputError, check_choice, shortened, warn
 from truerank.evaluation.prepared import prepare
-from truerank.families.thresholds import NO_IMPOSTORS
 from truerank.files import is_path
 from truerank.files.hdf5 import chosen_distance
 from truerank.space import catalogue
 from truerank.task import TaskRules
-from truerank.threshold.judged import Trials
+from truerank.threshold.judged import Trials, found_threshold
+from truerank.threshold.listed import ListedTrials, choose_on_list
 from truerank.threshold.pairs import PairTrials
 from truerank.threshold.point import ClassRates, OperatingPoint
 from truerank.threshold.search import Searches
@@ -70,6 +70,8 @@ def choose_threshold(
     apply_labels: Any = None,
     apply_gallery: Any = None,
     apply_gallery_labels: Any = None,
+    pairs: Any = None,
+    apply_pairs: Any = None,
     distance: str | None = None,
     device: str = "auto",
     threads: int | None = None,
@@ -100,8 +102,11 @@ def choose_threshold(
         names others.
     apply_gallery, apply_gallery_labels : optional
         What that set searches in; without them the gallery of the first set.
+    pairs, apply_pairs : path, or sequence of (left, right, same), optional
+        Lists of trials, which are then the only pairs, as in verify: `embeddings` and `apply` may
+        be scores, `query_ids` are the ids of rows, and `labels` the people that intervals are over.
     distance, device, threads
-        As in evaluate.
+        As in evaluate; for scores similarity, or precomputed.
 
     Examples
     --------
@@ -132,6 +137,19 @@ def choose_threshold(
         "relevance": relevance,
         "unlabelled": unlabelled,
     }
+    if pairs is not None:
+        usual = dict.fromkeys(given) | {"junk_labels": (), "unlabelled": "error"}
+        both = {"embeddings", "labels", "query_ids"}
+        others = [name for name in given if name not in both and given[name] is not usual[name]]
+        if others or not (apply_gallery is apply_gallery_labels is None):
+            raise InputError(
+                f"{', '.join(others) or 'apply_gallery'} is of a set in which all pairs are "
+                "compared; with pairs pass query_ids and labels alone."
+            )
+        lists = _lists(given, pairs, apply, apply_labels, apply_pairs, distance)
+        return choose_on_list(lists[0], *target, *lists[1:])
+    if apply_pairs is not None:
+        raise InputError("apply_pairs needs pairs, the list on which the threshold is chosen.")
     chosen_on = first_set(given, options)
     judged_on = None
     if apply is not None:
@@ -148,6 +166,30 @@ def choose_threshold(
     elif not (apply_labels is apply_gallery is apply_gallery_labels is None):
         raise InputError("apply_labels, apply_gallery and apply_gallery_labels need apply.")
     return choose(chosen_on, *target, judged_on)
+
+
+def _lists(
+    given: Mapping[str, Any],
+    pairs: Any,
+    apply: Any,
+    apply_labels: Any,
+    apply_pairs: Any,
+    distance: str,
+) -> list[ListedTrials]:
+    """Read the list on which a threshold is chosen, and the one on which it is judged, if any."""
+    asked = None if distance == "cosine" else distance  # scores are similarities, rows go by cosine
+    options = {"ids": given["query_ids"], "distance": asked}
+    first = ListedTrials(given["embeddings"], pairs, labels=given["labels"], **options)
+    if apply is None and apply_pairs is None:
+        return [first]
+    if isinstance(apply, Mapping):
+        raise InputError("with pairs, apply is scores or embeddings; their trials are apply_pairs.")
+    values = given["embeddings"] if apply is None else apply
+    labels = given["labels"] if apply_labels is None else apply_labels
+    try:
+        return [first, ListedTrials(values, apply_pairs, labels=labels, **options)]
+    except InputError as error:
+        raise InputError(f"apply: {error}") from error
 
 
 def first_set(given: Mapping[str, Any], options: Mapping[str, Any]) -> Trials:
@@ -211,16 +253,7 @@ def choose(
     """Choose a threshold on trials, and judge it on others, or on the same."""
     if judged_on is not None:
         check_alike(chosen_on, "apply", judged_on)
-    [threshold] = chosen_on.thresholds(rate, [target])
-    if isinstance(threshold, str):
-        named = f"{'an' if rate == 'frr' else 'a'} {rate.upper()} of {float(target):g}"
-        hint = ""
-        if threshold == NO_IMPOSTORS:
-            hint = (
-                ", and FAR is the share of queries without one that accept an item; choose by frr"
-            )
-        raise InputError(f"no threshold for {named}: {threshold}{hint}.")
-    found = _threshold_interval(chosen_on, rate, threshold)
+    threshold, found = found_threshold(chosen_on, rate, target)
     same = judged_on is None or all(
         np.array_equal(one, other)
         for one, other in zip(_both(judged_on), _both(chosen_on), strict=True)
@@ -272,21 +305,3 @@ def target_of(
     if rate == "frr" and Decimal(text) == 1:
         raise InputError("an FRR of 1 rejects everything; pass less.")
     return rate, Decimal(text)
-
-
-def _threshold_interval(trials: Trials, rate: str, threshold: float) -> tuple[float, float] | None:
-    """The thresholds at both ends of the interval of the rate that the chosen one has.
-
-    This is the set of thresholds whose rate cannot be told from the target with so many classes
-    (Woodruff's interval of a quantile); it needs no assumption on how distances are distributed.
-    """
-    ends = trials.interval(rate, threshold)
-    if ends is None:
-        return None
-    resolved = 1 / trials.trials(rate)
-    first, last = trials.thresholds(
-        rate, [Decimal(f"{end:.4g}") if end > 1.001 * resolved else Decimal(0) for end in ends]
-    )
-    if isinstance(first, str) or isinstance(last, str):  # nothing is nearer than an impostor
-        return None
-    return min(first, last), max(first, last)

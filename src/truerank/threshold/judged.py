@@ -8,14 +8,16 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from math import floor
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from truerank.core.folds import FEWEST_CLASSES
+from truerank.errors import InputError
 from truerank.evaluation import evaluate_task
 from truerank.evaluation.checks import check_task, check_threads
+from truerank.families.thresholds import NO_IMPOSTORS
 from truerank.result import Result
 from truerank.space import build, catalogue
 from truerank.stats.operating import mean_interval
@@ -23,7 +25,15 @@ from truerank.task import TaskRules
 from truerank.threshold.point import ClassRates
 from truerank.threshold.written import WrittenThreshold, write
 
-__all__ = ["Ends", "Judgement", "Trials", "interval_of_mean", "kept_of"]
+__all__ = [
+    "Ends",
+    "Judgement",
+    "Rated",
+    "Trials",
+    "found_threshold",
+    "interval_of_mean",
+    "kept_of",
+]
 
 Array = npt.NDArray[Any]
 Ends = tuple[float, float]
@@ -36,6 +46,19 @@ class Judgement:
     values: dict[str, float]
     intervals: dict[str, Ends | None]
     classes: list[ClassRates]
+
+
+class Rated(Protocol):
+    """What has rates at thresholds, and thresholds at rates."""
+
+    def thresholds(self, rate: str, targets: Sequence[Decimal]) -> list[float | str]:
+        """Return thresholds at which a rate is at most each target, or why there are none."""
+
+    def interval(self, rate: str, threshold: float) -> Ends | None:
+        """Return the interval of a rate at a threshold."""
+
+    def trials(self, rate: str) -> int:
+        """Return the number of trials that a rate is a share of."""
 
 
 class Trials(ABC):
@@ -145,3 +168,35 @@ def interval_of_mean(each: npt.ArrayLike, codes: npt.NDArray[np.int64]) -> Ends 
     if len(np.unique(codes[~np.isnan(values)])) < FEWEST_CLASSES:
         return None
     return mean_interval(values, codes)
+
+
+def found_threshold(trials: Rated, rate: str, target: Decimal) -> tuple[float, Ends | None]:
+    """Return the threshold that meets a target, and its interval; refuse a target without one."""
+    [threshold] = trials.thresholds(rate, [target])
+    if isinstance(threshold, str):
+        named = f"{'an' if rate == 'frr' else 'a'} {rate.upper()} of {float(target):g}"
+        hint = ""
+        if threshold == NO_IMPOSTORS:
+            hint = (
+                ", and FAR is the share of queries without one that accept an item; choose by frr"
+            )
+        raise InputError(f"no threshold for {named}: {threshold}{hint}.")
+    return threshold, _threshold_interval(trials, rate, threshold)
+
+
+def _threshold_interval(trials: Rated, rate: str, threshold: float) -> tuple[float, float] | None:
+    """The thresholds at both ends of the interval of the rate that the chosen one has.
+
+    This is the set of thresholds whose rate cannot be told from the target with so many classes
+    (Woodruff's interval of a quantile); it needs no assumption on how distances are distributed.
+    """
+    ends = trials.interval(rate, threshold)
+    if ends is None:
+        return None
+    resolved = 1 / trials.trials(rate)
+    first, last = trials.thresholds(
+        rate, [Decimal(f"{end:.4g}") if end > 1.001 * resolved else Decimal(0) for end in ends]
+    )
+    if isinstance(first, str) or isinstance(last, str):  # nothing is nearer than an impostor
+        return None
+    return min(first, last), max(first, last)

@@ -36,6 +36,11 @@ OF_JUDGEMENTS = {
     "frr": "false rejects among relevant pairs (FRR)",
 }
 """Names where there are judgements in the place of labels."""
+OF_LISTS = {
+    "far": "false accepts among negative trials (FAR)",
+    "frr": "false rejects among positive trials (FRR)",
+}
+"""Names where the pairs are those of a list."""
 FEWEST_DECIMALS, MOST_DECIMALS = 2, 6
 """Of rates in percent: one accepted pair in a hundred million is still seen."""
 WORST = 5
@@ -103,6 +108,8 @@ class OperatingPoint:
     """Pairs of the set it was chosen on that lie within 1e-7 of it, for want of room."""
     excluded: tuple[str, ...] = ()
     """What is no pair in the set that it is judged on, in words."""
+    listed: bool = False
+    """Whether the pairs are those of a list of trials; intervals are then over people."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -116,6 +123,7 @@ class OperatingPoint:
             "target": self.target,
             "rate": self.rate,
             "search": self.search,
+            "listed": self.listed,
             "values": dict(self.values),
             "intervals": {k: None if v is None else list(v) for k, v in self.intervals.items()},
             "optimistic": self.optimistic,
@@ -195,10 +203,11 @@ class OperatingPoint:
     @property
     def _units(self) -> str:
         """What intervals are over."""
-        return "classes" if self.levels else "queries"
+        return "people" if self.listed else "classes" if self.levels else "queries"
 
     def _value_table(self) -> Table:
         names = SEARCH_NAMES if self.search else NAMES if self.levels else NAMES | OF_JUDGEMENTS
+        names = names | OF_LISTS if self.listed else names
         rows = []
         for name, value in self.values.items():
             ends = self.intervals.get(name)
