@@ -518,3 +518,33 @@ def test_qrels_of_other_collections_are_read(tmp_path: Path) -> None:
     (tmp_path / "half.qrels").write_text("q 0 b 0.5\n")
     with refused("half.qrels line 1 has the grade '0.5'; expected a whole number"):
         truerank.evaluate_lists(tmp_path / "x.run", relevance=tmp_path / "half.qrels")
+
+
+def test_a_loss_of_bpref_is_that_of_judged_items() -> None:
+    """Of lists of the whole gallery nothing is lost; cut, what trec_eval says of the cut run."""
+    draw = np.random.default_rng(7)
+    queries, gallery = draw.standard_normal((8, 3)), draw.standard_normal((30, 3))
+    judged = {
+        f"q{q}": {f"d{d}": int(draw.integers(0, 2)) for d in draw.permutation(30)[:14]}
+        for q in range(8)
+    }
+    squares = ((queries[:, None] - gallery[None]) ** 2).sum(axis=2)
+    order = np.argsort(squares, axis=1)
+    run = {f"q{q}": {f"d{d}": -float(squares[q, d]) for d in order[q, :9]} for q in range(8)}
+    evaluator = pytrec_eval.RelevanceEvaluator(judged, {"bpref"})
+    cut = np.mean([row["bpref"] for row in evaluator.evaluate(run).values()])
+    loss = truerank.index_loss(
+        order[:, :9],
+        embeddings=queries,
+        gallery=gallery,
+        relevance=judged,
+        query_ids=list(judged),
+        gallery_ids=[f"d{d}" for d in range(30)],
+        named_by="row",
+        distance="euclidean",
+        metrics="bpref",
+        confidence=None,
+    )["bpref"]
+    assert loss.at_k.value == pytest.approx(float(cut), abs=1e-6)
+    assert loss.returned.value == loss.at_k.value
+    assert float(loss.search) == 0.0

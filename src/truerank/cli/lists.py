@@ -131,8 +131,8 @@ def lists(
 ) -> None:
     """Judge NEIGHBOURS, what a search returned for each query, by every ranking metric.
 
-    Lists come from .npy, .npz, .parquet, .ivecs, .ibin, .hdf5 (ann-benchmarks) or a TREC run
-    (.run, .trec, .txt): row numbers of the gallery, nearest first, -1 for none, or ids. What was
+    Lists come from .npy, .npz, .parquet, .ivecs, .ibin, .hdf5 (ann-benchmarks) or a run of TREC or
+    MS MARCO (any ending): row numbers of the gallery, nearest first, -1 for none, or ids. What was
     not returned may follow in any order, which gives lower, expected and upper. An item that is
     repeated or unknown is wrong in its place.
 

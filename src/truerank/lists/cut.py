@@ -104,7 +104,13 @@ class CutGroups:
 
     def at_least(self, grade: int) -> tuple[Integers, CutGroups]:
         """See TieGroups: every way has all the mates, so that a query stays with all of them."""
-        kept, few = self.ways.at_least(grade)
+        return self._kept(*self.ways.at_least(grade))
+
+    def among_graded(self) -> tuple[Integers, CutGroups]:
+        """See TieGroups."""
+        return self._kept(*self.ways.among_graded())
+
+    def _kept(self, kept: Integers, few: TieGroups) -> tuple[Integers, CutGroups]:
         owner = np.repeat(np.arange(len(self)), np.diff(self.offsets))[kept]
         queries, count = np.unique(owner, return_counts=True)
         offsets = np.concatenate([[0], np.cumsum(count)])
