@@ -341,7 +341,7 @@ def evaluate(seed: int = 4, **options: Any) -> truerank.Result:
     ("other", "words"),
     [
         ({"classes": 31}, "different tasks: 180 and 186 queries"),
-        ({"labels": np.repeat(np.arange(31, 61), 6)}, "labels, ids, groups or junk differ"),
+        ({"labels": np.repeat(np.arange(31, 61), 6)}, "the labels of the queries differ"),
         ({"average": "class"}, "evaluated differently: means over query and means over class"),
         ({"no_mate": "zero"}, "no_mate=report and no_mate=zero"),
         ({"metrics": ["ndcg"]}, "no metric in common"),
@@ -385,3 +385,56 @@ def test_a_result_that_does_not_say_of_what_it_is(key: str) -> None:
     del data["provenance"][key]
     other = truerank.Result.from_dict(data)
     assert_refused(lambda: truerank.compare(whole, other), ["damaged", key])
+
+
+def two_models(labels: Any, **options: Any) -> list[truerank.Result]:
+    """Rows of 40 classes, and noisier ones, with labels of two types."""
+    rng = np.random.default_rng(5)
+    codes = np.repeat(np.arange(40), 4)
+    rows = rng.normal(size=(40, 6))[codes] + 0.7 * rng.normal(size=(160, 6))
+    noisy = rows + 0.5 * rng.normal(size=rows.shape)
+    given = {"metrics": ["map@r", "auc"], **options}
+    as_text = [str(label) for label in labels]
+    order = rng.permutation(160)  # the same rows, in the order of another file
+    if "query_ids" in options:
+        given["query_ids"] = [str(one) for one in np.asarray(options["query_ids"])[order]]
+        as_text, noisy = [as_text[row] for row in order], noisy[order]
+    return [
+        truerank.evaluate(rows, labels, **(given | options)),
+        truerank.evaluate(noisy, as_text, **given),
+    ]
+
+
+@pytest.mark.parametrize("ids", [False, True])
+def test_integer_labels_that_are_equal_as_text_are_compared(ids: bool) -> None:
+    """As where both have integers: the same differences, to the last bit."""
+    labels = 100 + np.repeat(np.arange(40), 4)
+    options = {"query_ids": 1000 + np.arange(160)} if ids else {}
+    first, second = two_models(labels, **options)
+    assert {type(value) for value in second.queries()["label"]} == {str}
+    found = truerank.compare(first, second, names=["a", "b"])
+    rng = np.random.default_rng(5)
+    codes = np.repeat(np.arange(40), 4)
+    rows = rng.normal(size=(40, 6))[codes] + 0.7 * rng.normal(size=(160, 6))
+    noisy = rows + 0.5 * rng.normal(size=rows.shape)
+    integers = truerank.evaluate(noisy, labels, metrics=["map@r", "auc"], **options)
+    wanted = truerank.compare(first, integers, names=["a", "b"])
+    assert found.to_dict()["differences"] == wanted.to_dict()["differences"]
+
+
+def test_integer_labels_that_cannot_be_compared_with_text_are_named() -> None:
+    """9 comes before 10, and "10" before "9"; and nothing is known of the labels of a gallery."""
+    words = "labels are integers in one and text in the other; as text they are equal"
+    with pytest.raises(truerank.InputError, match=words):
+        truerank.compare(*two_models(np.repeat(np.arange(40), 4)))
+    labels = 100 + np.repeat(np.arange(40), 4)
+    rows = np.random.default_rng(1).normal(size=(160, 4))
+    options = {"gallery": rows[::2] + 0.1, "metrics": "map"}
+    integers = truerank.evaluate(rows, labels, gallery_labels=labels[::2], **options)
+    text = list(map(str, labels))
+    strings = truerank.evaluate(rows, text, gallery_labels=text[::2], **options)
+    with pytest.raises(truerank.InputError, match=f"{words}.*gallery"):
+        truerank.compare(integers, strings)
+    others = truerank.evaluate(rows, labels + 1, gallery_labels=labels[::2] + 1, **options)
+    with pytest.raises(truerank.InputError, match="the labels of the queries differ"):
+        truerank.compare(integers, others)
