@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -154,3 +155,104 @@ def test_a_new_kernel_calls_one_from_disk(tmp_path: Path) -> None:
         for more in ([], ["more"])
     ]
     assert printed == [["2", "True"], ["2", "False", "5.0"]]
+
+
+# --- caches that cannot be written to, and that two versions share
+
+
+COUNTED = "print(half(kind(3)), sum(half.stats.cache_hits.values()))"
+LOCKED_LATER = """
+import os
+for path, folders, names in os.walk(folder):
+    os.chmod(path, 0o555)
+"""
+
+
+def bound_by_permissions() -> list[str]:
+    """What a command begins with so that permissions hold for root as well."""
+    if os.geteuid():
+        return []
+    tool = shutil.which("setpriv")
+    if tool is None:
+        pytest.skip("root may write anywhere, and there is no setpriv to change that")
+    rights = "-dac_override,-dac_read_search"
+    return [tool, f"--bounding-set={rights}", f"--inh-caps={rights}"]
+
+
+def lock(folder: Path, mode: int = 0o555) -> None:
+    for path in [folder, *folder.rglob("*")]:
+        path.chmod(mode if path.is_dir() else mode & 0o666)
+
+
+def run_there(home: Path, code: str, *arguments: str) -> str:
+    script = home / "script.py"
+    if not script.exists():
+        script.write_text(KERNEL + code)
+    done = subprocess.run(
+        [*bound_by_permissions(), sys.executable, "-B", str(script), *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env=os.environ | {"NUMBA_CACHE_DIR": str(home / "cache"), "HOME": str(home)},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_a_cache_that_cannot_be_written_to_is_read(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    assert run_there(home, COUNTED, "int", ".") == "1 0"
+    lock(home)
+    try:
+        assert run_there(home, COUNTED, "int", ".") == "1 1"  # from the cache
+        assert run_there(home, COUNTED, "float", ".") == "1.5 0"  # compiled for this process
+    finally:
+        lock(home, 0o755)
+
+
+def test_a_cache_that_is_locked_after_the_import(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    try:
+        assert run_there(home, LOCKED_LATER + COUNTED, "int", str(home)) == "1 0"
+    finally:
+        lock(home, 0o755)
+
+
+def versions(folder: Path, step: int) -> Path:
+    """A package of two files; those of two versions differ in one digit alone."""
+    folder.mkdir(exist_ok=True)
+    (folder / "steps.py").write_text(STEPS.format(step=step))
+    script = folder / "script.py"
+    script.write_text(WALK + "\nprint(twice(1), sum(twice.stats.cache_hits.values()))\n")
+    for path in (folder / "steps.py", script):
+        os.utime(path, (10**9, 10**9))  # as archives are unpacked that anybody can build anew
+    return script
+
+
+def run_version(script: Path, cache: Path) -> str:
+    done = subprocess.run(
+        [sys.executable, "-B", str(script)],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {"NUMBA_CACHE_DIR": str(cache)},
+    )
+    return done.stdout.strip()
+
+
+def test_one_version_takes_the_place_of_another(tmp_path: Path) -> None:
+    """Their files have one size and one time."""
+    printed = [
+        run_version(versions(tmp_path / "package", step), tmp_path / "cache")
+        for step in (1, 5, 5, 1)
+    ]
+    assert printed == ["3 0", "11 0", "11 1", "3 0"]
+
+
+def test_two_versions_side_by_side_share_a_cache(tmp_path: Path) -> None:
+    scripts = [versions(tmp_path / f"version{step}", step) for step in (1, 5)]
+    printed = [run_version(script, tmp_path / "cache") for script in scripts + scripts]
+    assert printed == ["3 0", "11 0", "3 1", "11 1"]

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from truerank.kernel_cache import protect
+from truerank.kernel_cache import protect, read_only
 from truerank.progress import notice
 
 try:
@@ -67,6 +67,15 @@ def interpreted(function: Callable[..., Any]) -> Callable[..., Any]:
     return original
 
 
+def _kept_or_not(function: Callable[..., Any], options: dict[str, Any]) -> Any:
+    """Read a cache that cannot be written to; without one, compile anew in each process."""
+    try:
+        with read_only():
+            return numba.njit(function, cache=True, **options)
+    except RuntimeError:
+        return numba.njit(function, **options)
+
+
 def kernel(function: Function) -> Function:
     """Compile on first call and keep the machine code on disk where a cache folder is writable."""
     if numba is None:
@@ -75,7 +84,7 @@ def kernel(function: Function) -> Function:
     options = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
     try:
         compiled_function = numba.njit(function, cache=True, **options)
-    except RuntimeError:  # no cache folder can be written: compile anew in each process
-        compiled_function = numba.njit(function, **options)
+    except RuntimeError:  # no cache folder can be written
+        compiled_function = _kept_or_not(function, options)
     protect(compiled_function)
     return compiled_function  # type: ignore[no-any-return]

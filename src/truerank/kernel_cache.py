@@ -6,7 +6,11 @@ killed between the two writings, the index may lead to the code of other types, 
 without an error, from that day on. Here one process at a time writes, the code before the index.
 
 And numba looks at the file of a kernel alone to see whether its code is still the one on disk. Here
-the files of all kernels that it calls count as well, so that they may stand in files of their own.
+the files of all kernels that it calls count as well, so that they may stand in files of their own,
+and what counts is what they hold: two versions may have files of one size and time in one place.
+
+A cache that cannot be written to, such as one in an image of a container, is read, and what is not
+in it is compiled for this process alone.
 
 Before it loads code from disk, numba makes itself ready to compile: it imports what it needs for
 that, and scipy where it is installed, which takes longer than a first evaluation. Here that is left
@@ -17,8 +21,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import partial
+from contextlib import contextmanager, suppress
+from functools import cache, partial
+from hashlib import blake2b
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -32,7 +37,12 @@ try:
 except ImportError:  # no numba, or another one than we know
     rtsys = None
 
-__all__ = ["protect"]
+try:
+    from numba.core.caching import _CacheLocator as Locator
+except ImportError:
+    Locator = None
+
+__all__ = ["protect", "read_only"]
 
 
 class CacheFile:
@@ -89,9 +99,36 @@ def protect(dispatcher: Any) -> None:
         return
     inner._source_stamp = (inner._source_stamp, _stamps(dispatcher.py_func))
     cache._cache_file = CacheFile(inner)
+    if hasattr(cache, "_save_overload"):
+        cache.save_overload = partial(_save, cache)
     ours = ("_load_overload", "_guard_against_spurious_io_errors")
     if rtsys is not None and all(hasattr(cache, part) for part in ours):
         cache.load_overload = partial(_load, cache)
+
+
+@contextmanager
+def read_only() -> Iterator[None]:
+    """Let numba take a folder for its cache that holds code and cannot be written to."""
+    if Locator is None:
+        yield
+        return
+    usual = Locator.ensure_cache_path
+    Locator.ensure_cache_path = _check_that_it_holds_code
+    try:
+        yield
+    finally:
+        Locator.ensure_cache_path = usual
+
+
+def _check_that_it_holds_code(locator: Any) -> None:
+    if not any(Path(locator.get_cache_path()).glob("*.nbi")):
+        raise FileNotFoundError
+
+
+def _save(cache: Any, signature: Any, data: Any) -> None:
+    """Keep the code of a kernel on disk where that is possible."""
+    with suppress(OSError):
+        cache._save_overload(signature, data)
 
 
 def _load(cache: Any, signature: Any, target: Any) -> Any:
@@ -105,11 +142,18 @@ def _load(cache: Any, signature: Any, target: Any) -> Any:
         return cache._load_overload(signature, target)
 
 
-def _stamps(function: FunctionType) -> tuple[tuple[str, int, int], ...]:
-    """Name, time and size of the files of the kernels that a kernel calls."""
-    files = (Path(called.__code__.co_filename) for called in _called(function, set()))
-    stats = {file.name: file.stat() for file in files}
-    return tuple(sorted((name, stat.st_mtime_ns, stat.st_size) for name, stat in stats.items()))
+def _stamps(function: FunctionType) -> tuple[tuple[str, str], ...]:
+    """Name and digest of the files of a kernel and of those that it calls."""
+    files = {one.__code__.co_filename for one in (function, *_called(function, set()))}
+    return tuple(sorted((Path(file).name, _digest(file)) for file in files))
+
+
+@cache
+def _digest(file: str) -> str:
+    try:
+        return blake2b(Path(file).read_bytes(), digest_size=16).hexdigest()
+    except OSError:  # a prompt's, or in an archive, for which numba has a stamp of its own
+        return ""
 
 
 def _called(function: FunctionType, known: set[FunctionType]) -> set[FunctionType]:
