@@ -135,7 +135,7 @@ def test_more_people_than_replicates(tmp_path: Path) -> None:
 
 
 def test_order_and_names_do_not_matter(tmp_path: Path) -> None:
-    """The second system wrote its scores in an order of its own, into a list of its own, and its
+    """The second system wrote its scores in another order, into another list, and its
     people come from labels under other names: not one bit of the comparison changes."""
     trials, scores = speakers(5)
     ids = sorted({name for a, b, _ in trials for name in (a, b)})

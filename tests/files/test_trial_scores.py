@@ -100,5 +100,7 @@ def test_a_page(tmp_path: Path) -> None:
     assert ran.status == 0, ran.err
     assert run("report", out, "-o", tmp_path / "b.html", "--names", "ours").status == 0
     assert page.read_text(encoding="utf-8") == (tmp_path / "b.html").read_text(encoding="utf-8")
-    over = run("verify", path, "--report", path)
+    people = write(tmp_path, "id,label\na,x\nb,x\nc,y\nd,y\n", "people.csv")
+    over = run("verify", path, "--labels", people, "-o", people)
     assert "written over the input" in over.complaint()
+    assert "--report writes .html" in run("verify", path, "--report", "page.pdf").complaint()

@@ -30,7 +30,7 @@ def listed(seed: int, people: int = 30) -> tuple[list[Trial], np.ndarray]:
 
 
 def chosen(trials: list[Trial], scores: np.ndarray, rate: str, target: Fraction) -> float:
-    """By hand, the score of the last accepted trial: as many as the target leaves room for."""
+    """By hand, the score of the last trial that a target allows to accept."""
     same = np.array([s for _, _, s in trials])
     values = sorted(scores.tolist(), reverse=True)
     if rate == "far":

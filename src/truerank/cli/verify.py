@@ -8,13 +8,13 @@ import click
 
 from truerank.cli.kinds import DistanceName
 from truerank.cli.options import (
-    PAGE,
     PATH,
     confidence_option,
     examples,
     format_option,
     metrics_option,
     output_option,
+    report_option,
 )
 from truerank.errors import InputError
 
@@ -59,7 +59,7 @@ EXAMPLES = examples(
 @confidence_option
 @format_option()
 @output_option()
-@click.option("--report", type=PAGE, help="Write a page to look at (.html).")
+@report_option
 def verify(
     scores_or_embeddings: Path | None,
     pairs: Path | None,

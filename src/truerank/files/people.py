@@ -74,17 +74,22 @@ def number_people(trials: Trials, sides: tuple[Any, Any]) -> Integers:
 def people_by_ids(trials: Trials) -> Integers | None:
     """(trials, 2): people by the part of their ids before the first / or -; None where an id has no
     such part, or where these disagree with the trials."""
+    ids = {*trials.left, *trials.right}
+    if not all(isinstance(name, str) for name in ids):
+        return None
     for beginning in _BEGINNINGS:
-        match = re.compile(beginning).match
-        sides = []
-        for side in (trials.left, trials.right):
-            found = [match(name) if isinstance(name, str) else None for name in side]
-            sides.append([one[1] for one in found if one is not None])
-        if any(len(side) < len(trials) for side in sides):
+        found = {name: re.match(beginning, name) for name in ids}
+        person = {name: match[1] for name, match in found.items() if match is not None}
+        if len(person) < len(ids):
             continue
-        codes = _codes((sides[0], sides[1]))
-        if np.array_equal(codes[:, 0] == codes[:, 1], trials.same):
-            return codes
+        number = {name: code for code, name in enumerate(sorted(set(person.values())))}
+        place = {name: number[one] for name, one in person.items()}
+        sides = [
+            np.fromiter((place[name] for name in side), np.int64, len(side))
+            for side in (trials.left, trials.right)
+        ]
+        if np.array_equal(sides[0] == sides[1], trials.same):
+            return np.stack(sides, axis=1)
     return None
 
 

@@ -1,7 +1,7 @@
 """What two results on one list of trials have in common: its trials by name, and its people.
 
 A list is the set of its (left, right, same). Neither the order of its lines nor the scores matter,
-so that results of two systems pair even if each wrote a list of its own.
+so that results of two systems pair even if each of them wrote another file.
 """
 
 from __future__ import annotations
