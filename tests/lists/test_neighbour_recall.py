@@ -100,6 +100,7 @@ def test_units_of_a_loss_may_be_finer() -> None:
     finer = truerank.index_loss(lists, labels, units="finer", **options)
     assert by_metric["ndcg"].search.interval is None
     assert "4 classes of level 1 (coarse)" in str(by_metric["ndcg"].search.reason)
+    assert "--units finer" in str(by_metric["ndcg"].search.reason)
     assert finer["ndcg"].search.interval is not None
     assert finer["ndcg"].search.value == by_metric["ndcg"].search.value
     assert finer["map@r"].search.interval == by_metric["map@r"].search.interval

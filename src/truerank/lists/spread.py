@@ -8,7 +8,6 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
-from truerank.core.folds import why_too_few
 from truerank.core.metric import Metric
 from truerank.core.score import PerQuery, Score
 from truerank.lists.parts import ENDS, Interval, LossPart, NeighbourRecall
@@ -35,10 +34,10 @@ class Spread:
         metrics: Iterable[Metric] = (),
     ) -> None:
         self._task, self._request = task, request
-        self._units: dict[Metric, Unit] = {}
+        self._estimation = None
         if request is not None:
             parts = {metric: [metric] for metric in metrics}
-            self._units = Estimation(task, None, request, average, parts).units
+            self._estimation = Estimation(task, None, request, average, parts)
         self._classes = task.query_codes if average == "class" else None
 
     def part(self, metric: Metric, first: Score, second: Score) -> LossPart:
@@ -52,7 +51,8 @@ class Spread:
         intervals: dict[str, Interval | None] = dict.fromkeys(ENDS)
         if self._request is None or values["lower"] != values["lower"]:
             return LossPart(**values, intervals=intervals, reason=None, per_query=rows)
-        unit = self._units[metric]
+        assert self._estimation is not None
+        unit = self._estimation.units[metric]
         codes = unit.codes(self._task)[0]
         terms = list(zip(first.per_query.terms, second.per_query.terms, strict=True))
         sums = [
@@ -94,7 +94,6 @@ class Spread:
         return value - reach, value + reach
 
     def _too_few(self, units: int, unit: Unit) -> str | None:
-        if units >= FEWEST_DRAWN:
+        if units >= FEWEST_DRAWN or self._estimation is None:
             return None
-        what = "query" if self._task.levels is None else "class"
-        return why_too_few(units, what, FEWEST_DRAWN, unit.named(self._task))
+        return self._estimation.too_few(units, unit).reason

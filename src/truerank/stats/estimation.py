@@ -180,7 +180,7 @@ class Estimation:
         if isinstance(known, RankingDefinition) or (known.is_mean(metric) and not self.jackknife):
             return self.interval(score, metric)
         if self.measured is None:
-            return self._too_few(self._alive(self._finest), self._finest)
+            return self.too_few(self._alive(self._finest), self._finest)
         moves = self.measured.moves_at(metric, self._place)
         return interval_of(score, metric, moves, self.request.confidence)
 
@@ -217,11 +217,11 @@ class Estimation:
             error = math.fsum(self._errors[part, unit][0] for part in parts) / len(parts)
             units = min(self._errors[part, unit][1] for part in parts)
             if units < FEWEST_DRAWN:
-                return self._too_few(units, unit)
+                return self.too_few(units, unit)
             return intervals.from_standard_error(score.value, error, units, confidence, limits)
         if self._folds[unit] is None:
             held = ~np.isnan(score.per_query.lower) if score.per_query is not None else ()
-            return self._too_few(distinct(unit.codes(self.task)[0][held]), unit)
+            return self.too_few(distinct(unit.codes(self.task)[0][held]), unit)
         if any((part, unit) not in self.replicates for part in parts):
             return Interval(reason=MATES_LEAVE)
         own, paired = (
@@ -255,7 +255,7 @@ class Estimation:
             if alive >= self._fewest:
                 break
         else:
-            return str(self._too_few(alive, unit).reason)
+            return str(self.too_few(alive, unit).reason)
         if not self.jackknife or space is None:
             # what a query is worth is all that tells it from others
             prints = mix(np.where(findable, nearest + 1, 0).astype(np.uint64))
@@ -271,7 +271,7 @@ class Estimation:
 
     def why_no_band(self) -> str | None:
         """Why no curve has a band, where there are too few classes for any."""
-        return self._too_few(self._alive(self._finest), self._finest).reason
+        return self.too_few(self._alive(self._finest), self._finest).reason
 
     def banded(self, curves: Mapping[str, Curve]) -> dict[str, Curve]:
         """The curves of threshold metrics, with a confidence band where one can be told."""
@@ -284,7 +284,8 @@ class Estimation:
             for name, curve in curves.items()
         }
 
-    def _too_few(self, units: int, unit: Unit) -> Interval:
+    def too_few(self, units: int, unit: Unit) -> Interval:
+        """Why so few units give no interval."""
         more = ""
         if self.request.units == "metric" and self.task.levels is not None:
             finer = [one for one in unit.below(self.task) if one != unit]
@@ -301,12 +302,12 @@ class Estimation:
             )
             sums = self._sums(values, self._finest)
             if len(sums) < FEWEST_DRAWN:
-                return self._too_few(len(sums), self._finest)
+                return self.too_few(len(sums), self._finest)
             error = standard_errors([sums], self.request.seed)[0]
             limits = registry.definition(metric).range
             return intervals.from_standard_error(score.value, error, len(sums), confidence, limits)
         if self.measured is None:
-            return self._too_few(self._alive(self._finest), self._finest)
+            return self.too_few(self._alive(self._finest), self._finest)
         moves = self.measured.moves(metric, score)
         return interval_of(score, metric, moves, confidence)
 
