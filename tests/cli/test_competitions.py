@@ -158,7 +158,8 @@ def test_labels_are_revealed_and_checked(folder: Path) -> None:
     [
         (["task", "make", "labels.csv"], ["--output"]),
         (["task", "make", "nowhere.csv", "-o", "x.task"], ["nowhere.csv"]),
-        (["task", "make", "labels.csv", "-o", "labels.csv"], ["written over the input"]),
+        (["task", "make", "labels.csv", "-o", "labels.csv"], ["-o writes .task or .json"]),
+        (["task", "make", "hidden.task", "-o", "hidden.task"], ["written over the input"]),
         (["task", "make", "labels.csv", "-o", "x", "--public", "x"], ["-o and --public"]),
         (["task", "make", "ben.npz", "-o", "x.task"], ["no labels"]),
         (["task", "check", "ben.npz", "--task", "labels.csv"], ["not a truerank task"]),
