@@ -73,7 +73,8 @@ def test_what_cannot_be_shown_is_refused(folder: Path, tmp_path: Path) -> None:
     plain = tmp_path / "page"
     same = run(*evaluate, "--report", plain, "-o", plain).complaint()
     assert "-o and --report both name" in same
-    over = run("report", folder / "a.json", "-o", folder / "a.json").complaint()
+    (folder / "plain").write_bytes((folder / "a.json").read_bytes())
+    over = run("report", folder / "plain", "-o", folder / "plain").complaint()
     assert "would be written over the input" in over
     assert "no-such.json" in run("report", tmp_path / "no-such.json", "-o", page).complaint()
     bare = run("report", folder / "a.json", "-o", page, "--images", folder / "photos")
