@@ -98,5 +98,9 @@ def test_what_is_refused() -> None:
 def test_without_pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = Exported(fixed(ROWS))
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    words = ["embeddings is an Arrow array (Exported)", "needs pyarrow: pip install pyarrow"]
+    words = [
+        "embeddings is an Arrow array (Exported)",
+        "needs pyarrow: pip install",
+        "pyarrow safetensors",
+    ]
     assert_refused(lambda: evaluate(rows, LABELS), words)
