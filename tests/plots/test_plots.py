@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from xml.etree import ElementTree
 
 import matplotlib as mpl
 import numpy as np
@@ -187,3 +188,15 @@ def test_without_matplotlib_a_sentence_says_what_to_install() -> None:
     assert done.stdout.strip() == (
         "a plot needs matplotlib: pip install '.[plot]' in the checkout, or pip install matplotlib."
     )
+
+
+def test_an_svg_of_hostile_names_is_well_formed(tmp_path: Path) -> None:
+    """No XML may hold a control letter, in a comment either."""
+    rows = np.random.default_rng(0).standard_normal((60, 4))
+    found = truerank.evaluate(rows, np.repeat(np.arange(20), 3), metrics=["map@r", "hit@1"])
+    drawn = truerank.plot([found, found], "cmc", names=["a\x1b[2J\x85=1", "b"])
+    drawn.figure_.savefig(tmp_path / "x.svg")
+    text = (tmp_path / "x.svg").read_text(encoding="utf-8")
+    ElementTree.fromstring(text)
+    assert "\x1b" not in text
+    assert "\\x1b" in text

@@ -12,6 +12,7 @@ from truerank.core.curve import POINTWISE, SECOND, Curve
 from truerank.operating_marks import Mark
 from truerank.plots.axes import MOST_RATE, CurveAxes, axes_of, prepare
 from truerank.plots.style import COLOURS, DASHES, new_axes, plain_text, tidy
+from truerank.typesetting import visible
 
 __all__ = ["CurveDisplay", "DrawnModel"]
 
@@ -156,7 +157,8 @@ class CurveDisplay:
             self.bands_.append(
                 self.ax_.errorbar(at, value, np.nan_to_num(away), fmt="none", color="#222222")
             )
-        for text in self.ax_.set_xticks(np.arange(len(names)), names.tolist()):
+        shown = [visible(name) for name in names.tolist()]
+        for text in self.ax_.set_xticks(np.arange(len(names)), shown):
             plain_text(text.label1)
 
     def _least(self) -> tuple[float, float]:

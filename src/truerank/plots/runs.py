@@ -10,7 +10,7 @@ from truerank.core import registry
 from truerank.core.field_names import field_names
 from truerank.errors import InputError
 from truerank.plots.style import COLOURS, SIZE, check_matplotlib, new_axes, plain_text, tidy
-from truerank.typesetting import LOWER
+from truerank.typesetting import LOWER, visible
 
 __all__ = ["RunsDisplay", "plot_runs", "size_of"]
 
@@ -39,7 +39,7 @@ class RunsDisplay:
         self.figure_ = axes.figure
         for place, row in enumerate(self.rows):
             self._row(place, row)
-        names = axes.set_yticks(range(len(self.rows)), [row.model for row in self.rows])
+        names = axes.set_yticks(range(len(self.rows)), [visible(row.model) for row in self.rows])
         for text in names:
             plain_text(text.label1)
         axes.set_ylim(len(self.rows) - 0.5, -0.5)

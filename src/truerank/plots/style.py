@@ -6,6 +6,7 @@ from typing import Any
 
 from truerank.errors import InputError
 from truerank.extras import install
+from truerank.typesetting import visible
 
 __all__ = ["COLOURS", "DASHES", "SIZE", "check_matplotlib", "new_axes", "plain_text", "tidy"]
 
@@ -40,6 +41,10 @@ def tidy(axes: Any) -> None:
 
 
 def plain_text(text: Any) -> Any:
-    """A text of matplotlib's that shows dollar signs as they are: names are no formulas."""
+    """A text of matplotlib's that shows names as they are.
+
+    Dollar signs begin no formula, and control letters, which no SVG may hold, are written out.
+    """
     text.set_parse_math(False)
+    text.set_text(visible(text.get_text()))
     return text
