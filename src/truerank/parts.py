@@ -43,7 +43,7 @@ class Parts:
             raise InputError("none of these metrics is a mean over queries, which could be split.")
         first = metrics[0]
         parts = result.by(attribute, metrics=[first])
-        sign = 1 if registry.definition(registry.parse(first)).higher_is_better else -1
+        sign = 1 if registry.find(first).higher_is_better else -1
 
         def order(row: tuple[Any, Result]) -> tuple[bool, float, int]:
             value = row[1][first].value

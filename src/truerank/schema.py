@@ -113,7 +113,7 @@ def _is(value: Any, kind: str) -> bool:
 
 def _check_range(name: str, score: Mapping[str, Any], where: str) -> None:
     try:
-        low, high = registry.definition(registry.parse(name)).range
+        low, high = registry.find(name).range
     except InputError:  # a metric of somebody else, or of another version
         return
     bounds = [(field, score.get(field)) for field in BOUNDED]

@@ -57,7 +57,7 @@ def number(metric: str) -> Callable[[float | None], str]:
     """How a metric's values are written: in percent, but thresholds in the distance's unit."""
     from truerank.core import registry
 
-    known = registry.definition(registry.parse(metric))
+    known = registry.find(metric)
 
     def written(value: float | None) -> str:
         if value is None or value != value:
@@ -71,7 +71,7 @@ def marked(metric: str, name: str | None = None) -> str:
     """The metric, or another name of it, with an arrow if lower is better."""
     from truerank.core import registry
 
-    higher = registry.definition(registry.parse(metric)).higher_is_better
+    higher = registry.find(metric).higher_is_better
     return (name or metric) if higher else f"{name or metric} {LOWER}"
 
 
@@ -316,7 +316,7 @@ def _but_for(result: Scored) -> str:
     """An exception to 'in percent', where some metrics are thresholds."""
     from truerank.core import registry
 
-    units = {registry.definition(registry.parse(metric)).unit for metric in result}
+    units = {registry.find(metric).unit for metric in result}
     return ", but for thresholds" if units - {"share"} else ""
 
 

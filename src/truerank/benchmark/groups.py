@@ -87,7 +87,7 @@ def compare_methods(runs: Runs, metric: str) -> dict[str, Any]:
     for rank, (p, at) in enumerate(tested):  # Holm: none falls below one before it
         highest = max(highest, min(1.0, p * (len(tested) - rank)))
         pairs[at]["adjusted_p"] = highest
-    higher = registry.definition(registry.parse(metric)).higher_is_better
+    higher = registry.find(metric).higher_is_better
     ranks = {name: [1, len(runs)] for name in runs}
     for pair in pairs:
         if pair["adjusted_p"] is not None and pair["adjusted_p"] < 1 - CONFIDENCE:
@@ -157,7 +157,7 @@ def over_classes(runs: Sequence[Result], metric: str) -> list[float] | None:
     kept = _mean_replicates(runs, metric)
     if kept is None:
         return None
-    known, mean = registry.definition(registry.parse(metric)), _mean_and_variance(runs, metric)[0]
+    known, mean = registry.find(metric), _mean_and_variance(runs, metric)[0]
     found = from_replicates(mean, kept, kept, CONFIDENCE, known.range, steep=known.is_steep)
     return None if found.ends is None else list(found.ends)
 

@@ -39,7 +39,7 @@ def _best(content: Content) -> dict[tuple[str, str], float]:
             for row in content["rows"]
             if row["kind"] not in ("untrained", "finished") and metric in row[part]
         ]
-        higher = registry.definition(registry.parse(metric)).higher_is_better
+        higher = registry.find(metric).higher_is_better
         if known:
             best[part, metric] = max(known) if higher else min(known)
     return best

@@ -53,7 +53,7 @@ def judge(
     tested = {(row.metric, frozenset((row.first, row.second))): row for row in differences}
     found = {}
     for metric in dict.fromkeys(row.metric for row in rows):
-        known = registry.definition(registry.parse(metric))
+        known = registry.find(metric)
         these = [row for row in rows if row.metric == metric]
         choose = max if known.higher_is_better else min
         top = choose(row.value for row in these)
@@ -257,7 +257,7 @@ def _caption(
 ) -> list[str]:
     """Sentences: the scale, the cells, the marks that occur, and the tests behind them."""
     metrics = dict.fromkeys(row.metric for row in standings)
-    units = {registry.definition(registry.parse(metric)).unit for metric in metrics}
+    units = {registry.find(metric).unit for metric in metrics}
     scale = "Scores in percent" if units != {"distance"} else "Distances"
     if len(units) > 1:
         scale += ", thresholds as distances"

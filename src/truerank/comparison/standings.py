@@ -53,7 +53,7 @@ def stand(
     request: IntervalRequest,
 ) -> list[Standing]:
     """The models in one metric, the best first."""
-    higher = registry.definition(registry.parse(metric)).higher_is_better
+    higher = registry.find(metric).higher_is_better
     above = dict.fromkeys(names, 0)
     below = dict.fromkeys(names, 0)
     for row in differences:
@@ -87,7 +87,7 @@ def _interval(model: Model, metric: str, request: IntervalRequest) -> tuple[floa
     found = spread(metric, [model], request.seed)
     if isinstance(found, str) or found.only_runs is not None:
         return None
-    known = registry.definition(registry.parse(metric))
+    known = registry.find(metric)
     freedom: float = found.freedom
     if known.is_steep and found.steep_freedom is not None:
         freedom = found.steep_freedom
@@ -115,5 +115,5 @@ def _between_runs(
     squares = math.fsum((v - centre) ** 2 for v in values)
     error = math.sqrt(squares / (len(values) - 1) / len(values))
     margin = quantile(request.confidence, len(values) - 1) * error
-    low, high = registry.definition(registry.parse(metric)).range
+    low, high = registry.find(metric).range
     return max(low, centre - margin), min(high, centre + margin)

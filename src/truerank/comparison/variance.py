@@ -191,7 +191,7 @@ def _class_sums(result: Result, metric: str) -> list[ClassSums] | None:
     units = result.units if level is None else result.level_units.get(level)
     if units is None:
         return None
-    higher = registry.definition(registry.parse(metric)).higher_is_better
+    higher = registry.find(metric).higher_is_better
     classes = result.units if result.provenance["average"] == "class" else None
     terms = [term.lower if higher else term.upper for term in score.per_query.terms]
     among = ~np.isnan(score.per_query.lower) if len(terms) > 1 else None

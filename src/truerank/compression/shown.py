@@ -43,7 +43,7 @@ def _not_worse(row: Difference, margin: float) -> bool | None:
     if row.interval is None:
         return None
     low, high = row.interval
-    higher = registry.definition(registry.parse(row.metric)).higher_is_better
+    higher = registry.find(row.metric).higher_is_better
     return (low if higher else -high) > -margin
 
 
@@ -68,7 +68,7 @@ class Sweep:
             return self.original
         least = min(one.copy.bytes for one in fit)
         first = self.metrics[0]
-        sign = 1 if registry.definition(registry.parse(first)).higher_is_better else -1
+        sign = 1 if registry.find(first).higher_is_better else -1
         alike = [one for one in fit if one.copy.bytes == least]
         return max(alike, key=lambda one: sign * one.scores[first])
 

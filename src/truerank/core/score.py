@@ -143,7 +143,7 @@ class Score:
         """What n counts: query, pair, positive pair, negative pair, class or row."""
         from truerank.core import registry
 
-        return registry.definition(registry.parse(self.metric)).counted
+        return registry.find(self.metric).counted
 
     @property
     def tied(self) -> bool:

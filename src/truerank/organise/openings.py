@@ -127,7 +127,7 @@ class _Run:
     ) -> None:
         self.log, self.rules, self._options = log, rules, options
         self.public, self.private = parts
-        self.known = registry.definition(registry.parse(rules.metric))
+        self.known = registry.find(rules.metric)
         self._shown = {
             one["participant"]: one for one in self._openings() if one["shown"] is not None
         }

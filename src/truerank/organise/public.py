@@ -50,7 +50,7 @@ def public_result(result: Result) -> Result:
     scores: dict[str, Score] = {}
     skipped = dict(result.skipped)
     for name, score in result.items():
-        known = registry.definition(registry.parse(name))
+        known = registry.find(name)
         if known.unit == "share":
             scores[name] = _headline(score, known.higher_is_better)
         else:

@@ -43,7 +43,7 @@ class RunsDisplay:
         for text in names:
             plain_text(text.label1)
         axes.set_ylim(len(self.rows) - 0.5, -0.5)
-        known = registry.definition(registry.parse(self.metric))
+        known = registry.find(self.metric)
         name = field_names([self.metric])[self.metric]
         axes.set_xlabel(name if known.higher_is_better else f"{name} {LOWER}")
         if known.unit == "share":

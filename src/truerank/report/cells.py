@@ -24,7 +24,7 @@ def column(name: str, kind: str = "text", *, decimals: int = 2, hint: str = "") 
 
 def metric_column(metric: str) -> dict[str, Any]:
     """The column of a metric's values."""
-    known = registry.definition(registry.parse(metric))
+    known = registry.find(metric)
     arrow = "" if known.higher_is_better else " \N{DOWNWARDS ARROW}"
     kind = "percent" if known.unit == "share" else "number"
     return column(metric + arrow, kind, decimals=known.decimals, hint=known.title)

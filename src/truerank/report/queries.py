@@ -30,7 +30,7 @@ def ranked_queries(result: Result, found: AtHand) -> dict[str, Any] | None:
         return None
     score, mates = result[metric], found.task.mates
     assert score.per_query is not None
-    sign = 1 if registry.definition(registry.parse(metric)).higher_is_better else -1
+    sign = 1 if registry.find(metric).higher_is_better else -1
     values = sign * score.per_query.lower
     rows = np.flatnonzero(~np.isnan(values) & (mates > 0))
     if not len(rows):

@@ -79,7 +79,7 @@ def _differences(found: Comparison) -> dict[str, Any]:
         shown = tables.number(row.metric)
         ends = row.interval
         certain = row.adjusted_p is not None and row.adjusted_p < 1 - found.confidence
-        higher = registry.definition(registry.parse(row.metric)).higher_is_better
+        higher = registry.find(row.metric).higher_is_better
         better = row.first if (row.value > 0) == higher else row.second
         rows.append(
             [
@@ -93,7 +93,7 @@ def _differences(found: Comparison) -> dict[str, Any]:
                 f"{better} is better" if certain else _OPEN[row.adjusted_p is None],
             ]
         )
-        share = registry.definition(registry.parse(row.metric)).unit == "share"
+        share = registry.find(row.metric).unit == "share"
         places.append([row.value, *(ends or (None, None))] if share else None)
     columns = [column(name) for name in ("metric", "first", "second")]
     columns += [column(name, "number") for name in ("difference", "interval", "p", "p (Holm)")]

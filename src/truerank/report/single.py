@@ -87,7 +87,7 @@ def _headline(result: Result) -> dict[str, Any]:
     header, rows = tables.cells(result)
     lines = []
     for (name, score), cells in zip(result.items(), rows, strict=True):
-        known = registry.definition(registry.parse(name))
+        known = registry.find(name)
         low, high = score.interval or (None, None)
         places = {
             "value": _number(score.value),

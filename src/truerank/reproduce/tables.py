@@ -39,7 +39,7 @@ def score_sheet(
     shown = []
     for metric in metrics:
         scale = (scales or {}).get(metric, 100.0)
-        worse = not registry.definition(registry.parse(metric)).higher_is_better
+        worse = not registry.find(metric).higher_is_better
         shown.append(metric + (" x 1000" if scale == 1000 else "") + (" (lower is better)" * worse))
     seeds = len(one.seeds)
     return Sheet(

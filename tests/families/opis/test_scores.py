@@ -177,6 +177,15 @@ def test_removed_options_say_so(option: str) -> None:
         truerank.evaluate(np.eye(4), [0, 0, 1, 1], metrics=f"opis@far=0.05:0.5,{option}")
 
 
+def test_a_result_of_before_that_names_a_removed_option_still_reads() -> None:
+    rows, labels = uneven_clusters(3)
+    kept = truerank.evaluate(rows, labels, metrics=["opis", "map"]).to_dict()
+    kept["scores"]["opis@grid=20"] = kept["scores"].pop("opis")
+    read = truerank.Result.from_dict(kept)
+    assert "opis@grid=20" in str(read)
+    assert "opis@grid=20" in read.to_markdown()
+
+
 # --- the bounds of the paper ----------------------------------------------------------------------
 
 
