@@ -25,6 +25,7 @@ from truerank.families.trials import FoldedTrials
 from truerank.families.verification.curves import curves
 from truerank.families.verification.pooled import PooledPairs
 from truerank.files import read
+from truerank.files.hdf5 import chosen_distance
 from truerank.files.people import NO_PEOPLE, number_people, people_by_ids, people_by_labels
 from truerank.files.places import Places
 from truerank.files.trial_scores import read_scores
@@ -294,7 +295,7 @@ def place_listed(
         if trials.scores is None:
             raise InputError("the trials have no scores; pass scores or embeddings.")
         values = trials.scores
-    held = None
+    held, source = None, values
     if isinstance(values, (str, os.PathLike)):
         values, held, ids = _read(values, trials, ids)
     array = as_array(values, "scores_or_embeddings")
@@ -302,7 +303,7 @@ def place_listed(
         distance = "similarity" if distance is None else distance
         space, distances = _scores(array, trials, distance)
         return Listed(trials, space, distances, _people(trials, labels, ids))
-    distance = "cosine" if distance is None else distance
+    distance = chosen_distance(distance, source)
     check_choice("distance", distance, catalogue.names(given=False), of="verify with embeddings")
     rows = as_matrix(array, "embeddings")
     place = Places.of(ids, len(rows))

@@ -44,7 +44,7 @@ def request(**options: Any) -> PassRequest:
 
 
 def gom(queries: int) -> Gom:
-    kinds = {"exact": False, "bracketed": True, "peaks": False}
+    kinds = {"exact": False, "bracketed": True, "peaks": (), "frozen_share": False}
     return Gom(Axis(0.0, 1.0), queries, queries, limits=(), taus=(), **kinds)
 
 

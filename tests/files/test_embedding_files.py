@@ -376,6 +376,9 @@ def test_the_distance_of_an_hdf5_file_is_taken(said: Any, distance: str, tmp_pat
     point = truerank.choose_threshold(paths[1], sides["gallery_labels"], frr=0.3)
     same = truerank.choose_threshold(gallery, sides["gallery_labels"], frr=0.3, distance=distance)
     assert point.threshold == same.threshold
+    trials = [(0, 4, True), (1, 5, True), (0, 1, False), (2, 3, False)]
+    apart = truerank.verify(paths[1], trials, "threshold@far=0.5")["threshold@far=0.5"]
+    assert apart == truerank.verify(gallery, trials, apart.metric, distance=distance)[apart.metric]
     near = truerank.truth(*paths, k=3)
     assert (
         near.item.tolist() == truerank.truth(queries, gallery, 3, distance=distance).item.tolist()

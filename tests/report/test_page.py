@@ -123,7 +123,8 @@ def test_a_result_read_back_shows_what_its_file_holds(
 def test_details_are_kept_below_a_megabyte(result: truerank.Result) -> None:
     look(result)
     with_details = len(result.to_json())
-    without = len(truerank.Result.from_dict(result.to_dict() | {"details": None}).to_json())
+    plain = {name: value for name, value in result.to_dict().items() if name != "details"}
+    without = len(truerank.Result.from_dict(plain).to_json())
     assert 0 < with_details - without < 1_000_000
     schema = json.loads((Path(truerank.__file__).parent / "result.schema.json").read_text())
     jsonschema.validate(result.to_dict(), schema)

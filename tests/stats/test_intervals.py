@@ -313,7 +313,8 @@ def test_too_few_coarse_classes(separate: bool) -> None:
     for name in metrics[1:]:
         assert result[name].interval is None
         assert result[name].interval_reason == (
-            f"9 classes of level 1 with a query that counts; an interval needs at least {fewest}"
+            f"9 classes of level 1 with a query that counts; an interval needs at least {fewest}; "
+            'a finer level has enough: pass units="finer" (--units finer)'
         )
     finest = truerank.evaluate(x, paths, metrics=metrics, units="finest", **sides)
     assert all(score.interval is not None for score in finest.values())

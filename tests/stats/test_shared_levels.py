@@ -76,7 +76,8 @@ def test_finest_units_where_asked_for() -> None:
     few = bars(rows, labels)
     assert "low" not in few
     assert few.band_reason == (
-        "4 classes of level 1 with a query that counts; an interval needs at least 10"
+        "4 classes of level 1 with a query that counts; an interval needs at least 10; "
+        'a finer level has enough: pass units="finer" (--units finer)'
     )
     found = bars(rows, labels, units="finest")
     units = [labels[:, 2] != unit for unit in np.unique(labels[:, 2])]

@@ -435,6 +435,9 @@ def compared(shape: str, options: Mapping[str, Any]) -> Found:
         results.append(truerank.evaluate(moved, labels, **task, **more))
     whole = truerank.compare(*results).to_dict()
     tables = {name: whole.pop(name) for name in ("standings", "differences")}
+    for standing in tables["standings"]:
+        younger = [*standing.pop("values"), standing.pop("confidence")]  # than the digests
+        assert younger == [standing["value"], options.get("confidence", 0.95)]
     by_metric = {
         metric: {
             name: [one for one in rows if one["metric"] == metric] for name, rows in tables.items()

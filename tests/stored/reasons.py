@@ -31,10 +31,10 @@ PATTERNS: dict[str, str] = {
     # Why there is no interval.
     "few-classes-of-a-level": rf"{_COUNT} class(es)? of level \d+ with a query that counts; an "
     rf"interval needs at least {_COUNT}"
-    r"(, and a finer level has as many: pass units=\"finer\" \(--units finer\))?",
+    r"(; a finer level has enough: pass units=\"finer\" \(--units finer\))?",
     "few-classes": rf"{_COUNT} class(es)? with a query that counts; an interval needs at least "
     rf"{_COUNT}"
-    r"(, and a finer level has as many: pass units=\"finer\" \(--units finer\))?",
+    r"(; a finer level has enough: pass units=\"finer\" \(--units finer\))?",
     "few-classes-of-unmated-queries": rf"{_COUNT} class(es)? of queries without a mate; an "
     rf"interval needs at least {_COUNT}",
     "few-classes-to-compare": rf"{_COUNT} class(es)? to compare; an interval of how far classes "

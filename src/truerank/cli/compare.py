@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
+from truerank.cli.kinds import DistanceName
 from truerank.cli.options import (
     PATH,
     confidence_option,
-    distance_option,
     examples,
     format_option,
     metrics_option,
@@ -41,7 +41,11 @@ EXAMPLES = examples(
 @click.option("--names", help="Names of the models, separated by commas: RESULTS, then --runs.")
 @metrics_option("Such as map@r,hit@10; all that the results share if left out.")
 @click.option("--labels", type=PATH, help="Labels of the rows of RESULTS that are embeddings.")
-@distance_option(default=None)
+@click.option(
+    "--distance",
+    type=DistanceName(lambda catalogue: catalogue.names()),
+    help="Of embeddings, as in evaluate.  [default: cosine]",
+)
 @confidence_option
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the bootstrap.")
 @format_option()
@@ -81,6 +85,7 @@ def compare(
     from truerank.cli.outputs import check_targets
     from truerank.cli.printing import print_form, ruled, write_form, written_form
     from truerank.comparison.naming import name_models
+    from truerank.files.hdf5 import chosen_distance
 
     if cells != "value" and {form, written_form(output, form)}.isdisjoint(("markdown", "latex")):
         raise InputError(
@@ -104,7 +109,7 @@ def compare(
                 path,
                 labels,
                 metrics=metrics,
-                distance=distance or "cosine",
+                distance=chosen_distance(distance, path),
                 confidence=confidence,
                 seed=seed,
                 progress=progress,

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from truerank.comparison import compare
@@ -150,9 +151,9 @@ def sweep_task(
     """The same for the rows (and gallery items) of a task, in its order."""
     _check_distance(distance)
     allowed = _margin(margin)
-    asked = (
-        ["map@r"] if metrics is None else [metrics] if isinstance(metrics, str) else list(metrics)
-    )
+    if not isinstance(metrics, str) and np.iterable(metrics):
+        metrics = list(metrics)
+    asked = "map@r" if metrics is None else metrics
     chosen = [str(metric) for metric in registry.parse_all(asked)]
     if task.levels is None:
         registry.check_judged(asked)

@@ -74,9 +74,9 @@ def number_people(trials: Trials, sides: tuple[Any, Any]) -> Integers:
 def people_by_ids(trials: Trials) -> Integers | None:
     """(trials, 2): people by the part of their ids before the first / or -; None where an id has no
     such part, or where these disagree with the trials."""
-    ids = {*trials.left, *trials.right}
-    if not all(isinstance(name, str) for name in ids):
+    if not all(isinstance(name, str) for side in (trials.left, trials.right) for name in side):
         return None
+    ids = {*trials.left, *trials.right}
     for beginning in _BEGINNINGS:
         found = {name: re.match(beginning, name) for name in ids}
         person = {name: match[1] for name, match in found.items() if match is not None}

@@ -48,7 +48,7 @@ __all__ = ["Estimation"]
 
 NOT_COUNTED = "ask for a verification metric such as auc, whose pass counts what a band is made of"
 MATES_LEAVE = "classes by the finest label take some of a query's mates, not all or none"
-FINER = ', and a finer level has as many: pass units="finer" (--units finer)'
+FINER = '; a finer level has enough: pass units="finer" (--units finer)'
 """Follows why there are too few units, where other ones help."""
 
 Integers = npt.NDArray[np.int64]

@@ -72,7 +72,8 @@ class TrialNames:
 
 def _numbers(names: Sequence[Any]) -> Fingerprints:
     """64 bits for each name."""
-    text = [str(name) for name in names]
+    large = 2**64  # str refuses integers of some thousand digits
+    text = [hex(n) if isinstance(n, int) and abs(n) > large else str(n) for n in names]
     known = {
         name: int.from_bytes(
             blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little"

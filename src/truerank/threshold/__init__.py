@@ -119,6 +119,7 @@ def choose_threshold(
     >>> point.optimistic, round(point.threshold, 3), round(point.values["frr"], 3)
     (False, 0.232, 0.22)
     """
+    asked = distance
     distance = chosen_distance(distance, embeddings, gallery)
     check_choice("distance", distance, catalogue.names())
     target = target_of(far, frr)
@@ -146,7 +147,7 @@ def choose_threshold(
                 f"{', '.join(others) or 'apply_gallery'} is of a set in which all pairs are "
                 "compared; with pairs pass query_ids and labels alone."
             )
-        lists = _lists(given, pairs, apply, apply_labels, apply_pairs, distance)
+        lists = _lists(given, pairs, apply, apply_labels, apply_pairs, asked)
         return choose_on_list(lists[0], *target, *lists[1:])
     if apply_pairs is not None:
         raise InputError("apply_pairs needs pairs, the list on which the threshold is chosen.")
@@ -174,11 +175,10 @@ def _lists(
     apply: Any,
     apply_labels: Any,
     apply_pairs: Any,
-    distance: str,
+    distance: str | None,
 ) -> list[ListedTrials]:
     """Read the list on which a threshold is chosen, and the one on which it is judged, if any."""
-    asked = None if distance == "cosine" else distance  # scores are similarities, rows go by cosine
-    options = {"ids": given["query_ids"], "distance": asked}
+    options = {"ids": given["query_ids"], "distance": distance}
     first = ListedTrials(given["embeddings"], pairs, labels=given["labels"], **options)
     if apply is None and apply_pairs is None:
         return [first]
