@@ -7,7 +7,8 @@ are encoded, as the nodes of a tree.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -19,7 +20,16 @@ from truerank.arrays import as_array, as_plain, name_rows, numbered
 from truerank.errors import InputError, warn
 from truerank.wording import count
 
-__all__ = ["MISSING", "Codes", "Encoded", "Levels", "encode", "encode_levels", "missing_rows"]
+__all__ = [
+    "MISSING",
+    "Codes",
+    "Encoded",
+    "Levels",
+    "as_number",
+    "encode",
+    "encode_levels",
+    "missing_rows",
+]
 
 Codes = npt.NDArray[np.int64]
 MISSING = -1
@@ -135,7 +145,7 @@ def _interned(items: list[Any], holes: bool, name: str) -> tuple[list[Any], Code
     except Exception as error:  # whatever a value's own hash raises
         raise InputError(f"{name} must be hashable values such as int or str ({error}).") from error
     try:
-        values = sorted(distinct)
+        values = sorted(distinct, key=int if _are_numbers(distinct) else None)
     except Exception:  # values without an order, or whose own comparison fails
         values = sorted(distinct, key=repr)
     number = {value: code for code, value in enumerate(values)}
@@ -143,6 +153,22 @@ def _interned(items: list[Any], holes: bool, name: str) -> tuple[list[Any], Code
         return values, np.fromiter(map(number.__getitem__, items), np.int64, len(items))
     found = (MISSING if gone else number[item] for item, gone in zip(items, missing, strict=True))
     return values, np.fromiter(found, np.int64, len(items))
+
+
+def as_number(value: Any) -> Any:
+    """Text that spells an integer as Python writes it, "12" but not "012", as that integer.
+
+    Anything else is returned as it is.
+    """
+    return int(value) if isinstance(value, str) and _INTEGER.fullmatch(value) else value
+
+
+_INTEGER = re.compile("0|-?[1-9][0-9]{0,17}")
+
+
+def _are_numbers(values: Iterable[Any]) -> bool:
+    """Whether all are text that spells integers: it is then ordered as the integers are."""
+    return all(isinstance(value, str) and _INTEGER.fullmatch(value) for value in values)
 
 
 def _split(codes: Codes, lengths: list[int]) -> tuple[Codes, ...]:

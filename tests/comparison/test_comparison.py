@@ -387,54 +387,57 @@ def test_a_result_that_does_not_say_of_what_it_is(key: str) -> None:
     assert_refused(lambda: truerank.compare(whole, other), ["damaged", key])
 
 
-def two_models(labels: Any, **options: Any) -> list[truerank.Result]:
-    """Rows of 40 classes, and noisier ones, with labels of two types."""
+def numbered_classes(labels: Any, **options: Any) -> list[truerank.Result]:
+    """Rows of 40 classes of 4, and noisier ones, by the same labels."""
     rng = np.random.default_rng(5)
-    codes = np.repeat(np.arange(40), 4)
-    rows = rng.normal(size=(40, 6))[codes] + 0.7 * rng.normal(size=(160, 6))
+    rows = np.repeat(rng.normal(size=(40, 6)), 4, axis=0) + 0.7 * rng.normal(size=(160, 6))
     noisy = rows + 0.5 * rng.normal(size=rows.shape)
     given = {"metrics": ["map@r", "auc"], **options}
-    as_text = [str(label) for label in labels]
-    order = rng.permutation(160)  # the same rows, in the order of another file
-    if "query_ids" in options:
-        given["query_ids"] = [str(one) for one in np.asarray(options["query_ids"])[order]]
-        as_text, noisy = [as_text[row] for row in order], noisy[order]
-    return [
-        truerank.evaluate(rows, labels, **(given | options)),
-        truerank.evaluate(noisy, as_text, **given),
-    ]
+    return [truerank.evaluate(one, labels, **given) for one in (rows, noisy)]
 
 
-@pytest.mark.parametrize("ids", [False, True])
-def test_integer_labels_that_are_equal_as_text_are_compared(ids: bool) -> None:
-    """As where both have integers: the same differences, to the last bit."""
-    labels = 100 + np.repeat(np.arange(40), 4)
-    options = {"query_ids": 1000 + np.arange(160)} if ids else {}
-    first, second = two_models(labels, **options)
-    assert {type(value) for value in second.queries()["label"]} == {str}
-    found = truerank.compare(first, second, names=["a", "b"])
-    rng = np.random.default_rng(5)
-    codes = np.repeat(np.arange(40), 4)
-    rows = rng.normal(size=(40, 6))[codes] + 0.7 * rng.normal(size=(160, 6))
-    noisy = rows + 0.5 * rng.normal(size=rows.shape)
-    integers = truerank.evaluate(noisy, labels, metrics=["map@r", "auc"], **options)
-    wanted = truerank.compare(first, integers, names=["a", "b"])
-    assert found.to_dict()["differences"] == wanted.to_dict()["differences"]
+@pytest.mark.parametrize("gallery", [False, True])
+@pytest.mark.parametrize("given", ["labels", "ids", "labels, ids and groups"])
+def test_integers_and_the_text_that_spells_them_are_one_task(given: str, gallery: bool) -> None:
+    """As where both have integers: the same differences, to the last bit.
+
+    The text of these sorts in another order (8, 9, 10), and classes are dealt to folds in order.
+    """
+    integers = np.repeat(np.arange(-3, 37), 4)
+    options = {"query_ids": 995 + np.arange(160), "query_groups": np.arange(160) % 12}
+    if gallery:
+        options |= {"gallery_labels": integers, "gallery_ids": options["query_ids"]}
+        options |= {"gallery_groups": 1 + options["query_groups"]}
+    as_text = {
+        name: [str(value) for value in values] if name.split("_")[1] in given else values
+        for name, values in options.items()
+    }
+    rows = np.random.default_rng(1).normal(size=(160, 6))
+    kept = {"gallery": rows, "confidence": 0.9} if gallery else {"confidence": 0.9}
+    labels = [str(value) for value in integers] if "labels" in given else integers
+    first, second = numbered_classes(integers, **options, **kept)
+    mixed = numbered_classes(labels, **as_text, **kept)[1]
+    assert mixed.provenance["task_digest"] == first.provenance["task_digest"]
+    found = truerank.compare(first, mixed, names=["a", "b"]).to_dict()
+    wanted = truerank.compare(first, second, names=["a", "b"]).to_dict()
+    assert found["differences"] == wanted["differences"]
 
 
-def test_integer_labels_that_cannot_be_compared_with_text_are_named() -> None:
-    """9 comes before 10, and "10" before "9"; and nothing is known of the labels of a gallery."""
-    words = "labels are integers in one and text in the other; as text they are equal"
-    with pytest.raises(truerank.InputError, match=words):
-        truerank.compare(*two_models(np.repeat(np.arange(40), 4)))
-    labels = 100 + np.repeat(np.arange(40), 4)
-    rows = np.random.default_rng(1).normal(size=(160, 4))
-    options = {"gallery": rows[::2] + 0.1, "metrics": "map"}
-    integers = truerank.evaluate(rows, labels, gallery_labels=labels[::2], **options)
-    text = list(map(str, labels))
-    strings = truerank.evaluate(rows, text, gallery_labels=text[::2], **options)
-    with pytest.raises(truerank.InputError, match=f"{words}.*gallery"):
-        truerank.compare(integers, strings)
-    others = truerank.evaluate(rows, labels + 1, gallery_labels=labels[::2] + 1, **options)
-    with pytest.raises(truerank.InputError, match="the labels of the queries differ"):
-        truerank.compare(integers, others)
+def test_other_text_is_another_task() -> None:
+    """Of a number written otherwise, of another number, and of what is no number."""
+    integers = np.repeat(np.arange(40), 4)
+    first = numbered_classes(integers)[0]
+    for text in ("0{}", "+{}", " {}", "{}.0", "a{}"):
+        other = numbered_classes([text.format(value) for value in integers])[1]
+        with pytest.raises(truerank.InputError, match="the labels of the queries differ"):
+            truerank.compare(first, other)
+
+
+def test_what_differs_in_the_gallery_is_said_to() -> None:
+    labels = np.repeat(np.arange(40), 4)
+    gallery = np.random.default_rng(1).normal(size=(160, 6))
+    first = numbered_classes(labels, gallery=gallery, gallery_labels=labels)[0]
+    text = [str(label) for label in labels]
+    other = numbered_classes(text, gallery=gallery, gallery_labels=["0", *text[1:-1], "0"])[1]
+    with pytest.raises(truerank.InputError, match="in the gallery or row by row"):
+        truerank.compare(first, other)

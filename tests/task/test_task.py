@@ -369,10 +369,10 @@ def test_the_digest_sees_everything_else() -> None:
         Task(TASK["labels"], ids=TASK["ids"]),
         Task(TASK["labels"], groups=TASK["groups"]),
         Task(**TASK | {"ids": [1, 2, 3, 5]}),
-        Task(**TASK | {"ids": ["1", "2", "3", "4"]}),
+        Task(**TASK | {"ids": ["01", "2", "3", "4"]}),
         Task(**TASK | {"labels": ["a", "a", "b", "c"]}),
         Task(**TASK | {"labels": [1, 1, 2, 2]}),
-        Task(**TASK | {"labels": ["1", "1", "2", "2"]}),
+        Task(**TASK | {"labels": ["1.0", "1.0", "2", "2"]}),
         Task(**TASK | {"labels": [("a", 1), ("a", 1), ("b", 2), ("b", 2)]}),
         Task(**TASK | {"groups": ["x", "y", "x", "x"]}),
         Task(**TASK, junk_labels=["b"]),
@@ -386,6 +386,25 @@ def test_the_digest_sees_everything_else() -> None:
         Task(None, relevance=relevance[::-1]),
     ]
     assert len({task.digest for task in tasks}) == len(tasks)
+
+
+def test_integers_and_the_text_that_spells_them_have_one_digest() -> None:
+    """But two commitments: what is held back is what the organiser gave, as it stands."""
+    task = {"labels": [3, 3, -10], "ids": [7, 8, 9], "groups": [0, 1, 1]}
+    gallery = {f"gallery_{name}": [9, 3, -10] for name in task}
+    given = task | gallery | {"junk_labels": [9]}
+    text = {name: [str(value) for value in values] for name, values in given.items()}
+    mask = np.eye(3, dtype=bool)
+    for column in ("labels", "ids", "groups"):
+        as_text = {name: values for name, values in text.items() if column in name}
+        if column == "labels":
+            as_text["junk_labels"] = ["9"]
+        one, other = Task(**given, junk=mask), Task(**given | as_text, junk=mask)
+        assert one.digest == other.digest, column
+        assert one.committed != other.committed, column
+    one, other = TaskRules([2, 10, 2, 10]), TaskRules(["2", "10", "2", "10"])
+    assert one.query_codes.tolist() == other.query_codes.tolist()
+    assert one.digest == other.digest
 
 
 def test_the_digest_does_not_see_how_values_are_held() -> None:
@@ -422,7 +441,14 @@ def test_records_of_labels_alone_are_those_of_tuples(labels: list[Any]) -> None:
 
 @pytest.mark.parametrize(
     "labels",
-    [[3, 11, 2, 11], [-1, 5, 5], [True, False, True], [1, 0, 1], [1.0, 0.0, 1.0], ["1", "0", "1"]],
+    [
+        [3, 11, 2, 11],
+        [-1, 5, 5],
+        [True, False, True],
+        [1, 0, 1],
+        [1.0, 0.0, 1.0],
+        ["01", "00", "01"],
+    ],
 )
 @pytest.mark.parametrize("times", [1, 2])
 def test_a_remembered_digest_is_that_of_all_records(labels: list[Any], times: int) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from truerank.core import registry
 from truerank.core.average import mean
 from truerank.errors import InputError, shortened
+from truerank.labels import as_number
 from truerank.result import Result
 
 __all__ = [
@@ -109,7 +110,7 @@ def check_same_task(models: list[Model], names: list[str]) -> None:
                     f"{first_name} and {name} are of different tasks: {mine[key]:,} and "
                     f"{other[key]:,} {'queries' if key == 'queries' else 'gallery items'}."
                 )
-        if mine["task_digest"] != other["task_digest"] and not _equal_as_text(first, run):
+        if mine["task_digest"] != other["task_digest"]:
             raise InputError(
                 f"{first_name} and {name} are of different tasks of the same size: "
                 f"{_what_differs(first, run)} (digests {mine['task_digest'][:8]} and "
@@ -123,68 +124,16 @@ def check_same_task(models: list[Model], names: list[str]) -> None:
                 )
 
 
-def _as_text(run: Result) -> dict[str, list[str]]:
-    """The ids, labels and groups of a result's queries, as text."""
-    columns = run.queries()
-    return {name: list(map(str, columns[name])) for name in _NAMES if name in columns}
-
-
-def _of_two_types(first: Result, run: Result) -> list[str]:
-    """Which of ids, labels and groups are integers in one result and text in the other, though
-    they are equal as text."""
-    mine, other = first.queries(), run.queries()
-    both = _as_text(first), _as_text(run)
-    return [
-        name
-        for name in both[0].keys() & both[1].keys()
-        if {type(value) for value in mine[name]} != {type(value) for value in other[name]}
-        and Counter(both[0][name]) == Counter(both[1][name])
-    ]
-
-
-def _equal_as_text(first: Result, run: Result) -> bool:
-    """Whether two leave-one-out tasks differ in nothing but that integers are text in one of them.
-
-    Each row is a query there, and so known. Classes are dealt to jackknife groups in the order of
-    their labels, which must be that of the integers in both.
-    """
-    facts = [one.provenance for one in (first, run)]
-    excluded = facts[0]["excluded"]
-    if not facts[0]["leave_one_out"] or any(one["excluded"] != excluded for one in facts):
-        return False
-    if any("junk" in rule for rule in excluded) or not _of_two_types(first, run):
-        return False
-    if any(set(one.attributes) - set(_NAMES) for one in (first, run)):  # levels
-        return False
-    mine, other = _as_text(first), _as_text(run)
-    rows = [Counter(zip(*columns.values(), strict=True)) for columns in (mine, other)]
-    alike = "label" in mine and mine.keys() == other.keys() and rows[0] == rows[1]
-    return alike and _in_one_order(first, run)
-
-
-def _in_one_order(first: Result, run: Result) -> bool:
-    """Whether the values of both, in their own order, are in the same order as text."""
-    mine, other = first.queries(), run.queries()
-    return all(
-        list(map(str, sorted(set(mine[name])))) == list(map(str, sorted(set(other[name]))))
-        for name in _as_text(first)
-    )
-
-
 def _what_differs(first: Result, run: Result) -> str:
     """In what two tasks of the same size differ, as far as the results know."""
-    two_types = _of_two_types(first, run)
-    if two_types:
-        named = " and ".join(f"{name}s" for name in _NAMES if name in two_types)
-        return (
-            f"{named} are integers in one and text in the other; as text they are equal, but "
-            "integers and text sort differently, and a result does not hold the labels of a "
-            f"gallery; evaluate both with {named} of one type"
-        )
-    mine, other = _as_text(first), _as_text(run)
-    if mine.keys() != other.keys():
+    mine, other = (
+        {name: Counter(map(as_number, column)) for name, column in one.queries().items()}
+        for one in (first, run)
+    )
+    names = [name for name in _NAMES if name in mine or name in other]
+    if any(name not in mine or name not in other for name in names):
         return "one was given ids, labels or groups that the other was not"
-    found = [name for name in mine if Counter(mine[name]) != Counter(other[name])]
+    found = [name for name in names if mine[name] != other[name]]
     if found:
         return f"the {' and '.join(f'{name}s' for name in found)} of the queries differ"
     return "labels, ids, groups or junk differ, in the gallery or row by row"

@@ -7,7 +7,7 @@ relevant. A query with nothing relevant is a no-mate query.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from functools import lru_cache
 from typing import Any
@@ -18,7 +18,7 @@ from truerank.arrays import numbered
 from truerank.cached import cached_property
 from truerank.digest import task_digest
 from truerank.errors import InputError, check_choice
-from truerank.labels import MISSING, Codes, Encoded, Levels
+from truerank.labels import MISSING, Codes, Encoded, Levels, as_number
 from truerank.pairs import Judgements, Mask
 from truerank.relevance import (
     Equality,
@@ -33,6 +33,9 @@ from truerank.task import given, no_mates
 from truerank.task.no_mates import NO_MATE_REASONS, Sides
 
 __all__ = ["TaskRules"]
+
+Reader = Callable[[Any], Any]
+"""What makes one value of those that mean the same, as `as_number`."""
 
 _MOST_REMEMBERED = 1 << 16
 """Distinct labels whose digest is remembered, with the labels, in the next calls."""
@@ -318,15 +321,22 @@ class TaskRules:
         return self._digested()
 
     def _digested(self) -> str:
+        """Integers and text that spells them are one task: `as_number` reads them all."""
         judged = self._relevance
+        junk_labels = [as_number(label) for label in self.junk_labels]
         if isinstance(judged, Judgements):
-            sides = self.counted_records()
+            sides = self.counted_records(as_number)
             if judged.names is not None:  # items that a run happens to name are no part of the task
                 sides = iter([("query", [(repr(name), 1) for name in judged.names[0]])])
-            masks = [*self.mask_records(), ("judged", judged.judged.records(self._pair_names))]
-            return task_digest(sides, self.junk_labels, masks)
+            masks = [
+                *self.mask_records(as_number),
+                ("judged", judged.judged.records(self._pair_names(as_number))),
+            ]
+            return task_digest(sides, junk_labels, masks)
         if not self._has_numbers_alone:
-            return task_digest(self.counted_records(), self.junk_labels, self.mask_records())
+            return task_digest(
+                self.counted_records(as_number), junk_labels, self.mask_records(as_number)
+            )
         names = self.named_levels.finest
         times = np.bincount(names.codes[0], minlength=len(names.values))
         return _digest_of_numbers(tuple(names.values), times.astype(np.int64).tobytes())
@@ -346,13 +356,17 @@ class TaskRules:
         for name, texts, number in self._numbered_records():
             yield name, [texts[place] for place in number.tolist()]
 
-    def counted_records(self) -> Iterator[tuple[str, list[tuple[str, int]]]]:
+    def counted_records(
+        self, read: Reader | None = None
+    ) -> Iterator[tuple[str, list[tuple[str, int]]]]:
         """The distinct records of each side, and how many rows have each."""
-        for name, texts, number in self._numbered_records():
+        for name, texts, number in self._numbered_records(read):
             times = np.bincount(number, minlength=len(texts)).tolist()
             yield name, list(zip(texts, times, strict=True))
 
-    def _numbered_records(self) -> Iterator[tuple[str, list[str], Codes]]:
+    def _numbered_records(
+        self, read: Reader | None = None
+    ) -> Iterator[tuple[str, list[str], Codes]]:
         """The distinct records of each side, and the number of each row's among them."""
         sides = ("both",) if self.leave_one_out else ("query", "gallery")
         for side, name in enumerate(sides):
@@ -367,7 +381,7 @@ class TaskRules:
                 number = numbered(number * width + (names.codes[which] + 1))[1]
             row = np.empty(int(number.max(initial=-1)) + 1, np.int64)
             row[number] = np.arange(len(number))
-            texts = [_text(names, names.codes[which][row]) for names, which in columns]
+            texts = [_text(names, names.codes[which][row], read) for names, which in columns]
             if self._id_names is None and len(texts) == 1:  # as mostly, and in a third of the time
                 yield name, _alone(texts[0]), number
                 continue
@@ -375,19 +389,19 @@ class TaskRules:
                 texts.insert(0, [""] * len(row))
             yield name, list(map(repr, zip(*texts, strict=True))), number
 
-    def mask_records(self) -> Iterator[tuple[str, list[str]]]:
+    def mask_records(self, read: Reader | None = None) -> Iterator[tuple[str, list[str]]]:
         """The pairs of each mask, by id where ids were given."""
+        names = self._pair_names(read)
         for mask in self.masks.values():
-            yield mask.name, mask.records(self._pair_names)
+            yield mask.name, mask.records(names)
 
-    @property
-    def _pair_names(self) -> tuple[list[str], list[str]] | None:
+    def _pair_names(self, read: Reader | None = None) -> tuple[list[str], list[str]] | None:
         if self._relevance is not None and self._relevance.names is not None:
             return self._relevance.names
         names = self._id_names
-        return (
-            None if names is None else (_text(names, names.codes[0]), _text(names, names.codes[-1]))
-        )
+        if names is None:
+            return None
+        return _text(names, names.codes[0], read), _text(names, names.codes[-1], read)
 
 
 @lru_cache(maxsize=4)
@@ -409,6 +423,7 @@ def _alone(texts: list[str]) -> list[str]:
     return [f"('', {text!r})" for text in texts]
 
 
-def _text(names: Encoded, codes: Codes) -> list[str]:
-    values = [*map(repr, names.values), "None"]
+def _text(names: Encoded, codes: Codes, read: Reader | None) -> list[str]:
+    """The value of each row, read by `read` if there is one, as Python writes it."""
+    values = [*map(repr, map(read, names.values) if read else names.values), "None"]
     return list(map(values.__getitem__, codes.tolist()))
