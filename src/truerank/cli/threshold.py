@@ -189,6 +189,8 @@ def _on_lists(
                 f"{option} is of a set in which all pairs are compared; with --pairs pass --ids, "
                 "--labels and --distance alone."
             )
+    asked = click.get_current_context().get_parameter_source("distance")
+    said = asked is click.core.ParameterSource.COMMANDLINE  # else by what the file holds
     return choose_threshold(
         options["embeddings"],
         options["labels"],
@@ -197,7 +199,7 @@ def _on_lists(
         apply_labels=options["apply_labels"],
         pairs=pairs,
         apply_pairs=apply_pairs,
-        distance=options["distance"],
+        distance=options["distance"] if said else None,
         **target,
     )
 
