@@ -138,6 +138,36 @@ def test_a_gallery_of_its_own() -> None:
     assert "conditional on this gallery" in str(found)
 
 
+@pytest.mark.parametrize("units", ["finer", "finest"])
+def test_finer_units_of_a_gallery_of_its_own_are_drawn(units: str, tmp_path: Path) -> None:
+    """Nine coarse classes are too few; the test is that of a metric of the finest level."""
+    y = np.repeat(np.arange(40), 4)
+    rng = np.random.default_rng(0)
+    centres = rng.standard_normal((40, 8))
+    paths = np.column_stack([y % 9, y])
+    metrics = ["map@level=1", "map@level=2", "ndcg"]
+    results = []
+    for noise in (0.9, 1.3):
+        x = centres[y] + noise * rng.standard_normal((160, 8))
+        sides = {"gallery": x[1::2], "gallery_labels": paths[1::2]}
+        results.append(truerank.evaluate(x[::2], paths[::2], metrics=metrics, units=units, **sides))
+    read = []
+    for place, result in enumerate(results):
+        path = tmp_path / f"{place}.json"
+        path.write_text(result.to_json(per_query=True))
+        read.append(truerank.Result.from_json(path))
+    assert np.array_equal(read[0].level_units["level 2"], read[0].units)
+    found = truerank.compare(*read)
+    assert found == truerank.compare(*results)
+    for name in metrics:
+        (difference,) = (one for one in found.differences if one.metric == name)
+        one, two = (read[place][name].per_query.lower for place in range(2))
+        means = (one - two).reshape(40, 2).mean(axis=1)
+        low, high = difference.interval
+        expected = 2 * 2.0227 * means.std(ddof=1) / math.sqrt(40)
+        assert high - low == pytest.approx(expected, rel=0.1), name
+
+
 def test_holm_by_hand() -> None:
     """Sorted .01 .02 .03 .5 times 4 3 2 1, and never falling."""
     rows = [Difference("map", "a", str(p), 0.1, None, p, None) for p in (0.03, 0.01, 0.5, 0.02)]

@@ -317,12 +317,18 @@ class Estimation:
         return "query" if self.task.levels is None else "class"
 
     def level_units(self) -> dict[str, Integers]:
-        """The unit of each query, by the name of its level; where coarser ones are drawn."""
+        """The unit of each query, by the name of its level, for every level that is drawn."""
         if self.jackknife:
             return {}
-        coarser = {unit for unit in self.units.values() if unit != self._finest}
+        levels = {name: self.units[metric] for metric, name in self._levels().items()}
+        return {name: unit.codes(self.task)[0] for name, unit in levels.items()}
+
+    def _levels(self) -> dict[Metric, str]:
+        """The level of each metric whose units are, or would be, no classes by the finest label."""
         return {
-            unit.named(self.task).removeprefix(" of "): unit.codes(self.task)[0] for unit in coarser
+            metric: unit.named(self.task).removeprefix(" of ")
+            for metric, unit in self.units.items()
+            if unit != self._finest or unit != unit_of(self.task, metric)
         }
 
     def facts(self) -> dict[str, Any]:
@@ -330,17 +336,12 @@ class Estimation:
         folds = [some for some in self._folds.values() if some is not None]
         if not self.jackknife and self.measured is not None and not self._only_means:
             folds = [self.measured.folds]
-        levels = {
-            str(metric): unit.named(self.task).removeprefix(" of ")
-            for metric, unit in self.units.items()
-            if unit != self._finest or unit != unit_of(self.task, metric)
-        }
         return intervals.facts(
             self.request,
             leave_one_out=self.jackknife,
             folds=folds,
             unit=self.unit,
-            levels=levels,
+            levels={str(metric): name for metric, name in self._levels().items()},
         )
 
 
