@@ -169,6 +169,19 @@ def test_eps_does_not_follow_the_names_of_labels() -> None:
     assert None not in found.pop()
 
 
+def test_the_bracket_of_eps_does_not_follow_the_names_of_labels(within: Within) -> None:
+    """Seven classes a side, whose rates are no binary fractions, added up in another order."""
+    rows, labels = uneven_clusters(3)
+    within(limits(breakpoints=0))
+    name = "opis@eps=0.27"
+    found = set()
+    for seed in range(6):
+        names = np.random.default_rng(seed).permutation(int(labels.max()) + 1)
+        found.add(truerank.evaluate(rows, names[labels], metrics=name)[name].bracket)
+    assert len(found) == 1
+    assert None not in found
+
+
 @pytest.mark.parametrize("option", ["grid=20", "mean=pooled"])
 def test_removed_options_say_so(option: str) -> None:
     name = option.partition("=")[0]

@@ -276,12 +276,15 @@ def _group_bounds(
     false = 1 - table.negatives[:, first : last + 1] / table.impostors[:, None]
     open_ = count - int(sure.sum())
 
-    def held(rate: Reals, pick: Callable[..., Reals]) -> Reals:
+    one = 2.0 ** min(50, 62 - count.bit_length())  # integers, so that their order cannot show
+
+    def held(rate: Reals, pick: Callable[..., Any]) -> Reals:
         """The mean rate of the group; the unsure places go to the lowest or the highest."""
-        total = rate[sure].sum(axis=0)
+        steps = np.rint(rate * one).astype(np.int64)
+        total = steps[sure].sum(axis=0)
         if open_:
-            total = total + open_ * pick(rate[unsure], axis=0)
-        return np.asarray(total / count, np.float64)
+            total = total + open_ * pick(steps[unsure], axis=0)
+        return np.asarray(total / one / count, np.float64)
 
     return (
         combine(held(true[:, :-1], np.min), held(false[:, 1:], np.min), square),
