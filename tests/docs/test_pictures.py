@@ -1,4 +1,4 @@
-"""README's pictures show what the code gives today: the demo's lines, and scores of one task."""
+"""Pictures show what the code gives today: the demo's lines, scores of one task, curves."""
 
 from __future__ import annotations
 
@@ -64,3 +64,17 @@ def test_the_reports_picture_is_of_the_demos_task(tmp_path: Path) -> None:
     page = script("picture_report").page(tmp_path).read_text(encoding="utf-8")
     [line] = [one for one in pictured() if one.startswith("h_ap ")]
     assert re.search(rf'"h_ap".{{0,400}}{re.escape(line.split()[1])}', page)
+
+
+@pytest.mark.slow
+def test_the_picture_of_curves_is_what_is_drawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A changed axis or curve moves the mean by .01; another font, which is no matter, by less."""
+    image = pytest.importorskip("matplotlib.image")
+    draw = script("draw_plots")
+    monkeypatch.setattr(draw, "TARGET", tmp_path / "plots.png")
+    draw.main()
+    now, kept = image.imread(draw.TARGET), image.imread(ROOT / "docs/img/plots.png")
+    assert now.shape == kept.shape
+    assert abs(now - kept).mean() < 0.005

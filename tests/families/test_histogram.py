@@ -66,3 +66,6 @@ def test_bins_are_drawn_as_densities() -> None:
         assert (heights * np.diff(edges)).sum() == pytest.approx(1)
     assert display.ax_.get_ylabel() == "density of pairs"
     assert len(display.bands_) == 2
+    display.figure_.canvas.draw()
+    ticks = zip(display.ax_.get_yticks(), display.ax_.get_yticklabels(), strict=True)
+    assert all(float(text.get_text()) == pytest.approx(place) for place, text in ticks)

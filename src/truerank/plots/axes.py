@@ -33,6 +33,8 @@ class CurveAxes:
     steps: bool = False
     share: bool = True
     """Whether the ordinate is a share, from 0 to 1."""
+    percent: bool = True
+    """Whether the ordinate is written in percent."""
     sizes: bool = False
     """Whether the abscissa counts items, and is no rate."""
 
@@ -51,7 +53,7 @@ AXES = {
     "mfr": CurveAxes("τ", "mFR", legend="best"),
     "utility": CurveAxes("threshold", "utility of the classes", legend="best"),
     "growth": CurveAxes("size of the gallery", "score", "log", "best", sizes=True),
-    "scores": CurveAxes("distance", "density of pairs", legend="best", share=False),
+    "scores": CurveAxes("distance", "density of pairs", legend="best", share=False, percent=False),
     "levels": CurveAxes("level", "nearest item is right", legend="best"),
     "severity": CurveAxes("shared by a wrong first item", "share of queries", share=False),
 }
@@ -83,7 +85,7 @@ def prepare(axes: Any, kind: CurveAxes, least: tuple[float, float]) -> None:
         axes.set_ylim(least[1], MOST_RATE)
     elif kind.share:
         axes.set_ylim(0.0, 1.02)
-    if kind.scale != "probit":
+    if kind.percent and kind.scale != "probit":
         axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))
 
 
