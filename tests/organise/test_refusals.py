@@ -85,6 +85,20 @@ def test_a_final_board_names_an_entry_without_a_private_score(competition: Compe
     assert competition.board(*files, final=True) == final
 
 
+def test_shown_files_are_asked_for_before_anything_is_scored(
+    competition: Competition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Asked for afterwards, a refusal, which counts as no try, would tell that nothing climbed."""
+    first = competition.send("anna--1", rows(1.5))
+    competition.board(first)
+    log = competition.log.read_bytes()
+    monkeypatch.setattr(Part, "evaluate", lambda *a, **k: pytest.fail("an entry was scored"))
+    for number, spread in enumerate((0.3, 3.0), 2):  # one that climbs, and one that does not
+        files = [competition.send(f"anna--{number}", rows(spread)), competition.folder / "none.npz"]
+        assert_refused(lambda files=files: competition.board(*files), ["anna", "keep every file"])
+    assert competition.log.read_bytes() == log
+
+
 def test_all_lines_of_a_run_have_one_time(competition: Competition) -> None:
     """How long an entry takes may depend on labels."""
     files = [competition.send(f"anna--{number}", rows(1.0 + number)) for number in range(3)]

@@ -7,6 +7,7 @@ at the end, those, or the ones that participants chose, are scored on the privat
 
 from __future__ import annotations
 
+import contextlib
 import os
 import warnings
 from collections import Counter
@@ -104,6 +105,7 @@ def leaderboard(
     entries = list_entries(submissions)
     options = {"device": device, "threads": threads, "progress": progress}
     run = _Run(kept, rules, divide(task, rules.public_share), options)
+    run.check_kept(entries)
     opened, refused = run.open_new(entries)
     board = run.board(opened, run.judged(chosen) if final else None, refused=refused)
     kept.write()
@@ -139,6 +141,19 @@ class _Run:
         """One time for all lines of a run, so that they do not tell how long an entry took."""
 
     # -- opening ------------------------------------------------------------------------------
+
+    def check_kept(self, entries: list[Entry]) -> None:
+        """Refuse to open anything where an entry that the board shows is not among the files.
+
+        Asked later, it would depend on whether a new one takes its place.
+        """
+        known = set()
+        for entry in entries:
+            with contextlib.suppress(InputError):  # what cannot be read is refused by itself, later
+                known.add(entry.digest)
+        for name, one in self._shown.items():
+            if one["submission"] not in known:
+                raise self._lacking(name, one["submission"])
 
     def open_new(self, entries: list[Entry]) -> tuple[list[Entry], dict[str, str]]:
         """Score what the log does not know; gives what is open, and why the rest is not."""
@@ -342,7 +357,10 @@ class _Run:
         for entry in entries:
             if entry.digest == digest:
                 return self._score(entry, part)
-        raise InputError(
+        raise self._lacking(name, digest)
+
+    def _lacking(self, name: str, digest: str) -> InputError:
+        return InputError(
             f"the board needs an entry of {name} ({digest[:8]} in {self.log.path}) that is not "
             "among the submissions: keep every file that was opened and pass them all."
         )
