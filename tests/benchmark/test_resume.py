@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import pickle
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -115,6 +117,26 @@ def test_a_worker_that_ends_before_it_has_its_data_is_told_by_its_status(
         workers.submit("any", DescribeEnvironment("cpu", 0, True))
         with pytest.raises(InputError, match="a worker process ended with status 7"):
             workers.next()
+
+
+@pytest.mark.parametrize("part", [0.0, 0.3, 0.6, 1.0])
+@pytest.mark.parametrize("what", ["data", "task"])
+def test_a_worker_ends_with_its_stream_of_tasks(what: str, part: float) -> None:
+    """Whoever writes a task may be killed in the middle of it."""
+    half = pickle.dumps(
+        Half(Dataset("small", np.zeros((2, 3, 3), np.uint8), [0, 1], ("class",)), [])
+    )
+    task = pickle.dumps(DescribeEnvironment("cpu", 0, True))
+    sent = half[: int(part * len(half))] if what == "data" else half + task[: int(part * len(task))]
+    worker = subprocess.run(
+        [sys.executable, "-c", processes.START],
+        input=sent,
+        capture_output=True,
+        timeout=120,
+        check=False,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
+    assert (worker.returncode, worker.stderr) == (0, b"")
 
 
 MOVED = ("config.yaml", "splits.json", "study.sqlite", "environment.json")

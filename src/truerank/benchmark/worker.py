@@ -20,6 +20,9 @@ from truerank.errors import InputError, OwnCodeError, TruerankWarning
 
 __all__ = ["Half", "Reply", "Task", "main", "run_task"]
 
+ENDED = (EOFError, pickle.UnpicklingError)
+"""What reading says of a stream that has ended, perhaps in the middle of a task."""
+
 
 @dataclass(frozen=True, eq=False)
 class Half:
@@ -60,7 +63,10 @@ def main() -> None:
     import torch
 
     torch.set_num_threads(1)
-    half = pickle.load(stream)
+    try:
+        half = pickle.load(stream)
+    except ENDED:
+        return
     tasks: queue.SimpleQueue[Any] = queue.SimpleQueue()
     threading.Thread(target=_receive, args=(stream, tasks), daemon=True).start()
     while True:
@@ -73,7 +79,7 @@ def _receive(stream: IO[bytes], tasks: queue.SimpleQueue[Any]) -> None:
     while True:
         try:
             tasks.put(pickle.load(stream))
-        except EOFError:
+        except ENDED:
             os._exit(0)
 
 
