@@ -69,12 +69,12 @@ TORCHMETRICS = {"no-mates": "zero", "resolution": "float32"}
 @pytest.mark.parametrize(
     ("name", "like", "options", "wanted"),
     [
-        ("average_precision", "map", {}, {"ties": "any", "sign": "strangers"}),
+        ("average_precision", "map", {}, {"ties": "any", "sign": "irrelevant"}),
         (
             "average_precision",
             "map@2",
             {"top_k": 2},
-            {"ties": "any", "sign": "unfound or strangers", "divisor": "found"},
+            {"ties": "any", "sign": "unfound or irrelevant", "divisor": "found"},
         ),
         ("recall", "recall@2", {"top_k": 2}, {"ties": "any", "sign": "unfound"}),
         ("hit_rate", "hit@2", {"top_k": 2}, {"ties": "any"}),

@@ -163,7 +163,7 @@ def test_embeddings_that_are_all_zero(labels: list[int], distance: str) -> None:
 # --- ties and near ties
 
 
-def test_tied_mates_behind_a_stranger_leave_nothing_open() -> None:
+def test_tied_mates_behind_an_irrelevant_item_leave_nothing_open() -> None:
     # Ranks 2 and 3 in both orders: (1/2 + 2/3)/2 = 7/12. (Precision at the tie's end, for both
     # mates, would be 2/3.)
     value = 0.5833333333333334

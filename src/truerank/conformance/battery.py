@@ -1,8 +1,8 @@
 """The cases of a metric and a call, by topic: each topic settles a few questions.
 
-Lists are written as patterns, best place first: "0 [1 0] 1" is a stranger, a mate and a stranger of
-equal score, a mate. Where a metric is cut at k, strangers are put before a pattern so that what it
-shows happens at rank k.
+Lists are written as patterns, best place first: "0 [1 0] 1" is an irrelevant item, a mate and an
+irrelevant item of equal score, a mate. Where a metric is cut at k, irrelevant items are put before
+a pattern so that what it shows happens at rank k.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["LARGEST_CUT", "LARGEST_OF_ROWS", "TOPICS", "battery"]
 LARGEST_CUT, LARGEST_OF_ROWS = 1000, 20
 """The largest k, and that of a call with embeddings: all orders of k rows and more are tried."""
 SMALL = 4
-"""Places in front of rank k that drawn cases fill at random; before them are strangers."""
+"""Places in front of rank k that drawn cases fill at random; before them are irrelevant items."""
 TOPICS: dict[str, tuple[str, ...]] = {
     "plain": ("formula", "discount", "mean", "self", "divisor", "ideal"),
     "short": ("beyond", "single"),
@@ -54,7 +54,7 @@ def battery(metric: Metric, call: str, one_query: bool) -> tuple[Case, ...]:
 
 
 def _before(metric: Metric) -> int:
-    """Strangers that bring a pattern's first place to rank k."""
+    """Irrelevant items that bring a pattern's first place to rank k."""
     return metric.cut - 1 if isinstance(metric.cut, int) else 0
 
 

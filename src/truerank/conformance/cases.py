@@ -25,7 +25,7 @@ class Entry:
     name: str
     score: float
     grade: int = 0
-    """How relevant it is: 0 for a stranger, below 0 for junk."""
+    """How relevant it is: 0 for an irrelevant item, below 0 for junk."""
     label: float | None = None
     """Of a row; it then says who is relevant, and the grade says nothing."""
 

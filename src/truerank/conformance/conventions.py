@@ -258,7 +258,7 @@ QUESTIONS = (
         (
             Convention("ranked", "ranks scores below zero as any others"),
             Convention("unfound", "throws scores <= 0 away: mates there are not found"),
-            Convention("strangers", "throws scores <= 0 away: mates there are no mates"),
+            Convention("irrelevant", "throws scores <= 0 away: mates there count as irrelevant"),
         ),
         _always("ranked"),
         lambda metric, call: call in _SCORED,
@@ -303,11 +303,11 @@ QUESTIONS = (
         "junk",
         "grades below 0",
         (
-            Convention("stranger", "takes a grade below 0 for not relevant"),
+            Convention("irrelevant", "takes a grade below 0 for irrelevant"),
             Convention("removed", "takes items of a grade below 0 out of the list"),
             Convention("relevant", "takes a grade below 0 for relevant"),
         ),
-        _always("stranger"),
+        _always("irrelevant"),
         lambda metric, call: call == "qrels" and metric.name != "ndcg",
     ),
 )

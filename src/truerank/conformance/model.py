@@ -190,7 +190,7 @@ def _seen(chosen: Chosen, query: Query) -> tuple[list[_Item], list[int]]:
         score = _float32(entry.score) if chosen["resolution"] == "float32" else entry.score
         gone = score <= 0 and chosen["sign"] != "ranked"
         counts = not own or chosen["self"] == "kept"
-        if grade and counts and not repeated and not (gone and chosen["sign"] == "strangers"):
+        if grade and counts and not repeated and not (gone and chosen["sign"] == "irrelevant"):
             relevant.append(grade)
         found = 0 if gone or (repeated and chosen["repeats"] == "wrong") else grade
         items.append(_Item(entry.name, score, found, own))
