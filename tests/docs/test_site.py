@@ -107,6 +107,18 @@ def test_what_is_copied_of_a_session_is_its_code() -> None:
         assert any(f"[data-md-copying] .{kind}" in one for one in hidden)
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_blocks_of_code_name_their_language(page: Path) -> None:
+    """And sessions are blocks of Python that begin with a prompt, by which the site knows them."""
+    text = page.read_text(encoding="utf-8")
+    blocks = re.findall(r"^```([^\n]*)\n(.*?)^```$", text, flags=re.S | re.M)
+    assert len(blocks) == len(re.findall(r"^ *```", text, flags=re.M)) / 2
+    for language, block in blocks:
+        assert re.fullmatch("python|sh|text|yaml", language)
+        assert (language == "python" and block.startswith(">>> ")) == (">>> " in block), block
+    assert ">>> " not in re.sub(r"^```.*?^```$", "", text, flags=re.S | re.M)
+
+
 def test_the_reference_states_each_parameters_own_type_and_default() -> None:
     """griffe gives all names of one entry what the first one has."""
     function = truerank.index_loss
