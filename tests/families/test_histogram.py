@@ -69,3 +69,16 @@ def test_bins_are_drawn_as_densities() -> None:
     display.figure_.canvas.draw()
     ticks = zip(display.ax_.get_yticks(), display.ax_.get_yticklabels(), strict=True)
     assert all(float(text.get_text()) == pytest.approx(place) for place, text in ticks)
+
+
+def test_distances_a_few_steps_of_float64_apart_have_fewer_bins() -> None:
+    odd = np.add.outer(np.arange(24), np.arange(24)) % 2 == 1
+    matrix = np.where(odd, 1 + 3 * 2.0**-52, 1.0)
+    labels = np.arange(24) // 2 % 6
+    result = truerank.evaluate(matrix, labels, metrics="auc", distance="precomputed")
+    curve = result.curve("scores")
+    assert (curve["distance"] - curve["from"]).tolist() == [2.0**-52] * 3
+    same = (labels[:, None] == labels)[np.triu_indices(24, 1)]
+    for kind, some in (("mates", odd[np.triu_indices(24, 1)][same]),
+                       ("others", odd[np.triu_indices(24, 1)][~same])):  # fmt: skip
+        assert curve[kind] == pytest.approx([1 - some.mean(), 0, some.mean()])

@@ -19,7 +19,8 @@ BINS = 60
 def histogram(pool: Pooled, space: Space) -> Curve | None:
     """Shares of mates and of others in bins of distance; None where all distances are the same.
 
-    `distance` is a bin's far end and `from` its near one. Bins are equal; of very many pairs only
+    `distance` is a bin's far end and `from` its near one. Bins are equal, and no narrower than the
+    steps of float64, so that distances that hardly differ have fewer; of very many pairs only
     some numbers up to given distances are known: bins end at such as lie nearest, and are at least
     half as wide as equal ones.
     """
@@ -27,7 +28,7 @@ def histogram(pool: Pooled, space: Space) -> Curve | None:
     if kept is not None:
         parts = kept.unordered()
         low, high = min(part.min() for part in parts), max(part.max() for part in parts)
-        ends = np.linspace(low, high, BINS + 1)
+        ends = _distinct(np.linspace(low, high, BINS + 1), space)
         true = pool.positives.up_to(ends)
         false = _up_to(parts, ends) - true
     else:
@@ -44,6 +45,12 @@ def histogram(pool: Pooled, space: Space) -> Curve | None:
         shares[kind] = np.diff(counts) / every
     borders = space.in_unit(ends)
     return Curve("scores", {"distance": borders[1:], "from": borders[:-1], **shares})
+
+
+def _distinct(ends: Distances, space: Space) -> Distances:
+    """Ascending ends less those that rounding, also to the user's unit, makes equal to the last."""
+    borders = space.in_unit(ends)
+    return ends[np.append(True, borders[1:] != borders[:-1])]
 
 
 def _apart(at: Distances, places: npt.NDArray[np.int64], least: float) -> list[int]:
