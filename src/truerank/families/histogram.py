@@ -50,7 +50,7 @@ def histogram(pool: Pooled, space: Space) -> Curve | None:
 def _distinct(ends: Distances, space: Space) -> Distances:
     """Ascending ends less those that rounding, also to the user's unit, makes equal to the last."""
     borders = space.in_unit(ends)
-    return ends[np.append(True, borders[1:] != borders[:-1])]
+    return np.asarray(ends[np.append(True, borders[1:] != borders[:-1])], np.float64)
 
 
 def _apart(at: Distances, places: npt.NDArray[np.int64], least: float) -> list[int]:
