@@ -148,6 +148,21 @@ def test_r_at_1_is_hit_at_1_with_a_note() -> None:
         truerank.evaluate(rows, labels, metrics="R@1,2")
 
 
+def test_with_judgements_ndcg_in_capitals_is_refused() -> None:
+    """ir_measures registers NDCG for nDCG, whose gain is the grade; papers have 2^grade - 1."""
+    judged = np.array([[1, 0, 2], [0, 1, 1]])
+    for asked, words in (
+        ("NDCG@10", "NDCG@10 has two readings .* Ask for ndcg@10 or ndcg@10,gain=linear"),
+        (["map", "NDCG"], "NDCG has two readings .* Ask for ndcg or ndcg@gain=linear"),
+    ):
+        with pytest.raises(truerank.InputError, match=words):
+            truerank.evaluate_lists([[0, 1], [1, 2]], relevance=judged, metrics=asked)
+    asked = ["NDCG@10,gain=exponential", "ndcg", "nDCG", "NDCG_at_2"]
+    scores = truerank.evaluate_lists([[0, 1], [1, 2]], relevance=judged, metrics=asked)
+    assert list(scores) == ["ndcg@10", "ndcg", "ndcg@gain=linear", "ndcg@2,gain=linear"]
+    assert list(truerank.evaluate(np.eye(4), [0, 0, 1, 1], metrics="NDCG@10")) == ["ndcg@10"]
+
+
 def test_with_judgements_r_at_k_is_refused() -> None:
     """It is hit@k in metric learning and recall@k in ir_measures."""
     judged = np.array([[1, 0, 2], [0, 1, 1]])

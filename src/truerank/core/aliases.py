@@ -54,7 +54,8 @@ _AT = {name: name for name in ("hit", "precision", "map", "mrr", "ndcg")}
 _BEFORE_AT = _AT | _BEFORE_A_NUMBER | {"mean_average_precision": "map"}
 """What may stand before `_at` or `_cut` and a number: map_cut_10, precision_at_1."""
 _LINEAR = r"\s*(nDCG(?![A-Za-z])|(?i:ndcg_(at|cut)[@_.-]?\d))"
-"""Names of tools whose gain is the grade; ndcg and NDCG are names of this package alone."""
+"""Names of tools whose gain is the grade; ndcg has the gain 2^grade - 1, and so has NDCG."""
+_CAPITAL = r"\s*NDCG(?![A-Za-z_])"
 _PAIRS = ("tar", "fnmr", "threshold")
 _RATES = {"fpr": _PAIRS, "fmr": _PAIRS, "fpir": ("dir", "fnir", "ttr")}
 """Other names of `far`, and the metrics in which they mean it."""
@@ -102,7 +103,17 @@ def note(texts: Iterable[str]) -> str | None:
 
 
 def ambiguous(texts: Iterable[str]) -> str | None:
-    """Why R@k is refused where judgements say what is relevant; None if nobody asks for it."""
+    """Why R@k or NDCG is refused where judgements say what is relevant; None if not asked for."""
+    texts = list(texts)
+    capital = next((text for text in texts if re.match(_CAPITAL, text)), None)
+    if capital is not None and "gain" not in capital:
+        own = resolve(capital)
+        linear = f"{own}{',' if '@' in own else '@'}gain=linear"
+        return (
+            f"{capital.strip()} has two readings where relevance comes from judgements: the gain "
+            "2^grade - 1, as in papers on metric learning, and the grade itself, as in ir_measures "
+            f"and trec_eval. Ask for {own} or {linear}."
+        )
     asked, cuts = _recall_like(texts)
     if not asked:
         return None
