@@ -46,10 +46,11 @@ def test_compare(files: Path) -> None:
     assert lines[1].endswith("< 0.0001")
     latex = run("compare", files / "good.json", files / "poor.json", "--format", "latex")
     assert r"\begin{tabular}" in latex.out
-    target = files / "comparison.json"
+    target, again = files / "comparison.json", files / "again.json"
+    again.write_bytes((files / "good.json").read_bytes())
     done = run(
         "compare",
-        *("--runs", f"{files / 'good.json'},{files / 'good.json'}"),
+        *("--runs", f"{files / 'good.json'},{again}"),
         *("--runs", str(files / "poor.json")),
         *("--names", "ours,theirs", "--format", "json", "-o", target),
     )
@@ -96,9 +97,12 @@ def test_patterns_of_runs_are_expanded(seeds: Path) -> None:
     assert compared("--runs", "c[0-9].json", "--runs", "b-0.json")["standings"][0]["runs"] == 1
 
 
-def test_patterns_that_match_nothing_are_refused(seeds: Path) -> None:
+def test_patterns_that_match_nothing_or_a_file_twice_are_refused(seeds: Path) -> None:
     message = run("compare", "--runs", "a-0.json,x-*.json", "--runs", "b-*.json").complaint()
     assert message == "no file matches 'x-*.json', a pattern of --runs."
+    for runs in ("a-0.json,a-0.json", "a-0.json,a-*.json"):
+        twice = run("compare", "--runs", runs, "--runs", "b-*.json").complaint()
+        assert twice == f"--runs {runs} names a-0.json twice; name each run of a model once."
     clash = run("compare", "--runs", "a-*.json", "--runs", "b-*.json", "-o", "a-1.json")
     assert "would be written over the input" in clash.complaint()
 

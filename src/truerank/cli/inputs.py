@@ -89,6 +89,9 @@ def read_runs(results: tuple[Path, ...], runs: tuple[str, ...]) -> list[Path | l
                 f"--runs {files[0]},{results[0]}, or as a pattern in quotes, --runs '{pattern}', "
                 "which the shell leaves alone. A model with a single run needs no --runs."
             )
+        if len(set(files)) < len(files):
+            twice = next(path for path in files if files.count(path) > 1)
+            raise InputError(f"--runs {text} names {twice} twice; name each run of a model once.")
         models.append(files)
     return models
 
