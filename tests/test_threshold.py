@@ -404,7 +404,10 @@ def test_targets_that_cannot_be() -> None:
         ({"frr": 1e-6}, "15 pairs of one class cannot resolve an FRR of 1e-06; the smallest that"),
         ({"frr": "x"}, "from 0 to 1"),
         ({"far": 0.1, "gallery": rows}, "a gallery came without gallery_labels"),
-        ({"far": 0.1, "apply_gallery": rows, "apply_gallery_labels": labels}, "need apply"),
+        (
+            {"far": 0.1, "apply_gallery": rows, "apply_gallery_labels": labels},
+            "apply_gallery and apply_gallery_labels came without apply",
+        ),
     ):
         with pytest.raises(truerank.InputError, match=words):
             truerank.choose_threshold(rows, labels, **options)

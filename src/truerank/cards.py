@@ -23,6 +23,7 @@ from truerank.space import catalogue
 from truerank.threshold import (
     OperatingPoint,
     another_set,
+    applied,
     check_alike,
     choose,
     first_set,
@@ -296,7 +297,7 @@ threads
             f"{{'others': (embeddings, labels)}}. Got {shortened(further)} instead."
         )
     sets = {str(name): _keywords(one) for name, one in further.items()}
-    other = None if apply is None else _keywords((apply, apply_labels))
+    other = applied(apply, {"labels": apply_labels})
     return card_of(
         first_set(given, options),
         None if other is None else another_set("apply", other, given, options),

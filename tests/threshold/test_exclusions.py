@@ -304,6 +304,16 @@ def test_sets_that_do_not_fit() -> None:
 # -- a card
 
 
+def test_labels_that_a_card_does_not_need_are_refused() -> None:
+    given = keywords(people(1), None, set())
+    for options, words in (
+        ({"apply_labels": given["labels"]}, "^apply_labels came without apply"),
+        ({"apply": given, "apply_labels": given["labels"]}, "a mapping, .*leave apply_labels out"),
+    ):
+        with pytest.raises(truerank.InputError, match=words):
+            truerank.threshold_card(**given, fars=["0.1"], **options)
+
+
 @pytest.mark.parametrize("searched", [False, True])
 def test_a_card_obeys_them_in_every_table(searched: bool) -> None:
     rules = {"ids", "groups", "junk_labels"}

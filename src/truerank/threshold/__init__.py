@@ -32,6 +32,7 @@ __all__ = [
     "ClassRates",
     "OperatingPoint",
     "another_set",
+    "applied",
     "check_alike",
     "choose",
     "choose_threshold",
@@ -152,21 +153,29 @@ def choose_threshold(
     if apply_pairs is not None:
         raise InputError("apply_pairs needs pairs, the list on which the threshold is chosen.")
     chosen_on = first_set(given, options)
-    judged_on = None
-    if apply is not None:
-        other: Any = apply
-        if not isinstance(apply, Mapping):
-            other = {"embeddings": apply, "labels": apply_labels, "gallery": apply_gallery}
-            other["gallery_labels"] = apply_gallery_labels
-        elif not (apply_labels is apply_gallery is apply_gallery_labels is None):
-            raise InputError(
-                "apply is a mapping, which holds labels and gallery under these names; leave "
-                "apply_labels, apply_gallery and apply_gallery_labels out."
-            )
-        judged_on = another_set("apply", other, given, options)
-    elif not (apply_labels is apply_gallery is apply_gallery_labels is None):
-        raise InputError("apply_labels, apply_gallery and apply_gallery_labels need apply.")
+    more = {"labels": apply_labels, "gallery": apply_gallery}
+    other = applied(apply, more | {"gallery_labels": apply_gallery_labels})
+    judged_on = None if other is None else another_set("apply", other, given, options)
     return choose(chosen_on, *target, judged_on)
+
+
+def applied(apply: Any, more: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the keywords of the set on which a threshold is judged, None without one.
+
+    `apply` is embeddings, or a mapping that holds all; `more` are the other keywords, None where
+    they were not passed.
+    """
+    if apply is not None and not isinstance(apply, Mapping):
+        return {"embeddings": apply, **more}
+    names = " and ".join(f"apply_{name}" for name, value in more.items() if value is not None)
+    if names and apply is None:
+        raise InputError(f"{names} came without apply.")
+    if names:
+        raise InputError(
+            f"apply is a mapping, which holds labels and gallery under these names; leave {names} "
+            "out."
+        )
+    return apply
 
 
 def _lists(
