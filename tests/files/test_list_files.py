@@ -105,7 +105,8 @@ def test_a_run_is_sorted_by_score_whatever_its_ranks_say(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("name", "content", "sentence"),
     [
-        ("x.run", "q1 Q0 d1 1 0.5\n", "line 1 must be 'query Q0 item rank score tag'"),
+        ("x.run", "q1 Q0 d1 1 0.5\n", "line 1 must be 'query Q0 item rank score tag', or"),
+        ("x.tsv", "q1\td1\t1\t0.5\n", "or 'query item rank' as in MS MARCO's runs"),
         ("x.run", "q1 Q0 d1 1 high tag\n", "line 1 has the score 'high'"),
         ("x.run", "q1 Q0 d1 1 nan tag\n", "line 1 has the score 'nan'"),
         ("x.run", "\n \n", "holds no list"),

@@ -136,7 +136,8 @@ def _what_differs(first: Result, run: Result) -> str:
     found = [name for name in names if mine[name] != other[name]]
     if found:
         return f"the {' and '.join(f'{name}s' for name in found)} of the queries differ"
-    return "labels, ids, groups or junk differ, in the gallery or row by row"
+    given = "labels" if "label" in mine else "judgements"
+    return f"{given}, ids, groups or junk differ, in the gallery or row by row"
 
 
 def _check_same_list(runs: list[tuple[str, Result]]) -> None:

@@ -90,8 +90,10 @@ def read_run(path: Path) -> ListFile:
             continue
         columns = columns or (3 if len(cells) == 3 else 6)
         if len(cells) != columns:
-            expected = "query item rank" if columns == 3 else "query Q0 item rank score tag"
-            raise InputError(f"{path} line {number} must be '{expected}'. Got {shortened(line)}.")
+            expected = "'query item rank'" if columns == 3 else "'query Q0 item rank score tag'"
+            if not found and columns == 6:
+                expected += ", or 'query item rank' as in MS MARCO's runs"
+            raise InputError(f"{path} line {number} must be {expected}. Got {shortened(line)}.")
         item, text = (cells[1], cells[2]) if columns == 3 else (cells[2], cells[4])
         score = _finite(text)
         if score is None:

@@ -193,7 +193,7 @@ def _size(size: Any, named: int) -> int:
     is_number = isinstance(size, (int, np.integer)) and not isinstance(size, bool)
     if not is_number or not named <= size < 2**40:
         raise InputError(
-            f"The 'gallery_size' parameter must be an int >= {named}, the items that are named. "
-            f"Got {shortened(size)} instead."
+            f"The 'gallery_size' parameter must be an int from {named}, the items that are named, "
+            f"to 2^40 - 1. Got {shortened(size)} instead."
         )
     return int(size)
