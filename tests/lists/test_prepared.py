@@ -430,7 +430,9 @@ def test_lines_of_qrels_in_another_order_are_the_same_task(tmp_path: Path) -> No
         truerank.compare(one, changed)
     with refused("500 and 501 gallery items"):
         truerank.compare(one, larger)
-    assert truerank.compare(one, unsized).differences[0].p is not None
+    with pytest.warns(truerank.TruerankWarning, match="a was evaluated with gallery_size and b wi"):
+        compared = truerank.compare(one, unsized, names=["a", "b"])
+    assert compared.differences[0].p is not None
 
 
 @pytest.mark.parametrize("kind", [str, int])

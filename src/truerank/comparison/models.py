@@ -11,7 +11,7 @@ import numpy as np
 
 from truerank.core import registry
 from truerank.core.average import mean
-from truerank.errors import InputError, shortened
+from truerank.errors import InputError, shortened, warn
 from truerank.labels import as_number
 from truerank.result import Result
 
@@ -122,6 +122,19 @@ def check_same_task(models: list[Model], names: list[str]) -> None:
                     f"{first_name} and {name} were evaluated differently: "
                     f"{words.format(mine[key])} and {words.format(other[key])}."
                 )
+    _warn_of_sizes(runs)
+
+
+def _warn_of_sizes(runs: list[tuple[str, Result]]) -> None:
+    """Warn where some runs were evaluated with the size of the gallery and others without it."""
+    unsized = {name: _gallery_size(run.provenance) is None for name, run in runs}
+    if len(set(unsized.values())) > 1:
+        sized, other = (next(n for n in unsized if unsized[n] is way) for way in (False, True))
+        warn(
+            f"{sized} was evaluated with gallery_size and {other} without it. Without a cut, as in "
+            "map, mrr and ndcg, an item that was not returned earns a little in the one and "
+            "nothing in the other. Evaluate both with it, or both without it."
+        )
 
 
 def _what_differs(first: Result, run: Result) -> str:
