@@ -115,11 +115,12 @@ _WITH_PERCENT = "\xa0%"
 """A space at which no line ends: a number stays with its sign."""
 
 
-_UNSEEN = re.compile("[\0-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+_UNSEEN = re.compile("[\0-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def visible(cell: str) -> str:
-    """Text in which letters that steer a terminal or turn the line around are written out.
+    """Text in which letters that steer a terminal or turn the line around, and halves of letters
+    that no file can hold, are written out.
 
     Examples
     --------
