@@ -19,7 +19,7 @@ LABELS = [f"{name}/{number}" for name in "abcdef" for number in range(2) for _ i
 RESULT = truerank.evaluate(
     RNG.standard_normal((36, 4)),
     {"family": [name[0] for name in LABELS], "class": LABELS},
-    metrics=["map", "h_ap", "eer", "threshold@far=0.1"],
+    metrics=["map", "h_ap", "eer", "threshold@far=0.1", "opis"],
 )
 DATA = json.loads(json.dumps(RESULT.to_dict()))
 
@@ -59,6 +59,18 @@ def test_a_threshold_may_be_any_number() -> None:
         ("provenance/severity/by_level", []),
         ("provenance/queries", 0),
         ("provenance/intervals/confidence", 2),
+        ("provenance/intervals", {}),
+        ("provenance/hierarchy", {}),
+        ("provenance/severity", {}),
+        ("provenance/ties", {}),
+        ("provenance/distance", {}),
+        ("provenance/distance/rounded_alike", "0.9"),
+        ("provenance/consistency", {}),
+        ("provenance/consistency/low", "0.9"),
+        ("provenance/consistency/classes", None),
+        ("provenance/consistency/worst", "0.9"),
+        ("provenance/consistency/worst/0", {}),
+        ("provenance/consistency/best/0/label", 3),
         ("scores/map/interval_reason", ["why"]),
         ("scores/map/interval", [0.1]),
         ("scores/map/interval", [0.1, 1.5]),
@@ -81,7 +93,7 @@ def test_a_threshold_may_be_any_number() -> None:
 def test_every_type_is_checked(path: str, value: Any) -> None:
     where = path.replace("/", ".")
     assert_refused(
-        lambda: Result.from_dict(changed(path, value)), ["damaged at", where.split(".")[0]]
+        lambda: Result.from_dict(changed(path, value)), ["damaged at", *where.split(".")[:2]]
     )
 
 

@@ -49,7 +49,8 @@ def _schema() -> dict[str, Any]:
 def _check(value: Any, schema: dict[str, Any], where: str) -> None:
     """Compare a value with what the schema says of types, ranges and lengths.
 
-    What earlier versions left out is no error here.
+    What earlier versions left out is no error here; they left out nothing within a fact of the
+    provenance.
     """
     if "$ref" in schema:
         for part in schema["$ref"].split("/"):
@@ -72,6 +73,9 @@ def _check(value: Any, schema: dict[str, Any], where: str) -> None:
     elif isinstance(value, (list, tuple)):
         _check_items(value, schema, where)
     elif isinstance(value, Mapping):
+        lacking = [name for name in schema.get("required", ()) if name not in value]
+        if lacking and where.startswith("provenance."):
+            raise _damaged(where, f"an object with {lacking[0]!r}", value)
         known, others = schema.get("properties", {}), schema.get("additionalProperties")
         for name, inner in value.items():
             if name in known:
