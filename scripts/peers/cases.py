@@ -59,8 +59,8 @@ def tied_average_precision(metric: str, size: int, mates: int, cut: int) -> Answ
     Position p holds a mate with probability mates/size; given that, each of the p - 1 items before
     it is one of the other mates with probability (mates - 1)/(size - 1).
     """
-    strangers = size - mates
-    last = (Fraction(i, strangers + i) for i in range(1, mates + 1) if strangers + i <= cut)
+    irrelevant = size - mates
+    last = (Fraction(i, irrelevant + i) for i in range(1, mates + 1) if irrelevant + i <= cut)
     density = Fraction(mates - 1, size - 1)
     expected = sum(((1 + (p - 1) * density) / p for p in range(1, cut + 1)), Fraction(0)) / size
     return Answer(
