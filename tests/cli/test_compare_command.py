@@ -67,6 +67,28 @@ def test_options_of_the_evaluation_apply(models: dict[str, np.ndarray], tmp_path
     assert [row["runs"] for row in json.loads(several.out)["standings"]] == [2, 1]
 
 
+def test_levels_and_units_of_the_evaluation(models: dict[str, np.ndarray], tmp_path: Path) -> None:
+    """Four departments are too few to leave out; the message names what helps, and it does."""
+    paths = [(f"d{label % 4}", f"k{label}") for label in models["labels"]]
+    lines = [f"{coarse},{fine}" for coarse, fine in paths]
+    (tmp_path / "tree.csv").write_text("\n".join(["department,kind", *lines]), encoding="utf-8")
+    labels = dict(zip(("department", "kind"), map(list, zip(*paths, strict=True)), strict=True))
+    given = ["compare", tmp_path / "ours.npy", tmp_path / "theirs.npy", "-m", "ndcg"]
+    given += ["--labels", tmp_path / "tree.csv", "--levels", "department,kind"]
+    few = run(*given)
+    assert few.status == 0, few.err
+    assert "--units finer" in few.out
+    results = [
+        truerank.evaluate(models[name], labels, metrics="ndcg", units="finer")
+        for name in ("ours", "theirs")
+    ]
+    wanted = truerank.compare(*results, names=["ours", "theirs"]).to_json()
+    ran = run(*given, "--units", "finer", "--format", "json")
+    assert ran.status == 0, ran.err
+    assert json.loads(ran.out) == json.loads(wanted)
+    assert json.loads(ran.out)["differences"][0]["p"] is not None
+
+
 def test_what_is_refused(models: dict[str, np.ndarray], tmp_path: Path) -> None:
     files = [tmp_path / "ours.npy", tmp_path / "theirs.npy"]
     assert "holds no labels; pass --labels FILE" in run("compare", *files).complaint()
@@ -74,6 +96,7 @@ def test_what_is_refused(models: dict[str, np.ndarray], tmp_path: Path) -> None:
     result.to_json(tmp_path / "a.json")
     labels = ["--labels", tmp_path / "labels.csv"]
     both = [tmp_path / "a.json", tmp_path / "a.json"]
-    assert "RESULTS hold scores already" in run("compare", *both, *labels).complaint()
+    for options in (labels, ["--levels", "a,b"], ["--units", "finer"], ["--distance", "dot"]):
+        assert "RESULTS hold scores already" in run("compare", *both, *options).complaint()
     over = run("compare", *files, *labels, "-o", tmp_path / "labels.csv")
     assert "written over the input" in over.complaint()

@@ -41,6 +41,7 @@ EXAMPLES = examples(
 @click.option("--names", help="Names of the models, separated by commas: RESULTS, then --runs.")
 @metrics_option("Such as map@r,hit@10; all that the results share if left out.")
 @click.option("--labels", type=PATH, help="Labels of the rows of RESULTS that are embeddings.")
+@click.option("--levels", help="Columns of --labels from coarse to fine, separated by commas.")
 @click.option(
     "--distance",
     type=DistanceName(lambda catalogue: catalogue.names()),
@@ -48,6 +49,11 @@ EXAMPLES = examples(
 )
 @confidence_option
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the bootstrap.")
+@click.option(
+    "--units",
+    type=click.Choice(("metric", "finer", "finest")),
+    help="Of embeddings, as in evaluate.  [default: metric]",
+)
 @format_option()
 @click.option(
     "--cells",
@@ -64,9 +70,11 @@ def compare(
     names: str | None,
     metrics: str | None,
     labels: Path | None,
+    levels: str | None,
     distance: str | None,
     confidence: float,
     seed: int,
+    units: str | None,
     form: str,
     cells: str,
     output: Path | None,
@@ -75,7 +83,8 @@ def compare(
     verify -o wrote for one list of trials.
 
     RESULTS that are embeddings are evaluated first: each row is searched among all others of its
-    file, by labels in the same file or in --labels; --metrics, --distance and --confidence apply.
+    file, by labels in the same file or in --labels; --metrics, --distance, --confidence and --units
+    apply.
 
     LaTeX and Markdown are tables for a paper: models as rows, metrics as columns, the best in bold.
     """
@@ -98,10 +107,10 @@ def compare(
     given = None if names is None else [name.strip() for name in names.split(",")]
     called = name_models(models, given)
     embeddings = [path for path in dict.fromkeys(files) if path.suffix.lower() != ".json"]
-    if not embeddings and (labels, distance) != (None, None):
+    if not embeddings and (labels, levels, distance, units) != (None,) * 4:
         raise InputError(
-            "--labels and --distance are of embeddings, and RESULTS hold scores already; leave "
-            "them out, or pass files of embeddings."
+            "--labels, --levels, --distance and --units are of embeddings, and RESULTS hold scores "
+            "already; leave them out, or pass files of embeddings."
         )
     with progress_bar("ranking") as progress:
         scored = {
@@ -109,9 +118,11 @@ def compare(
                 path,
                 labels,
                 metrics=metrics,
+                levels=levels,
                 distance=chosen_distance(distance, path),
                 confidence=confidence,
                 seed=seed,
+                units=units or "metric",
                 progress=progress,
             )
             for path in embeddings

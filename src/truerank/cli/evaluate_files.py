@@ -90,11 +90,17 @@ def evaluate_files(
 
 
 def evaluate_alone(
-    embeddings: Path, labels: Path | None, *, metrics: str | None, distance: str, **options: Any
+    embeddings: Path,
+    labels: Path | None,
+    *,
+    metrics: str | None,
+    levels: str | None,
+    distance: str,
+    **options: Any,
 ) -> Result:
     """The result of rows searched among each other, by labels in their file or in another."""
     given: dict[str, Any] = {**dict.fromkeys(OF_A_TASK), "junk_label": ()}
-    given |= {"embeddings": embeddings, "labels": labels}
+    given |= {"embeddings": embeddings, "labels": labels, "levels": levels}
     read = read_task(**given, distance=distance, lazily=True)
     return evaluate_task(*read[:3], distance=distance, metrics=chosen_metrics(metrics), **options)
 
