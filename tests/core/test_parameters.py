@@ -203,3 +203,11 @@ def test_parsing_loads_no_engine(code: str) -> None:
     assert "truerank.families.gom.definitions" in loaded
     assert not {name for name in loaded if name.split(".")[1] in ("engine", "space", "task")}
     assert not {name for name in loaded if name.endswith((".scores", ".folds", ".evidence"))}
+
+
+@pytest.mark.parametrize("digits", [5_000, 20])
+def test_a_cut_off_may_have_more_digits_than_python_reads(digits: int) -> None:
+    with pytest.raises(truerank.InputError, match="must be an int >= 1") as refusal:
+        registry.parse("hit@" + "9" * digits)
+    assert len(str(refusal.value)) < 500
+    assert str(registry.parse("hit@" + "7".zfill(digits))) == "hit@7"

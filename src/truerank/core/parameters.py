@@ -220,10 +220,11 @@ def check_cut(allowed: str, text: str, metric: str) -> int | str:
         raise InputError(f"metric {metric!r} takes no cut-off. Got {text!r}.")
     if allowed == "optional" and text == "r":
         return "r"
-    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= _LARGEST):
+    whole = Decimal(text) if text.isascii() and text.isdigit() else Decimal(0)  # of any length
+    if not 1 <= whole <= _LARGEST:
         expected = "an int >= 1" + (" or r" if allowed == "optional" else "")
         raise InputError(f"The 'k' parameter of {metric} must be {expected}. Got {text!r}.")
-    return int(text)
+    return int(whole)
 
 
 def _plain(number: Decimal) -> str:
