@@ -63,6 +63,7 @@ def test_four_columns_and_numbers_as_ids(tmp_path: Path) -> None:
         ("a b 0.9\na c 0.2\na b 0.8\n", ["line 3", "'a' and 'b' have another score in line 1"]),
         ("a b 0.9\na c nan\n", ["line 2", "finite number, not 'nan'"]),
         ("a b 0.9\na c\n", ["line 2", "two ids and a score"]),
+        ("a,b,0.9\na," + "x" * 200_000 + ",1\n", ["line 2", "cannot be read", "131072"]),
     ],
 )
 def test_wrong_files_are_refused(text: str, words: list[str], tmp_path: Path) -> None:

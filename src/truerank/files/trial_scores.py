@@ -17,7 +17,7 @@ import numpy.typing as npt
 from truerank.errors import InputError, shortened
 from truerank.files.reading import read_npy
 from truerank.files.text import check_readable, read_text
-from truerank.files.trials import Trials, as_score, split_fields
+from truerank.files.trials import Trials, as_score, split_rows
 
 __all__ = ["read_scores"]
 
@@ -42,7 +42,7 @@ def read_scores(path: str | os.PathLike[str], trials: Trials) -> npt.NDArray[Any
     rows = [(n, line.strip()) for n, line in enumerate(lines, start=1) if line.strip()]
     if rows and len(re.split(r"[,\s]+", rows[0][1])) == 1:
         return _one_a_line(path, rows)
-    return _by_pair(path, [(n, split_fields(line)) for n, line in rows], trials)
+    return _by_pair(path, split_rows(path, rows), trials)
 
 
 def _start(path: str | os.PathLike[str]) -> bytes:

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from truerank.errors import InputError, check_choice, shortened
 from truerank.files.text import check_readable
 
-__all__ = ["LAYOUTS", "Trials", "as_score", "read_trials", "split_fields"]
+__all__ = ["LAYOUTS", "Trials", "as_score", "read_trials", "split_rows"]
 
 LAYOUTS = ("auto", "lfw", "voxceleb", "ijb", "kaldi", "wespeaker", "csv")
 _SAME = {"1": True, "0": False, "true": True, "false": False, "target": True, "nontarget": False}
@@ -61,9 +61,9 @@ def read_trials(path: str | os.PathLike[str], layout: str = "auto") -> Trials:
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
         lines = [(n, line.strip()) for n, line in enumerate(text.splitlines(), start=1)]
-        rows = [(n, split_fields(line)) for n, line in lines if line]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path} cannot be read as text ({error}).") from error
+    rows = split_rows(path, [(n, line) for n, line in lines if line])
     if not rows:
         raise InputError(f"{path} holds no trials.")
     if layout == "auto":
@@ -71,14 +71,24 @@ def read_trials(path: str | os.PathLike[str], layout: str = "auto") -> Trials:
     return _READERS[layout](path, rows)
 
 
-def split_fields(line: str) -> list[str]:
-    """Fields divided by commas, tabs or blanks."""
+Row = tuple[int, list[str]]
+
+
+def split_rows(path: str | os.PathLike[str], lines: list[tuple[int, str]]) -> list[Row]:
+    """The fields of numbered lines, divided by commas, tabs or blanks."""
+    rows = []
+    for number, line in lines:
+        try:
+            rows.append((number, _fields(line)))
+        except csv.Error as error:
+            raise InputError(f"{path}, line {number} cannot be read ({error}).") from error
+    return rows
+
+
+def _fields(line: str) -> list[str]:
     if "," in line:
         return [field.strip() for field in next(csv.reader([line]))]
     return line.split("\t") if "\t" in line else line.split()
-
-
-Row = tuple[int, list[str]]
 
 
 def _guess(path: str | os.PathLike[str], rows: list[Row]) -> str:
