@@ -425,7 +425,7 @@ def test_a_far_that_cannot_be_resolved_says_why(simple: list[object]) -> None:
     metrics = ("-m", "map@r tar@far=0.000001 eer")
     lines = succeed(*simple, *metrics).out.splitlines()
     pairs = sum(LABELS[i] != LABELS[j] for i in range(ROWS) for j in range(i))
-    reason = f"tar@far=0.000001: not defined: {pairs} impostors cannot resolve a FAR of 1e-06;"
+    reason = f"tar@far=0.000001: not defined: {pairs} negatives cannot resolve a FAR of 1e-06;"
     assert lines[2].split()[:2] == ["tar@far=0.000001", "-"]
     assert lines[4].startswith(reason)
     assert lines[5] == "\N{DOWNWARDS ARROW} lower is better."

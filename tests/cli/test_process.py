@@ -173,7 +173,7 @@ def test_no_number_is_cut_off_on_a_terminal(columns: int, simple: list[str]) -> 
     assert any(line.endswith(" 576 negative pairs") for line in lines)
     assert any("eer \u2193" in line for line in lines)
     assert any(line.strip() == "\u2193 lower is better." for line in lines)
-    assert "tar@far=0.001: not defined: 576 impostors cannot resolve" in " ".join(words)
+    assert "tar@far=0.001: not defined: 576 negatives cannot resolve" in " ".join(words)
     assert set(lines[1]) == {"\u2500"}  # a rule below the header
 
 

@@ -14,8 +14,8 @@ _RATE = r"[\d.e-]+"
 
 PATTERNS: dict[str, str] = {
     # Why a score is not defined.
-    "far-not-resolved": rf"not defined: {_COUNT} impostors cannot resolve a FAR of {_RATE}; "
-    rf"the smallest that they can is {_RATE}",
+    "far-not-resolved": rf"not defined: {_COUNT} (?:impostor|negative)s? cannot resolve a FAR of "
+    rf"{_RATE}; the smallest that they can is {_RATE}",
     "no-unmated-query": "not defined: every query has a mate",
     "no-classes": "not defined: it compares classes, which relevance= does not name",
     "no-labels": "not defined: there are no labels to compare clusters with",

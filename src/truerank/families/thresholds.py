@@ -78,13 +78,13 @@ def threshold_at_far(pairs: Negatives, target: Fraction) -> tuple[float, float |
     return limit, pairs.observed_below(limit)
 
 
-def unresolved(target: Fraction, impostors: int) -> str | None:
+def unresolved(target: Fraction, met: int, what: str = "impostor") -> str | None:
     """Why a FAR target cannot be told from zero with so few impostors, None if it can."""
-    if target == 0 or target * impostors >= 1:
+    if target == 0 or target * met >= 1:
         return None
-    least = Context(prec=3, rounding=ROUND_CEILING).divide(Decimal(1), Decimal(impostors))
+    least = Context(prec=3, rounding=ROUND_CEILING).divide(Decimal(1), Decimal(met))
     return (
-        f"not defined: {count(impostors, 'impostor')} cannot resolve a FAR of {float(target):g}; "
+        f"not defined: {count(met, what)} cannot resolve a FAR of {float(target):g}; "
         f"the smallest that they can is {float(least):g}"
     )
 

@@ -38,7 +38,7 @@ def _positives(pairs: PooledPairs, metric: Metric) -> Score:
         counted = accepted if accepts else pool.genuine - accepted
         return certain(metric, counted / pool.genuine, pairs.positives, threshold=float(tau))
     target, negatives = metric["far"], pairs.negatives
-    reason = unresolved(target, negatives)
+    reason = unresolved(target, negatives, "negative")
     if reason is not None:
         return undefined(metric, reason)
     limit, threshold = threshold_at_far(pool, target)
@@ -83,7 +83,7 @@ register(
 
 def _threshold(pairs: PooledPairs, metric: Metric) -> Score:
     target = metric["far"]
-    reason = unresolved(target, pairs.negatives)
+    reason = unresolved(target, pairs.negatives, "negative")
     if reason is not None:
         return undefined(metric, reason)
     threshold = pairs.units.in_unit(threshold_at_far(pairs.pool, target)[1])
