@@ -119,3 +119,13 @@ def test_file_names_of_models(form: str, files: Path) -> None:
     if form == "markdown":
         assert "<b>" not in shown.out
         assert r"=1+1\|x" in shown.out
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_half_a_letter_is_written_out(ending: str, files: Path) -> None:
+    rows, codes = clusters(1, classes=4, size=4)
+    np.savez("half.npz", embeddings=rows, label=np.array([f"\ud800{code}" for code in codes]))
+    done = run("evaluate", "half.npz", "--per-query", f"queries.{ending}")
+    assert done.status == 0, done
+    held = (files / f"queries.{ending}").read_bytes()
+    assert rf"\ud800{codes[0]}".encode() in held

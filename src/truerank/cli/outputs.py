@@ -97,5 +97,11 @@ def write_per_query(result: Result, names: list[Any] | None, path: Path) -> None
         from pyarrow import parquet
     except ImportError as error:
         raise InputError("writing .parquet needs pyarrow: pip install pyarrow.") from error
+    whole = {_whole(name): list(map(_whole, values)) for name, values in columns.items()}
     with atomic_path(path) as partial:
-        parquet.write_table(pyarrow.table(columns), partial)
+        parquet.write_table(pyarrow.table(whole), partial)
+
+
+def _whole(cell: Any) -> Any:
+    """Text in which halves of letters, which no file can hold, are written out."""
+    return cell.encode(errors="backslashreplace").decode() if isinstance(cell, str) else cell
