@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import struct
 import warnings
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from typing import Any
@@ -214,6 +215,20 @@ def test_not_one_bit_changes_of_a_few_rows(transformation: str, setting: str) ->
     assert 0 < score.n < len(score.per_query.lower)
     actual = fingerprints(TRANSFORMATIONS[transformation][1](data))
     assert moved(fingerprints(data), actual, "cosine", transformation) == {}
+
+
+@pytest.mark.parametrize("setting", ["leave one out", "query and gallery"])
+@pytest.mark.parametrize("distance", ["cosine", "precomputed"])
+def test_not_one_bit_changes_with_junk_labels(distance: str, setting: str) -> None:
+    """Rows that are no items of the gallery, so that places among the rows are no columns."""
+    data = replace(untouched(distance, setting), options={"junk_labels": [1, 5, 20]})
+    expected = fingerprints(data)
+    assert expected["map"]["value"] != untouched_fingerprints(distance, setting)["map"]["value"]
+    sampled = expected["opis@far=0.05:0.5,negatives=10"]["reason"]
+    assert (sampled is None) == (setting == "leave one out")
+    for name in ("rows permuted", "tiles of 7 x 13"):
+        changed = TRANSFORMATIONS[name][1](data)
+        assert moved(expected, fingerprints(changed), distance, name) == {}, name
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
