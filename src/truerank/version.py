@@ -1,10 +1,5 @@
-"""The installed version."""
-
-from importlib.metadata import PackageNotFoundError, version
+"""The version: its one place, from which the build reads it."""
 
 __all__ = ["__version__"]
 
-try:
-    __version__ = version("truerank")
-except PackageNotFoundError:  # run from a source tree without installation
-    __version__ = "0+unknown"
+__version__ = "0.2.0.dev1"
