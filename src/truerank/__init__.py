@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from truerank.removed import REMOVED
+
 if TYPE_CHECKING:
     from truerank import (
         benchmark,
@@ -125,6 +127,8 @@ def __getattr__(name: str) -> Any:
         return getattr(import_module(_HOME[name]), name)
     if name in __all__:
         return import_module(f"truerank.{name}")
+    if f"truerank.{name}" in REMOVED:
+        raise AttributeError(REMOVED[f"truerank.{name}"])
     raise AttributeError(f"module 'truerank' has no attribute {name!r}")
 
 

@@ -56,7 +56,6 @@ GOOD: dict[tuple[str, ...], list[str]] = {
     ("neighbours",): ["x.npz", "--query", "id-1", "--threads", "1"],
     ("truth",): ["x.npz", "x.npz", "-k", "3", "-o", "truth.ibin", "--threads", "1"],
     ("shard",): ["x.npz", "-o", "shards", "--rows", "5"],
-    ("plan",): ["--queries", "1e6", "--dim", "512", "--gpus", "8"],
     ("audit",): ["x.npz", "--threads", "1"],
     ("task", "make"): ["y.csv", "-o", "made.task", "--public", "public.json"],
     ("task", "check"): ["x.npz", "--task", "t.task"],

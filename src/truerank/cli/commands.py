@@ -15,7 +15,6 @@ from truerank.cli.leaderboard import leaderboard
 from truerank.cli.lists import lists
 from truerank.cli.metrics import metrics
 from truerank.cli.neighbours import neighbours
-from truerank.cli.plan import plan
 from truerank.cli.plot import plot
 from truerank.cli.report import report
 from truerank.cli.reproduce import reproduce
@@ -26,6 +25,8 @@ from truerank.cli.threshold import threshold
 from truerank.cli.train import embed, train
 from truerank.cli.truth import truth
 from truerank.cli.verify import verify
+from truerank.errors import InputError
+from truerank.removed import REMOVED
 from truerank.version import __version__
 
 __all__ = ["commands"]
@@ -44,7 +45,17 @@ Completion in bash (or zsh_source, fish_source):
 """
 
 
+class _Commands(click.Group):
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if f"truerank {args[0]}" in REMOVED:
+            raise InputError(REMOVED[f"truerank {args[0]}"])
+        return super().resolve_command(ctx, args)
+
+
 @click.group(
+    cls=_Commands,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog=EPILOG,
     invoke_without_command=True,
@@ -77,7 +88,6 @@ for command in (
     reproduce,
     data,
     shard,
-    plan,
     metrics,
     conform,
     demo,

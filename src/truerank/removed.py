@@ -1,0 +1,28 @@
+"""What this release no longer has, by the name that a call may still use: said for one release."""
+
+from __future__ import annotations
+
+import sys
+
+__all__ = ["REMOVED"]
+
+REMOVED = {
+    name: f"{name} was removed: {instead}."
+    for name, instead in {
+        "truerank.planning": "docs/scale.md has its figures as a table, to be worked out by hand",
+        "truerank plan": "docs/scale.md has its figures as a table, to be worked out by hand",
+    }.items()
+}
+"""The sentence about each module ("truerank.NAME") and command ("truerank NAME")."""
+
+
+class _Finder:
+    """The last one that is asked for a module: no other has found it."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> None:
+        if name in REMOVED:
+            raise ImportError(REMOVED[name], name=name)
+
+
+sys.meta_path.append(_Finder)

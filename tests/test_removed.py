@@ -1,0 +1,33 @@
+"""Who asks for what was removed reads that it was, and what to use instead."""
+
+from __future__ import annotations
+
+import importlib
+
+import pytest
+
+import truerank
+from tests.cli.driving import run
+from truerank.removed import REMOVED
+
+
+def test_a_module() -> None:
+    sentence = REMOVED["truerank.planning"]
+    assert "docs/scale.md" in sentence
+    for code in ("import truerank.planning", "from truerank.planning import plan"):
+        with pytest.raises(ImportError) as raised:
+            exec(code)
+        assert str(raised.value) == sentence
+    with pytest.raises(ImportError) as raised:
+        exec("from truerank import planning")
+    assert str(raised.value) == sentence
+    with pytest.raises(AttributeError) as missing:
+        truerank.planning  # noqa: B018
+    assert str(missing.value) == sentence
+    with pytest.raises(ModuleNotFoundError, match="unheard_of"):
+        importlib.import_module("truerank.unheard_of")
+
+
+def test_a_command() -> None:
+    sentence = run("plan", "--queries", "1e8", "--dim", 512, "--gpus", 64).complaint()
+    assert REMOVED["truerank plan"] in sentence
