@@ -35,7 +35,7 @@ def test_bands_are_chosen_by_name(fresh: truerank.Result) -> None:
     assert (np.diff(whole["high"][told]) >= 0).all()
 
 
-@pytest.mark.parametrize("name", ["cmc", "roc", "det", "pr", "utility"])
+@pytest.mark.parametrize("name", ["cmc", "roc", "det", "pr"])
 def test_a_result_read_back_has_the_same_bands(
     fresh: truerank.Result, name: str, tmp_path: Path
 ) -> None:

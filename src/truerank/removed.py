@@ -11,9 +11,12 @@ REMOVED = {
     for name, instead in {
         "truerank.planning": "docs/scale.md has its figures as a table, to be worked out by hand",
         "truerank plan": "docs/scale.md has its figures as a table, to be worked out by hand",
+        "the band of mrp": "mrp@tau= or mrp@far= has an interval at each threshold",
+        "the band of mvp": "mvp@tau= or mvp@far= has an interval at each threshold",
+        "the band of utility": "opis has an interval",
     }.items()
 }
-"""The sentence about each module ("truerank.NAME") and command ("truerank NAME")."""
+"""The sentence about each module ("truerank.NAME"), command ("truerank NAME") and band."""
 
 
 class _Finder:

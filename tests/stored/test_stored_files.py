@@ -45,6 +45,18 @@ def test_results_are_read(version: str, shape: str, tmp_path: Path) -> None:
     assert numbers(truerank.Result.from_json(written)) == known[shape]
 
 
+def test_what_was_removed_is_still_read(tmp_path: Path) -> None:
+    """A result that was made for this, with a few points of its curves."""
+    path = FOLDER / "0.1.0" / "result-removed.json"
+    truerank.Result.from_json(path).to_json(tmp_path / "again.json")
+    result = truerank.Result.from_json(tmp_path / "again.json")
+    kept = json.loads(path.read_text())["curves"]["curves"]
+    assert set(result.curves) == set(kept) == {"mrp", "mvp", "utility"}
+    for name, one in kept.items():
+        for band, column in (("pointwise", "low"), ("simultaneous", "simultaneous_low")):
+            assert result.curve(name, band=band)["low"].tolist() == one["columns"][column]
+
+
 @pytest.mark.parametrize("version", COMPLETE)
 @pytest.mark.parametrize("shape", TASKS)
 def test_tasks_are_read(version: str, shape: str) -> None:

@@ -30,6 +30,7 @@ from truerank.families.collection import Collection, CollectionWithout
 from truerank.families.family import Context
 from truerank.growth.columns import GrownColumns
 from truerank.relevance import View
+from truerank.removed import REMOVED
 from truerank.space import Space
 from truerank.space.fingerprint import Fingerprints, mix
 from truerank.stats import intervals
@@ -269,18 +270,19 @@ class Estimation:
         seen = levels_without(view, space, folds, may, **how) if len(may) else None
         return moved_severity(folds, nearest, findable, len(levels), may, seen)
 
-    def why_no_band(self) -> str | None:
+    def why_no_band(self) -> str:
         """Why no curve has a band, where there are too few classes for any."""
-        return self.too_few(self._alive(self._finest), self._finest).reason
+        return str(self.too_few(self._alive(self._finest), self._finest).reason)
 
     def banded(self, curves: Mapping[str, Curve]) -> dict[str, Curve]:
         """The curves of threshold metrics, with a confidence band where one can be told."""
-        if self.measured is None:
-            reason = self.why_no_band()
-            return {name: curve.without_band(reason) for name, curve in curves.items()}
-        moves = self.measured.curve_moves(curves)
+        moves = {} if self.measured is None else self.measured.curve_moves(curves)
+        reason = self.why_no_band() if self.measured is None else NOT_COUNTED
+        removed = {name: REMOVED.get(f"the band of {name.partition('@')[0]}") for name in curves}
         return {
-            name: put_band(curve, moves.get(name, NOT_COUNTED), self.request.confidence)
+            name: put_band(
+                curve, moves.get(name, removed[name] or reason), self.request.confidence
+            )
             for name, curve in curves.items()
         }
 

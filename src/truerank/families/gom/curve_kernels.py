@@ -1,4 +1,4 @@
-"""Kernels of GOM's curves without each fold: how far every query's RP, VP and ReP move at points.
+"""Kernels of GOM's curves without each fold: how far every query's ReP and FR move at points.
 
 As in `fold_kernels`, a fold in which a query is not itself holds none of its mates. Before the
 first of the fold's items nothing moves, and behind the last item of all nothing moves any more:
@@ -17,8 +17,8 @@ from truerank.jit import kernel
 
 __all__ = ["CURVES", "move_curves", "move_false_curves"]
 
-CURVES = 4
-"""RP, VP, ReP, and ReP with false positives that stop at the last relevant item."""
+CURVES = 2
+"""ReP, and ReP with false positives that stop at the last relevant item."""
 
 
 @kernel
@@ -82,7 +82,7 @@ def move_curves(
     roots: Any,
     out: Any,
 ) -> None:
-    """out[0, fold, curve, point] += by how much RP, VP, ReP and frozen ReP move at some cuts.
+    """out[0, fold, curve, point] += by how much ReP and frozen ReP move at some cuts.
 
     In whole numbers, 1 standing for `ONE`; out[1], if there is one, gets the squares of the moves
     in units of `COARSE`. `others` are accepted at each cut, `roots` are 1/sqrt(n), and the queries
@@ -123,7 +123,6 @@ def move_curves(
                 while near < last and items[q, near] <= distance[g]:
                     near += 1
                 precisions += precisions_of(g, first, found, false[g] - (near - at))
-                rank = (precisions - before[g]) / found[g]
                 root, old = np.sqrt(precisions), np.sqrt(before[g])
                 here = near
                 until = end if g + 1 == stop else place[g + 1]
@@ -131,15 +130,13 @@ def move_curves(
                     while here < last and items[q, here] <= cuts[p]:
                         here += 1
                     inverse = roots[mates + others[q, p] - (here - at)]
-                    row[0, p] = rank
-                    row[1, p] = found[g] * (inverse * inverse - plain[q, p] * plain[q, p])
-                    row[2, p] = row[3, p] = root * inverse - old * plain[q, p]
+                    row[0, p] = row[1, p] = root * inverse - old * plain[q, p]
                     p += 1
             # frozen, nothing behind the last relevant item counts
             still = root / np.sqrt(false[stop - 1] - (near - at) + mates)
             still -= np.sqrt(before[stop - 1] / (false[stop - 1] + mates))
             for p in range(max(begin, place[stop - 1]), end):
-                row[3, p] = still
+                row[1, p] = still
             _add(begin, end, row, out.shape[0] > 1, sums)
         _take(k, 0, sums, out)
 

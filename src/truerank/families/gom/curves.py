@@ -10,9 +10,11 @@ from truerank.core import registry
 from truerank.core.curve import ENDS, POINTS, Curve
 from truerank.families.gom.axes import GomAxes
 
-__all__ = ["GomCurve", "curves_on", "of_gom"]
+__all__ = ["BARE", "GomCurve", "curves_on", "of_gom"]
 
 MEANS = ("mrp", "mvp", "mrep", "mrep@fp=frozen")
+BARE = 2
+"""So many of them, the first, have no confidence band."""
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from truerank.families.gom.again import Again, CurvePoints
 from truerank.families.gom.axes import GomAxes, curve_of
 from truerank.families.gom.collect import Gom
 from truerank.families.gom.curve_folds import Losses, knots_for, moved_curve
-from truerank.families.gom.curves import GomCurve, curves_on
+from truerank.families.gom.curves import BARE, GomCurve, curves_on
 from truerank.families.gom.fewer import counted, end_of
 from truerank.families.gom.rate_folds import RateFolds
 from truerank.settings import current_limits
@@ -132,6 +132,7 @@ class GomFolds:
             one.name: self._why_no_band(scale, one) or self._moves_of(one, curves[one.name])
             for scale in self._family.seen
             for one in curves_on(self._family, scale)
+            if one.number >= BARE
         }
 
     def _counts(self, one: GomCurve) -> Flags:
@@ -160,7 +161,7 @@ class GomFolds:
         losses = Losses(sums[::stride] / unit, of_fold[own] / unit, int(counts.sum()), gone)
         away, noise = losses.without(), None
         if self._folds.takes_items:  # otherwise the gallery stays
-            moved, noise = self._again.bands.moved(one.number, losses.left)
+            moved, noise = self._again.bands.moved(one.number - BARE, losses.left)
             away = away + moved
         return moved_curve(one.like, column, curve[column], away, noise, some < FEWEST_FOUND)
 

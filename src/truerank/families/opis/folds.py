@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from truerank.cached import cached_property
 from truerank.core.curve import Curve
-from truerank.core.curve_moves import BandMoves, CurveMoves
+from truerank.core.curve_moves import BandMoves
 from truerank.core.folds import FoldAssignment
 from truerank.core.metric import Metric
 from truerank.core.score import Score
@@ -28,7 +28,7 @@ from truerank.engine.fold_observers import TallyByFold
 from truerank.engine.observers import ResumableObserver, Tally
 from truerank.families.family import Context, Moves
 from truerank.families.opis.collect import CountedClasses
-from truerank.families.opis.scores import class_mean, class_utility, combine, measured
+from truerank.families.opis.scores import class_mean, class_utility, combine
 from truerank.families.opis.utilities import Formula
 from truerank.families.thresholds import at_places
 from truerank.task import TaskRules
@@ -133,34 +133,8 @@ class OpisFolds:
         return why_few(classes) if classes < FEWEST_COMPARED else None
 
     def curve_moves(self, curves: Mapping[str, Curve]) -> dict[str, BandMoves]:
-        """See Without: the mean utility of the classes at each threshold."""
-        family = self._family
-        metric = next((m for m in family.metrics if measured(family, m) is not None), None)
-        if "utility" not in curves or metric is None:
-            return {}
-        classes = len(self._left(-1).genuine)
-        reason = self._why_not(metric, classes)
-        every = self._mean_utility(metric, -1, curves["utility"])
-        if reason is not None or every is None:
-            return {"utility": reason or why_few(classes)}
-        own = range(self._folds.own.start, self._folds.own.stop)
-        with ThreadPoolExecutor(self._context.threads) as pool:
-            some = pool.map(lambda c: self._mean_utility(metric, c, curves["utility"]), own)
-            without = np.stack([row for row in some if row is not None])
-        return {"utility": CurveMoves("mean", None, curves["utility"]["mean"] + without - every)}
-
-    def _mean_utility(self, metric: Metric, column: int, curve: Curve) -> Reals | None:
-        """The mean utility without a fold, at the curve's thresholds; of all for column -1."""
-        own = np.unique(np.searchsorted(self._cuts.at, self._places[_range(metric)]))
-        left = self._left(column).at_cuts(own)
-        if not len(left.genuine):
-            return None
-        formula = self._family.formula(metric)
-        rates = (left.true, left.false, left.genuine, left.impostors)
-        at = self._context.space.in_unit(self._cuts.at[own])
-        sign = -1.0 if at[0] > at[-1] else 1.0  # similarities fall along the cuts
-        mean = class_mean(class_utility(*rates, formula))
-        return np.asarray(np.interp(sign * curve["threshold"], sign * at, mean), np.float64)
+        """See Without: the curve of utilities has no band."""
+        return {}
 
     @cached_property
     def _tables(self) -> tuple[Integers, Integers, Integers]:
