@@ -28,6 +28,14 @@ def test_a_module() -> None:
         importlib.import_module("truerank.unheard_of")
 
 
+@pytest.mark.parametrize("name", ["set_precision", "set_recall"])
+def test_a_metric(name: str) -> None:
+    for metric in (name, f"{name}@tau=0.3"):
+        with pytest.raises(truerank.InputError) as raised:
+            truerank.evaluate([[0.0, 1], [0, 2], [1, 0]], [0, 0, 1], metrics=["map", metric])
+        assert str(raised.value) == REMOVED[name]
+
+
 def test_a_command() -> None:
     sentence = run("plan", "--queries", "1e8", "--dim", 512, "--gpus", 64).complaint()
     assert REMOVED["truerank plan"] in sentence

@@ -14,7 +14,6 @@ import numpy as np
 from truerank.core import registry
 from truerank.core.curve import POINTWISE, SIMULTANEOUS, Curve
 from truerank.core.score import Score
-from truerank.errors import InputError
 from truerank.severity import NONE
 from truerank.stats.bootstrap import FEWEST_DRAWN
 from truerank.stats.intervals import ends
@@ -40,10 +39,7 @@ def _levels(scores: Mapping[str, Score], confidence: float | None) -> Curve | No
     """
     held: dict[str, Score] = {}
     for name, score in scores.items():
-        try:
-            metric = registry.parse(name)
-        except InputError:  # a metric of another version
-            continue
+        metric = registry.of_result(name)
         if metric.name in ("precision", "hit") and metric.cut == 1 and score.reason is None:
             level = metric.get("level")
             if level != "mean":

@@ -28,7 +28,7 @@ def marks_of(result: Result, curve: str) -> list[Mark]:
     found = []
     for name, score in result.items():
         if score.reason is None:
-            at = _place(curve, registry.parse(name), score)
+            at = _place(curve, registry.of_result(name), score)
             if at is not None and all(map(math.isfinite, at)):
                 found.append(Mark(name, *at, score.threshold))
     return found

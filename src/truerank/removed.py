@@ -11,12 +11,15 @@ REMOVED = {
     for name, instead in {
         "truerank.planning": "docs/scale.md has its figures as a table, to be worked out by hand",
         "truerank plan": "docs/scale.md has its figures as a table, to be worked out by hand",
+        "set_precision": "mrp@tau= is the mean precision at the relevant items accepted at tau",
+        "set_recall": "tar@tau= is the share of the positive pairs accepted at the distance tau",
         "the band of mrp": "mrp@tau= or mrp@far= has an interval at each threshold",
         "the band of mvp": "mvp@tau= or mvp@far= has an interval at each threshold",
         "the band of utility": "opis has an interval",
     }.items()
 }
-"""The sentence about each module ("truerank.NAME"), command ("truerank NAME") and band."""
+"""The sentence about each module ("truerank.NAME"), command ("truerank NAME"), metric and
+band."""
 
 
 class _Finder:

@@ -169,8 +169,7 @@ def test_means_over_queries(text: str) -> None:
     metric = parse(text)
     definition = registry.definition(metric)
     set_by_data = "far=" in text or "minmax" in text
-    means = {"dir", "fnir", "far", "ttr", "ftr", "mrp", "mvp", "set_precision", "set_recall"}
-    means |= {"mrep", "mfr"}
+    means = {"dir", "fnir", "far", "ttr", "ftr", "mrp", "mvp", "mrep", "mfr"}
     ranked = isinstance(definition, RankingDefinition)
     assert definition.is_mean(metric) == (ranked or (metric.name in means and not set_by_data))
     steep = isinstance(definition, ThresholdDefinition) and metric.name not in (

@@ -29,8 +29,6 @@ EXACT = [
     "mvp@tau=0.3",
     "mvp@fp=frozen,tau=0.3",
     "mrp@tau=0.3",
-    "set_precision@tau=0.3",
-    "set_recall@tau=0.3",
     "mfr@b=5",
     "mfr@b=5,tau=0.3",
     "mfr@b=5,integral=trapezoid",

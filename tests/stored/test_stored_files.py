@@ -50,6 +50,12 @@ def test_what_was_removed_is_still_read(tmp_path: Path) -> None:
     path = FOLDER / "0.1.0" / "result-removed.json"
     truerank.Result.from_json(path).to_json(tmp_path / "again.json")
     result = truerank.Result.from_json(tmp_path / "again.json")
+    result.to_html(tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    for name in ("set_precision@tau=0.3", "set_recall@tau=0.3"):
+        assert result[name].interval is not None
+        for shown in (str(result), page, str(truerank.compare(result, result))):
+            assert name in shown
     kept = json.loads(path.read_text())["curves"]["curves"]
     assert set(result.curves) == set(kept) == {"mrp", "mvp", "utility"}
     for name, one in kept.items():

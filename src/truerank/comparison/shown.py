@@ -119,7 +119,7 @@ class Comparison:
                 "Between runs: over seeds on this very test set. The other intervals, the tests "
                 "and the ranks are over test sets and seeds, for the mean of the runs."
             )
-        asked = [registry.parse(row.metric) for row in self.standings]
+        asked = [registry.of_result(row.metric) for row in self.standings]
         lines += registry.said_side_by_side(asked)
         alone = dict.fromkeys(row.only_runs for row in self.differences if row.only_runs)
         lines += [f"Tests {ONLY_RUNS}: {reason}." for reason in alone]

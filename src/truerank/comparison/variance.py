@@ -100,7 +100,7 @@ def _over_classes(
     metric: str, models: list[Model], seed: int
 ) -> tuple[Part, float, float | None] | str:
     """The variance over classes, the part of it by which runs differ, and steep degrees."""
-    asked = registry.parse(metric)
+    asked = registry.of_result(metric)
     if is_conditional(models) and registry.definition(asked).is_mean(asked):
         return _by_bootstrap(metric, models, seed)
     return _by_replicates(metric, models)

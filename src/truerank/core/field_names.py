@@ -66,14 +66,14 @@ def field_names(metrics: Iterable[str]) -> dict[str, str]:
     >>> list(field_names(["hit@10", "recall@10"]).values())
     ['Hit@10', 'Recall@10']
     """
-    parsed = {text: registry.parse(text) for text in metrics}
+    parsed = {text: registry.of_result(text) for text in metrics}
     recall = any(metric.name == "recall" for metric in parsed.values())
     return {text: _written(metric, recall) for text, metric in parsed.items()}
 
 
 def meanings(metrics: Iterable[str]) -> list[str]:
     """What is meant by the names that are read in two ways: 'Recall@k: share of ...'."""
-    found = dict.fromkeys(registry.parse(text).name for text in metrics)
+    found = dict.fromkeys(registry.of_result(text).name for text in metrics)
     names = {"hit": "Hit@k" if "recall" in found else "Recall@k", "recall": "Recall@k"}
     return [f"{names[name]}: {_MEANINGS[name]}." for name in found if name in _MEANINGS]
 

@@ -21,6 +21,7 @@ from truerank.core.left_out import Without
 from truerank.core.parameters import Parameter
 from truerank.core.scale import Scale
 from truerank.core.sums import RankedSums
+from truerank.removed import REMOVED
 
 __all__ = [
     "DEFINITIONS",
@@ -270,5 +271,6 @@ def plainest(but: Container[str] = ()) -> list[str]:
 
 
 def entry(name: str) -> Definition:
-    """What is known about the metric of this name."""
-    return load()[name]
+    """What is known about the metric of this name; of a removed one, that it was a mean."""
+    known = load().get(name)
+    return known or Definition(name, name, REMOVED[name].rstrip("."), "", is_mean=_always)

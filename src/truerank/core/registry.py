@@ -27,12 +27,14 @@ from truerank.core.metric import (
 )
 from truerank.core.parameters import Parameter, check_cut
 from truerank.errors import InputError, shortened
+from truerank.removed import REMOVED
 from truerank.wording import either
 
 __all__ = [
     "DEFAULT",
     "advice_about",
     "aliases",
+    "asked",
     "check_judged",
     "definition",
     "divided",
@@ -40,6 +42,7 @@ __all__ = [
     "examples",
     "find",
     "names",
+    "of_result",
     "parse",
     "parse_all",
     "parse_among",
@@ -108,7 +111,7 @@ def parse(text: str) -> Metric:
     ('hit@5', 'map@r')
     """
     known, parts = _named(text)
-    name = known.name
+    name = _still_there(known).name
     cut: int | str | None = None
     options: dict[str, str] = {}
     for part in parts:
@@ -134,12 +137,35 @@ def parse(text: str) -> Metric:
 def find(text: str) -> Definition:
     """What is known about the metric that a string names, whatever parameters it gives or lacks.
 
+    Results of earlier versions hold metrics that were removed: `asked` refuses these.
+
     Examples
     --------
     >>> find("cmc").name, find("map@10").name
     ('hit', 'map')
     """
     return _named(text)[0]
+
+
+def asked(text: str) -> Definition:
+    """What is known about the metric that somebody asks for by a string."""
+    return _still_there(_named(text)[0])
+
+
+def of_result(text: str) -> Metric:
+    """The metric of a result's score, which an earlier version may have named.
+
+    Examples
+    --------
+    >>> str(of_result("cmc@5")), str(of_result("opis@grid=20"))
+    ('hit@5', 'opis@grid=20')
+    """
+    try:
+        return parse(text)
+    except InputError:
+        name, _, rest = text.partition("@")
+        options = (part.partition("=") for part in rest.split(",") if "=" in part)
+        return Metric(name, None, tuple((key, value) for key, _, value in options))
 
 
 def _named(text: str) -> tuple[Definition, list[str]]:
@@ -150,9 +176,15 @@ def _named(text: str) -> tuple[Definition, list[str]]:
         )
     canonical = resolve(text.strip())
     name, *parts = [part.strip() for part in re.split("[@,]", canonical)]
-    if name not in load():
+    if name not in load() and name not in REMOVED:
         _refuse_unknown(text, name)
     return entry(name), parts
+
+
+def _still_there(known: Definition) -> Definition:
+    if known.name in REMOVED:
+        raise InputError(REMOVED[known.name])
+    return known
 
 
 def _parameter(known: Definition, key: str) -> Parameter:
@@ -196,18 +228,23 @@ def _check_together(
 
 def parse_all(metrics: Iterable[str] | str) -> list[Metric]:
     """Metrics from strings, each once, in the order given."""
+    return list(dict.fromkeys(map(parse, _texts(metrics))))
+
+
+def _texts(metrics: Iterable[str] | str) -> list[str]:
     if not np.iterable(metrics):
         raise InputError(f"metrics must be strings such as 'map@r'. Got {shortened(metrics)}.")
     texts = [metrics] if isinstance(metrics, str) else list(metrics)
     if not texts:
         raise InputError("metrics is empty; name at least one or leave it out for the default.")
-    return list(dict.fromkeys(parse(one) for text in texts for one in spelled_out(text)))
+    return [one for text in texts for one in spelled_out(text)]
 
 
 def parse_among(metrics: Iterable[str] | str, computed: Iterable[str]) -> list[str]:
     """The names of metrics, all of which must be among those that were computed."""
     known = list(computed)
-    names = [str(metric) for metric in parse_all(metrics)]
+    texts = _texts(metrics)
+    names = list(dict.fromkeys(one if one in known else str(parse(one)) for one in texts))
     for name in names:
         if name not in known:
             raise InputError(f"{name!r} was not computed; there are {', '.join(known)}.")

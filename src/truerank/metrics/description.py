@@ -43,7 +43,7 @@ def describe(name: str | None = None) -> str:
     """
     if name is None or name in FAMILIES:
         return _overview([name] if name else list(FAMILIES))
-    return _everything(registry.find(name))
+    return _everything(registry.asked(name))
 
 
 def as_json(name: str | None = None) -> str:
@@ -66,7 +66,7 @@ def as_markdown(name: str | None = None) -> str:
 def _chosen(name: str | None) -> list[Definition]:
     if name is None or name in FAMILIES:
         return [one for one in in_order() if name in (None, one.family)]
-    return [registry.find(name)]
+    return [registry.asked(name)]
 
 
 def _facts(known: Definition) -> dict[str, Any]:

@@ -39,7 +39,7 @@ def in_words(text: str) -> str:
     >>> in_words("hit@5")
     'How often a mate is among the 5 nearest items.'
     """
-    metric = registry.parse(text)
+    metric = registry.of_result(text)
     level = metric.get("level")
     known = _with_cut(metric) or _with_rate(metric) or WORDS.get(metric.name)
     if known is None:

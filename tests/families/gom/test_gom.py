@@ -21,7 +21,7 @@ from truerank.engine import settings as engine_settings
 from truerank.settings import limits
 
 EXAMPLES = 400 if settings().max_examples >= 10_000 else 20
-AT_TAU = ("mrp", "mvp", "mrep", "set_recall", "set_precision")
+AT_TAU = ("mrp", "mvp", "mrep")
 
 # Distances of six ranked lists, which items are ground truth, and RP, VP, ReP at .30 and .60.
 TABLE = [
@@ -202,10 +202,6 @@ def check(name: str, score: Any, queries: list[Any], *, exact: bool, rounded: bo
                 return oracle.retrieval_precision(taus, flags, tau)
             if kind == "mvp":
                 return oracle.verification_precision(taus, flags, tau, frozen)
-            if kind in ("set_recall", "set_precision"):
-                found = oracle.accepted(taus, flags, tau)[1]
-                below = sum(flags) if kind == "set_recall" else max(1, len(found))
-                return (sum(found) / below,) * 3
             return oracle.combined(taus, flags, tau, frozen)
 
         if "tau" in options:
@@ -276,9 +272,6 @@ def test_minmax_of_euclidean_rows_by_brute_force(seed: int, device: str) -> None
             np.minimum((scaled[~mated] <= 0.4).sum(axis=1) / 5, 1)
         ),
         "tau_nz@scale=minmax": scaled[~mated].min(),
-        "set_recall@scale=minmax,tau=0.4": np.mean(
-            [(row[flags] <= 0.4).mean() for row, flags in queries]
-        ),
     }
     for place, kind in enumerate(("mrp", "mvp", "mrep")):
         found = [at(*query, 0.4, False)[place] for query in queries]

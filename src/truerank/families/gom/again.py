@@ -38,8 +38,8 @@ FEWEST = 64
 """Queries of each kind, with a mate and without, that are observed however large the task is."""
 MOST_MOVED = 1 << 20
 """Most queries x folds of which it is computed how far curves move; of more, a sample is."""
-AT_A_THRESHOLD = {"mrp": 0, "mvp": 1, "mrep": 2, "set_precision": 3}
-"""The place of each metric among the values at a threshold; no stranger moves a recall."""
+AT_A_THRESHOLD = ("mrp", "mvp", "mrep")
+"""In the order in which the kernel has their values."""
 
 
 @dataclass(frozen=True)
@@ -185,13 +185,10 @@ class Again(RankObserver):
         out = np.zeros(some.count.shape)
         frozen = metric.get("fp") == "frozen"
         if metric["tau"] is not None:
-            if metric.name in AT_A_THRESHOLD:
-                cut = np.array([self._axis.cut(metric["tau"])])
-                others = some.others(some.block.within(cut[0])[:, None], cut)[:, 0]
-                kind = AT_A_THRESHOLD[metric.name]
-                fold_kernels.at_threshold(
-                    *some.groups, others, *some.folds, cut[0], kind, frozen, out
-                )
+            cut = np.array([self._axis.cut(metric["tau"])])
+            others = some.others(some.block.within(cut[0])[:, None], cut)[:, 0]
+            kind = AT_A_THRESHOLD.index(metric.name)
+            fold_kernels.at_threshold(*some.groups, others, *some.folds, cut[0], kind, frozen, out)
             return out[some.with_mate]
         is_even = metric["integral"] != "trapezoid"
         stride = 1 if is_even else POINTS // 100

@@ -222,7 +222,7 @@ def _point(
     frozen: bool,
     out: Any,
 ) -> None:
-    """out: RP, VP, ReP and the precision of the set that is accepted, without `count` items."""
+    """out: RP, VP and ReP of what is accepted, without `count` items."""
     precisions = 0.0
     c = 0
     g = first
@@ -231,7 +231,7 @@ def _point(
             c += 1
         precisions += precisions_of(g, first, found, false[g] - c)
         g += 1
-    for kind in range(4):
+    for kind in range(3):
         out[kind] = 0.0
     if g == first:
         return
@@ -245,7 +245,6 @@ def _point(
     if frozen and true == mates:
         out[1] = last
     out[2] = np.sqrt(out[0] * out[1])
-    out[3] = true / (true + others - c)
 
 
 @kernel
@@ -265,7 +264,7 @@ def at_threshold(
     out: Any,
 ) -> None:
     """out[q, fold]: by how much a value at one threshold moves; `others` are accepted there."""
-    values = np.zeros(4)
+    values = np.zeros(3)
     for q in range(offsets.size - 1):
         first, stop = offsets[q], offsets[q + 1]
         if first == stop:

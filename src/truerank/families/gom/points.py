@@ -130,12 +130,9 @@ def table_at(points: Points, metric: Metric, place: Fraction) -> Reals:
     share = np.broadcast_to(true / (held + false), precision.shape)
     if metric.get("fp") == "frozen":
         share = np.where(true == mates, points.last, share)
-    shape = precision.shape
     tables: dict[str, Reals] = {
         "mrp": precision,
         "mvp": share,
         "mrep": np.sqrt(precision * share),
-        "set_precision": np.broadcast_to(true / np.maximum(true + false, 1), shape),
-        "set_recall": np.broadcast_to(true / held, shape),
     }
     return tables[metric.name]

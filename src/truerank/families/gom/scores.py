@@ -151,8 +151,6 @@ def _tau_nz(family: GomAxes, metric: Metric) -> Score:
 SCORES = {
     "mrp": _point,
     "mvp": _point,
-    "set_precision": _point,
-    "set_recall": _point,
     "mrep": _mrep,
     "mfr": _point,
     "mrep_max": _peak,
