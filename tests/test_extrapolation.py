@@ -11,7 +11,7 @@ import pytest
 import truerank
 from truerank import InputError
 from truerank.core.score import Score
-from truerank.extrapolation import extrapolate, sizes_for
+from truerank.extrapolation import SEEN, extrapolate, sizes_for
 from truerank.growth.at_size import AtSize
 
 
@@ -45,6 +45,10 @@ def test_the_error_is_what_the_fit_makes_of_the_gallery() -> None:
     assert found["map"].error == pytest.approx(expected, rel=0.01)
     assert "EXTRAPOLATED to a gallery of 20,000 from one of 10,000 items" in str(found)
     assert f"{100 * found['map'].error:+.2f}" in str(found)
+    assert "no bound" in SEEN
+    assert "in 8 to 30 % of the data sets" in SEEN
+    assert found.to_dict()["notes"] == [SEEN]
+    assert SEEN in " ".join(str(found).split())
 
 
 def test_a_perfect_score_is_not_fitted() -> None:

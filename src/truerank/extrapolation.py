@@ -3,7 +3,7 @@
 A score's place in a normal distribution is taken as a straight line over the logarithm of the
 gallery's size, through sizes from a third of the gallery on. The same line through sizes from a
 third of a tenth to a tenth foretells the whole gallery, where the truth is known: that error stands
-beside each value. Scores bend upwards from such lines more often than down: most are pessimistic.
+beside each value, and does not foretell how far a value really errs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from truerank.growth.at_size import AtSize
 from truerank.typesetting import Table
 from truerank.wording import count
 
-__all__ = ["Extrapolation", "Foretold", "extrapolate", "sizes_for"]
+__all__ = ["SEEN", "Extrapolation", "Foretold", "extrapolate", "sizes_for"]
 
 TENTH = 10
 REACH = 3.4
@@ -32,6 +32,12 @@ FEWEST = 3
 DIGITS = 10
 """Logarithms differ in their last bits from machine to machine; so many digits do not."""
 NORMAL = NormalDist()
+SEEN = (
+    "This error is no bound: where galleries ten times as large were simulated, the real one "
+    "stayed within it in 8 to 30 % of the data sets in 7 of 13 cases, and in 54 to 79 % in the "
+    "others; in one case values were off by 44 points on average."
+)
+"""How far the stated error can be trusted."""
 
 
 @dataclass(frozen=True)
@@ -88,8 +94,7 @@ class Extrapolation(Mapping[str, Foretold]):
         sentences = [
             f"EXTRAPOLATED to a gallery of {self.size:,} from one of "
             f"{count(self.gallery, 'item')}: no measurement. The error is what the same fit, "
-            "through sizes up to a tenth of the gallery, makes of the whole one; expect as much "
-            "for every further factor of ten."
+            f"through sizes up to a tenth of the gallery, makes of the whole one. {SEEN}"
         ]
         sentences += [f"Not foretold, {name}: {why}." for name, why in self.skipped.items()]
         table = Table(["metric", f"at {self.size:,}", "error at gallery"], rows)
@@ -103,6 +108,7 @@ class Extrapolation(Mapping[str, Foretold]):
             "extrapolated": True,
             "gallery_size": self.size,
             "gallery": self.gallery,
+            "notes": [SEEN],
             "metrics": {name: one.to_dict() for name, one in self.items()},
             "skipped": dict(self.skipped),
         }

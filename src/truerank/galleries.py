@@ -78,7 +78,8 @@ class Galleries:
         """What a fit expects of a gallery that is larger than the one evaluated.
 
         It is no measurement: each expectation comes with the error that the same fit makes when it
-        foretells the whole gallery from a tenth of it. It needs gallery_sizes of both, as
+        foretells the whole gallery from a tenth of it, and the real error was within that one in
+        few simulated cases (the print says in how many). It needs gallery_sizes of both, as
         `truerank.extrapolation.sizes_for` lists them.
         """
         gallery = self.provenance.get("gallery")

@@ -86,7 +86,7 @@ IMAGES = (
 @click.option(
     "--extrapolate",
     metavar="N,N,...",
-    help="Show as well what a fit expects of larger galleries, and how far it errs.",
+    help="Show as well what a fit expects of larger galleries; its stated error is no bound.",
 )
 @adjusted_option
 @by_option
