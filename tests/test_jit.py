@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import numba
 import numpy as np
 import pytest
 
 import truerank
 from tests.engine.tied_task import LABELS, METRICS, ROWS, fingerprint
 from truerank import jit, progress
+from truerank.jit import interpreted, kernel
+from truerank.metrics import double_double
 
 SOURCE = Path(truerank.__file__).parent.parent
 
@@ -124,6 +130,127 @@ except truerank.InputError as error:
     assert len(lines) == 5
 
 
+def test_numba_that_does_not_load(tmp_path: Path) -> None:
+    """It is of another numpy's time, say: the same bits, and a sentence about it."""
+    (tmp_path / "numba.py").write_text("raise ImportError('Numba needs NumPy 1.0 or less')")
+    lines = python(
+        f"""
+import sys, warnings
+sys.path.insert(0, {str(tmp_path)!r})
+SCRIPT
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    print(fingerprint())
+    print(fingerprint(device="reference"))
+print(*[warning.message for warning in caught if "numba" in str(warning.message)])
+"""
+    )
+    assert lines[:2] == [fingerprint()] * 2
+    assert lines[2:] == [
+        "numba is installed but does not load (Numba needs NumPy 1.0 or less), so truerank "
+        "computes without it, slowly; install a numba that goes with this Python and numpy."
+    ]
+
+
+@kernel
+def plus_one(x: Any) -> Any:
+    """x + 1."""
+    return x + 1
+
+
+@kernel
+def by_name(x: Any) -> Any:
+    return plus_one(x) * 2
+
+
+@kernel
+def by_module(x: Any) -> Any:
+    return double_double.two_sum(x, 1e-30)[1]
+
+
+@kernel
+def by_argument(function: Any, x: Any) -> Any:
+    return function(x) + function(2 * x)
+
+
+@kernel
+def by_itself(n: Any) -> Any:
+    if n < 2:
+        return 1
+    return n * by_itself(n - 1)
+
+
+@numba.njit(inline="always")
+def put_in_place(x: Any) -> Any:
+    return x + 5
+
+
+@kernel
+def by_a_loop_of_numba(values: Any) -> Any:
+    total = 0
+    for i in numba.prange(len(values)):
+        total += put_in_place(values[i])
+    return total
+
+
+def test_kernels_call_kernels() -> None:
+    assert by_name(3) == 8
+    assert by_name(x=0.5) == 3.0
+    assert by_module(1.0) == 1e-30
+    assert by_argument(plus_one, 3) == 11
+    assert by_argument(by_name, 3) == 22
+    assert by_itself(5) == 120
+    assert by_a_loop_of_numba(np.arange(4)) == 26
+    assert interpreted(plus_one)(np.arange(2)).tolist() == [1, 2]
+
+
+def test_a_kernel_is_still_its_function_to_others() -> None:
+    assert pickle.loads(pickle.dumps(plus_one)) is plus_one
+    assert (plus_one.__name__, plus_one.__doc__) == ("plus_one", "x + 1.")
+    assert list(inspect.signature(plus_one).parameters) == ["x"]
+
+
+def test_the_first_calls_of_many_threads_at_once(tmp_path: Path) -> None:
+    """Some call kernels that others, which are being compiled, call: no thread waits for ever, and
+    each kernel is compiled once."""
+    lines = python(
+        """
+import sys, threading
+from truerank.core import average, group_kernels
+from truerank.jit import kernel
+from truerank.metrics import double_double
+
+@kernel
+def one(x): return double_double.two_sum(x, 1.0)[0]
+@kernel
+def two(x): return one(x) + one(x)
+@kernel
+def three(x): return two(x) + one(x)
+@kernel
+def four(x): return three(x) + two(x)
+
+assert "numba" not in sys.modules
+kernels = [four, one, three, two]
+barrier, found = threading.Barrier(12), []
+
+def call(at):
+    barrier.wait()
+    for step in range(4):
+        found.append(kernels[(at + step) % 4](1.0))
+
+threads = [threading.Thread(target=call, args=(at,), daemon=True) for at in range(12)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(sorted(found) == sorted([10.0, 2.0, 6.0, 4.0] * 12))
+print([len(kernel.compiled.signatures) for kernel in kernels])
+from numba.core import event
+print(len(event._registered["numba:compile"]))
+""",
+        NUMBA_CACHE_DIR=str(tmp_path / "cache"),
+    )
+    assert lines == ["True", "[1, 1, 1, 1]", "1"]
+
+
 @pytest.mark.slow
 def test_without_a_cache_folder_kernels_still_compile(tmp_path: Path) -> None:
     """Numba tries a folder of the user's choice, one beside the source and one in the home."""
@@ -136,12 +263,18 @@ class Unwritable:
         raise PermissionError(13, "Permission denied")
 
 caching.tempfile = Unwritable()
+from truerank import kernel_cache
+
+def holds_no_code(locator):  # the folder beside the source may hold what other tests compiled
+    raise FileNotFoundError
+
+kernel_cache._check_that_it_holds_code = holds_no_code
 SCRIPT
 print(fingerprint())
 from truerank import jit
 from truerank.engine import kernels
-kernel = kernels.split_tile
-print(jit.compiled, len(kernel.signatures), sum(kernel.stats.cache_hits.values()))
+kernel = kernels.split_tile.compiled
+print(jit.compiled(), len(kernel.signatures), sum(kernel.stats.cache_hits.values()))
 """,
         metrics=["hit@2"],
         NUMBA_CACHE_DIR=str(tmp_path / "cache"),

@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from truerank.families.gom.kernels import exact
+from truerank.kernel_cache import _stamps
+
 KERNEL = """
 import sys, time
 from pathlib import Path
@@ -133,6 +136,74 @@ def test_a_kernel_that_another_file_changes_is_compiled_again(tmp_path: Path) ->
     assert printed == ["3", "21"]
 
 
+CHANGED_MEANWHILE = """
+import sys
+from pathlib import Path
+from walk import twice
+
+Path("steps.py").write_text(sys.argv[1])
+print(twice(1))
+"""
+
+
+def test_a_file_that_changes_before_the_first_call(tmp_path: Path) -> None:
+    """What is compiled from the old text is kept for no other text."""
+    (tmp_path / "walk.py").write_text(WALK)
+    (tmp_path / "script.py").write_text(CHANGED_MEANWHILE)
+    (tmp_path / "steps.py").write_text(STEPS.format(step=1))
+    printed = []
+    for later in (10, 20, 20):
+        done = subprocess.run(
+            [sys.executable, "-B", "script.py", STEPS.format(step=later)],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=True,
+            env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")},
+        )
+        printed.append(done.stdout.strip())
+    assert printed == ["3", "21", "41"]
+
+
+SCALED = """
+import sys
+import steps
+from sizes import SIZE
+from truerank.jit import kernel
+
+@kernel
+def scaled(x):
+    return steps.step(x) * SIZE
+
+print(scaled(1))
+"""
+
+
+def test_what_a_kernel_names_of_other_modules(tmp_path: Path) -> None:
+    """A number that was imported, and a kernel by way of its module."""
+    (tmp_path / "script.py").write_text(SCALED)
+    printed = []
+    for step, size in ((1, 1), (1, 7), (2, 7)):
+        (tmp_path / "steps.py").write_text(STEPS.format(step=step))
+        (tmp_path / "sizes.py").write_text(f"SIZE = {size}")
+        done = subprocess.run(
+            [sys.executable, "-B", "script.py"],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=True,
+            env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")},
+        )
+        printed.append(done.stdout.strip())
+    assert printed == ["2", "14", "21"]
+
+
+def test_files_of_one_name_are_told_apart() -> None:
+    """By their paths in the package, wherever that is."""
+    places = [place for place, _ in _stamps(exact.py_func)]  # type: ignore[attr-defined]
+    assert [place for place in places if place.endswith(".py")] == ["families/gom/kernels.py"]
+
+
 def test_a_new_kernel_calls_one_from_disk(tmp_path: Path) -> None:
     """The compiler is made ready after code was loaded without it."""
     (tmp_path / "steps.py").write_text(STEPS.format(step=1))
@@ -160,7 +231,7 @@ def test_a_new_kernel_calls_one_from_disk(tmp_path: Path) -> None:
 # --- caches that cannot be written to, and that two versions share
 
 
-COUNTED = "print(half(kind(3)), sum(half.stats.cache_hits.values()))"
+COUNTED = "print(half(kind(3)), sum(half.compiled.stats.cache_hits.values()))"
 LOCKED_LATER = """
 import os
 for path, folders, names in os.walk(folder):
@@ -226,7 +297,7 @@ def versions(folder: Path, step: int) -> Path:
     folder.mkdir(exist_ok=True)
     (folder / "steps.py").write_text(STEPS.format(step=step))
     script = folder / "script.py"
-    script.write_text(WALK + "\nprint(twice(1), sum(twice.stats.cache_hits.values()))\n")
+    script.write_text(WALK + "\nprint(twice(1), sum(twice.compiled.stats.cache_hits.values()))\n")
     for path in (folder / "steps.py", script):
         os.utime(path, (10**9, 10**9))  # as archives are unpacked that anybody can build anew
     return script

@@ -8,6 +8,8 @@ without an error, from that day on. Here one process at a time writes, the code 
 And numba looks at the file of a kernel alone to see whether its code is still the one on disk. Here
 the files of all kernels that it calls count as well, so that they may stand in files of their own,
 and what counts is what they hold: two versions may have files of one size and time in one place.
+They are read when they are imported, since a kernel is compiled later, and they may have changed in
+between. Numbers that a kernel takes from other modules count by their values.
 
 A cache that cannot be written to, such as one in an image of a container, is read, and what is not
 in it is compiled for this process alone.
@@ -24,25 +26,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache, partial
 from hashlib import blake2b
+from numbers import Number
 from pathlib import Path
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any
 
 try:
     import fcntl
 except ImportError:  # where there are no such locks, the order of writing alone has to do
     fcntl = None  # type: ignore[assignment]
-try:
-    from numba.core.runtime import rtsys
-except ImportError:  # no numba, or another one than we know
-    rtsys = None
 
-try:
-    from numba.core.caching import _CacheLocator as Locator
-except ImportError:
-    Locator = None
+__all__ = ["protect", "read_only", "remember"]
 
-__all__ = ["protect", "read_only"]
+PACKAGE = Path(__file__).parent
 
 
 class CacheFile:
@@ -102,14 +98,19 @@ def protect(dispatcher: Any) -> None:
     if hasattr(cache, "_save_overload"):
         cache.save_overload = partial(_save, cache)
     ours = ("_load_overload", "_guard_against_spurious_io_errors")
-    if rtsys is not None and all(hasattr(cache, part) for part in ours):
-        cache.load_overload = partial(_load, cache)
+    with suppress(ImportError):
+        from numba.core.runtime import rtsys
+
+        if all(hasattr(cache, part) for part in ours):
+            cache.load_overload = partial(_load, cache, rtsys)
 
 
 @contextmanager
 def read_only() -> Iterator[None]:
     """Let numba take a folder for its cache that holds code and cannot be written to."""
-    if Locator is None:
+    try:
+        from numba.core.caching import _CacheLocator as Locator
+    except ImportError:  # another numba than we know
         yield
         return
     usual = Locator.ensure_cache_path
@@ -131,7 +132,7 @@ def _save(cache: Any, signature: Any, data: Any) -> None:
         cache._save_overload(signature, data)
 
 
-def _load(cache: Any, signature: Any, target: Any) -> Any:
+def _load(cache: Any, rtsys: Any, signature: Any, target: Any) -> Any:
     """The code of a kernel for some types, None if there is none.
 
     What it calls in numba's runtime, the allocation of arrays, has to be known; sets, dictionaries
@@ -142,10 +143,27 @@ def _load(cache: Any, signature: Any, target: Any) -> Any:
         return cache._load_overload(signature, target)
 
 
+def remember(function: FunctionType) -> None:
+    """Read the file of a kernel while it still holds the code that was imported from it."""
+    _digest(function.__code__.co_filename)
+
+
 def _stamps(function: FunctionType) -> tuple[tuple[str, str], ...]:
-    """Name and digest of the files of a kernel and of those that it calls."""
-    files = {one.__code__.co_filename for one in (function, *_called(function, set()))}
-    return tuple(sorted((Path(file).name, _digest(file)) for file in files))
+    """Places and digests of the files of a kernel and of those that it calls, and the numbers among
+    their global names: what its code depends on."""
+    files, numbers = set(), set()
+    for one in _with_called(function, {function}):
+        files.add(one.__code__.co_filename)
+        numbers |= {
+            (name, repr(value)) for name, value in _globals(one) if isinstance(value, Number)
+        }
+    return tuple(sorted({(_place(file), _digest(file)) for file in files} | numbers))
+
+
+def _place(file: str) -> str:
+    """The path inside the package; outside of it, the name."""
+    path = Path(file)
+    return path.relative_to(PACKAGE).as_posix() if path.is_relative_to(PACKAGE) else path.name
 
 
 @cache
@@ -156,10 +174,19 @@ def _digest(file: str) -> str:
         return ""
 
 
-def _called(function: FunctionType, known: set[FunctionType]) -> set[FunctionType]:
-    for name in function.__code__.co_names:
-        called = getattr(function.__globals__.get(name), "py_func", None)
+def _with_called(function: FunctionType, known: set[FunctionType]) -> set[FunctionType]:
+    for _, value in _globals(function):
+        called = getattr(value, "py_func", None)
         if called is not None and called not in known:
             known.add(called)
-            _called(called, known)
+            _with_called(called, known)
     return known
+
+
+def _globals(function: FunctionType) -> Iterator[tuple[str, Any]]:
+    """The global names of a function with their values, and what it may name of modules there."""
+    names = function.__code__.co_names
+    modules = [function.__globals__]
+    modules += [vars(v) for v in map(modules[0].get, names) if isinstance(v, ModuleType)]
+    for module in modules:
+        yield from ((name, module[name]) for name in names if name in module)

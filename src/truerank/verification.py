@@ -211,7 +211,8 @@ def _pool(
         sweep=lambda observers: None,
     )
     for observer in pool.observers:
-        observer.observe_at_once(DistanceBlock(np.zeros(1, np.int64), distances[None, :], compiled))
+        rows = np.zeros(1, np.int64)
+        observer.observe_at_once(DistanceBlock(rows, distances[None, :], compiled()))
     return PooledPairs(pool, units, both_orders=False)
 
 

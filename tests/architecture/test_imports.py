@@ -11,6 +11,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import truerank
@@ -39,6 +40,21 @@ HEAVY = {"numba", "torch", "pandas", "scipy", "pyarrow", "sklearn", "ray", "plot
 def test_importing_truerank_imports_nothing_heavy() -> None:
     loaded = loaded_modules("import truerank; truerank.__version__; dir(truerank)")
     assert loaded & (HEAVY | {"numpy", "click", "rich", "threadpoolctl"}) == set()
+
+
+def test_numba_is_loaded_by_what_needs_it(tmp_path: Path) -> None:
+    """Comparing saved results does not, nor does importing what evaluates."""
+    rows = np.random.default_rng(0).standard_normal((2, 200, 4))
+    labels = np.arange(200) // 5
+    paths = [str(tmp_path / name) for name in ("a.json", "b.json")]
+    for one, path in zip(rows, paths, strict=True):
+        truerank.evaluate(one, labels, metrics="all").to_json(path)
+    code = f"""
+import truerank, truerank.cli, truerank.evaluation, truerank.report
+results = [truerank.Result.from_json(path) for path in {paths}]
+print(truerank.compare(*results), results[0], results[0].to_dict())
+"""
+    assert "numba" not in loaded_modules(code)
 
 
 def test_evaluating_imports_no_extra() -> None:

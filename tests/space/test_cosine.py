@@ -29,7 +29,7 @@ ROWS = {
 def test_distances_against_rational_numbers(
     kind: str, compiled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "compiled", compiled)
+    monkeypatch.setattr(module, "compiled", lambda: compiled)
     rows = ROWS[kind](np.random.default_rng(3)).astype(np.float64)
     for queries, gallery in ((rows, None), (rows[:9], rows[9:])):
         space = make("cosine", queries, gallery)

@@ -43,7 +43,7 @@ def test_by_hand(rows: list[list[int]], more: int) -> None:
     assert row_digests(table, extra).tolist() == wanted
     assert row_digests(table.astype(np.int64), extra).tolist() == wanted
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(digests, "compiled", False)
+        patch.setattr(digests, "compiled", lambda: False)
         assert row_digests(table, extra).tolist() == wanted
 
 

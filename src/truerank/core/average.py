@@ -53,7 +53,7 @@ def _binary_sum(values: Reals, times: Integers | None) -> tuple[int, int]:
             total, bits = total << more, bits + more
             total += top << (bits + 1 - bottom.bit_length())
         return total, bits
-    if compiled and times is None:
+    if compiled() and times is None:
         high, low = np.zeros((2, _EXPONENTS), np.int64)
         _sum_by_exponent(np.ascontiguousarray(values, np.float64).view(np.int64), high, low)
         held = np.flatnonzero(high | low).tolist()

@@ -403,9 +403,9 @@ def resolve_device(device: str, pairs: int = 0) -> str:
     if device == "auto":
         if pairs >= _LARGE and cuda.likely() and cuda.unavailable() is None:
             return "cuda"
-        return "cpu" if compiled else "reference"
+        return "cpu" if compiled() else "reference"
     if device == "cuda":
         cuda.check()
-    if device == "cpu" and not compiled:
+    if device == "cpu" and not compiled():
         raise InputError("device='cpu' needs numba; install it or use device='reference'.")
     return device

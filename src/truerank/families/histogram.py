@@ -69,5 +69,5 @@ def _up_to(parts: list[Distances], thresholds: Distances) -> npt.NDArray[np.int6
     cuts = Cuts.of(thresholds)
     counts = np.zeros((1, len(cuts) + 1), np.int64)
     for part in parts:
-        tally(part[None, :], cuts, np.zeros(1, np.int64), counts, compiled=compiled)
+        tally(part[None, :], cuts, np.zeros(1, np.int64), counts, compiled=compiled())
     return np.asarray(np.cumsum(counts[0])[np.searchsorted(cuts.at, thresholds)], np.int64)

@@ -199,7 +199,7 @@ class Cosine(SquaredDistance):
 
     def _finish(self, rows: Rows, items: slice, products: Distances) -> None:
         """See SquaredDistance: orthogonal and short pairs know better than the grid."""
-        if compiled:
+        if compiled():
             left = self._left_square[rows].astype(np.float64)
             right = self._right_square[items].astype(np.float64)
             kernels.unit_distances(products, left, right, self.ZERO)
@@ -214,7 +214,7 @@ class Cosine(SquaredDistance):
         """See Space."""
         product = integer_products(self._left.integers, self._right.integers, query, item)
         squares = self._left_square, self._right_square
-        if compiled:
+        if compiled():
             distances = np.empty(len(product))
             kernels.pair_cosine(product, *squares, query, item, self.ZERO, distances)
         else:

@@ -38,7 +38,7 @@ def row_digests(rows: npt.NDArray[Any], more: npt.NDArray[Any] | None = None) ->
     """The digest of each row of integers, to which another integer may belong."""
     first = np.zeros(len(rows), np.int64) if more is None else more.astype(np.int64)
     out = np.empty((len(rows), 2), np.uint64)
-    if compiled:
+    if compiled():
         _digest(rows, first, out)
         return out
     for half in range(2):

@@ -71,7 +71,7 @@ class _Elementwise(Space):
         def tile(start: int, stop: int) -> Distances:
             right = self._right[start:stop]
             out = np.empty((len(left), len(right)))
-            if compiled:
+            if compiled():
                 type(self).tile_kernel(left, right, out)
                 return out
             step = max(1, _CHUNK // max(1, right.size))
@@ -98,7 +98,7 @@ class _Elementwise(Space):
     def of_pairs(cls, left: Grid, right: Grid, query: Rows, item: Rows) -> Distances:
         """The distances of single pairs of rows that are here."""
         out = np.empty(query.size)
-        if compiled:
+        if compiled():
             cls.pair_kernel(left, right, query, item, out)
         else:
             out[:] = cls._broadcast(left[query], right[item])

@@ -65,7 +65,7 @@ def row_prints(rows: Any) -> Fingerprints:
 def magnitudes(rows: npt.NDArray[Any]) -> Fingerprints:
     """The sum of each row's scrambled magnitudes."""
     out = np.zeros(len(rows), np.uint64)
-    if compiled:
+    if compiled():
         _sum_rows(rows, out)
     else:
         for where, some in _chunks(rows):
@@ -76,7 +76,7 @@ def magnitudes(rows: npt.NDArray[Any]) -> Fingerprints:
 def weighted_sum(rows: npt.NDArray[Any], weights: Fingerprints) -> Fingerprints:
     """The sum of all rows, each times its weight."""
     out = np.zeros(rows.shape[1], np.uint64)
-    if compiled:
+    if compiled():
         _sum_weighted(rows, weights, out)
     else:
         for where, some in _chunks(rows):
@@ -88,7 +88,7 @@ def weighted_sum(rows: npt.NDArray[Any], weights: Fingerprints) -> Fingerprints:
 def products(rows: npt.NDArray[Any], reference: Fingerprints) -> Fingerprints:
     """The product of each row with one."""
     out = np.zeros(len(rows), np.uint64)
-    if compiled:
+    if compiled():
         _multiply(rows, reference, out)
     else:
         for where, some in _chunks(rows):

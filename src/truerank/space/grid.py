@@ -51,7 +51,7 @@ def unit_grid(rows: Reals) -> tuple[Integers, npt.NDArray[np.bool_]]:
     component closer than that to a midpoint of the grid is decided by squares of integers.
     """
     bound = (rows.shape[1] / 2 + 4) * _ROUNDOFF
-    if compiled:
+    if compiled():
         integers = np.empty(rows.shape, np.int32)
         zero, uncertain = np.empty(len(rows), bool), np.empty(len(rows), bool)
         kernels.round_units(rows, UNIT_BITS, bound, integers, zero, uncertain)

@@ -85,7 +85,7 @@ def integer_products(left: Integers, right: Integers, query: Rows, item: Rows) -
 def products_of(right: Integers, left: Integers, query: Rows, item: Rows) -> Rows:
     """See integer_products, of rows that are here."""
     out = np.empty(query.size, np.int64)
-    if compiled:
+    if compiled():
         kernels.pair_product(left, right, query, item, out)
         return out
     step = max(1, (1 << 22) // left.shape[1])

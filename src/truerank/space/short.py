@@ -47,7 +47,7 @@ def short_rows(rows: npt.NDArray[np.float64]) -> ShortRows | None:
     """Rows as small integers where they are short; None where none is."""
     integers = np.zeros(rows.shape, np.int16)
     square = np.zeros(len(rows), np.int64)
-    if compiled:
+    if compiled():
         kernels.short_rows(rows, SHORT_BITS, integers, square)
     else:
         for number, row in enumerate(rows):
@@ -89,7 +89,7 @@ def short_tile(
     product: npt.NDArray[np.float32], left: npt.NDArray[np.int64], right: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.float64]:
     """Distances from a tile of products, and the squares of its rows and of its columns."""
-    if not compiled:
+    if not compiled():
         return short_distances(product, left[:, None], right[None, :])
     out = np.empty(product.shape)
     kernels.short_tile(product, np.maximum(left, 1.0), np.maximum(right, 1.0), HALF_TURN, out)

@@ -149,7 +149,7 @@ class _Spread:
 def _sum(values: Reals) -> Reals:
     """Sums over the rows, one after the other, with what rounding loses added at the end."""
     total, lost = np.zeros((2, values.shape[1]))
-    if compiled:
+    if compiled():
         _sum_rows(values, total, lost)
         return np.asarray(total + lost, np.float64)
     for row in values:
