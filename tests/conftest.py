@@ -1,6 +1,7 @@
 """What every test shares: the hypothesis profiles, and the rule that no test is skipped unnoticed.
 
-``HYPOTHESIS_PROFILE`` names the profile, "fast" or "slow". ``--fail-on-unexpected-skip`` makes the
+``HYPOTHESIS_PROFILE`` names the profile, "fast" or "slow", or "first" for the first failure that is
+found, however large. ``--fail-on-unexpected-skip`` makes the
 run fail when a test was skipped for any reason but those in ``EXPECTED_SKIPS``.
 """
 
@@ -10,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 # Part of the reasons for which a test may be skipped on a machine that has all it can have.
 EXPECTED_SKIPS = ("no CUDA device", "no LaTeX", "no browser")
@@ -24,10 +25,15 @@ os.environ.pop("COLUMNS", None)
 
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "fast")
 
-for name, max_examples in (("fast", 200), ("slow", 10_000)):
+for name, max_examples, phases in (
+    ("fast", 200, tuple(Phase)),
+    ("slow", 10_000, tuple(Phase)),
+    ("first", 200, (Phase.explicit, Phase.generate)),
+):
     settings.register_profile(
         name,
         max_examples=max_examples,
+        phases=phases,
         derandomize=True,
         deadline=None,
         # It measures time, so that a busy machine would fail it.

@@ -10,7 +10,10 @@ import truerank
 
 SOURCE = Path(truerank.__file__).parent
 TESTS = Path(__file__).parents[1]
-OWN = ("architecture", "concurrency", "conformance", "docs", "examples", "fuzz", "stored", "whole")
+OWN = (
+    *("architecture", "concurrency", "conformance", "docs", "examples", "fuzz", "mutants"),
+    *("stored", "whole"),
+)
 """Folders of tests that span modules."""
 AT_THE_TOP = ("test_invariance.py", "test_skips.py")
 """Files of such tests; the latter is about conftest.py."""

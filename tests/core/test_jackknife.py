@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from truerank.core.jackknife import COARSE, ONE, ChangeSums, left
+from truerank.core.replicates import Replicates
 
 
 @pytest.mark.parametrize("size", [1.0, -1.0, 2.0**20])
@@ -28,12 +29,12 @@ def test_sums_without_each_fold_are_rounded_once(size: float) -> None:
 
 @pytest.mark.parametrize("alike", [True, False])
 def test_changes_are_added_up_in_whole_steps(alike: bool) -> None:
-    """Of more queries than are added at a time; a query does not count without its own fold."""
+    """Of more queries than are added at a time; a query does not count without its own folds."""
     rng = np.random.default_rng(4)
     count, columns = 300, 5
     change = rng.uniform(-1, 1, (count, columns))
     change[rng.random(change.shape) < 0.1] = np.nan
-    own = rng.integers(columns, size=(count, 1))
+    own = np.column_stack([rng.integers(2, size=count), 2 + rng.integers(3, size=count)])
     weights = np.ones(count) if alike else rng.random(count)
     sums = ChangeSums(columns)
     sums.add(change, own, weights)
@@ -41,9 +42,15 @@ def test_changes_are_added_up_in_whole_steps(alike: bool) -> None:
         total = np.zeros(6, object)
         for query in range(count):
             moved, weight = change[query, column], weights[query]
-            if own[query, 0] == column or np.isnan(moved):
+            if column in own[query] or np.isnan(moved):
                 continue
             steps = round(weight * moved * COARSE)
             parts = (weight, weight * moved, weight**2, weight * (weight * moved))
             total += [1, *(round(part * ONE) for part in parts), steps * steps]
         assert sums.total[:, column].tolist() == total.tolist()
+
+
+def test_the_noise_of_two_samples_adds_up_in_their_difference() -> None:
+    one, two = Replicates((0.5, 0.25, 0.75), 0.5), Replicates((0.25, 0.25, 0.5), 0.25)
+    assert one.minus(two) == Replicates((0.25, 0.0, 0.25), 0.75)
+    assert two.minus(one) == Replicates((-0.25, 0.0, -0.25), 0.75)

@@ -25,6 +25,14 @@ def test_the_bootstrap_has_the_error_of_a_ratio() -> None:
     assert standard_errors([sums], 0)[0] == pytest.approx(linear, rel=0.05)
 
 
+def test_few_classes_have_the_error_of_their_sample() -> None:
+    """Of six classes, n - 1 and not n is what their squares are divided by: 10 % more."""
+    codes = np.arange(300) % 6
+    values = np.linspace(0, 1, 6)[codes]
+    error = np.linspace(0, 1, 6).std(ddof=1) / math.sqrt(6)
+    assert standard_errors([ClassSums.of(values, codes)], 0)[0] == pytest.approx(error, rel=0.04)
+
+
 def test_classes_in_any_order_give_the_same_bits() -> None:
     rng = np.random.default_rng(12)
     codes, values = rng.integers(40, size=300), rng.random(300)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import warnings
 from fractions import Fraction
@@ -151,3 +152,20 @@ def test_every_query_has_a_mate() -> None:
         assert math.isnan(score.value)
         assert score.reason == "not defined: every query has a mate"
     assert "dir@far=0.01" not in truerank.evaluate(rows, labels)
+
+
+@pytest.mark.parametrize("gallery", [False, True])
+def test_tiles_cannot_be_seen(gallery: bool) -> None:
+    """Where nothing else is asked for, the gallery is seen in parts."""
+    rng = np.random.default_rng(7)
+    rows, labels = rng.standard_normal((90, 3)), np.arange(90) % 60  # half have no mate
+    options = {"gallery": rng.standard_normal((70, 3)), "gallery_labels": np.arange(70) % 35}
+    metrics = ["dir@far=0.1", "ttr@far=0.1", "far@tau=0.9"]
+
+    def scores() -> str:
+        found = truerank.evaluate(rows, labels, metrics=metrics, **(options if gallery else {}))
+        return json.dumps(found.to_dict()["scores"])
+
+    whole = scores()
+    with truerank.engine.settings(query_rows=7, gallery_rows=13):
+        assert scores() == whole
