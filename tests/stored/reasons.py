@@ -56,6 +56,14 @@ PATTERNS: dict[str, str] = {
     "classes out",
     "smallest-distance": "the smallest of all distances is no mean, and leaving classes out says "
     "little of it",
+    # Why nothing is told of a smaller gallery, and why there is no test.
+    "accepted-item-not-followed": "any item may be the accepted one, and which are drawn beside "
+    "mates is not followed",
+    "other-clusters": "clusters of a smaller gallery would be others",
+    "open-grades": "grades leave open which items would stay in a smaller gallery",
+    "share-of-pairs": "it counts pairs, of which a smaller gallery has as large a share, or it is "
+    "an integral",
+    "few-classes-for-a-test": rf"{_COUNT} class(es)?: a test needs at least {_COUNT}",
     # What is never compared, and why a query has nothing to find.
     "self": "each row itself",
     "shared-ids": "rows that share an id",
@@ -74,8 +82,16 @@ PATTERNS: dict[str, str] = {
     "jackknife over the queries, each left out where the data set a threshold",
     "class-jackknife": "jackknife over the classes, each left out",
     "people-jackknife": rf"delete-group jackknife over {_COUNT} shares of the people",
+    "query-bootstrap": rf"query bootstrap with {_COUNT} resamples, ratio estimator",
     "paired-class-bootstrap": "class bootstrap of the paired classes, conditional on this gallery",
     "paired-class-jackknife": "jackknife of the paired classes",
+    "paired-class-bootstrap-and-runs": "class bootstrap of the paired classes, conditional on this "
+    "gallery, with the variance between runs added",
+    "paired-query-bootstrap-and-runs": "query bootstrap of the paired queries, conditional on this "
+    "gallery, with the variance between runs added",
+    "paired-class-jackknife-and-runs": "jackknife of the paired classes, with the variance between "
+    "runs added",
+    "paired-people-jackknife": "jackknife of the paired people",
     "this-gallery": "conditional on this gallery",
     "new-data-sets": "expectation over new data sets of the same design: new classes, same sizes",
     "new-people": "expectation over new people, paired in the same way",

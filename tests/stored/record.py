@@ -13,7 +13,9 @@ from pathlib import Path
 
 from tests.stored.entries import Entries, entries
 from tests.stored.evaluations import EVALUATIONS, run
+from tests.stored.others import OTHERS
 
+ALL = EVALUATIONS | OTHERS
 PATH = Path(__file__).with_name("digests.json")
 
 
@@ -28,21 +30,21 @@ def stored() -> dict[str, Entries]:
 
 def store(results: dict[str, Entries]) -> None:
     by_entry: dict[str, dict[str, str]] = {}
-    for name in EVALUATIONS:
+    for name in ALL:
         for entry, digest in results.get(name, {}).items():
             by_entry.setdefault(entry, {})[name] = digest
     PATH.write_text(json.dumps(dict(sorted(by_entry.items())), indent=0) + "\n")
 
 
 def computed(name: str) -> Entries:
-    return entries(run(EVALUATIONS[name]))
+    return entries(run(ALL[name]))
 
 
 def main(*parts: str) -> int:
     """Store what is new or gone, and of what has changed the entries that were named."""
     before, unnamed = stored(), 0
-    after = {name: computed(name) for name in EVALUATIONS}
-    for name in EVALUATIONS:
+    after = {name: computed(name) for name in ALL}
+    for name in ALL:
         was, now = before.get(name, {}), after[name]
         for entry in sorted(was.keys() | now.keys()):
             if was.get(entry) == now.get(entry):

@@ -14,14 +14,15 @@ import pytest
 from tests.stored.digest import digest
 from tests.stored.entries import entries, split
 from tests.stored.evaluations import EVALUATIONS, MORE_METRICS, evaluation, run
+from tests.stored.others import BANDED, OTHERS
 from tests.stored.reasons import key_of
-from tests.stored.record import computed, stored
+from tests.stored.record import ALL, computed, stored
 from truerank.core import registry
 
 STORED = stored()
 
 
-@pytest.mark.parametrize("name", EVALUATIONS)
+@pytest.mark.parametrize("name", ALL)
 def test_the_result_is_the_stored_one(name: str) -> None:
     now = computed(name)
     changed = sorted(
@@ -31,7 +32,7 @@ def test_the_result_is_the_stored_one(name: str) -> None:
 
 
 def test_nothing_is_stored_in_vain() -> None:
-    assert STORED.keys() == EVALUATIONS.keys()
+    assert STORED.keys() == ALL.keys()
     assert len(STORED) >= 200
 
 
@@ -47,6 +48,31 @@ def test_every_metric_is_stored_with_a_value_and_an_interval() -> None:
         spread |= {registry.parse(key).name for key in names if intervals[key]["interval"]}
     assert valued == set(registry.names())
     assert set(registry.names()) - spread <= {"tau_max", "tau_nz"}
+
+
+def test_every_curve_is_stored_with_its_bands() -> None:
+    """But for those over the size of a gallery, and of GOM on a scale that follows extremes."""
+    known = {name for name in BANDED if "minmax" not in name}
+    banded = set()
+    for shape in ("strangers", "a large tree"):
+        _, intervals = run(OTHERS[f"bands: {shape}"])
+        for name, held in intervals.items():
+            edges = [held[band].values() for band in ("pointwise", "simultaneous")]
+            if all(both and all(np.isfinite(one).any() for one in both) for both in edges):
+                banded.add(name.removeprefix("curve "))
+    assert banded == known
+
+
+def test_a_changed_band_or_list_changes_its_entries_alone() -> None:
+    bands = run(OTHERS["bands: a large tree"])
+    lists = run(OTHERS["lists: gallery"])
+    before = entries(bands), entries(lists)
+    edge = bands[1]["curve severity"]["simultaneous"]["high"]
+    edge[0] = np.nextafter(edge[0], 1)
+    lists[0]["map"]["settles at"] += 1
+    for found, was, name in zip((bands, lists), before, ("curve severity", "map"), strict=True):
+        now = entries(found)
+        assert {entry for entry in was if now[entry] != was[entry]} == {name}
 
 
 def test_one_changed_bit_changes_the_digest() -> None:
