@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 import truerank
-from truerank.cluster import Call, connect
-from truerank.settings import settings
+from truerank._util.cluster import Call, connect
+from truerank._util.settings import settings
 
 ROWS, DIMENSIONS, CLASSES = 6_000, 32, 1_200
 SHARD, WIDE = 1_000, 1_024

@@ -30,8 +30,8 @@ import numpy.typing as npt
 import truerank
 from bench import machine
 from bench.nodes import NODES, Nodes
-from truerank.engine import spreading
-from truerank.settings import settings
+from truerank._util.settings import settings
+from truerank.engine import ray as spreading
 
 DIMENSIONS, MATES, SHARD, K = 48, 5, 150, 20
 SHARE = 0.25

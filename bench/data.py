@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from truerank.datasets import emoji
+from truerank.datasets.emoji import emoji
 
 __all__ = ["KINDS", "clusterings", "make", "market", "uneven"]
 

@@ -21,13 +21,14 @@ import truerank
 from bench import peers
 from bench.gpu_data import make
 from bench.gpu_record import RANKING, Case, Record
-from truerank import engine
-from truerank.arrays import DeviceMatrix
+from truerank._util.arrays import DeviceMatrix
+from truerank._util.settings import Settings, settings
 from truerank.core.registry import DEFAULT
-from truerank.engine import cuda
+from truerank.distance.catalogue import build
+from truerank.engine import runner
+from truerank.engine.cuda import front
+from truerank.engine.cuda.front import best_kernels
 from truerank.engine.cuda.worker import Worker
-from truerank.settings import Settings
-from truerank.space import build
 
 __all__ = ["CLASSES", "PARTS", "ROWS", "run"]
 
@@ -167,7 +168,7 @@ def _thresholds(record: Record, rows: int, dimensions: int) -> None:
         for name, way in ways:
             metrics = [*DEFAULT, *names[name]]
             start = time.perf_counter()
-            with engine.settings(method="float64" if name == RANKING[1] else "auto"):
+            with settings(method="float64" if name == RANKING[1] else "auto"):
                 asked = {"metrics": metrics, "confidence": WAYS[way]}
                 truerank.evaluate(*arrays, device="cuda", **asked)
             if turn:  # the first turn compiles and allocates
@@ -194,7 +195,7 @@ def _ten(record: Record, rows: int, dimensions: int) -> None:
     case = Case(record, rows, dimensions, 4, "trained")
     _bare(case, x, rows)
     task = truerank.Task(labels.cpu().numpy())
-    space = build("cosine", DeviceMatrix(x), device=cuda.FIRST)  # type: ignore[arg-type]
+    space = build("cosine", DeviceMatrix(x), device=front.FIRST)  # type: ignore[arg-type]
     del x
     checked = np.sort(np.random.default_rng(rows).choice(rows, CHECKED, replace=False))
     found: dict[int, Any] = {}
@@ -208,14 +209,14 @@ def _ten(record: Record, rows: int, dimensions: int) -> None:
 
 def _count(task: Any, space: Any, some: Any, found: dict[int, Any]) -> None:
     """Count all queries, and note what is found of some."""
-    for block in engine.tie_groups(task.view, space, device="cuda"):
+    for block in runner.tie_groups(task.view, space, device="cuda"):
         places = np.flatnonzero(np.isin(block.rows, some))
         found |= _by_row(block.rows[places], block.groups.some(places))
 
 
 def _by_float64(task: Any, space: Any, rows: Any) -> dict[int, Any]:
-    where = torch.device(cuda.FIRST)
-    worker = Worker(task.view, space, where, cuda.best_kernels(where))
+    where = torch.device(front.FIRST)
+    worker = Worker(task.view, space, where, best_kernels(where))
     return _by_row(rows, worker.count(rows, Settings(method="float64")).groups)
 
 
@@ -239,10 +240,10 @@ def _bare(case: Case, x: Any, rows: int) -> None:
 def _counting(x: Any, labels: Any) -> Callable[[], None]:
     """Tie groups of all queries, from rows that are rounded already."""
     task = truerank.Task(labels.cpu().numpy())
-    space = build("cosine", DeviceMatrix(x), device=cuda.FIRST)  # type: ignore[arg-type]
+    space = build("cosine", DeviceMatrix(x), device=front.FIRST)  # type: ignore[arg-type]
 
     def count() -> None:
-        for _ in engine.tie_groups(task.view, space, device="cuda"):
+        for _ in runner.tie_groups(task.view, space, device="cuda"):
             pass
 
     return count

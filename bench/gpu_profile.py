@@ -24,8 +24,7 @@ import truerank
 from bench.gpu import CLASSES
 from bench.gpu_data import make
 from bench.gpu_record import describe_machine
-from truerank import engine
-from truerank.settings import current_settings
+from truerank._util.settings import current_settings, settings
 
 __all__ = ["in_one_thread", "run", "timed"]
 
@@ -83,7 +82,7 @@ def _other_settings(call: Callable[..., Any]) -> str:
         seconds = sorted(timed(partial(call, threads=threads)) for _ in range(TURNS))
         lines.append(f"threads={threads}: {1000 * seconds[(TURNS - 1) // 2]:.0f} ms")
     for part in (2, 4, 8):
-        with engine.settings(query_rows=max(1, usual // part)):
+        with settings(query_rows=max(1, usual // part)):
             seconds = sorted(timed(call) for _ in range(TURNS))
         lines.append(f"query_rows={usual // part}: {1000 * seconds[(TURNS - 1) // 2]:.0f} ms")
     return "\n".join(lines)

@@ -24,26 +24,28 @@ from bench.gpu_record import describe_machine
 __all__ = ["run"]
 
 STEPS = {
-    "truerank.evaluation": "prepare build probe warn_if_too_coarse provenance put_together",
-    "truerank.space.rows": "round_rows",
-    "truerank.space.device_rows": "DeviceRows.digests DeviceRows.scrambled_sums",
-    "truerank.space.sides": "Sides.facts",
-    "truerank.task.rules": "TaskRules._digested",
-    "truerank.scoring": "_planned try_out complete _scores",
-    "truerank.stats.estimation": "Estimation.__init__ Estimation.plan Estimation.interval",
-    "truerank.engine.request": "Queries.of",
+    "truerank.evaluation.evaluate": (
+        "prepare build probe warn_if_too_coarse provenance put_together"
+    ),
+    "truerank.distance.rows": "round_rows",
+    "truerank.distance.remote_rows": "DeviceRows.digests DeviceRows.scrambled_sums",
+    "truerank.distance.base": "Sides.facts",
+    "truerank.task.task": "TaskRules._digested",
+    "truerank.evaluation.passes": "_planned try_out complete _scores put score_column",
+    "truerank.intervals.estimation": "Estimation.__init__ Estimation.plan Estimation.interval",
+    "truerank.engine.schedule": "Queries.of",
     "truerank.engine.cuda.worker": "Worker.__init__ Worker.count Worker._begin Worker._groups",
     "truerank.engine.cuda.filtered_count": "FilteredCount.count FilteredCount._way",
-    "truerank.engine.cuda.counting": "DeviceTally.tie_groups",
-    "truerank.engine.cuda.splitting": "Splitting.counts Splitting.candidates",
-    "truerank.core.groups": "TieGroups.part TieGroups.values",
-    "truerank.scoring.run": "put",
-    "truerank.stats.counting": (
-        "Plan.collect Plan.finish Plan._staying Plan._look_closer Plan._split Plan._collect_some "
-        "Plan._move_cmc add_moves moved"
+    "truerank.engine.cuda.counting": (
+        "DeviceTally.tie_groups Splitting.counts Splitting.candidates"
     ),
-    "truerank.stats.first_ranks": "RankChanges.add",
-    "truerank.scoring.score": "score_column",
+    "truerank.core.tie_groups": "TieGroups.part TieGroups.values",
+    "truerank.intervals.ranking_replicates": (
+        "JackknifePlan.collect JackknifePlan.finish JackknifePlan._staying "
+        "JackknifePlan._look_closer JackknifePlan._split JackknifePlan._collect_some "
+        "JackknifePlan._move_cmc add_moves moved"
+    ),
+    "truerank.intervals.first_item_replicates": "RankChanges.add",
 }
 """Functions and methods by module."""
 TURNS = 7

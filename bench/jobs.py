@@ -18,12 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from truerank.benchmark.fold import TrainFold
-from truerank.benchmark.linear import with_features
-from truerank.benchmark.processes import Workers
-from truerank.benchmark.worker import Half
+from truerank.benchmark.tasks import TrainFold, with_features
+from truerank.benchmark.workers import Half, Workers
 from truerank.datasets.base import Dataset
-from truerank.training.splits import class_folds
+from truerank.training.sampler import class_folds
 
 CLASSES, EACH, FOLDS = 172, 100, 4
 LOSSES = ("contrastive", "multi_similarity", "arcface")

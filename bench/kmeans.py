@@ -18,7 +18,7 @@ from sklearn.metrics import adjusted_mutual_info_score
 from threadpoolctl import threadpool_limits
 
 from bench.data import clusterings
-from truerank.kmeans import kmeans
+from truerank.evaluation.clustering import kmeans
 
 Rows = npt.NDArray[np.float64]
 Labels = npt.NDArray[np.int64]

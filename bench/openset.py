@@ -23,9 +23,8 @@ import numpy as np
 import truerank
 from bench import machine
 from bench.data import market, uneven
-from truerank import engine
+from truerank._util.settings import Limits, limits, settings
 from truerank.core.registry import DEFAULT
-from truerank.settings import Limits, limits
 
 __all__ = ["lines", "measure"]
 
@@ -92,7 +91,7 @@ def _run(
     asked = {"metrics": [*DEFAULT, *more], "confidence": confidence, "threads": threads}
 
     def run() -> Any:
-        with limits(sampled_rows=sample), engine.settings(method=method):
+        with limits(sampled_rows=sample), settings(method=method):
             return truerank.evaluate(**task, **asked)
 
     return run

@@ -26,17 +26,18 @@ import torch
 
 import truerank
 from bench.search_steps import search_steps
-from truerank import engine
-from truerank.core.groups import Block, TieGroups
+from truerank._util.settings import settings
+from truerank.core.metric import Scale
 from truerank.core.registry import DEFAULT, parse, ranking
-from truerank.core.scale import Scale
-from truerank.engine import cuda
-from truerank.engine.cuda import torch_filter, torch_search
+from truerank.core.tie_groups import Block, TieGroups
+from truerank.distance.catalogue import build
+from truerank.distance.cosine import SourcedCosine
+from truerank.engine import runner
+from truerank.engine.cuda import front, torch_kernels
+from truerank.engine.cuda.front import best_kernels
 from truerank.engine.cuda.search import Search, search_kernels
 from truerank.engine.cuda.worker import Worker, own_filters
-from truerank.relevance import Exclusions, LabelView
-from truerank.space import build
-from truerank.space.sourced import SourcedCosine
+from truerank.task.relevance import Exclusions, LabelView
 
 SIZES = (
     ("cosine", 60_502, 60_502, 512, 11_316),
@@ -72,9 +73,9 @@ class Bench:
     def __init__(self, small: bool, folder: Path | None) -> None:
         self.small, self._folder = small, folder
         self.device = torch.device("cpu" if small else "cuda:0")
-        self.kernels = cuda.best_kernels(self.device)
-        self.filters = torch_filter if small else own_filters(self.device, self.kernels)
-        self.searching = torch_search if small else search_kernels(self.device, self.kernels)
+        self.kernels = best_kernels(self.device)
+        self.filters = torch_kernels if small else own_filters(self.device, self.kernels)
+        self.searching = torch_kernels if small else search_kernels(self.device, self.kernels)
         self.measured: list[dict[str, Any]] = []
 
     def note(
@@ -144,7 +145,7 @@ def measure(
     task = truerank.Task(labels[:queries], gallery_labels=None if alone else labels)
     pair = build(distance, y, x)
     space = build(distance, x) if alone else pair
-    with engine.settings() as limits:
+    with settings() as limits:
         base = bench.seconds(partial(bench.worker(task.view, space).count, rows, limits))
     bench.forget()
     bench.note(case, "ranking pass", base, base)
@@ -281,7 +282,7 @@ def large(bench: Bench) -> None:
     bench.forget()
     start = time.perf_counter()
     rows = np.unique(np.linspace(0, queries - 1, CHECKED).astype(np.int64))
-    with engine.settings(method="float64", gallery_rows=8192) as limits:  # few, large tiles
+    with settings(method="float64", gallery_rows=8192) as limits:  # few, large tiles
         exact = bench.worker(view, space).count(rows, limits)
     if by_query(blocks, rows) != by_query([exact], rows):
         raise SystemExit("half precision and float64 differ")
@@ -290,11 +291,11 @@ def large(bench: Bench) -> None:
 
 def counted(bench: Bench, view: Any, space: Any) -> Iterator[Block]:
     """The tie groups of all queries."""
-    with engine.settings(method="filter") as limits:
+    with settings(method="filter") as limits:
         if not bench.small:
-            yield from engine.tie_groups(view, space, device="cuda")
+            yield from runner.tie_groups(view, space, device="cuda")
             return
-        gpus = cuda.Engine(
+        gpus = front.Engine(
             view, space, limits, lambda pairs: None, ["cpu"], bench.kernels, bench.filters
         )
         yield from gpus.tie_groups(iter([np.arange(view.queries)]))

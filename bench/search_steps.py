@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from truerank.engine.cuda.filtered_search import FilteredSearch
-from truerank.engine.cuda.half_rows import half_rows
-from truerank.engine.cuda.placing import place
-from truerank.engine.cuda.rows import InnerProducts
-from truerank.engine.cuda.torch_search import MISSED
+from truerank.engine.cuda.rows import InnerProducts, half_rows, place
+from truerank.engine.cuda.search import FilteredSearch
+from truerank.engine.cuda.torch_kernels import MISSED
 from truerank.engine.cuda.transfer import DeviceQueries, fetched
 
 __all__ = ["search_steps"]

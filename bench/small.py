@@ -19,7 +19,7 @@ from typing import Any
 
 import truerank
 from bench.data import make
-from truerank.blas import single_threaded_blas
+from truerank._util.threads import single_threaded_blas
 
 LIMITS = {"whole call, ms": 15.0, "first call in a new process, s": 1.0}
 FIRST = "import numpy; import truerank; truerank.evaluate({rows}, {labels}, confidence=None)"

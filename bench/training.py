@@ -20,9 +20,9 @@ import numpy as np
 import torch
 
 from truerank.datasets.base import Dataset
-from truerank.training import Trainer
 from truerank.training.devices import precision
-from truerank.training.optimisers import make_optimiser
+from truerank.training.loop import Trainer
+from truerank.training.objective import make_optimiser
 
 
 def main() -> None:

@@ -67,14 +67,13 @@ REFERENCE: dict[str, tuple[str, str, tuple[str, ...]]] = {
     ),
     "metrics.md": ("truerank.metrics", "Metrics as values.", ("metrics",)),
     "losses.md": ("truerank.losses", "Losses and miners by name.", ("losses",)),
-    "integrations.md": (
-        "truerank.integrations and truerank.compat",
+    "compat.md": (
+        "truerank.compat",
         "In other people's training loops and evaluators.",
-        ("integrations", "compat"),
+        ("compat",),
     ),
     "training.md": ("truerank.training", "Train and embed.", ("training",)),
     "benchmark.md": ("truerank.benchmark", "A fair comparison of losses.", ("benchmark",)),
-    "reproduce.md": ("truerank.reproduce", "The papers, re-run.", ("reproduce",)),
     "datasets.md": ("truerank.datasets", "Read the field's data sets.", ("datasets",)),
     "engine.md": (
         "truerank.engine",
@@ -84,10 +83,16 @@ REFERENCE: dict[str, tuple[str, str, tuple[str, ...]]] = {
 }
 """Pages of the reference: a title, a sentence, and public names or whole modules."""
 MORE = {
-    "neighbours": ("truerank.ranked.NeighbourList", "truerank.ranked.lists.Items"),
-    "choose_threshold": ("truerank.threshold.OperatingPoint", "truerank.threshold.ClassRates"),
-    "audit": ("truerank.auditing.Finding",),
-    "sweep": ("truerank.compression.Kept", "truerank.compression.Copy"),
+    "neighbours": (
+        "truerank.result.ranked_rows.NeighbourList",
+        "truerank.result.ranked_rows.Items",
+    ),
+    "choose_threshold": (
+        "truerank.analysis.operating_points.OperatingPoint",
+        "truerank.analysis.operating_points.ClassRates",
+    ),
+    "audit": ("truerank.analysis.audit.Finding",),
+    "sweep": ("truerank.analysis.compression.Kept", "truerank.analysis.compression.Copy"),
 }
 """What public functions give back and the package's own list does not name."""
 LINK = re.compile(r"(\]\()([^)\s#]+)(#[^)\s]*)?(\))")

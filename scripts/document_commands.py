@@ -11,8 +11,8 @@ from pathlib import Path
 
 import click
 
+from truerank._util.text import TextTable, escape_markdown, pipes
 from truerank.cli.commands import commands
-from truerank.typesetting import Table, escape_markdown, pipes
 
 TARGET = Path(__file__).parents[1] / "docs" / "commands"
 WRITTEN = "This page is written by `python scripts/document_commands.py`.\n"
@@ -31,7 +31,7 @@ def _index() -> str:
         [f"[`truerank {name}`]({name}.md)", escape_markdown(command.get_short_help_str(100))]
         for name, command in commands.commands.items()
     ]
-    table = pipes(Table(["command", "what it does"], rows, words=(0, 1)))
+    table = pipes(TextTable(["command", "what it does"], rows, words=(0, 1)))
     return (
         "# Commands\n\n"
         "`truerank` alone lists them, `truerank COMMAND --help` explains one. Results go to\n"
@@ -58,7 +58,7 @@ def _body(path: str, command: click.Command) -> Iterator[str]:
     options = [one for one in command.params if isinstance(one, click.Option)]
     if options:
         rows = [[_names(one), _prose(_help(one))] for one in options]
-        yield pipes(Table(["option", ""], rows, words=(0, 1))).rstrip()
+        yield pipes(TextTable(["option", ""], rows, words=(0, 1))).rstrip()
     if command.epilog:
         lines = command.epilog.replace("\b\n", "").splitlines()
         kept = [line.removeprefix("  ") for line in lines if line.strip() != "Examples:"]

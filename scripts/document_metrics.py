@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from truerank.core import registry
+from truerank.core import metric as definitions
 from truerank.metrics.description import parameters, span
 
 TARGET = Path(__file__).parents[1] / "docs" / "metrics.md"
@@ -51,8 +51,8 @@ This page is written by `python scripts/document_metrics.py`.
 def page() -> str:
     """The page as text."""
     rows = []
-    for name in registry.names():
-        entry = registry.entry(name)
+    for name in definitions.names():
+        entry = definitions.entry(name)
         strings = ", ".join(f"`{text}`" for text in entry.examples)
         cells = (entry.title, entry.definition, parameters(entry), span(entry), entry.citation)
         rows.append("| " + " | ".join([strings, *cells]) + " |")

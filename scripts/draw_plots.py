@@ -10,7 +10,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 import truerank
-from truerank.plots.saving import save_figure
+from truerank.plots.display import save_figure
 
 TARGET = Path(__file__).parents[1] / "docs" / "img" / "plots.png"
 METRICS = ["map@r", "tar@far=0.01", "eer"]

@@ -12,9 +12,10 @@ from __future__ import annotations
 import warnings
 from pathlib import Path
 
+from studies.reality_check import SPACES as OF_THE_PAPER
+from studies.reality_check import Disc, space
+
 import truerank
-from truerank.reproduce.reality_check.toys import SPACES as OF_THE_PAPER
-from truerank.reproduce.reality_check.toys import Disc, space
 
 TARGET = Path(__file__).parents[1] / "docs" / "img" / "toy_spaces.svg"
 METRICS = {

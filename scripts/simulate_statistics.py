@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import truerank
-from truerank.settings import limits
+from truerank._util.settings import limits
 
 Array = np.ndarray
 Draw = Callable[[np.random.Generator], truerank.Result]

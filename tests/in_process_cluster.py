@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 
 import pytest
 
-from truerank.cluster import SHARED_BYTES, Cluster
+from truerank._util.cluster import SHARED_BYTES, Cluster
 
 __all__ = ["Reference", "in_process"]
 
@@ -132,9 +132,9 @@ def in_process(workers: int = 3, *, shared: bool = False) -> Iterator[InProcess]
 
     least = 0 if shared else SHARED_BYTES
     with (
-        patch("truerank.evaluation.connect", connect),
-        patch("truerank.exact_neighbours.connect", connect),
-        patch("truerank.cluster.SHARED_BYTES", least),
+        patch("truerank.evaluation.evaluate.connect", connect),
+        patch("truerank.analysis.neighbors.connect", connect),
+        patch("truerank._util.cluster.SHARED_BYTES", least),
         patch("ray.get", ray.get),
     ):
         yield ray

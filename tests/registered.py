@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from truerank.core import metric as definitions
 from truerank.core import registry
 from truerank.core.metric import Definition, RankingDefinition, ThresholdDefinition
 
@@ -12,7 +13,7 @@ def ranking() -> list[str]:
     """The examples of ranking metrics, for labels of one level."""
     return [
         text
-        for text in registry.examples()
+        for text in definitions.examples()
         if registry.find(text).family == "ranking" and "level=" not in text
     ]
 
@@ -30,6 +31,6 @@ def of_thresholds() -> list[str]:
 def _defined_as(kind: type[Definition]) -> list[str]:
     return [
         text
-        for text in registry.examples()
+        for text in definitions.examples()
         if isinstance(registry.definition(registry.parse(text)), kind)
     ]

@@ -14,7 +14,7 @@ from truerank import Result
 from truerank.core import registry
 
 SCHEMA = json.loads(
-    Path(truerank.__file__).with_name("result.schema.json").read_text(encoding="utf-8")
+    (Path(truerank.__file__).parent / "result/result.schema.json").read_text(encoding="utf-8")
 )
 TIED = np.array([[1.0, 0], [1, 0], [1, 0], [0, 1], [0.25, 1], [3, 1], [1, 3], [-1, 0]])
 FREE = np.random.default_rng(1).standard_normal((8, 3)).astype(np.float32)

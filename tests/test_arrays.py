@@ -13,7 +13,7 @@ import torch
 import truerank
 from tests.refusals import assert_refused
 from tests.task.small import GALLERY, GALLERY_LABELS, LABELS, NAN, ROWS, evaluate
-from truerank.arrays import distinct, numbered, stable_order
+from truerank._util.arrays import distinct, numbered, stable_order
 
 
 @pytest.mark.parametrize(

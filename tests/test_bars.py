@@ -7,8 +7,8 @@ import pytest
 
 import truerank
 from tests.builders import clusters
-from truerank.bars import bars_of
-from truerank.stats.intervals import from_replicates
+from truerank.intervals.interval import from_replicates
+from truerank.result.curves import bars_of
 
 METRICS = ["precision@1,level=1", "precision@1", "h_ap"]
 

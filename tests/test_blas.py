@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from truerank.blas import single_threaded_blas
+from truerank._util.threads import single_threaded_blas
 
 
 def threads() -> list[int]:

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import truerank
-from truerank.cached import cached_property
-from truerank.families.family import Positives
+from truerank._util.cached import cached_property
+from truerank.metrics.thresholds.family import Positives
 
 SOURCE = Path(truerank.__file__).parent
 POINTS = np.random.default_rng(0).standard_normal((40, 4))

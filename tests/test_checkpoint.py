@@ -13,10 +13,11 @@ import pytest
 
 import truerank
 from tests.conftest import Within
-from truerank import engine, evaluation
-from truerank.checkpoint import Checkpoint, chapters
-from truerank.engine.threads import TilePool
-from truerank.settings import settings
+from truerank._util.checkpoint import Checkpoint, chapters
+from truerank._util.settings import settings
+from truerank._util.threads import TilePool
+from truerank.engine import runner
+from truerank.evaluation import evaluate
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.integers(-3, 4, size=(120, 5)).astype(np.float32)
@@ -98,7 +99,7 @@ def test_stopped_again_and_again(name: str, labels: Any, tmp_path: Path) -> None
             farthest = done
             raise Stop
 
-    with engine.settings(**CASES[name]):
+    with settings(**CASES[name]):
         for _ in range(60):
             try:
                 result = truerank.evaluate(
@@ -119,7 +120,7 @@ def test_stopped_at_any_point(name: str, tmp_path: Path) -> None:
     path = tmp_path / "counts"
     options = {"metrics": METRICS, "threads": 2}
     expected = bits(truerank.evaluate(ROWS, FINE, **options))
-    with engine.settings(**CASES[name]):
+    with settings(**CASES[name]):
         whole = stopping_after(0)
         truerank.evaluate(ROWS, FINE, progress=whole, **options)
         for calls in range(1, len(whole.heard) + 1):
@@ -151,16 +152,14 @@ def test_written_while_counting(
 
     monkeypatch.setattr(Checkpoint, "save", copied)
     options = {"metrics": METRICS, "threads": 2}
-    with engine.settings(**CASES[name]):
+    with settings(**CASES[name]):
         expected = bits(truerank.evaluate(ROWS, FINE, checkpoint=path, **options))
         written = list(copies)
         assert len(written) >= 2
         for content in written:
             path.write_bytes(content)
             assert bits(truerank.evaluate(ROWS, FINE, checkpoint=path, **options)) == expected
-    with engine.settings(
-        method="float64", gallery_rows=17, query_rows=11
-    ):  # other blocks and tiles
+    with settings(method="float64", gallery_rows=17, query_rows=11):  # other blocks and tiles
         for content in written:
             path.write_bytes(content)
             assert bits(truerank.evaluate(ROWS, FINE, checkpoint=path, **options)) == expected
@@ -170,7 +169,7 @@ def test_written_while_counting(
 def test_what_was_counted_is_not_counted_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from truerank.engine import filter as filtering
+    from truerank.engine import counts as filtering
 
     path, tiles = tmp_path / "counts", []
     product = filtering.Buffers.product
@@ -181,7 +180,7 @@ def test_what_was_counted_is_not_counted_again(
 
     monkeypatch.setattr(filtering.Buffers, "product", watched)
     rows, labels = RNG.standard_normal((120, 5)).astype(np.float32), np.arange(120) % 40
-    with engine.settings(method="symmetric", side=10, sort_share=1.0):
+    with settings(method="symmetric", side=10, sort_share=1.0):
         with pytest.raises(Stop):
             truerank.evaluate(rows, labels, checkpoint=path, progress=stopping_after(20), threads=2)
         assert len(tiles) == 20  # of 12 strips, 78 tiles on and above the diagonal
@@ -194,7 +193,7 @@ def test_other_distances(distance: str, tmp_path: Path) -> None:
     data = ROWS @ ROWS.T if distance in ("precomputed", "similarity") else ROWS
     options = {"distance": distance, "metrics": METRICS, "threads": 1}
     expected = bits(truerank.evaluate(data, FINE, **options))
-    with engine.settings(gallery_rows=50, query_rows=60):
+    with settings(gallery_rows=50, query_rows=60):
         with pytest.raises(Stop):
             truerank.evaluate(
                 data, FINE, checkpoint=tmp_path / "c", progress=stopping_after(2), **options
@@ -204,7 +203,7 @@ def test_other_distances(distance: str, tmp_path: Path) -> None:
 
 def test_the_reference_engine(tmp_path: Path) -> None:
     options = {"device": "reference", "metrics": METRICS}
-    with engine.settings(query_rows=50):
+    with settings(query_rows=50):
         with pytest.raises(Stop):
             truerank.evaluate(
                 ROWS, FINE, checkpoint=tmp_path / "c", progress=stopping_after(2), **options
@@ -294,7 +293,7 @@ def test_a_watched_pass_goes_on_between_tiles(name: str, tmp_path: Path) -> None
     labels, metrics = TILED[name]
     options: dict[str, Any] = {"metrics": metrics, "threads": 1}
     expected = bits(truerank.evaluate(NEAR, labels, **options))
-    with engine.settings(method="symmetric", side=50, sort_share=1.0):
+    with settings(method="symmetric", side=50, sort_share=1.0):
         whole = stopping_after(0)
         truerank.evaluate(NEAR, labels, checkpoint=path, progress=whole, **options)
         assert len(whole.heard) == 10  # of 4 strips, tiles on and above the diagonal
@@ -316,9 +315,9 @@ def test_tiles_first_and_chapters_later(tmp_path: Path) -> None:
     options: dict[str, Any] = {"metrics": ["auc", "opis@far=0.01:0.2"], "threads": 1}
     expected = bits(truerank.evaluate(NEAR, FINE, **options))
     for first, second in (ways, ways[::-1]):
-        with engine.settings(method=first, side=50, sort_share=1.0), pytest.raises(Stop):
+        with settings(method=first, side=50, sort_share=1.0), pytest.raises(Stop):
             truerank.evaluate(NEAR, FINE, checkpoint=path, progress=stopping_after(4), **options)
-        with engine.settings(method=second, side=50, sort_share=1.0):
+        with settings(method=second, side=50, sort_share=1.0):
             assert bits(truerank.evaluate(NEAR, FINE, checkpoint=path, **options)) == expected
 
 
@@ -332,7 +331,7 @@ def test_stopped_after_the_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         raise Stop
 
     with monkeypatch.context() as patch:
-        patch.setattr(engine, "sweep", stop)
+        patch.setattr(runner, "sweep", stop)
         with pytest.raises(Stop):
             truerank.evaluate(NEAR, OPEN, metrics=metrics, checkpoint=path)
     again = stopping_after(0)
@@ -381,7 +380,7 @@ def test_chapters_take_as_long_as_they_may(monkeypatch: pytest.MonkeyPatch, with
 @pytest.fixture
 def interrupted(tmp_path: Path) -> Path:
     path = tmp_path / "counts"
-    with engine.settings(method="symmetric", side=50), pytest.raises(Stop):
+    with settings(method="symmetric", side=50), pytest.raises(Stop):
         truerank.evaluate(ROWS, FINE, metrics=METRICS, checkpoint=path, progress=stopping_after(1))
     return path
 
@@ -423,7 +422,7 @@ def test_the_order_of_rows_is_part_of_it(interrupted: Path) -> None:
 def test_another_versions_checkpoint_is_refused(
     interrupted: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(evaluation, "__version__", "9.9")
+    monkeypatch.setattr(evaluate, "__version__", "9.9")
     assert "(another version of truerank)" in refusal(interrupted, ROWS, FINE)
 
 
@@ -478,7 +477,7 @@ def test_an_organisers_task(tmp_path: Path) -> None:
     task = truerank.Task(FINE, ids=np.arange(120))
     order = RNG.permutation(120)
     expected = bits(task.evaluate(ROWS[order], order))
-    with engine.settings(method="symmetric", side=50):
+    with settings(method="symmetric", side=50):
         with pytest.raises(Stop):
             task.evaluate(ROWS[order], order, checkpoint=tmp_path / "c", progress=stopping_after(1))
         assert bits(task.evaluate(ROWS[order], order, checkpoint=tmp_path / "c")) == expected

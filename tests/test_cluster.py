@@ -12,9 +12,9 @@ import pytest
 import truerank
 from tests.in_process_cluster import InProcess, in_process
 from tests.refusals import assert_refused, refused
-from truerank import cluster
-from truerank.cluster import SHARED_BYTES, Call, Cluster, LocalLock
-from truerank.errors import ClusterError, InputError
+from truerank._util import cluster
+from truerank._util.cluster import SHARED_BYTES, Call, Cluster, LocalLock
+from truerank._util.errors import ClusterError, InputError
 
 pytest.importorskip("ray")
 ROWS, LABELS = np.eye(4), ["a", "a", "b", "b"]

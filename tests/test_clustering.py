@@ -11,9 +11,9 @@ import pytest
 
 import truerank
 from tests.builders import clusters
-from truerank.kmeans import kmeans
-from truerank.space import build
-from truerank.space.digests import content_order
+from truerank.distance.catalogue import build
+from truerank.distance.digests import content_order
+from truerank.evaluation.clustering import kmeans
 
 
 @pytest.fixture(autouse=True)

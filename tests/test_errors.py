@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import truerank
-from truerank.errors import InputError
+from truerank._util.errors import InputError
 
 
 def test_a_message_is_one_line() -> None:

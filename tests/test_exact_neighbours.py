@@ -18,11 +18,11 @@ import truerank
 from tests.in_process_cluster import in_process
 from tests.oracles import scores
 from tests.refusals import assert_refused
-from truerank.files import read
-from truerank.files.vectors import read_ibin, read_ivecs
-from truerank.ranked import nearest
-from truerank.settings import settings
-from truerank.space import rows as space_rows
+from truerank._util.settings import settings
+from truerank.analysis import neighbors
+from truerank.distance import rows as space_rows
+from truerank.io.reading import read
+from truerank.io.vectors import read_ibin, read_ivecs
 
 RNG = np.random.default_rng(4)
 QUERIES = RNG.integers(-3, 4, size=(23, 4)).astype(np.float32)
@@ -55,7 +55,7 @@ def test_shards_are_read_by_workers(distance: str, tmp_path: Path) -> None:
     expected = truerank.truth(QUERIES, GALLERY, 7, distance=distance)
     with settings(neighbour_rows=7, neighbour_items=8, task_pairs=100):
         here = truerank.truth(*sides, 7, distance=distance)
-        with in_process(), patch("truerank.files.shards.Shards._part", side_effect=AssertionError):
+        with in_process(), patch("truerank.io.shards.Shards._part", side_effect=AssertionError):
             there = truerank.truth(*sides, 7, distance=distance, cluster="auto")
     for found in (here, there):
         assert as_lists(found) == as_lists(expected)
@@ -89,7 +89,7 @@ def test_any_room_any_tiles_any_parts(
     k = min(k, gallery)
     expected = by_hand("euclidean", rows, items, k)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(nearest, "SPARE", 1)
+        patch.setattr(neighbors, "SPARE", 1)
         with settings(neighbour_rows=3, neighbour_items=width, task_pairs=3 * (k + seed)):
             found = truerank.truth(rows, items, k, distance="euclidean", threads=1)
             with in_process():

@@ -10,9 +10,8 @@ import pytest
 
 import truerank
 from truerank import InputError
-from truerank.core.score import Score
-from truerank.extrapolation import SEEN, extrapolate, sizes_for
-from truerank.growth.at_size import AtSize
+from truerank.core.score import AtSize, Score
+from truerank.result.gallery_sizes import SEEN, extrapolate, sizes_for
 
 
 def on_a_line(size: int) -> float:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from truerank.extras import EXTRAS, install
+from truerank._util.installed import EXTRAS, install
 
 ROOT = Path(__file__).parents[1]
 PROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")

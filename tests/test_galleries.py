@@ -12,7 +12,7 @@ import truerank
 from tests import quiet, results
 from tests.cli import driving
 from truerank import InputError, Result
-from truerank.galleries import check_sizes
+from truerank.result.gallery_sizes import check_sizes
 
 LABELS = np.repeat(np.arange(15), 4)
 _RNG = np.random.default_rng(4)

@@ -29,7 +29,7 @@ from tests.transformations import (
     few,
     untouched,
 )
-from truerank.core import registry
+from truerank.core import metric as definitions
 
 CLUSTERED = {"nmi", "ami", "pairwise_f1"}
 """k-means adds up components in floating point: these follow the order of the dimensions."""
@@ -45,8 +45,8 @@ def unit_matters(metric: str, distance: str, transformation: str) -> bool:
     name = metric.partition("@")[0]
     names_a_threshold = name in ("threshold", "tau_max", "tau_nz") or "tau=" in metric
     fixed_axis = (
-        name in registry.names()
-        and registry.entry(name).family == "gom"
+        name in definitions.names()
+        and definitions.entry(name).family == "gom"
         and "scale=minmax" not in metric
     )
     return (

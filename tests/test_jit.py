@@ -17,9 +17,9 @@ import pytest
 
 import truerank
 from tests.engine.tied_task import LABELS, METRICS, ROWS, fingerprint
-from truerank import jit, progress
-from truerank.jit import interpreted, kernel
-from truerank.metrics import double_double
+from truerank._util import kernels, progress
+from truerank._util.kernels import interpreted, kernel
+from truerank.metrics import double_double_kernels
 
 SOURCE = Path(truerank.__file__).parent.parent
 
@@ -65,7 +65,7 @@ def test_compiling_for_long_is_said_once() -> None:
     clock, said = Clock(), []
     progress.show_notices(said.append)
     try:
-        listener = jit.Compiling(clock)
+        listener = kernels.Compiling(clock)
         for seconds in (0.9, 0.9, 0.15):
             listener.on_start(None)
             listener.on_start(None)  # a kernel that it calls
@@ -78,7 +78,7 @@ def test_compiling_for_long_is_said_once() -> None:
             listener.on_start(None)
             clock.now += 0.2
             listener.on_end(None)
-        assert said == [jit.COMPILING]
+        assert said == [kernels.COMPILING]
     finally:
         progress.show_notices(None)
 
@@ -101,8 +101,8 @@ def test_a_command_says_that_it_compiles(tmp_path: Path) -> None:
             timeout=600,
             check=True,
         )
-        assert jit.COMPILING not in done.stdout
-        told.append(done.stderr.count(f"truerank: {jit.COMPILING}\n"))
+        assert kernels.COMPILING not in done.stdout
+        told.append(done.stderr.count(f"truerank: {kernels.COMPILING}\n"))
     assert told == [1, 0]
 
 
@@ -165,7 +165,7 @@ def by_name(x: Any) -> Any:
 
 @kernel
 def by_module(x: Any) -> Any:
-    return double_double.two_sum(x, 1e-30)[1]
+    return double_double_kernels.two_sum(x, 1e-30)[1]
 
 
 @kernel
@@ -216,12 +216,12 @@ def test_the_first_calls_of_many_threads_at_once(tmp_path: Path) -> None:
     lines = python(
         """
 import sys, threading
-from truerank.core import average, group_kernels
-from truerank.jit import kernel
-from truerank.metrics import double_double
+from truerank._util.kernels import kernel
+from truerank.core import average, tie_group_kernels
+from truerank.metrics import double_double_kernels
 
 @kernel
-def one(x): return double_double.two_sum(x, 1.0)[0]
+def one(x): return double_double_kernels.two_sum(x, 1.0)[0]
 @kernel
 def two(x): return one(x) + one(x)
 @kernel
@@ -263,18 +263,17 @@ class Unwritable:
         raise PermissionError(13, "Permission denied")
 
 caching.tempfile = Unwritable()
-from truerank import kernel_cache
+from truerank._util import kernels as loaded
 
 def holds_no_code(locator):  # the folder beside the source may hold what other tests compiled
     raise FileNotFoundError
 
-kernel_cache._check_that_it_holds_code = holds_no_code
+loaded._check_that_it_holds_code = holds_no_code
 SCRIPT
 print(fingerprint())
-from truerank import jit
-from truerank.engine import kernels
-kernel = kernels.split_tile.compiled
-print(jit.compiled(), len(kernel.signatures), sum(kernel.stats.cache_hits.values()))
+from truerank.engine import count_kernels
+kernel = count_kernels.split_tile.compiled
+print(loaded.compiled(), len(kernel.signatures), sum(kernel.stats.cache_hits.values()))
 """,
         metrics=["hit@2"],
         NUMBA_CACHE_DIR=str(tmp_path / "cache"),

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from truerank.families.gom.kernels import exact
-from truerank.kernel_cache import _stamps
+from truerank._util.kernels import _stamps
+from truerank.metrics.thresholds.gom_kernels import exact
 
 KERNEL = """
 import sys, time
 from pathlib import Path
 from numba.core.caching import IndexDataCacheFile
-from truerank.jit import kernel
+from truerank._util.kernels import kernel
 
 @kernel
 def half(x):
@@ -98,14 +98,14 @@ def test_killed_while_it_keeps_its_code(folder: Path) -> None:
 
 
 STEPS = """
-from truerank.jit import kernel
+from truerank._util.kernels import kernel
 
 @kernel
 def step(x):
     return x + {step}
 """
 WALK = """
-from truerank.jit import kernel
+from truerank._util.kernels import kernel
 from steps import step
 
 @kernel
@@ -119,7 +119,7 @@ def test_a_kernel_that_another_file_changes_is_compiled_again(tmp_path: Path) ->
     (tmp_path / "walk.py").write_text(WALK)
     script = tmp_path / "script.py"
     script.write_text(
-        "from truerank.jit import kernel\nfrom walk import twice\n\n@kernel\n"
+        "from truerank._util.kernels import kernel\nfrom walk import twice\n\n@kernel\n"
         "def more(x):\n    return twice(x)\n\nprint(more(1))\n"
     )
     printed = []
@@ -169,7 +169,7 @@ SCALED = """
 import sys
 import steps
 from sizes import SIZE
-from truerank.jit import kernel
+from truerank._util.kernels import kernel
 
 @kernel
 def scaled(x):
@@ -201,7 +201,9 @@ def test_what_a_kernel_names_of_other_modules(tmp_path: Path) -> None:
 def test_files_of_one_name_are_told_apart() -> None:
     """By their paths in the package, wherever that is."""
     places = [place for place, _ in _stamps(exact.py_func)]  # type: ignore[attr-defined]
-    assert [place for place in places if place.endswith(".py")] == ["families/gom/kernels.py"]
+    assert [place for place in places if place.endswith(".py")] == [
+        "metrics/thresholds/gom_kernels.py"
+    ]
 
 
 def test_a_new_kernel_calls_one_from_disk(tmp_path: Path) -> None:
@@ -210,7 +212,7 @@ def test_a_new_kernel_calls_one_from_disk(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(
         "import sys\nimport numpy as np\n"
-        "from truerank.jit import kernel\nfrom steps import step\n\n"
+        "from truerank._util.kernels import kernel\nfrom steps import step\n\n"
         "print(step(1), 'numba.np.arraymath' in sys.modules)\n"
         "if sys.argv[1:]:\n    @kernel\n    def added(x):\n"
         "        rows = np.ones(3)\n        return rows.sum() + step(x)\n\n    print(added(1))\n"

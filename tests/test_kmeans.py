@@ -7,7 +7,7 @@ import pytest
 from bench.data import clusterings
 
 from tests.builders import clusters
-from truerank.kmeans import kmeans
+from truerank.evaluation.clustering import kmeans
 
 
 def against_ten_starts(data_seed: int, seed: int, largest: float) -> tuple[float, float]:
@@ -41,7 +41,7 @@ def test_kmeans_is_as_good_as_ten_starts_on_all_data(seed: int) -> None:
 @pytest.mark.parametrize("work", [1, 1e7, 5e8])
 def test_kmeans_with_few_passes(monkeypatch: pytest.MonkeyPatch, work: float) -> None:
     """Where the data set is too large for many: every row has a cluster, and the error is low."""
-    monkeypatch.setattr("truerank.kmeans.WORK", work)
+    monkeypatch.setattr("truerank.evaluation.clustering.WORK", work)
     x, y = clusters(3, classes=20, size=15, noise=0.3)
     found = kmeans(x, 20, 0, 1)
     assert found.shape == y.shape
@@ -70,6 +70,6 @@ def test_more_centres_than_rows_differ() -> None:
 
 
 def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("truerank.kmeans.CHUNK", 17)
+    monkeypatch.setattr("truerank.evaluation.clustering.CHUNK", 17)
     x, _ = clusters(4, classes=12, size=10)
     assert np.array_equal(kmeans(x, 12, 5, 1), kmeans(x, 12, 5, 3))

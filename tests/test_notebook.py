@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import truerank
-from truerank import notebook
-from truerank.typesetting import Table
+from truerank._util import text
+from truerank._util.text import TextTable
 
 EVIL = '<img src=x onerror="alert(1)">&amp;'
 
@@ -112,8 +112,8 @@ def test_tasks_of_every_kind_are_told() -> None:
 
 
 def test_a_table_of_strange_cells() -> None:
-    table = Table([EVIL, "n"], [[EVIL, "1"]])
-    page = notebook.table(table)
+    table = TextTable([EVIL, "n"], [[EVIL, "1"]])
+    page = text.table(table)
     assert Reader(page).texts == [EVIL, "n", EVIL, "1"]
     assert "text-align: left" in page
     assert "text-align: right" in page

@@ -13,7 +13,7 @@ import torch
 from tests.refusals import assert_refused
 from tests.task.small import GALLERY, GALLERY_LABELS, LABELS, NAN, ROWS, evaluate, with_gallery
 from truerank import Task
-from truerank.pairs import count_matches
+from truerank.task.relevance import count_matches
 
 
 @pytest.mark.parametrize("shape", [(6, 3), (6, 9), (3, 6), (9, 6)])

@@ -11,8 +11,8 @@ import pytest
 
 import truerank
 from tests.builders import clusters
-from truerank.errors import InputError
-from truerank.parts import Parts
+from truerank._util.errors import InputError
+from truerank.result.tables import Parts
 
 X, Y = clusters(6, classes=12, size=5)
 TREE = {"genus": Y // 4, "species": Y}

@@ -10,8 +10,8 @@ import pytest
 
 import truerank
 from tests.refusals import assert_refused, refused
-from truerank import progress
-from truerank.progress import Estimate, in_words, progress_bar, shown
+from truerank._util import progress
+from truerank._util.progress import Estimate, in_words, progress_bar, shown
 
 
 class Clock:

@@ -8,7 +8,7 @@ import pytest
 
 import truerank
 from tests.cli.driving import run
-from truerank.removed import REMOVED
+from truerank._util.old_names import REMOVED
 
 
 def test_a_module() -> None:

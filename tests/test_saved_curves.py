@@ -14,7 +14,7 @@ import truerank
 from tests.results import SCHEMA
 from truerank import Result
 from truerank.core.curve import Curve
-from truerank.saved_curves import MOST_POINTS, read_curves, save_curves, thinned
+from truerank.result.curves import MOST_POINTS, read_curves, save_curves, thinned
 
 CURVES = ["cmc", "roc", "det", "f1", "dir", "mrp", "mvp", "mrep", "mfr"]
 METRICS = ["map", "auc", "best_f1", "dir@far=0.1", "mrep", "mfr"]

@@ -7,19 +7,19 @@ from typing import Any
 import pytest
 
 import truerank
-from truerank import engine
+from truerank._util.settings import settings
 
 
 def test_settings_end_with_their_block() -> None:
-    with engine.settings() as default:
+    with settings() as default:
         pass
-    with engine.settings(query_rows=3) as outer:
+    with settings(query_rows=3) as outer:
         assert outer.query_rows == 3
-        with engine.settings(mates=5) as inner:
+        with settings(mates=5) as inner:
             assert (inner.query_rows, inner.mates) == (3, 5)
-    with pytest.raises(KeyError), engine.settings(query_rows=3):
+    with pytest.raises(KeyError), settings(query_rows=3):
         raise KeyError
-    with engine.settings() as after:
+    with settings() as after:
         assert after == default
 
 
@@ -38,13 +38,13 @@ def test_settings_end_with_their_block() -> None:
 @pytest.mark.parametrize("value", [0, -1, 1.5])
 def test_settings_that_cannot_be(name: str, value: Any) -> None:
     """Blocks of no rows would never come to an end."""
-    with pytest.raises(truerank.InputError, match=name), engine.settings(**{name: value}):
+    with pytest.raises(truerank.InputError, match=name), settings(**{name: value}):
         pass
 
 
 def test_a_method_that_does_not_exist() -> None:
     with (
         pytest.raises(truerank.InputError, match="method must be one of"),
-        engine.settings(method="float16"),
+        settings(method="float16"),
     ):
         pass

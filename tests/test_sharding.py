@@ -21,9 +21,8 @@ import truerank
 from tests.files.samples import CLASSES, EMBEDDINGS, FAMILIES, GROUPS, IDS, LABELS, scores
 from tests.refusals import refused
 from tests.test_checkpoint import bits
-from truerank.files import read, read_json
-from truerank.files.streams import read_stream
-from truerank.sharding import check, list_shards, shard
+from truerank.io.reading import read, read_json
+from truerank.io.sharding import check, list_shards, read_stream, shard
 
 ROWS = EMBEDDINGS.astype(np.float32)
 SMALL = np.abs(EMBEDDINGS * 4).astype(np.uint8)
@@ -89,7 +88,7 @@ def source(kind: str, folder: Path) -> tuple[Any, npt.NDArray[Any]]:
 def test_every_source_becomes_its_rows(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("truerank.files.streams.BLOCK_NUMBERS", 20)  # blocks of four rows
+    monkeypatch.setattr("truerank.io.sharding.BLOCK_NUMBERS", 20)  # blocks of four rows
     given, rows = source(kind, tmp_path)
     manifest = shard(given, tmp_path / "shards", rows=10)
     found = read(manifest)
@@ -228,7 +227,7 @@ def test_files_that_cannot_be_listed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", STREAMS)
 def test_streams(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("truerank.files.streams.BLOCK_NUMBERS", 20)
+    monkeypatch.setattr("truerank.io.sharding.BLOCK_NUMBERS", 20)
     data, rows = STREAMS[kind]
     assert np.array_equal(np.concatenate(list(read_stream(io.BytesIO(data), kind))), rows)
     with refused("cut off after 35 rows"):

@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 
 import truerank
-from truerank import engine, storage
-from truerank.storage import allocate, fits, memory, take
+from truerank._util import arrays
+from truerank._util.arrays import allocate, fits, memory, take
+from truerank._util.settings import settings
 
 SOURCE = Path(truerank.__file__).parents[1]
 
@@ -26,8 +27,8 @@ def spilled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Nothing fits into memory any more; the folder in which files are made."""
     folder = tmp_path / "temporary"
     folder.mkdir()
-    monkeypatch.setattr(storage, "memory", lambda: 0)
-    monkeypatch.setattr(storage, "available", lambda: 1 << 40)
+    monkeypatch.setattr(arrays, "memory", lambda: 0)
+    monkeypatch.setattr(arrays, "available", lambda: 1 << 40)
     monkeypatch.setattr("tempfile.tempdir", str(folder))
     return folder
 
@@ -55,7 +56,7 @@ def test_room_in_memory_and_in_a_file(spilled: Path, monkeypatch: pytest.MonkeyP
     array[...] = np.arange(12).reshape(3, 4)
     assert array.sum() == 66
     assert os.listdir(spilled) == []  # the file has no name
-    monkeypatch.setattr(storage, "memory", lambda: 4 * 48)
+    monkeypatch.setattr(arrays, "memory", lambda: 4 * 48)
     assert not is_mapped(allocate((3, 4), np.int32))
     assert is_mapped(allocate((3, 5), np.int32))
 
@@ -80,7 +81,7 @@ def test_addresses_that_run_out(spilled: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_take(spilled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     array = np.arange(60.0).reshape(20, 3)
     assert take(array, np.arange(20)) is array
-    monkeypatch.setattr(storage, "_CHUNK_BYTES", 100)
+    monkeypatch.setattr(arrays, "_CHUNK_BYTES", 100)
     order = np.random.default_rng(0).permutation(20)[:17]
     np.testing.assert_array_equal(take(array, order), array[order])
 
@@ -101,13 +102,13 @@ def test_rows_in_a_file_give_the_same_bits(
             truerank.evaluate(rows[:30], labels[:30], distance=distance, **sides),
         ]
         for method in ("filter", "symmetric"):
-            with engine.settings(method=method, side=20, gallery_rows=20, sort_share=1.0):
+            with settings(method=method, side=20, gallery_rows=20, sort_share=1.0):
                 results.append(truerank.evaluate(rows, labels, distance=distance))
         return [json.dumps(result.to_dict()["scores"]) for result in results]
 
     expected = found()
-    monkeypatch.setattr(storage, "memory", lambda: 0)
-    monkeypatch.setattr(storage, "available", lambda: 1 << 40)
+    monkeypatch.setattr(arrays, "memory", lambda: 0)
+    monkeypatch.setattr(arrays, "available", lambda: 1 << 40)
     assert found() == expected
 
 
@@ -115,7 +116,8 @@ def test_parquet_in_batches(spilled: Path, tmp_path: Path, monkeypatch: pytest.M
     arrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet
 
-    from truerank.files import read, tables
+    from truerank.io import tables
+    from truerank.io.reading import read
 
     monkeypatch.setattr(tables, "_BATCH", 7)
     rows = np.random.default_rng(2).standard_normal((50, 3)).astype(np.float32)
@@ -140,7 +142,8 @@ def test_parquet_with_lists_of_another_length_in_a_later_batch(
     arrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet
 
-    from truerank.files import read, tables
+    from truerank.io import tables
+    from truerank.io.reading import read
 
     monkeypatch.setattr(tables, "_BATCH", 4)
     table = arrow.table({"embedding": [[1.0, 2.0]] * 4 + [[1.0, 2.0, 3.0]] * 4})
@@ -153,7 +156,8 @@ LIMITED = """
     import json, resource, sys
     import numpy as np
     import truerank
-    from truerank import engine, storage
+    from truerank import engine
+    from truerank._util import arrays
 
     def bits():
         result = truerank.evaluate(
@@ -173,10 +177,10 @@ LIMITED = """
         limit = used + (int(megabytes) << 20)
         if int(megabytes):
             resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
-            real = storage.memory
-            storage.memory = lambda: real() - used  # what is left of the limit
+            real = arrays.memory
+            arrays.memory = lambda: real() - used  # what is left of the limit
         if hold == "hold":
-            storage.fits = lambda size: True
+            arrays.fits = lambda size: True
         try:
             print(bits())
         except MemoryError as error:
@@ -244,14 +248,14 @@ def test_a_gallery_larger_than_memory(form: str, megabytes: int, tmp_path: Path)
 
 
 def test_less_is_free_than_there_is() -> None:
-    assert 0 < storage.available() <= memory()
+    assert 0 < arrays.available() <= memory()
 
 
 def test_a_limit_on_addresses_counts_what_is_taken() -> None:
     """A process that may take up 1 GB more has about that much free."""
     code = """
         import resource
-        from truerank.storage import available
+        from truerank._util.arrays import available
         used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 30), resource.RLIM_INFINITY))
         print(available())

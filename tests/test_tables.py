@@ -14,8 +14,9 @@ import pytest
 
 import truerank
 from tests.results import FREE, GROUPS, RESULTS, SCHEMA, evaluate, undefined
-from truerank import Result, Score, tables
-from truerank.core import registry
+from truerank import Result, Score
+from truerank.core import metric as definitions
+from truerank.result import tables
 
 
 def test_bounds_are_shown_only_where_ties_leave_them_open() -> None:
@@ -108,7 +109,7 @@ def test_what_was_counted_is_written_and_need_not_be() -> None:
     assert [row["counted"] for row in rows] == list(counted.values())
 
 
-@pytest.mark.parametrize("metric", registry.examples())
+@pytest.mark.parametrize("metric", definitions.examples())
 def test_an_arrow_marks_metrics_for_which_lower_is_better(metric: str) -> None:
     errors = ("eer", "min_dcf", "fmr", "fnmr", "fnir", "far", "ftr", "mfr", "opis")
     lower = metric.split("@")[0] in errors
@@ -135,7 +136,7 @@ def test_the_arrow_is_explained_and_becomes_what_can_be_printed(
 @pytest.mark.filterwarnings("ignore::truerank.TruerankWarning")
 def test_every_dash_has_its_reason() -> None:
     """In every table that people read; a comment in LaTeX, so that the tabular stays whole."""
-    result = evaluate(labels=list("abcdefgh"), metrics=registry.examples(), confidence=None)
+    result = evaluate(labels=list("abcdefgh"), metrics=definitions.examples(), confidence=None)
     reasons = {name: score.reason for name, score in result.items() if score.reason}
     assert len(reasons) > 50
     text, markdown, latex = str(result), result.to_markdown(), result.to_latex()

@@ -11,8 +11,8 @@ import pytest
 
 import truerank
 from tests.cli.driving import run
-from truerank.stats.operating import mean_interval, rate_interval
-from truerank.threshold.point import _decimals
+from truerank.analysis.operating_points import _decimals
+from truerank.intervals.interval import mean_interval, rate_interval
 
 
 def people(seed: int, classes: int, each: int) -> tuple[np.ndarray, np.ndarray]:

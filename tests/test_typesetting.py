@@ -6,14 +6,14 @@ import re
 
 import pytest
 
-from truerank import notebook, typesetting
+from truerank._util import text as typesetting
+from truerank._util.text import TextTable, escape_csv, escape_latex, escape_markdown, fill, text
 from truerank.core.score import Score
 from truerank.report.page import render_card
-from truerank.result import Result
-from truerank.typesetting import Table, escape_csv, escape_latex, escape_markdown, fill, text
+from truerank.result.result import Result
 
 LONG = "opis@eps=0.2,far=0.05:0.5,integral=exact"
-TABLE = Table(
+TABLE = TextTable(
     ["metric", "model", "score", "interval"],
     [["map@r", "a", "39.23", "31.05 to 48.07"], [LONG, "resnet", "4.3656", "3.0759 to 6.1616"]],
     words=(0, 1),
@@ -21,7 +21,7 @@ TABLE = Table(
 
 
 def test_words_stand_on_the_left_and_numbers_on_the_right() -> None:
-    assert text(Table(["a", "b", "n"], [["x", "long", "1"], ["yyy", "s", "234"]], (0, 1))) == (
+    assert text(TextTable(["a", "b", "n"], [["x", "long", "1"], ["yyy", "s", "234"]], (0, 1))) == (
         "a    b       n\nx    long    1\nyyy  s     234"
     )
 
@@ -36,7 +36,7 @@ def test_a_name_that_leaves_no_room_has_a_line_of_its_own() -> None:
 
 
 def test_numbers_that_do_not_fit_follow_below() -> None:
-    table = Table(["metric", "first", "second"], [["map@r", "1" * 20, "2" * 20]])
+    table = TextTable(["metric", "first", "second"], [["map@r", "1" * 20, "2" * 20]])
     assert text(table, 40).splitlines() == [
         "metric                 first",
         "map@r   11111111111111111111",
@@ -47,7 +47,7 @@ def test_numbers_that_do_not_fit_follow_below() -> None:
 
 
 def test_blocks_below_each_other_have_about_as_many_columns() -> None:
-    table = Table(["label", "one", "two", "three", "four"], [["a", "1", "2", "3", "4"]])
+    table = TextTable(["label", "one", "two", "three", "four"], [["a", "1", "2", "3", "4"]])
     assert text(table, 24).splitlines() == [
         "label  one  two",
         "a        1    2",
@@ -68,12 +68,12 @@ def test_no_word_is_lost_and_no_number_broken_on_any_screen(width: int | None) -
 
 
 def test_wide_letters_take_two_columns() -> None:
-    lines = text(Table(["name", "n"], [["人", "1"], ["ab", "2"]])).splitlines()
+    lines = text(TextTable(["name", "n"], [["人", "1"], ["ab", "2"]])).splitlines()
     assert lines == ["name  n", "人    1", "ab    2"]
 
 
 def test_a_rule_is_as_wide_as_the_table() -> None:
-    assert text(Table(["name", "n"], [["x", "1"]]), rule=True).splitlines()[1] == "─" * 7
+    assert text(TextTable(["name", "n"], [["x", "1"]]), rule=True).splitlines()[1] == "─" * 7
 
 
 def test_sentences_are_broken_between_words() -> None:
@@ -151,10 +151,10 @@ def test_no_control_letter_of_a_name_reaches_a_form(letter: str) -> None:
     name = f"a{letter}=HYPERLINK(1)"
     forms = {
         "csv": typesetting.separated(["name", "value"], [[name, 1]]),
-        "text": typesetting.text(Table(["name"], [[name]])),
-        "markdown": typesetting.markdown(Table(["name"], [[name]])),
-        "latex": typesetting.latex(Table(["name"], [[name]])),
-        "html": notebook.table(Table(["name"], [[name]])),
+        "text": typesetting.text(TextTable(["name"], [[name]])),
+        "markdown": typesetting.markdown(TextTable(["name"], [[name]])),
+        "latex": typesetting.latex(TextTable(["name"], [[name]])),
+        "html": typesetting.table(TextTable(["name"], [[name]])),
         "page": render_card(name, []),
     }
     for form, shown in forms.items():

@@ -16,9 +16,9 @@ import pytest
 
 import truerank
 from tests.in_process_cluster import in_process
-from truerank.core import registry
+from truerank.core import metric as definitions
 
-METRICS = list(registry.examples())
+METRICS = list(definitions.examples())
 GALLERY_SIZES = (5, 23)
 VECTOR_DISTANCES = ("cosine", "euclidean", "dot", "cityblock")
 MATRIX_DISTANCES = ("precomputed", "similarity")
@@ -309,7 +309,7 @@ def torch_with_gradient(data: Data) -> Data:
 
 
 def on_gpu(data: Data) -> Data:
-    reason = truerank.engine.cuda.unavailable()
+    reason = truerank.engine.cuda.front.unavailable()
     if reason is not None:
         pytest.skip(f"no CUDA device: {reason}")
     return replace(data, options={"device": "cuda"})

@@ -11,7 +11,7 @@ most of it LLVM, which takes some minutes to press. There, in a checkout:
         examples/benchmark/quickdraw.yaml -o build/quickdraw --resume --jobs 14 --until 540
 
 and, to go on elsewhere while it still searches, these files of build/quickdraw: config.yaml,
-splits.json, study.sqlite, environment.json. A paper is re-run in the same way (`truerank reproduce
+splits.json, study.sqlite, environment.json. A paper is re-run in the same way (`python -m studies
 gom -o build/gom --resume ...`).
 Under NVIDIA's multi-process service (nvidia-cuda-mps-control -d) the trainings share the GPU
 instead of taking turns.
@@ -26,8 +26,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from truerank.datasets.emoji_families import emoji_families_file
-from truerank.datasets.quickdraw import quickdraw_file
+from truerank.datasets.npm import emoji_families_file, quickdraw_file
 
 WITH_DEPENDENCIES = (
     "alembic", "click", "colorlog", "pydantic>=2.7", "pyyaml>=6.0", "rich", "sqlalchemy",

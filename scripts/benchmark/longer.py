@@ -14,16 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from truerank import datasets
+from truerank._util.files import to_json
 from truerank.benchmark.config import read
-from truerank.benchmark.fold import TrainFold
 from truerank.benchmark.layout import Layout
 from truerank.benchmark.methods import methods_of, seed_of, training_config
 from truerank.benchmark.plan import open_plan
-from truerank.benchmark.processes import Workers
-from truerank.benchmark.sealed import extract
-from truerank.benchmark.splits import make_splits
-from truerank.benchmark.worker import Half
-from truerank.files import to_json
+from truerank.benchmark.splits import extract, make_splits
+from truerank.benchmark.tasks import TrainFold
+from truerank.benchmark.workers import Half, Workers
 
 
 def main() -> None:

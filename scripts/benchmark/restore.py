@@ -18,9 +18,9 @@ from collections.abc import Collection
 from pathlib import Path
 
 from truerank.benchmark.config import read
-from truerank.benchmark.fold import FoldOutcome
 from truerank.benchmark.layout import Layout
 from truerank.benchmark.plan import open_plan
+from truerank.benchmark.tasks import FoldOutcome
 
 
 def main() -> None:

@@ -16,9 +16,9 @@ from matplotlib.figure import Figure
 from scripts.benchmark.restore import restore
 
 from truerank.benchmark.config import read
-from truerank.benchmark.figures import search_figures
 from truerank.benchmark.layout import Layout
 from truerank.benchmark.plan import open_plan
+from truerank.benchmark.tables import search_figures
 
 
 def main() -> None:

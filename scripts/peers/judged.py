@@ -19,8 +19,8 @@ import numpy as np
 from cases import EMBEDDING_CASES, SCORE_CASES, ScoreCase
 
 from truerank import conformance
-from truerank.conformance.calling import Caller
-from truerank.conformance.cases import Case, Entry, Query
+from truerank.conformance.cases import Case, ListedItem, Query
+from truerank.conformance.diagnosis import Caller
 
 
 class Function(NamedTuple):
@@ -195,7 +195,7 @@ def number(one: Function, case: Any, order: tuple[int, ...]) -> float:
         run = dict(zip(names, case.scores, strict=True))
         return float(one.compute({"query": dict.fromkeys(mates, 1)}, {"query": run}, **more))
     entries = zip(names, case.scores, order, strict=True)
-    query = Query(tuple(Entry(*entry) for entry in entries))
+    query = Query(tuple(ListedItem(*entry) for entry in entries))
     called = Caller(one.compute, "scores", **one.options)
     return float(called(Case(case.name, "", "scores", (query,))).value)
 

@@ -1,45 +1,38 @@
-"""truerank gives an embedding model the score it deserves."""
+"""truerank: exact scores of embedding models, with ties, chance and confidence intervals.
+
+The public names are loaded when they are first used.
+"""
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from truerank.removed import REMOVED
+from truerank._util.old_names import MOVED, REMOVED, old_module, serve_old_paths
 
 if TYPE_CHECKING:
-    from truerank import (
-        benchmark,
-        compat,
-        conformance,
-        datasets,
-        engine,
-        integrations,
-        losses,
-        metrics,
-        report,
-        reproduce,
-        training,
-    )
-    from truerank.auditing import Audit, audit
-    from truerank.cards import ThresholdCard, threshold_card
-    from truerank.comparison import Comparison, compare
-    from truerank.compression import Sweep, sweep
+    from truerank import benchmark, conformance, datasets, engine, losses, metrics, report, training
+    from truerank._util.errors import ExactnessError, InputError, TruerankWarning
+    from truerank._util.installed import __version__
+    from truerank.analysis.audit import Audit, audit
+    from truerank.analysis.compare import Comparison, compare
+    from truerank.analysis.compression import Sweep, sweep
+    from truerank.analysis.neighbors import Truth, neighbours, truth
+    from truerank.analysis.thresholds import choose_threshold
+    from truerank.competition.board import Board
+    from truerank.competition.leaderboards import leaderboard
+    from truerank.competition.task import PublicTask, Task
     from truerank.core.score import Score
-    from truerank.errors import ExactnessError, InputError, TruerankWarning
-    from truerank.evaluation import evaluate
-    from truerank.exact_neighbours import Truth, truth
-    from truerank.lists import IndexLoss, evaluate_lists, index_loss
-    from truerank.neighbourhood import neighbours
-    from truerank.organise import Board, PublicTask, Task, leaderboard
+    from truerank.evaluation.evaluate import evaluate
+    from truerank.evaluation.index_loss import IndexLoss, index_loss
+    from truerank.evaluation.lists import evaluate_lists
+    from truerank.evaluation.trials import verify
+    from truerank.io.judgements import Taxonomy
+    from truerank.io.sharding import shard
     from truerank.plots import plot
-    from truerank.ranked import Neighbours
-    from truerank.result import Result
-    from truerank.sharding import shard
-    from truerank.taxonomy import Taxonomy
-    from truerank.threshold import choose_threshold
-    from truerank.verification import verify
-    from truerank.version import __version__
+    from truerank.report.threshold_card import ThresholdCard, threshold_card
+    from truerank.result.ranked_rows import Neighbours
+    from truerank.result.result import Result
 
 __all__ = [
     "Audit",
@@ -70,14 +63,12 @@ __all__ = [
     "evaluate",
     "evaluate_lists",
     "index_loss",
-    "integrations",
     "leaderboard",
     "losses",
     "metrics",
     "neighbours",
     "plot",
     "report",
-    "reproduce",
     "shard",
     "sweep",
     "threshold_card",
@@ -87,37 +78,37 @@ __all__ = [
 ]
 
 _HOME = {
-    "Audit": "truerank.auditing",
-    "audit": "truerank.auditing",
-    "Comparison": "truerank.comparison",
-    "compare": "truerank.comparison",
-    "Sweep": "truerank.compression",
-    "sweep": "truerank.compression",
-    "ExactnessError": "truerank.errors",
-    "InputError": "truerank.errors",
-    "TruerankWarning": "truerank.errors",
-    "Result": "truerank.result",
-    "Score": "truerank.result",
-    "Board": "truerank.organise",
-    "PublicTask": "truerank.organise",
-    "Task": "truerank.organise",
-    "leaderboard": "truerank.organise",
-    "Taxonomy": "truerank.taxonomy",
-    "__version__": "truerank.version",
-    "choose_threshold": "truerank.threshold",
-    "ThresholdCard": "truerank.cards",
-    "threshold_card": "truerank.cards",
-    "evaluate": "truerank.evaluation",
-    "Truth": "truerank.exact_neighbours",
-    "truth": "truerank.exact_neighbours",
-    "IndexLoss": "truerank.lists",
-    "evaluate_lists": "truerank.lists",
-    "index_loss": "truerank.lists",
-    "Neighbours": "truerank.ranked",
-    "neighbours": "truerank.neighbourhood",
+    "Audit": "truerank.analysis.audit",
+    "audit": "truerank.analysis.audit",
+    "Comparison": "truerank.analysis.compare",
+    "compare": "truerank.analysis.compare",
+    "Sweep": "truerank.analysis.compression",
+    "sweep": "truerank.analysis.compression",
+    "ExactnessError": "truerank._util.errors",
+    "InputError": "truerank._util.errors",
+    "TruerankWarning": "truerank._util.errors",
+    "Result": "truerank.result.result",
+    "Score": "truerank.core.score",
+    "Board": "truerank.competition",
+    "PublicTask": "truerank.competition",
+    "Task": "truerank.competition",
+    "leaderboard": "truerank.competition",
+    "Taxonomy": "truerank.io.judgements",
+    "__version__": "truerank._util.installed",
+    "choose_threshold": "truerank.analysis.thresholds",
+    "ThresholdCard": "truerank.report.threshold_card",
+    "threshold_card": "truerank.report.threshold_card",
+    "evaluate": "truerank.evaluation.evaluate",
+    "Truth": "truerank.analysis.neighbors",
+    "truth": "truerank.analysis.neighbors",
+    "IndexLoss": "truerank.evaluation.index_loss",
+    "evaluate_lists": "truerank.evaluation.lists",
+    "index_loss": "truerank.evaluation.index_loss",
+    "Neighbours": "truerank.result.ranked_rows",
+    "neighbours": "truerank.analysis.neighbors",
     "plot": "truerank.plots",
-    "shard": "truerank.sharding",
-    "verify": "truerank.verification",
+    "shard": "truerank.io.sharding",
+    "verify": "truerank.evaluation.trials",
 }
 
 
@@ -127,6 +118,8 @@ def __getattr__(name: str) -> Any:
         return getattr(import_module(_HOME[name]), name)
     if name in __all__:
         return import_module(f"truerank.{name}")
+    if f"truerank.{name}" in MOVED:
+        return old_module(f"truerank.{name}")
     if f"truerank.{name}" in REMOVED:
         raise AttributeError(REMOVED[f"truerank.{name}"])
     raise AttributeError(f"module 'truerank' has no attribute {name!r}")
@@ -134,3 +127,6 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return __all__
+
+
+serve_old_paths()

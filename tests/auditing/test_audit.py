@@ -12,11 +12,10 @@ import truerank
 from tests.builders import clusters
 from tests.conftest import Within
 from tests.refusals import refusal
-from truerank.auditing.half_precision import _bfloat16, _first_changed
-from truerank.auditing.nearest import neighbours
-from truerank.errors import InputError
-from truerank.settings import settings
-from truerank.space import build
+from truerank._util.errors import InputError
+from truerank._util.settings import settings
+from truerank.analysis.audit import _bfloat16, _first_changed, neighbours
+from truerank.distance.catalogue import build
 
 
 def clean(seed: int = 1) -> tuple[np.ndarray, np.ndarray]:

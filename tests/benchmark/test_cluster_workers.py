@@ -14,14 +14,11 @@ import pytest
 from tests.benchmark.small import settings, write_drawings
 from tests.in_process_cluster import in_process
 from truerank import benchmark
-from truerank.benchmark.cluster_workers import ClusterWorkers
+from truerank._util.cluster import Cluster
+from truerank._util.errors import InputError, warn
 from truerank.benchmark.config import BenchmarkConfig
-from truerank.benchmark.crew import Stopped
-from truerank.benchmark.environment import note_environment
-from truerank.benchmark.layout import Layout
-from truerank.benchmark.worker import Half
-from truerank.cluster import Cluster
-from truerank.errors import InputError, warn
+from truerank.benchmark.layout import Layout, note_environment
+from truerank.benchmark.workers import ClusterWorkers, Half, Stopped
 
 pytest.importorskip("ray")
 HALF = Half(np.arange(3), [1, 2])  # type: ignore[arg-type]
@@ -98,7 +95,7 @@ def test_workers_tell_their_environment(tmp_path: Path) -> None:
     with in_process(workers=1) as ray, ClusterWorkers(HALF, Cluster(ray, gpu=False)) as crew:
         for _ in range(2):
             note_environment(layout, config, crew, HALF)
-        assert ray.calls == ["truerank.benchmark.cluster_workers:work"] * 2
+        assert ray.calls == ["truerank.benchmark.workers:work"] * 2
     (facts,) = json.loads(layout.environment.read_text())
     assert facts["device"] == "cpu"
     assert "threads" not in facts

@@ -9,11 +9,16 @@ import pytest
 import yaml
 
 from tests.benchmark.small import settings
-from truerank.benchmark import BenchmarkConfig, read_config
-from truerank.benchmark.deviations import deviations
-from truerank.benchmark.methods import LOSS_RATE, RATE, at_border, methods_of, training_config
-from truerank.benchmark.presets import PRESETS
-from truerank.errors import InputError
+from truerank._util.errors import InputError
+from truerank.benchmark.config import PRESETS, BenchmarkConfig, read
+from truerank.benchmark.methods import (
+    LOSS_RATE,
+    RATE,
+    at_border,
+    deviations,
+    methods_of,
+    training_config,
+)
 from truerank.losses.registry import SearchChoice, SearchRange
 from truerank.training.config import Config
 
@@ -235,13 +240,13 @@ def test_files_of_methods_lie_beside_the_configuration(tmp_path: Path) -> None:
     (tmp_path / "my.py").write_text("class Mine: pass\n")
     methods = [{"name": "mine", "file": "my.py", "object": "Mine", "kind": "embedding"}]
     (tmp_path / "c.yaml").write_text(yaml.safe_dump(settings(ROOT, methods=methods)))
-    (method,) = methods_of(read_config(tmp_path / "c.yaml"))
+    (method,) = methods_of(read(tmp_path / "c.yaml"))
     assert method.loss.file == str(tmp_path / "my.py")  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.name)
 def test_the_examples_are_valid(path: Path) -> None:
-    assert methods_of(read_config(path))
+    assert methods_of(read(path))
 
 
 @pytest.mark.parametrize(

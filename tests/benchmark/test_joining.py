@@ -11,12 +11,14 @@ import pytest
 
 from tests.benchmark.small import settings, write_config, write_drawings
 from tests.benchmark.test_resume import finish, start
-from truerank.benchmark import BenchmarkConfig, join, run
-from truerank.benchmark.fold import FoldOutcome
+from truerank._util.errors import InputError
+from truerank.benchmark.config import BenchmarkConfig
 from truerank.benchmark.layout import Layout
 from truerank.benchmark.methods import methods_of
-from truerank.benchmark.study import Studies
-from truerank.errors import InputError
+from truerank.benchmark.plan import join
+from truerank.benchmark.runner import run
+from truerank.benchmark.search import Studies
+from truerank.benchmark.tasks import FoldOutcome
 
 
 @pytest.mark.slow

@@ -13,9 +13,8 @@ import pytest
 from tests.benchmark import leaking
 from tests.benchmark.small import CLASSES, EACH, settings, write_drawings
 from truerank import benchmark, datasets
-from truerank.benchmark.sealed import extract
-from truerank.benchmark.splits import make_splits
-from truerank.datasets.images import ImageArray
+from truerank.benchmark.splits import extract, make_splits
+from truerank.datasets.base import ImageArray
 
 SPY = Path(leaking.__file__)
 

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.benchmark.small import settings
-from truerank.benchmark import BenchmarkConfig, Display
-from truerank.benchmark.fold import FoldOutcome
+from truerank.benchmark.config import BenchmarkConfig
 from truerank.benchmark.layout import Layout
 from truerank.benchmark.plan import open_plan
+from truerank.benchmark.runner import Display
+from truerank.benchmark.tasks import FoldOutcome
 
 
 class Terminal(io.StringIO):
@@ -68,6 +69,6 @@ def test_a_log_has_a_line_now_and_then(tmp_path: Path, monkeypatch: pytest.Monke
     assert told.startswith("truerank: 2 of 24 trainings")
     assert told.endswith("; best so far arcface 50.00 %\n")
     assert told.count("\n") == 1  # the next one comes half a minute later
-    monkeypatch.setattr("truerank.benchmark.live.LOG_SECONDS", 0.0)
+    monkeypatch.setattr("truerank.benchmark.runner.LOG_SECONDS", 0.0)
     _, line = show(io.StringIO(), tmp_path / "again").splitlines()
     assert line == "truerank: the test half is open: 3 of 8 looks"

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from tests.benchmark.small import settings
+from truerank._util.errors import InputError
 from truerank.benchmark.config import BenchmarkConfig
-from truerank.benchmark.fold import FoldOutcome
 from truerank.benchmark.layout import Layout
 from truerank.benchmark.methods import methods_of, training_config
 from truerank.benchmark.plan import Plan
-from truerank.benchmark.study import BEHIND, Studies
-from truerank.errors import InputError
+from truerank.benchmark.search import BEHIND, Studies
+from truerank.benchmark.tasks import FoldOutcome
 
 WITH = {
     "name": "triplet+tcm",

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from truerank.benchmark.openings import Opening, Openings
-from truerank.errors import InputError
+from truerank._util.errors import InputError
+from truerank.benchmark.holdout import Opening, Openings
 
 LOOKS = [
     Opening("untrained", "0", ("aa",), "split"),

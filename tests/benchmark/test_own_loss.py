@@ -13,14 +13,14 @@ import yaml
 from tests.benchmark.small import settings, write_drawings
 from tests.cli.driving import Outcome, run
 from truerank import benchmark, datasets
+from truerank._util.errors import InputError, OwnCodeError
 from truerank.benchmark.config import BenchmarkConfig
-from truerank.benchmark.fold import TryLoss
 from truerank.benchmark.layout import Layout
 from truerank.benchmark.methods import methods_of
 from truerank.benchmark.plan import open_plan, task_of
-from truerank.benchmark.worker import Half
-from truerank.errors import InputError, OwnCodeError
-from truerank.training import class_folds
+from truerank.benchmark.tasks import TryLoss
+from truerank.benchmark.workers import Half
+from truerank.training.sampler import class_folds
 
 CODE = """
 import functools

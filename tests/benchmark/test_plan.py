@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from tests.benchmark.small import settings
+from truerank._util.errors import InputError
+from truerank._util.files import to_json
 from truerank.benchmark.config import BenchmarkConfig
-from truerank.benchmark.fold import FoldOutcome
 from truerank.benchmark.layout import Layout
 from truerank.benchmark.methods import methods_of
 from truerank.benchmark.plan import Plan
-from truerank.benchmark.study import Studies
-from truerank.errors import InputError
-from truerank.files import to_json
+from truerank.benchmark.search import Studies
+from truerank.benchmark.tasks import FoldOutcome
 
 
 def config(**protocol: Any) -> BenchmarkConfig:

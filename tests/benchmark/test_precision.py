@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from truerank.benchmark import BenchmarkConfig
+from truerank._util.errors import InputError
+from truerank.benchmark.config import BenchmarkConfig
 from truerank.benchmark.methods import methods_of, training_config
-from truerank.errors import InputError
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 from scripts.benchmark.restore import published_trials
 
-from truerank.benchmark import read_config, table_forms
-from truerank.benchmark.deviations import deviations
-from truerank.benchmark.fold import FoldOutcome
-from truerank.benchmark.looks import read_reruns
-from truerank.benchmark.methods import methods_of
-from truerank.benchmark.openings import Openings
+from truerank.benchmark import tables
+from truerank.benchmark.config import read
+from truerank.benchmark.holdout import Openings, read_reruns
+from truerank.benchmark.methods import deviations, methods_of
 from truerank.benchmark.statistics import PARTS, numbers
+from truerank.benchmark.tasks import FoldOutcome
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 FOLDERS = [RESULTS / "benchmark" / name for name in ("quickdraw", "emoji-linear")]
@@ -37,14 +36,14 @@ def test_the_page_shows_the_table_and_the_configuration(
     folder: Path, table: dict[str, Any]
 ) -> None:
     page = (RESULTS / "benchmark.md").read_text(encoding="utf-8")
-    assert table_forms.as_markdown(table).strip() in page
+    assert tables.as_markdown(table).strip() in page
     assert (folder / "config.yaml").read_text().strip() in page
     for picture in ("curves", "search", "reruns", "gain_over_contrastive", "gain_over_triplet"):
         assert f"(benchmark/{folder.name}/{picture}.svg)" in page
     for row in table["rows"]:
         if "parameters" in row:
             assert f"(benchmark/{folder.name}/sensitivity-{row['method']}.svg)" in page
-    assert table["deviations"] == deviations(read_config(folder / "config.yaml"))
+    assert table["deviations"] == deviations(read(folder / "config.yaml"))
 
 
 def test_the_table_follows_from_the_reruns(folder: Path, table: dict[str, Any]) -> None:
@@ -71,9 +70,7 @@ def test_the_parameters_are_those_of_the_best_trial(folder: Path, table: dict[st
     for (method, _), (parameters, folds) in published_trials(folder).items():
         scores.setdefault(method, []).append(mean(folds))
         found.setdefault(method, []).append(parameters)
-    assert set(scores) == {
-        method.name for method in methods_of(read_config(folder / "config.yaml"))
-    }
+    assert set(scores) == {method.name for method in methods_of(read(folder / "config.yaml"))}
     for row in table["rows"]:
         if "parameters" in row:
             best = max(scores[row["method"]])

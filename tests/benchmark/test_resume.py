@@ -16,12 +16,12 @@ import numpy as np
 import pytest
 
 from tests.benchmark.small import start, write_config
-from truerank.benchmark import processes, runner
-from truerank.benchmark.environment import DescribeEnvironment
-from truerank.benchmark.processes import Workers
-from truerank.benchmark.worker import Half
+from truerank._util.errors import InputError, TruerankWarning
+from truerank.benchmark import runner
+from truerank.benchmark import workers as processes
+from truerank.benchmark.layout import DescribeEnvironment
+from truerank.benchmark.workers import Half, Workers
 from truerank.datasets.base import Dataset
-from truerank.errors import InputError, TruerankWarning
 
 
 def kill_when(process: subprocess.Popen[str], happened: Callable[[], bool]) -> None:

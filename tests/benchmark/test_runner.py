@@ -14,10 +14,10 @@ from click.testing import CliRunner
 
 from tests.benchmark.small import CLASSES, EACH, settings, write_config, write_drawings
 from truerank import benchmark, datasets
+from truerank._util.errors import InputError
 from truerank.benchmark.layout import Layout
 from truerank.cli.commands import commands
 from truerank.datasets.base import Dataset
-from truerank.errors import InputError
 
 QUICK = {"preset": "smoke", "trials": 1, "reruns": 1}
 OWN = """

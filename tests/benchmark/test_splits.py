@@ -11,11 +11,15 @@ import pytest
 from PIL import Image
 
 from truerank import datasets
-from truerank.benchmark.sealed import check_images, extract
-from truerank.benchmark.splits import check_unchanged, make_splits, write_splits
-from truerank.datasets.base import Dataset
-from truerank.datasets.images import ImageFiles, ImageRows
-from truerank.errors import InputError
+from truerank._util.errors import InputError
+from truerank.benchmark.splits import (
+    check_images,
+    check_unchanged,
+    extract,
+    make_splits,
+    write_splits,
+)
+from truerank.datasets.base import Dataset, ImageFiles, ImageRows
 
 
 def data(classes: int = 12, each: int = 4, **more: object) -> Dataset:
@@ -105,7 +109,7 @@ def dyml(root: Path) -> list[str]:
         ("dyml-vehicle-fine", dyml),
     ],
 )
-@pytest.mark.filterwarnings("ignore::truerank.errors.TruerankWarning")
+@pytest.mark.filterwarnings("ignore::truerank.TruerankWarning")
 def test_folds_are_ranges_of_class_numbers(
     name: str, write: Callable[[Path], list[str]], tmp_path: Path
 ) -> None:

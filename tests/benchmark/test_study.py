@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from truerank.benchmark.fold import FoldOutcome
+from truerank._util.errors import InputError
 from truerank.benchmark.methods import Method
-from truerank.benchmark.study import Studies
-from truerank.errors import InputError
+from truerank.benchmark.search import Studies
+from truerank.benchmark.tasks import FoldOutcome
 from truerank.losses.registry import SearchChoice, SearchRange
 
 METHOD = Method(

@@ -14,21 +14,24 @@ import pytest
 from scipy import stats
 
 from truerank import benchmark
-from truerank.benchmark import table_forms
-from truerank.benchmark.groups import (
+from truerank._util.errors import InputError
+from truerank.benchmark import tables
+from truerank.benchmark.statistics import (
     compare_methods,
     difference,
     gain,
     mean_result,
+    numbers,
     over_classes,
+    spread,
+    summarise,
+    trend,
     verdict,
 )
-from truerank.benchmark.statistics import numbers, spread, summarise, trend
-from truerank.core.replicates import Replicates
+from truerank.core.jackknife import Replicates
 from truerank.core.score import Score
-from truerank.errors import InputError
-from truerank.result import Result
-from truerank.stats import intervals
+from truerank.intervals.interval import from_replicates
+from truerank.result.result import Result
 
 
 def content(folder: Path) -> dict[str, Any]:
@@ -85,16 +88,16 @@ def test_it_says_what_a_reader_must_know(uninterrupted: Path) -> None:
 
 def test_forms(uninterrupted: Path) -> None:
     table = content(uninterrupted)
-    markdown = table_forms.as_markdown(table)
+    markdown = tables.as_markdown(table)
     assert "| Concatenated (16-dim) | P@1 | RP | MAP@R | ranks |" in markdown
     assert "| Separated (8-dim) | P@1 | RP | MAP@R | ranks |" in markdown
     assert "Untrained + PCA" in markdown
-    latex = table_forms.as_latex(table)
+    latex = tables.as_latex(table)
     assert latex.count(r" \\") == 2 + 4 + 1 + 2  # headings and rows; parameters of two methods
     assert r"\multicolumn{4}{c}{Separated (8-dim)}" in latex
     assert latex.count("P@1 & RP & MAP@R & ranks") == 2
     assert r"ArcFace & margin" in latex
-    rows = list(csv.DictReader(table_forms.as_csv(table).splitlines()))
+    rows = list(csv.DictReader(tables.as_csv(table).splitlines()))
     assert len(rows) == 4 * 2 * 3
     first = next(r for r in rows if r["method"] == "arcface" and r["metric"] == "map@r")
     arcface = next(row for row in table["rows"] if row["method"] == "arcface")
@@ -124,7 +127,7 @@ def test_a_verdict_without_an_interval_shows_none() -> None:
     """As with fewer than ten test classes, or a single rerun."""
     found = {"best": "margin", "gain": 0.05, "interval": None, "verdict": "undecided"}
     table = {**WITHOUT_ROWS, "verdict": {"separated": found, "concatenated": None}}
-    told = table_forms.legend(table)
+    told = tables.legend(table)
     assert "Separated: margin against contrastive +5.0 % (no interval): undecided." in told
     assert not any(line.startswith("Untrained") for line in told)  # it has no such row
 
@@ -132,7 +135,7 @@ def test_a_verdict_without_an_interval_shows_none() -> None:
 def test_a_verdict_names_contrastive_where_it_leads() -> None:
     """The best of the others is not the best of all."""
     found = {"best": "triplet", "gain": -0.245, "interval": [-0.3, -0.19], "verdict": "flat"}
-    told = table_forms.legend({**WITHOUT_ROWS, "verdict": {"separated": found}})
+    told = tables.legend({**WITHOUT_ROWS, "verdict": {"separated": found}})
     wanted = "Separated: triplet, the best beside contrastive, against it -24.5 %, -30.0 % to -19"
     assert any(line.startswith(wanted) and line.endswith(": flat.") for line in told)
 
@@ -186,24 +189,24 @@ def test_intervals_over_classes_stand_beside_those_over_reruns(uninterrupted: Pa
     for metric, score in untrained.items():
         spread = kept[metric].replicates
         limits = (0.0, 1.0)
-        found = intervals.from_replicates(score["mean"], spread, spread, 0.95, limits)
+        found = from_replicates(score["mean"], spread, spread, 0.95, limits)
         assert score["classes"] == list(found.ends)
     low, high = untrained["map@r"]["classes"]
     half = f"{100 * (high - low) / 2:.2f}"
-    markdown = table_forms.as_markdown(table)
+    markdown = tables.as_markdown(table)
     assert f" {100 * untrained['map@r']['mean']:.2f} (± {half}) |" in markdown
     assert f" {100 * untrained['precision@1']['mean']:.2f} |" in markdown
     assert "over the reruns, in brackets of MAP@R over test classes." in markdown
-    assert rf"($\pm$ {half})" in table_forms.as_latex(table)
-    for row in csv.DictReader(table_forms.as_csv(table).splitlines()):
+    assert rf"($\pm$ {half})" in tables.as_latex(table)
+    for row in csv.DictReader(tables.as_csv(table).splitlines()):
         low, high = float(row["low_over_classes"]), float(row["high_over_classes"])
         assert low < float(row["mean"]) < high
     for row in table["rows"]:
         for part in ("concatenated", "separated"):
             for score in row[part].values():
                 del score["classes"]
-    assert "brackets" not in table_forms.as_markdown(table)
-    assert "(±" not in table_forms.as_text(table)
+    assert "brackets" not in tables.as_markdown(table)
+    assert "(±" not in tables.as_text(table)
 
 
 def test_a_gain_has_both_variances() -> None:
@@ -273,7 +276,7 @@ def test_the_rule_of_flatness(best: float, word: str) -> None:
 
 
 def test_a_damaged_file_of_reruns_is_refused(tmp_path: Path) -> None:
-    from truerank.benchmark.looks import read_reruns
+    from truerank.benchmark.holdout import read_reruns
 
     (tmp_path / "reruns.csv").write_text("method,rerun,fold,metric,value\na,0,0,map@r,x\n")
     with pytest.raises(InputError, match="cannot be read as the reruns of a benchmark"):

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 import truerank
+from truerank._util.kernels import COMPILING
 from truerank.cli import main
-from truerank.jit import COMPILING
 
 COMMAND = (sys.executable, "-m", "truerank")
 SOURCE = Path(truerank.__file__).parents[1]

@@ -13,7 +13,7 @@ import pytest
 import truerank
 from tests.cli.driving import run
 from tests.files.samples import EMBEDDINGS, LABELS, ROWS
-from truerank.cli import evaluate_files
+from truerank.cli import inputs
 
 ARGUMENTS: dict[str, tuple[list[str], list[str]]] = {
     "unknown command": (["evalute"], ["evalute", "evaluate"]),
@@ -211,7 +211,7 @@ def test_an_unwritable_output_is_refused_before_computing(
     def computed(**options: Any) -> Any:
         raise AssertionError("computed although the result cannot be written")
 
-    monkeypatch.setattr(evaluate_files, "evaluate_files", computed)
+    monkeypatch.setattr(inputs, "evaluate_files", computed)
     (tmp_path / "file").write_text("a file and no folder")
     (tmp_path / "folder.csv").mkdir()
     path = tmp_path / place
@@ -237,7 +237,7 @@ def test_a_folder_one_may_not_write_to(
             raise PermissionError(13, "Permission denied")
 
         monkeypatch.setattr(tempfile, "mkstemp", refuse)
-    monkeypatch.setattr(evaluate_files, "evaluate_files", None)
+    monkeypatch.setattr(inputs, "evaluate_files", None)
     message = run(
         *("evaluate", data / "embeddings.npy", "--labels", data / "labels.csv"),
         *("-o", folder / "result.json"),

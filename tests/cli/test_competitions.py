@@ -17,9 +17,9 @@ import truerank
 from tests.cli.driving import COMMAND, environment, run
 from tests.files.samples import LABELS as SAMPLES
 from tests.stored.files import FOLDER
-from truerank import files
-from truerank.organise import PublicTask
-from truerank.organise.log import Log
+from truerank._util import files
+from truerank.competition.leaderboards import SubmissionLog
+from truerank.competition.task import PublicTask
 
 CLASSES, SIZE = 30, 4
 RNG = np.random.default_rng(3)
@@ -213,7 +213,7 @@ def test_a_board_is_written_and_printed(ending: str, folder: Path) -> None:
     assert "anna" in text
     assert "bird" not in text + outcome.out
     assert "constant: all rows are equal" in text
-    assert Log(folder / "hidden.task.log").head in text
+    assert SubmissionLog(folder / "hidden.task.log").head in text
     checked = run("task", "check", folder / "hidden.task.log", "--task", folder / "public.task")
     assert "chain of 4 openings holds" in checked.out
 
@@ -225,7 +225,7 @@ def test_a_final_board(folder: Path) -> None:
     assert final["final"]
     assert final["metric"] == "precision@1"
     assert [row["participant"] for row in final["rows"]][-1] == "same"
-    assert Log(folder / "log").records[-1]["kind"] == "final"
+    assert SubmissionLog(folder / "log").records[-1]["kind"] == "final"
 
 
 def test_a_board_that_could_not_be_written_comes_out_the_same(
@@ -273,7 +273,7 @@ def test_killed_boards_leave_whole_files(folder: Path) -> None:
             process.wait()
             killed += 1
         if log.exists():
-            assert len(Log(log).records) == 1 + len(ROWS)
+            assert len(SubmissionLog(log).records) == 1 + len(ROWS)
         if path.exists():
             assert log.exists()
             assert json.loads(path.read_text())["rows"] == wanted

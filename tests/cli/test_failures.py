@@ -10,14 +10,14 @@ import pytest
 
 import truerank
 from tests.cli.driving import run
-from truerank.cli import evaluate_files
+from truerank.cli import inputs
 
 
 def failing_with(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(**options: Any) -> Any:
         raise error
 
-    monkeypatch.setattr(evaluate_files, "evaluate_files", fail)
+    monkeypatch.setattr(inputs, "evaluate_files", fail)
 
 
 @pytest.fixture

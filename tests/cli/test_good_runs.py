@@ -28,7 +28,7 @@ from tests.files.samples import (
     scores,
 )
 
-SCHEMA = json.loads((Path(truerank.__file__).parent / "result.schema.json").read_text())
+SCHEMA = json.loads((Path(truerank.__file__).parent / "result/result.schema.json").read_text())
 
 
 def succeed(*arguments: object) -> Outcome:

@@ -13,7 +13,7 @@ import pytest
 import truerank
 from tests.builders import clusters
 from tests.cli.driving import run
-from truerank.parts import Parts
+from truerank.result.tables import Parts
 
 FORMULA, INPUT, PIPE = '=HYPERLINK("http://a.b","c")', r"\input{/etc/passwd}", "a|b"
 SCRIPT, ESCAPE = "<script>alert(1)</script>", "\x1b[2Jgone\u202e"

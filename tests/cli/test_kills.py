@@ -21,7 +21,7 @@ KILLS = 34
 EVALUATE = """
 import sys
 from truerank.cli import main
-from truerank.settings import settings
+from truerank._util.settings import settings
 with settings(checkpoint_worth=0.0, checkpoint_seconds=0.0, query_rows=64, gallery_rows=512):
     main(sys.argv[1:])
 """

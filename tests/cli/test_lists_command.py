@@ -11,7 +11,7 @@ import pytest
 import truerank
 from tests.cli.driving import run
 from tests.files.samples import EMBEDDINGS, FAMILIES, GROUPS, IDS, LABELS, ROWS
-from truerank.parts import Parts
+from truerank.result.tables import Parts
 
 ORDER = np.argsort(-(EMBEDDINGS @ EMBEDDINGS.T), axis=1, kind="stable")[:, :9]
 

@@ -6,6 +6,7 @@ import pytest
 
 import truerank
 from tests.cli.driving import run
+from truerank.core import metric as definitions
 from truerank.core import registry
 from truerank.core.metric import FAMILIES
 
@@ -25,7 +26,7 @@ def test_the_table_has_every_metric_under_its_family() -> None:
             family = line
         elif line[2:].lstrip() == line[2:] != "":  # no row's second line
             found.append((line.split()[0], family))
-    assert found == [(name, registry.entry(name).family) for name in registry.names()]
+    assert found == [(name, definitions.entry(name).family) for name in definitions.names()]
 
 
 def test_the_table_tells_parameters_and_direction() -> None:
@@ -37,9 +38,9 @@ def test_the_table_tells_parameters_and_direction() -> None:
     assert rows["auc"].endswith("higher")
 
 
-@pytest.mark.parametrize("name", registry.names())
+@pytest.mark.parametrize("name", definitions.names())
 def test_everything_about_one(name: str) -> None:
-    entry, text = registry.entry(name), shown(name)
+    entry, text = definitions.entry(name), shown(name)
     assert text.startswith(f"{name}: {entry.title}\n")
     said = " ".join(text.split())
     for part in (entry.definition, entry.citation, entry.ties, "  ".join(entry.examples)):
@@ -58,7 +59,7 @@ def test_everything_about_one(name: str) -> None:
 def test_aliases_and_whole_strings_are_understood() -> None:
     assert shown("cmc") == shown("hit") == shown("Rank-1") == shown("hit@10")
     assert "also called  cmc@k, rank@k" in shown("hit")
-    for name in registry.names():
+    for name in definitions.names():
         for alias in registry.aliases(name):
             assert registry.find(alias.replace("@k", "@3")).name == name
 

@@ -94,7 +94,7 @@ def test_a_format_that_a_command_has_not(command: str, data: Path, tmp_path: Pat
 
 FILES = ("--card", "--full", "--output", "--public", "--report")
 """Options of files that a command writes, by the ending."""
-FOLDERS = ("benchmark", "reproduce", "shard", "train")
+FOLDERS = ("benchmark", "shard", "train")
 """Commands whose --output is a folder."""
 
 

@@ -202,12 +202,12 @@ def test_a_progress_bar_on_a_terminal(simple: list[str], tmp_path: Path) -> None
 # The command as it is, except that it says on a pipe of its own when it begins to rank.
 WATCHED = """
 import os, sys
-from truerank import engine
-ranking = engine.tie_groups
+from truerank.engine import runner
+ranking = runner.tie_groups
 def watched(*arguments, **options):
     os.write(int(sys.argv[1]), b"!")
     return ranking(*arguments, **options)
-engine.tie_groups = watched
+runner.tie_groups = watched
 from truerank.cli import main
 main(sys.argv[2:])
 """

@@ -13,9 +13,8 @@ import pytest
 
 from tests.cli.driving import run
 from tests.conftest import Within
-from truerank import engine
+from truerank._util.settings import settings
 from truerank.cli import evaluate
-from truerank.settings import settings
 
 
 @pytest.fixture
@@ -27,7 +26,7 @@ def simple(data: Path) -> list[str]:
 def interrupt(monkeypatch: pytest.MonkeyPatch, within: Within) -> Iterator[pytest.MonkeyPatch]:
     """Ctrl-C at the first sign of progress; a nested context that is undone ends it."""
     within(settings(checkpoint_worth=0.0))
-    with engine.settings(query_rows=2, gallery_rows=2, sort_share=1.0), monkeypatch.context() as m:
+    with settings(query_rows=2, gallery_rows=2, sort_share=1.0), monkeypatch.context() as m:
 
         @contextmanager
         def stopping(*_: Any) -> Iterator[Callable[[int, int], None]]:

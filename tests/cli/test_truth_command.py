@@ -8,7 +8,7 @@ import numpy as np
 
 import truerank
 from tests.cli.driving import run
-from truerank.files.vectors import read_ibin
+from truerank.io.vectors import read_ibin
 
 
 def test_lists_are_written_with_their_ties(tmp_path: Path) -> None:

@@ -15,10 +15,10 @@ import pytest
 import truerank
 from tests.builders import clusters
 from tests.refusals import assert_refused
-from truerank.comparison import Comparison, Difference
-from truerank.comparison.differences import correct
-from truerank.errors import InputError
-from truerank.stats.student import central, quantile
+from truerank._util.errors import InputError
+from truerank.analysis.compare import Comparison
+from truerank.analysis.differences import Difference, correct
+from truerank.core.student import central, quantile
 
 
 def models(**options: Any) -> list[truerank.Result]:

@@ -10,7 +10,7 @@ import pytest
 import truerank
 from tests.builders import clusters
 from tests.cli.driving import run
-from truerank.comparison.naming import name_models
+from truerank.analysis.differences import name_models
 
 
 @pytest.mark.parametrize(

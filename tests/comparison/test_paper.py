@@ -14,11 +14,11 @@ import pytest
 import truerank
 from tests.builders import clusters
 from tests.comparison.latex import typeset
-from truerank.comparison import Comparison, Difference, Standing
-from truerank.comparison.paper import judge
-from truerank.core import registry
-from truerank.core.field_names import field_names
-from truerank.errors import InputError
+from truerank._util.errors import InputError
+from truerank.analysis.compare import Comparison, judge
+from truerank.analysis.differences import Difference, Standing
+from truerank.core import metric as definitions
+from truerank.core.registry import field_names
 
 NAMES = ["ours_v2 <best> | \\input{x}", "ResNet-50 & 100%", "a--b ~ x^2 {q} $5 #1", '[x] "y" é']
 
@@ -225,9 +225,9 @@ def test_metrics_have_the_names_of_the_field() -> None:
     assert "Recall@k: share of queries with a relevant item among the first k." in shown
 
 
-@pytest.mark.parametrize("example", registry.examples())
+@pytest.mark.parametrize("example", definitions.examples())
 def test_every_metric_has_a_name_that_no_other_has(example: str) -> None:
-    names = field_names(registry.examples())
+    names = field_names(definitions.examples())
     assert [text for text, name in names.items() if name == names[example]] == [example]
 
 

@@ -12,7 +12,7 @@ import pytest
 import truerank
 from tests.cli.driving import run
 from tests.refusals import assert_refused
-from truerank.stats.student import quantile
+from truerank.core.student import quantile
 
 Trial = tuple[str, str, bool]
 
@@ -145,7 +145,7 @@ def test_order_and_names_do_not_matter(tmp_path: Path) -> None:
     moved = [trials[k] for k in order]
     labels = {name: 1000 - int(name[3:6]) for name in ids}
     people = ([labels[x] for x, _, _ in moved], [labels[y] for _, y, _ in moved])
-    given = truerank.files.trials.Trials(
+    given = truerank.io.trials.Trials(
         [x for x, _, _ in moved], [y for _, y, _ in moved], np.array([s for _, _, s in moved]),
         people=people,
     )  # fmt: skip

@@ -15,8 +15,8 @@ from pytorch_metric_learning.utils import accuracy_calculator as original
 from pytorch_metric_learning.utils.inference import CustomKNN
 
 from tests.refusals import assert_refused
-from truerank.compat import AccuracyCalculator
-from truerank.errors import TruerankWarning
+from truerank._util.errors import TruerankWarning
+from truerank.compat.pytorch_metric_learning import AccuracyCalculator
 
 METRICS = (
     "mean_average_precision",

@@ -29,7 +29,7 @@ from tests.compat.test_accuracy_calculator import (
     assert_same,
     original_calculator,
 )
-from truerank.compat import AccuracyCalculator
+from truerank.compat.pytorch_metric_learning import AccuracyCalculator
 
 SEARCHES: list[tuple[Any, ...]] = [
     (ROWS, UNEVEN),

@@ -10,7 +10,7 @@ import torch
 
 import truerank
 from tests.refusals import assert_refused
-from truerank.compat import evaluate_rank
+from truerank.compat.torchreid import evaluate_rank
 
 
 def market1501(

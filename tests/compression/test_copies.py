@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import truerank
-from truerank.compression import copies
-from truerank.compression.copies import Copy, chosen_copies, make_copy
+from truerank.analysis import compression
+from truerank.analysis.compression import Copy, chosen_copies, make_copy
 
 ROWS = np.random.default_rng(0).standard_normal((50, 6)).astype(np.float32)
 
@@ -53,8 +53,8 @@ def test_int8_by_hand() -> None:
 
 def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     usual = {d: make_copy(Copy(6, d, 6), ROWS, ROWS[:9], "cosine") for d in ("int8", "float16")}
-    monkeypatch.setattr(copies, "ROWS", 7)
-    monkeypatch.setattr(copies, "COLUMNS", 4)
+    monkeypatch.setattr(compression, "ROWS", 7)
+    monkeypatch.setattr(compression, "COLUMNS", 4)
     for dtype, (rows, items, _) in usual.items():
         found = make_copy(Copy(6, dtype, 6), ROWS, ROWS[:9], "cosine")
         assert (found[0] == rows).all()

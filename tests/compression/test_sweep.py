@@ -12,8 +12,8 @@ import pytest
 
 import truerank
 from tests.engine.cuda.devices import needs_gpu
-from truerank.comparison import Difference
-from truerank.compression import Copy, Kept, Sweep
+from truerank.analysis.compression import Copy, Kept, Sweep
+from truerank.analysis.differences import Difference
 
 LABELS = np.repeat(np.arange(30), 4)
 RNG = np.random.default_rng(3)

@@ -17,7 +17,7 @@ from tests.engine.cuda.devices import pretend
 from tests.stored.entries import Entries, entries
 from tests.stored.evaluations import evaluated, found, run
 from tests.stored.record import stored
-from truerank import engine
+from truerank._util.settings import settings
 
 STORED = stored()
 THREADS = 4
@@ -54,13 +54,13 @@ def outcome(shape: str, path: str, part: int, folder: Path) -> Entries:
     with ExitStack() as stack:
         if path == "GPU's path":
             options |= stack.enter_context(torch_devices())
-        stack.enter_context(engine.settings(**SETTINGS.get(path, {"query_rows": 4})))
+        stack.enter_context(settings(**SETTINGS.get(path, {"query_rows": 4})))
         patch = stack.enter_context(pytest.MonkeyPatch.context())
-        patch.setattr("truerank.scoring.run._PARALLEL_GROUPS", 16)  # few are worth a thread
+        patch.setattr("truerank.evaluation.passes._PARALLEL_GROUPS", 16)  # few are worth a thread
         stack.enter_context(delays(part))
         if path == "resumed":
             options["checkpoint"] = folder / "counts"
-            stack.enter_context(engine.settings(**KEPT))
+            stack.enter_context(settings(**KEPT))
             with pytest.raises(Stop):
                 run(lambda: evaluated(shape, "cosine", {**options, "progress": interrupting}))
             assert (folder / "counts").exists()

@@ -20,7 +20,8 @@ import pytest
 
 from tests.concurrency.test_delays import KEPT, PATHS, SETTINGS, Stop, interrupting, torch_devices
 from tests.stored.evaluations import evaluated, run
-from truerank import engine
+from truerank._util.settings import settings
+from truerank.core.tie_groups import TieGroups
 
 DEPTH = 6
 
@@ -100,8 +101,10 @@ def watched(path: str, folder: Path, **options: Any) -> Watch:
     watch = Watch()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ThreadPoolExecutor, "submit", watch.watched(ThreadPoolExecutor.submit))
-        patch.setattr("truerank.scoring.run._PARALLEL_GROUPS", 4)  # few groups are worth a thread
-        with engine.settings(**(KEPT | SETTINGS.get(path, {"query_rows": 16}))):
+        patch.setattr(
+            "truerank.evaluation.passes._PARALLEL_GROUPS", 4
+        )  # few groups are worth a thread
+        with settings(**(KEPT | SETTINGS.get(path, {"query_rows": 16}))):
             if path == "resumed":
                 options["checkpoint"] = folder / "counts"
                 with pytest.raises(Stop):
@@ -124,7 +127,7 @@ def test_nothing_frozen_changes(path: str, tmp_path: Path) -> None:
 
 def test_a_change_is_seen() -> None:
     """Otherwise the above would prove nothing."""
-    groups = engine.TieGroups.single(np.array([[2]]), np.array([5]))
+    groups = TieGroups.single(np.array([[2]]), np.array([5]))
 
     def spoil() -> None:
         groups.before[0] += 1

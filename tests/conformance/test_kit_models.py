@@ -12,13 +12,11 @@ from hypothesis import strategies as st
 
 from tests.oracles import ranking
 from truerank.conformance.battery import TOPICS, battery
-from truerank.conformance.calling import Caller, Observation
-from truerank.conformance.cases import CALLS, Case, Entry, Query
+from truerank.conformance.cases import CALLS, Case, ListedItem, Query
 from truerank.conformance.conventions import QUESTIONS, questions_of
-from truerank.conformance.diagnosis import diagnose
-from truerank.conformance.formulas import FORMULAS
-from truerank.conformance.model import answer, neutral, right_answer
-from truerank.conformance.verdict import Conformance
+from truerank.conformance.diagnosis import Caller, Conformance, Observation, diagnose
+from truerank.conformance.model import FORMULAS, answer, neutral, right_answer
+from truerank.core import metric as definitions
 from truerank.core import registry
 
 METRICS = [
@@ -48,7 +46,7 @@ def verdict(text: str, call: str, **chosen: str) -> Conformance:
 
 @given(items=ITEMS, text=st.sampled_from([one for one in METRICS if "ndcg" not in one]))
 def test_the_right_answer_is_that_of_the_oracle(items: list[tuple[int, bool]], text: str) -> None:
-    entries = tuple(Entry(f"d{n}", float(s), int(r)) for n, (s, r) in enumerate(items))
+    entries = tuple(ListedItem(f"d{n}", float(s), int(r)) for n, (s, r) in enumerate(items))
     found = right_answer(registry.parse(text), Case("", "", "scores", (Query(entries),)))
     if not any(relevant for _, relevant in items):
         assert not found.defined
@@ -59,7 +57,7 @@ def test_the_right_answer_is_that_of_the_oracle(items: list[tuple[int, bool]], t
 
 def test_a_discounted_gain_by_hand() -> None:
     # Grades 1 and 2 at ranks 1 and 2, a 3 missing: (1 + 3/log2 3)/(7 + 3/log2 3 + 1/2).
-    query = Query((Entry("a", 0.9, 1), Entry("b", 0.8, 2)), (Entry("c", 0.0, 3),))
+    query = Query((ListedItem("a", 0.9, 1), ListedItem("b", 0.8, 2)), (ListedItem("c", 0.0, 3),))
     found = right_answer(registry.parse("ndcg"), Case("", "", "qrels", (query,)))
     assert found.lower == pytest.approx((1 + 3 / math.log2(3)) / (7 + 3 / math.log2(3) + 0.5))
 
@@ -143,4 +141,4 @@ def test_embeddings_are_of_length_one_and_exact_in_float32(text: str) -> None:
 
 
 def test_metrics_are_those_of_the_registry() -> None:
-    assert set(FORMULAS) <= set(registry.names())
+    assert set(FORMULAS) <= set(definitions.names())

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import truerank
-from truerank.core import aliases, registry
-from truerank.core.aliases import suggestions
-from truerank.core.registry import parse, parse_all
+from truerank.core import metric as definitions
+from truerank.core import registry
+from truerank.core.registry import parse, parse_all, suggestions
 
 
 @pytest.mark.parametrize(
@@ -52,19 +52,19 @@ def test_names_of_the_field(text: str, canonical: str) -> None:
 
 
 def test_every_alias_means_a_metric() -> None:
-    for alias, meant in aliases._ALIASES.items():
+    for alias, meant in registry._ALIASES.items():
         assert registry.find(alias).name == meant.partition("@")[0]
-    for name, others in aliases._NUMBERED_ALIASES.items():
+    for name, others in registry._NUMBERED_ALIASES.items():
         for alias in others:
             assert parse(f"{alias}@7") == parse(f"{name}@7")
-    for name in registry.names():
+    for name in definitions.names():
         for alias in registry.aliases(name):
             assert registry.find(alias).name == name
             assert registry.find(alias.replace("@k", "@7").replace("_k", "_7")).name == name
 
 
 def test_what_is_suggested_exists() -> None:
-    for meant in aliases._MEANT.values():
+    for meant in registry._MEANT.values():
         assert parse_all(meant)
 
 
@@ -122,7 +122,7 @@ def test_lists_that_name_nothing(text: str, words: str) -> None:
     ],
 )
 def test_suggestions(name: str, expected: list[str]) -> None:
-    assert suggestions(name, registry.names()) == expected
+    assert suggestions(name, definitions.names()) == expected
 
 
 def test_a_short_list_instead_of_a_wrong_guess() -> None:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from truerank.core import registry
-from truerank.core.column import Column, as_run, put, share_counts
-from truerank.core.scale import Scale
+from truerank.core.metric import Scale
+from truerank.core.score import Column, as_run, put, share_counts
 
 
 @pytest.mark.parametrize("rows", [[3, 4, 5], [5, 1, 8], [7], []])

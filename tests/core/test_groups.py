@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from truerank.engine import TieGroups
+from truerank.core.tie_groups import TieGroups
 
 
 def test_a_single_tie_group() -> None:

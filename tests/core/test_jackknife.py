@@ -7,8 +7,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from truerank.core.jackknife import COARSE, ONE, ChangeSums, left
-from truerank.core.replicates import Replicates
+from truerank.core.jackknife import ChangeSums, Replicates, left
+from truerank.core.sum_kernels import COARSE, ONE
 
 
 @pytest.mark.parametrize("size", [1.0, -1.0, 2.0**20])

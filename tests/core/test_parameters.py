@@ -11,6 +11,7 @@ import pytest
 
 import truerank
 from tests.cli.driving import environment
+from truerank.core import metric as definitions
 from truerank.core import registry
 from truerank.core.metric import Definition, Metric, RankingDefinition, ThresholdDefinition
 from truerank.core.parameters import (
@@ -30,9 +31,9 @@ from truerank.core.parameters import (
 from truerank.core.registry import parse
 
 EVERY = [
-    pytest.param(registry.entry(name), parameter, id=f"{name}-{parameter.name}")
-    for name in registry.names()
-    for parameter in registry.entry(name).parameters
+    pytest.param(definitions.entry(name), parameter, id=f"{name}-{parameter.name}")
+    for name in definitions.names()
+    for parameter in definitions.entry(name).parameters
 ]
 TYPES: dict[Any, tuple[type, ...]] = {
     COUNT: (int,),
@@ -108,7 +109,7 @@ def test_defaults_are_values(definition: Definition, parameter: Parameter) -> No
     assert parameter.name not in dict(given.options)
 
 
-@pytest.mark.parametrize("name", registry.names())
+@pytest.mark.parametrize("name", definitions.names())
 def test_what_a_metric_does_not_have(name: str) -> None:
     metric = Metric(name)
     with pytest.raises(KeyError):
@@ -163,7 +164,7 @@ def test_kinds(kind: Any, good: dict[str, str], bad: list[str], words: str) -> N
         assert words in message
 
 
-@pytest.mark.parametrize("text", registry.examples())
+@pytest.mark.parametrize("text", definitions.examples())
 def test_means_over_queries(text: str) -> None:
     """Ranking metrics; and thresholds' where the data do not set them and no maximum is taken."""
     metric = parse(text)
@@ -179,9 +180,9 @@ def test_means_over_queries(text: str) -> None:
     assert definition.ties
 
 
-@pytest.mark.parametrize("name", registry.names())
+@pytest.mark.parametrize("name", definitions.names())
 def test_every_threshold_metric_has_its_scores(name: str) -> None:
-    definition = registry.entry(name)
+    definition = definitions.entry(name)
     if isinstance(definition, ThresholdDefinition):
         assert callable(definition.measure)
 
@@ -199,7 +200,7 @@ def test_parsing_loads_no_engine(code: str) -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment()
     )
     loaded = set(found.stdout.split())
-    assert "truerank.families.gom.definitions" in loaded
+    assert "truerank.metrics.thresholds.definitions" in loaded
     assert not {name for name in loaded if name.split(".")[1] in ("engine", "space", "task")}
     assert not {name for name in loaded if name.endswith((".scores", ".folds", ".evidence"))}
 

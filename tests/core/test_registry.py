@@ -11,6 +11,7 @@ import pytest
 
 import truerank
 from tests import registered
+from truerank.core import metric as definitions
 from truerank.core import registry
 from truerank.core.metric import Definition, Metric, RankingDefinition, ThresholdDefinition
 from truerank.core.parameters import Choice
@@ -103,7 +104,7 @@ def test_every_metric_prints_as_it_parses() -> None:
             assert parse(str(metric)) == metric
             assert parse(text.upper()) == metric
             assert {key: metric[key] for key in chosen} == chosen
-    for text in registry.examples():
+    for text in definitions.examples():
         assert str(parse(text)) == text
 
 
@@ -167,7 +168,7 @@ def test_an_option_given_twice_is_refused() -> None:
         parse("map@10,divisor=min,divisor=r")
 
 
-@pytest.mark.parametrize("name", registry.names())
+@pytest.mark.parametrize("name", definitions.names())
 def test_every_metric_is_documented(name: str) -> None:
     entry = registry.definition(Metric(name))
     assert entry.name == name
@@ -196,7 +197,7 @@ def test_every_metric_is_documented(name: str) -> None:
 def test_no_metric_is_registered_twice() -> None:
     entry = registry.definition(Metric("map"))
     with pytest.raises(ValueError, match="'map' is registered twice"):
-        registry.register(Definition("map", "again", "the same", entry.citation))
+        definitions.register(Definition("map", "again", "the same", entry.citation))
 
 
 def test_the_default_metrics_exist() -> None:
@@ -217,7 +218,7 @@ def test_all_is_the_defaults_and_one_form_of_every_other_metric(deep: bool) -> N
     assert list(found)[: len(usual)] == list(usual)
     asked = [parse(text).name for text in (*found, *found.skipped)]
     of_lists = {"accuracy"}
-    assert set(asked) == set(registry.names()) - of_lists
+    assert set(asked) == set(definitions.names()) - of_lists
     counted = {name: asked.count(name) for name in asked if asked.count(name) > 1}
     assert counted == {"hit": 2, "map": 2}  # hit@5 and hit@10, map@r and map
 

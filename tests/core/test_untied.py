@@ -7,8 +7,7 @@ import pickle
 import numpy as np
 import pytest
 
-from truerank.core.groups import TieGroups
-from truerank.core.untied import UntiedGroups
+from truerank.core.tie_groups import TieGroups, UntiedGroups
 
 ITEMS = 60
 

@@ -14,8 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from truerank.datasets.emoji_families import FAMILIES
-from truerank.datasets.npm import Package
+from truerank.datasets.npm import FAMILIES, Package
 
 __all__ = ["emoji_packages", "fake_npm", "quickdraw_package"]
 

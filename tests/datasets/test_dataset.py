@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import truerank
-from truerank.datasets import Dataset
-from truerank.errors import InputError
+from truerank._util.errors import InputError
+from truerank.datasets.base import Dataset
 
 
 def small(**changes) -> Dataset:

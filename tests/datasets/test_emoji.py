@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import truerank
-from truerank.datasets import Emoji, emoji
-from truerank.errors import InputError
+from truerank._util.errors import InputError
+from truerank.datasets.emoji import Emoji, emoji
 
 QUERY_FAMILIES = {"twemoji", "fluent-emoji-flat"}
 

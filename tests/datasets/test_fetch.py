@@ -16,9 +16,9 @@ import pytest
 from tests.cli.driving import COMMAND, environment, run
 from tests.datasets.packages import emoji_packages, fake_npm, quickdraw_package
 from truerank import datasets
-from truerank.datasets import emoji_families, fetch, quickdraw
-from truerank.datasets.cache import cached_file
-from truerank.errors import InputError, TruerankWarning
+from truerank._util.errors import InputError, TruerankWarning
+from truerank.datasets import npm as fetch
+from truerank.datasets.npm import cached_file
 
 COPY = "name = spec.replace('@', '', spec.startswith('@')).replace('/', '-').replace('@', '-')\n"
 
@@ -111,7 +111,7 @@ def test_get_emoji_from_a_folder(emoji_store, cache):
     labels = [tuple(row) for row in arrays["labels"].tolist()]
     apple = ("Food & Drink", "food-fruit", "red-apple")
     boar = ("Animals & Nature", "animal-mammal", "boar")
-    families = list(emoji_families.FAMILIES)
+    families = list(fetch.FAMILIES)
     # Too few draw the rare thing, a skin tone and a logo are no emoji, and one boar is a pig.
     assert list(zip(arrays["families"].tolist(), labels, strict=True)) == [
         (family, emoji)
@@ -144,7 +144,7 @@ def test_every_fourth_emoji_is_for_the_test(cache):
     cache.mkdir()
     names = [f"emoji-{letter}" for letter in "abcdefghi"]
     np.savez(
-        cached_file("emoji", emoji_families.RELEASE),
+        cached_file("emoji", fetch.RELEASE),
         images=np.zeros((18, 48, 48, 3), np.uint8),
         families=np.repeat(["noto", "twemoji"], 9),
         labels=np.array([("c", "s", name) for name in names * 2]),
@@ -269,7 +269,7 @@ def test_a_write_that_fails_keeps_what_was_there(sketch_package, monkeypatch, ca
 
 
 def test_a_package_with_other_contents(store, monkeypatch, cache):
-    monkeypatch.setattr(quickdraw, "PER_CLASS", 99)
+    monkeypatch.setattr(fetch, "PER_CLASS", 99)
     package, path = quickdraw_package(store, classes=("ant",))
     pin(monkeypatch, "quickdraw", [package])
     message = refused(name="quickdraw", sources=[path])
@@ -307,7 +307,7 @@ def test_reading_before_fetching(cache):
 @pytest.mark.parametrize("content", [b"PK half a file", b""])
 def test_a_damaged_file_in_the_cache(cache, content):
     cache.mkdir()
-    cached_file("emoji", emoji_families.RELEASE).write_bytes(content)
+    cached_file("emoji", fetch.RELEASE).write_bytes(content)
     with pytest.raises(InputError, match="is damaged: run 'truerank data get emoji --force'"):
         datasets.read("emoji")
 

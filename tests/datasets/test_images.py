@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from truerank.datasets.images import ImageArray, ImageFiles, ImageRows, as_images, decode
-from truerank.errors import InputError
+from truerank._util.errors import InputError
+from truerank.datasets.base import ImageArray, ImageFiles, ImageRows, as_images, decode
 
 CORNERS = np.array([[[255, 0, 0], [0, 255, 0], [0, 0, 255]], [[9, 9, 9], [0, 0, 0], [255] * 3]])
 CORNERS = CORNERS.astype(np.uint8)

@@ -9,7 +9,8 @@ import pytest
 from tests.datasets import replicas
 from tests.datasets.replicas import REPLICAS, paint, write_lines
 from truerank import datasets
-from truerank.errors import InputError, TruerankWarning
+from truerank._util.errors import InputError, TruerankWarning
+from truerank.datasets.catalogue import find
 
 
 def refusal(name, root) -> str:
@@ -89,7 +90,7 @@ def test_an_image_without_a_class(tmp_path):
     ],
 )
 def test_malformed_lists(name, file, lines, expected, tmp_path):
-    root = REPLICAS[datasets.registry.find(name).name](tmp_path)
+    root = REPLICAS[find(name).name](tmp_path)
     write_lines(root / file, lines)
     with pytest.raises(InputError, match=expected):
         datasets.read(name, root)

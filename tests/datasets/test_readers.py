@@ -11,8 +11,8 @@ import truerank
 from tests.datasets import replicas
 from tests.datasets.replicas import REPLICAS, colour
 from truerank import datasets
-from truerank.datasets import Dataset
-from truerank.errors import TruerankWarning
+from truerank._util.errors import TruerankWarning
+from truerank.datasets.base import Dataset
 
 
 def read(name, root) -> Dataset:

@@ -11,10 +11,9 @@ import pytest
 
 from tests.datasets.replicas import REPLICAS
 from truerank import datasets
-from truerank.datasets.catalogue import ENTRIES
-from truerank.datasets.fetch import RECIPES
-from truerank.datasets.registry import find
-from truerank.errors import InputError
+from truerank._util.errors import InputError
+from truerank.datasets.catalogue import ENTRIES, find
+from truerank.datasets.npm import RECIPES
 
 PAGES = Path(__file__).parents[2] / "docs" / "data"
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import truerank
-from truerank import demonstration
-from truerank.demonstration import TOO_WIDE
+from truerank.cli import demonstration
+from truerank.cli.demonstration import TOO_WIDE
 
 ROOT = Path(__file__).parents[2]
 

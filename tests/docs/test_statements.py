@@ -7,20 +7,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from studies.gom import CITATION
+from studies.happier import CITATION as HAPPIER
+from studies.reality_check import CITATION as REALITY_CHECK
+from studies.reality_check import PAPER_GAINS
+from studies.tcm import CITATION as TCM
+from studies.ties import CITATION as TIES
 
 import truerank
 from truerank import losses
-from truerank.reproduce.gom.study import CITATION as GOM
-from truerank.reproduce.happier.study import CITATION as HAPPIER
-from truerank.reproduce.reality_check.study import CITATION as REALITY_CHECK
-from truerank.reproduce.reality_check.study import PAPER_GAINS
-from truerank.reproduce.tcm.study import CITATION as TCM
-from truerank.reproduce.ties.study import CITATION as TIES
 
 ROOT = Path(__file__).parents[2]
 PAPERS = {  # surnames from the title pages, first author first, and words of the title
     TIES: ("Nicolaou Dey Christlein Maier Karatzas", "Non-deterministic Behavior of Ranking"),
-    GOM: ("Wang Yuan Yamasaki Lin Xu Zeng", "Re-identification = Retrieval + Verification"),
+    CITATION: ("Wang Yuan Yamasaki Lin Xu Zeng", "Re-identification = Retrieval + Verification"),
     HAPPIER: ("Ramzi Audebert Thome Rambour Bitot", "Hierarchical Average Precision Training"),
     TCM: ("Zhang Xu Tang Fang Wu Tighe Xing", "Threshold-Consistent Margin Loss"),
     REALITY_CHECK: ("Musgrave Belongie Lim", "A Metric Learning Reality Check"),
@@ -42,7 +42,8 @@ def test_catalogues_and_pages_name_the_same_first_author(citation: str) -> None:
     """Wherever a title stands behind "X et al." or a list of authors, the first one is right."""
     authors, title = PAPERS[citation]
     first = authors.split()[0]
-    files = [*(ROOT / "src").rglob("*.py"), *(ROOT / "docs").rglob("*.md")]
+    code = [*(ROOT / "src").rglob("*.py"), *(ROOT / "studies").rglob("*.py")]
+    files = [*code, *(ROOT / "docs").rglob("*.md")]
     found = 0
     for file in files:
         whole = re.sub(r'"\s*f?"', "", file.read_text(encoding="utf-8"))  # joined text literals

@@ -10,8 +10,10 @@ import pytest
 
 import truerank
 from tests.engine.tied_task import LABELS, ROWS, fingerprint
-from truerank import engine
-from truerank.space import build, inner
+from truerank._util.settings import settings
+from truerank.distance import inner_product
+from truerank.distance.catalogue import build
+from truerank.engine import runner
 
 
 @pytest.mark.parametrize(
@@ -30,8 +32,8 @@ from truerank.space import build, inner
 def test_settings_bound_the_blocks_and_change_nothing(limits: dict[str, Any]) -> None:
     view, space = truerank.Task(LABELS).view, build("cosine", ROWS)
     for device in ("cpu", "reference"):
-        with engine.settings(**limits) as current:
-            blocks = [block.rows for block in engine.tie_groups(view, space, device=device)]
+        with settings(**limits) as current:
+            blocks = [block.rows for block in runner.tie_groups(view, space, device=device)]
             assert fingerprint(device=device) == fingerprint()
         assert sorted(np.concatenate(blocks).tolist()) == list(range(90))
         for rows in blocks:
@@ -43,7 +45,7 @@ def test_settings_bound_the_blocks_and_change_nothing(limits: dict[str, Any]) ->
 def test_tiles_are_as_wide_as_the_settings_say(held: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """But rows that are sorted are one product where the gallery is held in float64."""
     if not held:
-        monkeypatch.setattr(inner, "KEPT_NUMBERS", 0)
+        monkeypatch.setattr(inner_product, "KEPT_NUMBERS", 0)
     view, space = truerank.Task(LABELS).view, build("cosine", ROWS)
     assert space.holds_gallery is held
     widths: list[int] = []
@@ -68,8 +70,8 @@ def test_tiles_are_as_wide_as_the_settings_say(held: bool, monkeypatch: pytest.M
     monkeypatch.setattr(type(space), "fill_rows", filled)
     for sort_share in (0.0, 1.0):
         widths.clear()
-        with engine.settings(gallery_rows=40, sort_share=sort_share):
-            list(engine.tie_groups(view, space, device="cpu"))
+        with settings(gallery_rows=40, sort_share=sort_share):
+            list(runner.tie_groups(view, space, device="cpu"))
         assert sorted(widths) == ([90] if held and sort_share == 0 else [10, 40, 40])
 
 

@@ -11,15 +11,14 @@ import pytest
 from tests.conftest import Within
 from tests.engine.ambiguous_rows import KINDS, positive_rows, random_rows
 from tests.quiet import evaluate
-from truerank import engine
-from truerank.engine import close_block
-from truerank.engine.close_block import CloseBlock
-from truerank.engine.distance_block import LARGEST, DistanceBlock, ExcludedPairs
-from truerank.engine.filter import Filter, Multiplication
-from truerank.engine.threads import Workspace
-from truerank.pairs import PairList
-from truerank.settings import limits
-from truerank.space import Space, build
+from truerank._util.settings import limits, settings
+from truerank._util.threads import Workspace
+from truerank.distance.base import Space
+from truerank.distance.catalogue import build
+from truerank.engine import blocks as close_block
+from truerank.engine.blocks import LARGEST, CloseBlock, DistanceBlock, ExcludedPairs
+from truerank.engine.counts import Filter, Multiplication
+from truerank.task.relevance import PairList
 
 QUERIES, ITEMS = 30, 300
 NEVER = 200
@@ -136,7 +135,7 @@ def test_gom_from_close_rows_has_the_bits_of_the_reference(
         expected = evaluate(data, labels, device="reference", **asked).to_dict()["scores"]
         for sizes in ({}, {"gallery_rows": 33, "query_rows": 50}):
             seen.clear()
-            with engine.settings(method="filter", sort_share=1.0, **sizes):
+            with settings(method="filter", sort_share=1.0, **sizes):
                 found = evaluate(data, labels, threads=2, **asked).to_dict()["scores"]
             assert json.dumps(found) == json.dumps(expected)
             assert seen

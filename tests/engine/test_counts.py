@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from truerank.engine import Counts, kernels
+from truerank.engine import count_kernels
+from truerank.engine.counts import Counts
 
 
 def count(frame: Counts, distances: np.ndarray) -> Counts:
     """A new Counts of these distances alone."""
     counts = frame.empty_copy()
-    kernels.count_tile(
+    count_kernels.count_tile(
         np.ascontiguousarray(distances),
         counts.offsets,
         counts.distance,
@@ -112,7 +113,7 @@ def test_excluded_pairs_are_taken_out_again(
     frame = frame_of(distances, grade)
     counts = count(frame, distances)
     query, item = np.nonzero(excluded)
-    kernels.count_pairs(
+    count_kernels.count_pairs(
         query,
         distances[query, item],
         -1,

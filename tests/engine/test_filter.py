@@ -14,12 +14,10 @@ import truerank
 from tests import registered
 from tests.conftest import Within
 from tests.engine.ambiguous_rows import duplicate_rows, fingerprint, random_rows
-from truerank import engine
+from truerank._util.settings import settings
 from truerank.core import registry
-from truerank.engine import filter as filtering
-from truerank.engine import filter_kernels, kernels
+from truerank.engine import count_kernels, counts, filter_kernels
 from truerank.engine.counts import Counts
-from truerank.settings import settings
 
 AGAIN_FROM_COUNTS = [
     text for text in registered.ranking() if registry.ranking(registry.parse(text)).reduced
@@ -48,7 +46,9 @@ def tiles(draw: st.DrawFn) -> tuple[np.ndarray, Counts, np.ndarray, np.ndarray, 
 def test_certain_and_doubtful_entries_make_the_exact_counts(case: Any) -> None:
     scores, frame, low, high, exact = case
     expected = frame.empty_copy()
-    kernels.count_tile(exact, expected.offsets, expected.distance, expected.between, expected.equal)
+    count_kernels.count_tile(
+        exact, expected.offsets, expected.distance, expected.between, expected.equal
+    )
     counts = frame.empty_copy()
     query, item = np.empty((2, scores.size + scores.shape[1]), np.int64)
     taken, listed = filter_kernels.count_scores(
@@ -57,7 +57,7 @@ def test_certain_and_doubtful_entries_make_the_exact_counts(case: Any) -> None:
     query, item = query[:listed], item[:listed]
     assert taken == len(scores)
     assert len({*zip(query.tolist(), item.tolist(), strict=True)}) == listed
-    kernels.count_pairs(
+    count_kernels.count_pairs(
         query,
         exact[query, item],
         1,
@@ -87,7 +87,7 @@ def test_rows_that_do_not_fit_the_lists_are_left() -> None:
 def count_tiles(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     """How many tiles were computed in each way from now on."""
     seen = {"scores": 0, "exact": 0}
-    product, exact = filtering.Buffers.product, filtering.Filter.add_exact
+    product, exact = counts.Buffers.product, counts.Filter.add_exact
 
     def watched_product(self: Any, *arguments: Any) -> Any:
         seen["scores"] += 1
@@ -97,8 +97,8 @@ def count_tiles(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
         seen["exact"] += 1
         exact(self, *arguments)
 
-    monkeypatch.setattr(filtering.Buffers, "product", watched_product)
-    monkeypatch.setattr(filtering.Filter, "add_exact", watched_exact)
+    monkeypatch.setattr(counts.Buffers, "product", watched_product)
+    monkeypatch.setattr(counts.Filter, "add_exact", watched_exact)
     return seen
 
 
@@ -110,7 +110,7 @@ def test_the_filter_is_given_up_where_it_decides_nothing(
     expected = fingerprint(data, labels, device="reference")
     within(settings(patience=4))
     seen = count_tiles(monkeypatch)
-    with engine.settings(method=method, side=20, gallery_rows=20, query_rows=20, sort_share=1.0):
+    with settings(method=method, side=20, gallery_rows=20, query_rows=20, sort_share=1.0):
         assert fingerprint(data, labels, threads=1) == expected
     assert seen["scores"] < tiles / 2
     assert seen["exact"] > tiles / 2
@@ -122,26 +122,26 @@ def test_each_tile_is_multiplied_once(
 ) -> None:
     data, labels = random_rows(np.random.default_rng(1), 180, 8), np.arange(180) % 60
     seen = count_tiles(monkeypatch)
-    with engine.settings(method=method, side=20, gallery_rows=20, query_rows=20, sort_share=1.0):
+    with settings(method=method, side=20, gallery_rows=20, query_rows=20, sort_share=1.0):
         truerank.evaluate(data, labels, metrics=AGAIN_FROM_COUNTS, threads=2)
     assert seen == {"scores": tiles, "exact": 0}
 
 
 def test_a_broken_product_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A mate that is not met near its own distance: the product lied."""
-    product = filtering.Buffers.product
+    product = counts.Buffers.product
 
     def lying(self: Any, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         scores = product(self, left, right)
         scores *= np.float32(0.9)
         return scores
 
-    monkeypatch.setattr(filtering.Buffers, "product", lying)
+    monkeypatch.setattr(counts.Buffers, "product", lying)
     data, labels = random_rows(np.random.default_rng(2), 100, 16), np.arange(100) % 30
     for method in ("filter", "symmetric"):
         with (
-            engine.settings(method=method, sort_share=1.0),
-            pytest.raises(truerank.errors.ExactnessError),
+            settings(method=method, sort_share=1.0),
+            pytest.raises(truerank.ExactnessError),
         ):
             truerank.evaluate(data, labels)
 
@@ -158,8 +158,10 @@ def test_a_product_of_lower_precision_is_not_used(monkeypatch: pytest.MonkeyPatc
     data, labels = random_rows(np.random.default_rng(2), 100, 16), np.arange(100) % 30
     expected = fingerprint(data, labels, device="reference")
     seen = count_tiles(monkeypatch)
-    monkeypatch.setattr(importlib.import_module("truerank.space.probe"), "product", in_sixteen_bits)
-    with engine.settings(method="filter", sort_share=1.0):
+    monkeypatch.setattr(
+        importlib.import_module("truerank.distance.probe"), "product", in_sixteen_bits
+    )
+    with settings(method="filter", sort_share=1.0):
         assert fingerprint(data, labels) == expected
         result = truerank.evaluate(data, labels)
     assert seen == {"scores": 0, "exact": 0}

@@ -19,11 +19,11 @@ from tests.engine.ambiguous_rows import (
     rows_with_zeros,
 )
 from tests.quiet import evaluate
-from truerank import engine
-from truerank.engine import both_ways
+from truerank._util.settings import METHODS, current_settings, limits, settings
+from truerank.distance import cosine
+from truerank.distance.catalogue import build
+from truerank.engine import runner, schedule
 from truerank.engine.schedule import method_of
-from truerank.settings import current_settings, limits, settings
-from truerank.space import build, cosine
 
 
 @pytest.mark.parametrize("make", KINDS, ids=lambda make: make.__name__)
@@ -32,9 +32,9 @@ def test_every_method_gives_the_bits_of_the_reference(make: Any, classes: int) -
     rng = np.random.default_rng(11)
     data, labels = make(rng, 150, 33), rng.integers(classes, size=150)
     expected = fingerprint(data, labels, device="reference")
-    for method in engine.METHODS:
+    for method in METHODS:
         for sizes in ({"sort_share": 1.0}, {"gallery_rows": 32, "query_rows": 50}, {"side": 31}):
-            with engine.settings(method=method, **sizes):
+            with settings(method=method, **sizes):
                 assert fingerprint(data, labels, device="cpu", threads=2) == expected, method
 
 
@@ -46,8 +46,8 @@ def test_a_gallery_of_its_own(make: Any) -> None:
     sides |= {"query_ids": np.arange(60), "gallery_ids": np.arange(30, 150)}
     sides |= {"query_groups": labels[:60] % 3, "gallery_groups": np.arange(120) % 3}
     expected = fingerprint(data[:60], labels[:60], device="reference", **sides)
-    for method in engine.METHODS:
-        with engine.settings(method=method, sort_share=1.0):
+    for method in METHODS:
+        with settings(method=method, sort_share=1.0):
             assert fingerprint(data[:60], labels[:60], **sides) == expected
 
 
@@ -60,7 +60,7 @@ def test_junk_groups_and_singletons_with_each_pair_computed_once() -> None:
     for junk in ((), (3,)):
         options["junk_labels"] = junk
         expected = fingerprint(data, labels, device="reference", **options)
-        with engine.settings(method="symmetric", side=25):
+        with settings(method="symmetric", side=25):
             assert fingerprint(data, labels, **options) == expected
 
 
@@ -70,7 +70,7 @@ def test_levels_of_a_tree_with_each_pair_computed_once() -> None:
     labels = np.column_stack([fine // 10, fine // 3 + 100 * (fine // 10), fine])
     expected = truerank.evaluate(data, labels, device="reference").to_dict()["scores"]
     for sort_share in (0.1, 1.0):  # some rows sorted, or none
-        with engine.settings(method="symmetric", side=40, sort_share=sort_share):
+        with settings(method="symmetric", side=40, sort_share=sort_share):
             assert truerank.evaluate(data, labels).to_dict()["scores"] == expected
 
 
@@ -113,7 +113,7 @@ def test_watchers_see_each_pair_computed_once(
         more["distance"] = distance
         expected = thresholds(data, labels, device="reference", **more)
         for method in ("float64", "symmetric"):
-            with engine.settings(method=method, side=24, sort_share=1.0):
+            with settings(method=method, side=24, sort_share=1.0):
                 assert thresholds(data, labels, threads=2, **more) == expected, method
 
 
@@ -129,12 +129,12 @@ def test_watched_tiles_are_computed_once(monkeypatch: pytest.MonkeyPatch) -> Non
         return lambda *ends: seen.append(ends) or tile(*ends)
 
     monkeypatch.setattr(cosine.Cosine, "block", watched_block)
-    side = int(20 / both_ways.WIDER)
+    side = int(20 / schedule.WIDER)
     sizes = {"side": side, "gallery_rows": 20, "query_rows": 20, "sort_share": 1.0}
     done: list[tuple[int, int]] = []
     for most, tiles in ((1 << 20, 45), (179, 81)):
         seen.clear()
-        with engine.settings(method="symmetric", symmetric_mates=most, **sizes):
+        with settings(method="symmetric", symmetric_mates=most, **sizes):
             truerank.evaluate(
                 data,
                 labels,
@@ -164,11 +164,11 @@ def test_the_method_goes_by_cost() -> None:
     for space, wanted in ((square, "symmetric"), (other, "float64"), (small, "float64")):
         assert method_of(space, many[: space.queries], now, observed=True) == wanted
     assert method_of(build("euclidean", data), many, now, observed=True) == "symmetric"
-    with engine.settings(symmetric_mates=11_999):
+    with settings(symmetric_mates=11_999):
         assert chosen(square, many) == "filter"
-    with engine.settings(method="float64"):
+    with settings(method="float64"):
         assert chosen(square, many) == "float64"
-    with engine.settings(method="symmetric"):
+    with settings(method="symmetric"):
         assert chosen(other, many[:2990]) == "filter"
 
 
@@ -176,8 +176,8 @@ def test_blocks_of_a_symmetric_pass_are_bounded() -> None:
     labels = np.concatenate([np.arange(100) % 50, np.full(50, 99)])
     data = random_rows(np.random.default_rng(4), 150, 8)
     view, space = truerank.Task(labels).view, build("cosine", data)
-    with engine.settings(method="symmetric", query_rows=40, mates=200, sort_share=1.0):
-        blocks = list(engine.tie_groups(view, space))
+    with settings(method="symmetric", query_rows=40, mates=200, sort_share=1.0):
+        blocks = list(runner.tie_groups(view, space))
     assert sorted(np.concatenate([block.rows for block in blocks]).tolist()) == list(range(150))
     for rows, groups in ((block.rows, block.groups) for block in blocks):
         assert len(rows) <= 40

@@ -7,8 +7,8 @@ from threading import Lock
 import numpy as np
 import pytest
 
-from truerank.engine import Counts, near_pairs
-from truerank.engine.near_pairs import NearPairs
+from truerank.engine import counts as near_pairs
+from truerank.engine.counts import Counts, NearPairs
 
 
 @pytest.mark.parametrize("share", [1 / 8, 0.0], ids=["in one list", "a few rows at a time"])

@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 
 import truerank
-from truerank import engine
-from truerank.engine.cuts import Cuts, tally
-from truerank.engine.distance_block import DistanceBlock
-from truerank.engine.fold_observers import TallyByFold
-from truerank.engine.observers import Collector, Tally
+from truerank._util.settings import settings
+from truerank.engine.blocks import Cuts, DistanceBlock, tally
+from truerank.engine.reducers import Collector, Tally, TallyByFold
 
 RNG = np.random.default_rng(5)
 NEAR_TIES = np.concatenate([1 + np.arange(-4, 5) * 2.0**-52, [1 - 2.0**-53, 0.5, 3.0]])
@@ -117,7 +115,7 @@ def test_a_mask_of_one_order_is_seen_from_its_side_alone(one_sided: bool) -> Non
     asked = {"metrics": ["auc", "eer", "tar@far=0.1", "opis"], "junk": never, "confidence": None}
     found = []
     for method, side in (("symmetric", 7), ("symmetric", 60), ("float64", 60)):
-        with engine.settings(method=method, side=side):
+        with settings(method=method, side=side):
             scores = truerank.evaluate(rows, labels, **asked)
         found.append([repr(score) for score in scores.values()])
     assert found[0] == found[1] == found[2]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from truerank.engine import row_kernels
+from truerank.engine import rank_kernels
 
 GRADES = 3
 
@@ -23,9 +23,9 @@ def ranked(distances: Any, grade: Any, bits: int | None = None) -> list[list[tup
     groups = int(most.sum()) + 1
     before, size, distance = np.empty(groups, int), np.empty(groups, int), np.empty(groups)
     graded = np.empty((groups, GRADES), np.int32)
-    bits = row_kernels.bucket_bits(distances.shape[1]) if bits is None else bits
+    bits = rank_kernels.bucket_bits(distances.shape[1]) if bits is None else bits
     where = (start, count, before, size, graded, distance)
-    row_kernels.rank_rows(distances, grade, bits, *where)
+    rank_kernels.rank_rows(distances, grade, bits, *where)
     return [
         [
             (before[g], size[g], *graded[g], distance[g])
@@ -45,8 +45,8 @@ def untied(
     rank, own = np.empty(offsets[-1], int), np.empty(offsets[-1] + 1, np.int8)
     tied = np.empty(len(grade), bool)
     most = int(np.diff(offsets).max())
-    bits = row_kernels.bucket_bits(2 * most) if bits is None else bits
-    row_kernels.rank_untied(distances, grade, bits, offsets[:-1], rank, own, tied)
+    bits = rank_kernels.bucket_bits(2 * most) if bits is None else bits
+    rank_kernels.rank_untied(distances, grade, bits, offsets[:-1], rank, own, tied)
     return [
         None if tied[q] else [(rank[g], own[g]) for g in range(offsets[q], offsets[q + 1])]
         for q in range(len(grade))

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 from truerank import Task
-from truerank.engine import GalleryFolds, cuda
-from truerank.engine.cuda import sizes
-from truerank.engine.facts import DeviceFacts
-from truerank.engine.observers import Extent, NearestDistance, Observers, RankObserver
-from truerank.engine.request import PassRequest, Queries
-from truerank.engine.schedule import Schedule, schedule
-from truerank.engine.strategies import STRATEGIES
-from truerank.settings import Settings
-from truerank.space import Space, build
+from truerank._util.settings import Settings
+from truerank.core.jackknife import GalleryFolds
+from truerank.distance.base import Space
+from truerank.distance.catalogue import build
+from truerank.engine.cuda import front
+from truerank.engine.cuda.front import SPLIT_TALLER, TALLER, DeviceFacts
+from truerank.engine.reducers import Extent, NearestDistance, Observers, RankObserver
+from truerank.engine.runner import STRATEGIES
+from truerank.engine.schedule import PassRequest, Queries, Schedule, schedule
 
 ROWS = 60
 LABELS = np.concatenate([np.arange(20).repeat(2), np.full(10, 20), np.arange(21, 31)])
@@ -197,7 +197,7 @@ def test_a_pass_that_splits_all_its_rows_holds_as_many_cells_as_any(device: str)
     asked = request(device, only=few, folds=shares(few))
     [blocks] = heights(planned(asked, limits))
     assert sum(blocks) == len(few)
-    assert max(blocks) <= (cuda.SPLIT_TALLER if device == "cuda" else 1)  # of one mate each
+    assert max(blocks) <= (SPLIT_TALLER if device == "cuda" else 1)  # of one mate each
 
 
 def test_rows_to_split_are_dealt_to_all_threads() -> None:
@@ -228,7 +228,7 @@ def test_few_mates_are_counted_by_gpus_in_taller_blocks() -> None:
     limits = replace(LIMITS, query_rows=1, sort_share=1.0)
     plan = planned(request("cuda"), limits)
     assert work(plan) == {"cuda count": listed(PAIRED, CROWDED)}
-    assert heights(plan) == [[cuda.TALLER, 50 - cuda.TALLER]]
+    assert heights(plan) == [[TALLER, 50 - TALLER]]
     assert not len(plan.left)
 
 
@@ -236,7 +236,7 @@ def test_one_gpu_multiplies_each_pair_once_where_that_pays(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Rows in ascending order whose mates are so few that those of all can be held."""
-    monkeypatch.setattr(sizes, "SHARED", 8)
+    monkeypatch.setattr(front, "SHARED", 8)
     one, limits = replace(GPU, devices=1), replace(LIMITS, query_rows=1, sort_share=1.0)
     asked = request("cuda")
     plan = planned(asked, limits, one)

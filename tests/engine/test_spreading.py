@@ -13,8 +13,13 @@ import pytest
 import truerank
 from tests.in_process_cluster import in_process
 from tests.test_checkpoint import Stop, bits, stopping_after
+from truerank._util.errors import ExactnessError
+from truerank._util.settings import Settings, settings
 from truerank.core.metric import Metric
-from truerank.engine.observers import (
+from truerank.distance.base import Space
+from truerank.distance.catalogue import build
+from truerank.engine.ray import ranges, spread
+from truerank.engine.reducers import (
     Extent,
     NearestDistance,
     Observer,
@@ -23,14 +28,9 @@ from truerank.engine.observers import (
     RankObserver,
     ResumableObserver,
 )
-from truerank.engine.request import PassRequest, Queries
-from truerank.engine.spreading import ranges, spread
-from truerank.errors import ExactnessError
-from truerank.families.gom.axis import Axis
-from truerank.families.gom.collect import Gom
-from truerank.settings import Settings, settings
-from truerank.space import Space, build
-from truerank.task import TaskRules
+from truerank.engine.schedule import PassRequest, Queries
+from truerank.metrics.thresholds.gom import Axis, Gom
+from truerank.task.task import TaskRules
 
 RNG = np.random.default_rng(8)
 ROWS = RNG.integers(-3, 4, size=(170, 5)).astype(np.float32)
@@ -109,7 +109,7 @@ def test_a_run_goes_on_with_another_cluster(calls: int, tmp_path: Path) -> None:
             assert bits(ranked(cluster="auto", checkpoint=kept)) == alone
         with in_process() as whole:
             assert bits(ranked(cluster="auto")) == alone
-    tiles = "truerank.engine.remote:add_tiles"
+    tiles = "truerank.engine.ray:add_tiles"
     again = second.calls.count(tiles)
     assert whole.calls.count(tiles) - calls <= again < whole.calls.count(tiles)
     assert first.calls.count(tiles) >= calls
@@ -121,7 +121,7 @@ def test_a_machine_without_trusted_float32_counts_in_float64() -> None:
 
     with settings(query_rows=30, gallery_rows=20, task_pairs=30 * 40, method="filter"):
         alone = truerank.evaluate(ROWS, LABELS, metrics=["map@r"])
-        with in_process(), patch("truerank.engine.shipment.probe", distrust):
+        with in_process(), patch("truerank.engine.ray.probe", distrust):
             assert bits(truerank.evaluate(ROWS, LABELS, metrics=["map@r"], cluster="auto")) == bits(
                 alone
             )
@@ -131,7 +131,7 @@ def test_a_machine_whose_products_are_not_exact_ends_it() -> None:
     inexact = Mock(side_effect=ExactnessError("the float64 matrix product is not exact"))
     with (
         in_process(),
-        patch("truerank.engine.shipment.probe", inexact),
+        patch("truerank.engine.ray.probe", inexact),
         pytest.raises(ExactnessError, match="is not exact"),
     ):
         truerank.evaluate(ROWS, LABELS, metrics=["map@r"], cluster="auto")
@@ -159,4 +159,4 @@ def test_every_observer_of_an_evaluation_can_be_elsewhere() -> None:
     }
     here = {kind for kind in concrete if kind.part is Observer.part or kind.add is Observer.add}
     assert len(concrete) > 10
-    assert {kind.__module__ for kind in here} <= {"truerank.report.stops"}
+    assert {kind.__module__ for kind in here} <= {"truerank.report.threshold_slider"}

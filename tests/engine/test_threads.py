@@ -12,15 +12,17 @@ import pytest
 
 import truerank
 from tests.engine.tied_task import LABELS, ROWS, fingerprint
-from truerank import engine
-from truerank.engine.threads import Workers
-from truerank.space import build
+from truerank._util.settings import settings
+from truerank._util.threads import HelperThreads
+from truerank.core.tie_groups import TieGroups
+from truerank.distance.catalogue import build
+from truerank.engine import runner
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 50, np.int64(2)])
 def test_any_number_of_threads(threads: Any) -> None:
     for sort_share in (0.0, 0.05, 1.0):
-        with engine.settings(gallery_rows=8, query_rows=30, sort_share=sort_share):
+        with settings(gallery_rows=8, query_rows=30, sort_share=sort_share):
             assert fingerprint(threads=threads) == fingerprint(device="reference")
 
 
@@ -39,7 +41,7 @@ def test_progress_is_told_in_the_calling_thread_up_to_the_end(
         calls.append((done, total))
         threads.add(threading.get_ident())
 
-    with engine.settings(query_rows=20, gallery_rows=16, sort_share=sort_share):
+    with settings(query_rows=20, gallery_rows=16, sort_share=sort_share):
         truerank.evaluate(ROWS, LABELS, device=device, threads=2, progress=progress)
     assert threads == {threading.get_ident()}
     assert len(calls) > 3
@@ -73,7 +75,7 @@ def test_an_error_in_progress_ends_the_evaluation(device: str, sort_share: float
         raise KeyboardInterrupt("enough")
 
     with (
-        engine.settings(query_rows=10, gallery_rows=4, sort_share=sort_share),
+        settings(query_rows=10, gallery_rows=4, sort_share=sort_share),
         pytest.raises(KeyboardInterrupt, match="enough"),
     ):
         truerank.evaluate(ROWS, LABELS, device=device, threads=2, progress=progress)
@@ -106,8 +108,8 @@ def test_threads_stop_when_progress_fails(monkeypatch: pytest.MonkeyPatch) -> No
         raise KeyboardInterrupt
 
     monkeypatch.setattr(type(space), "block", watched)
-    with engine.settings(gallery_rows=1, sort_share=1.0), pytest.raises(KeyboardInterrupt):
-        list(engine.tie_groups(view, space, device="cpu", threads=2, progress=progress))
+    with settings(gallery_rows=1, sort_share=1.0), pytest.raises(KeyboardInterrupt):
+        list(runner.tie_groups(view, space, device="cpu", threads=2, progress=progress))
     assert len(tiles) < 90
 
 
@@ -128,10 +130,10 @@ def test_an_error_in_a_thread_comes_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(type(space), "fill_rows", failing_rows)
     for sort_share in (0.0, 1.0):
         with (
-            engine.settings(sort_share=sort_share),
+            settings(sort_share=sort_share),
             pytest.raises(MemoryError, match="no room"),
         ):
-            list(engine.tie_groups(truerank.Task(LABELS).view, space, device="cpu", threads=2))
+            list(runner.tie_groups(truerank.Task(LABELS).view, space, device="cpu", threads=2))
         assert threading.active_count() == before
 
 
@@ -145,10 +147,10 @@ def test_an_error_outside_leaves_no_thread_behind(
     def failing(self: Any, *arguments: Any) -> Any:
         raise MemoryError("no room for values")
 
-    monkeypatch.setattr(engine.TieGroups, "values", failing)
+    monkeypatch.setattr(TieGroups, "values", failing)
     before = threading.active_count()
     with (
-        engine.settings(method=method, sort_share=sort_share, query_rows=8),
+        settings(method=method, sort_share=sort_share, query_rows=8),
         pytest.raises(MemoryError, match="no room") as caught,
     ):
         truerank.evaluate(ROWS, LABELS, device="cpu", threads=2)
@@ -159,7 +161,7 @@ def test_an_error_outside_leaves_no_thread_behind(
 @pytest.mark.parametrize(("threads", "most"), [(1, None), (3, 1), (3, None), (8, 2)])
 def test_workers_share_parts_with_the_thread_they_help(threads: int, most: int | None) -> None:
     with ThreadPoolExecutor(threads) as pool:
-        workers = Workers(threads, pool)
+        workers = HelperThreads(threads, pool)
         together = threading.Barrier(min(threads, most or threads), timeout=10)
         seen = set()
 
@@ -187,7 +189,7 @@ def test_what_is_begun_goes_on_beside(threads: int) -> None:
         return part * part
 
     with ThreadPoolExecutor(threads) as pool:
-        outcomes = Workers(threads, pool).begin(work, range(9))
+        outcomes = HelperThreads(threads, pool).begin(work, range(9))
         assert begun.wait(10 if threads > 1 else 0.05) == (threads > 1)
         assert here not in seen
         assert outcomes() == [part * part for part in range(9)]
@@ -207,5 +209,5 @@ def test_an_error_of_a_part_ends_what_workers_share(failing: str) -> None:
         time.sleep(0.001)
 
     with ThreadPoolExecutor(2) as pool, pytest.raises(MemoryError, match="no room"):
-        Workers(2, pool).share(work, range(1000))
+        HelperThreads(2, pool).share(work, range(1000))
     assert len(begun) < 1000

@@ -9,9 +9,9 @@ import pytest
 
 from tests.engine.cuda.devices import pretend
 from tests.files.samples import EMBEDDINGS, GROUPS, IDS, LABELS, ROWS
-from truerank.engine import cuda
-from truerank.evaluation import evaluate_task
-from truerank.evaluation.prepared import prepare
+from truerank.engine.cuda import front
+from truerank.evaluation.evaluate import evaluate_task
+from truerank.evaluation.task_input import prepare
 
 CASES: dict[str, dict[str, Any]] = {
     "leave-one-out": {},
@@ -32,7 +32,7 @@ def test_the_nearest_item_that_may_be_found(
     if device == "pretended":
         pretend(monkeypatch)
         device = "cuda"
-    elif device == "cuda" and cuda.unavailable() is not None:
+    elif device == "cuda" and front.unavailable() is not None:
         pytest.skip("no CUDA device")
     task, rows, items = prepare(EMBEDDINGS, LABELS, distance=distance, **options)
     result = evaluate_task(task, rows, items, distance=distance, device=device, first_found=True)

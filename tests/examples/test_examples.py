@@ -16,7 +16,7 @@ import pytest
 
 import truerank
 from tests.cli.driving import environment
-from truerank.datasets import Emoji
+from truerank.datasets.emoji import Emoji
 
 FOLDER = Path(__file__).parents[2] / "examples"
 SCRIPTS = sorted(path.stem for path in FOLDER.glob("*.py"))

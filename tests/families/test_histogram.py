@@ -7,7 +7,7 @@ import pytest
 
 import truerank
 from tests.builders import clusters
-from truerank.settings import limits, settings
+from truerank._util.settings import limits, settings
 
 
 @pytest.mark.parametrize("collected", [1 << 22, 0])

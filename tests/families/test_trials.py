@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import truerank
 from tests.refusals import assert_refused
-from truerank.families.trials import FoldedTrials
+from truerank.metrics.thresholds.verification import FoldedTrials
 
 Trial = tuple[int, bool, int]
 

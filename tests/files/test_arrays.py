@@ -130,7 +130,7 @@ def test_the_input_is_left_as_it_was() -> None:
 
 
 def test_an_array_is_not_copied() -> None:
-    from truerank.arrays import as_matrix
+    from truerank.io.reading import as_matrix
 
     for value in (EMBEDDINGS, TENSOR, TENSOR.float().requires_grad_(), memoryview(EMBEDDINGS)):
         source = value.detach().numpy() if isinstance(value, torch.Tensor) else np.asarray(value)

@@ -32,7 +32,7 @@ from tests.files.samples import (
     scores,
 )
 from tests.refusals import refused
-from truerank.files import read, read_embeddings
+from truerank.io.reading import read, read_embeddings
 
 TENSOR = torch.from_numpy(EMBEDDINGS)
 TEXT = np.array(LABELS)

@@ -17,8 +17,8 @@ from pyarrow import parquet
 import truerank
 from tests.cli.driving import run
 from tests.refusals import refusal
-from truerank import storage
-from truerank.files import read
+from truerank._util import arrays
+from truerank.io.reading import read
 
 ROWS, DIMENSIONS = 1 << 18, 32
 SIZE = "64 MB"
@@ -26,7 +26,7 @@ SIZE = "64 MB"
 
 @pytest.fixture(autouse=True)
 def _little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(storage, "available", lambda: 10 << 20)
+    monkeypatch.setattr(arrays, "available", lambda: 10 << 20)
 
 
 def save_npz(path: Path) -> None:

@@ -14,7 +14,7 @@ import truerank
 from tests.cli.driving import run
 from tests.files.samples import CLASSES, EMBEDDINGS, FAMILIES, GROUPS, IDS, LABELS, expected, scores
 from tests.files.test_embedding_files import command_scores, without_queries, write_parquet
-from truerank.files import read, read_labels
+from truerank.io.reading import read, read_labels
 
 
 @pytest.fixture

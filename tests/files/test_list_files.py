@@ -17,7 +17,7 @@ from pyarrow import parquet
 
 import truerank
 from tests.refusals import refused
-from truerank.files.lists import read_lists
+from truerank.io.lists import read_lists
 
 LISTS = [[0, 3, 1], [2, 1, -1]]
 SCORES = [[0.1, 0.2, 0.2], [0.0, 0.5, 9.0]]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.refusals import assert_refused
-from truerank.files.places import Places
+from truerank.io.trials import RowsById
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from truerank.files.places import Places
     ],
 )
 def test_rows(ids: object, wanted: list[object], found: list[int]) -> None:
-    assert Places.of(ids, 3 if ids is None else 2).find(wanted).tolist() == found
+    assert RowsById.of(ids, 3 if ids is None else 2).find(wanted).tolist() == found
 
 
 @pytest.mark.parametrize(
@@ -36,4 +36,4 @@ def test_rows(ids: object, wanted: list[object], found: list[int]) -> None:
     ],
 )
 def test_ids_that_name_no_row_or_two(ids: object, wanted: object, words: list[str]) -> None:
-    assert_refused(lambda: Places.of(ids, 2).find([wanted]), words)
+    assert_refused(lambda: RowsById.of(ids, 2).find([wanted]), words)

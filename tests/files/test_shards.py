@@ -14,10 +14,9 @@ import pytest
 import truerank
 from tests.files.samples import EMBEDDINGS, IDS, LABELS, expected, scores
 from tests.refusals import refused
-from truerank.files import read, read_json
-from truerank.files.manifest import parse_manifest
-from truerank.files.shards import Shards, read_columns, read_shard
-from truerank.sharding import check, list_shards, shard
+from truerank.io.reading import read, read_json
+from truerank.io.sharding import check, list_shards, shard
+from truerank.io.shards import Shards, parse_manifest, read_columns, read_shard
 
 ROWS = EMBEDDINGS.astype(np.float32)
 

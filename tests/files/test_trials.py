@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import truerank
-from truerank.files.trials import read_trials
+from truerank.io.trials import read_trials
 
 TRIALS = [("a", "b", True), ("a", "c", False), ("b", "c", False), ("c", "d", True)]
 

@@ -12,8 +12,8 @@ import pytest
 import truerank
 from tests.files.samples import CLASSES, EMBEDDINGS, expected, scores
 from tests.refusals import refused
-from truerank.files import read_embeddings
-from truerank.files.vectors import read_ibin, read_ivecs
+from truerank.io.reading import read_embeddings
+from truerank.io.vectors import read_ibin, read_ivecs
 
 BYTES = (EMBEDDINGS * 4).astype(np.int64)
 """The embeddings as small integers."""

@@ -82,7 +82,7 @@ def test_a_wide_parquet_keeps_its_type(dtype: Any, tmp_path: Path) -> None:
     columns = dict(zip(names, whole.T, strict=True))
     table = pyarrow.table({"label": LABELS, **columns})
     parquet.write_table(table, tmp_path / "x.parquet", row_group_size=10)
-    read = truerank.files.read(tmp_path / "x.parquet")
+    read = truerank.io.reading.read(tmp_path / "x.parquet")
     assert read.embeddings.dtype == dtype
     np.testing.assert_array_equal(read.embeddings, whole)
     assert read.labels == LABELS

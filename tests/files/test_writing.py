@@ -19,8 +19,8 @@ import pytest
 import truerank
 from tests.cli.driving import environment
 from tests.files.samples import EMBEDDINGS, IDS, LABELS
+from truerank._util.files import atomic_path, check_writable, write_text
 from truerank.cli.outputs import write_per_query
-from truerank.files import atomic_path, check_writable, write_text
 
 OLD = "what was there before"
 
@@ -204,7 +204,7 @@ def test_standard_output_in_a_file_is_never_replaced(tmp_path: Path) -> None:
 
 KILLED = """
 import os, signal, sys
-from truerank.files import atomic_path
+from truerank._util.files import atomic_path
 with atomic_path(sys.argv[1]) as partial:
     partial.write_text("half of wh")
     os.kill(os.getpid(), signal.SIGKILL)

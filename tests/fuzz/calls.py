@@ -14,7 +14,7 @@ import numpy as np
 import truerank
 from tests.fuzz.escapes import EMBEDDINGS, IDS, LABELS, ROWS
 from tests.organise import competition
-from truerank.files.trials import read_trials
+from truerank.io.trials import read_trials
 
 LISTS = [[(row + step) % ROWS for step in range(5)] for row in range(ROWS)]
 OTHER = EMBEDDINGS[::-1] + np.float32(0.5)

@@ -64,7 +64,6 @@ GOOD: dict[tuple[str, ...], list[str]] = {
     ("train",): ["run.yaml"],
     ("embed",): ["best.pt", "images.npy", "-o", "out.npy"],
     ("benchmark",): ["benchmark.yaml", "--dry-run"],
-    ("reproduce",): ["ties", "--quick", "--data", "phocnet=nowhere.npz"],
     ("data", "get"): ["emoji", "--from", "folder"],
     ("data", "list"): [],
     ("sweep",): ["x.npz", "--dims", "2", "--dtypes", "int8", "--threads", "1"],
@@ -72,7 +71,7 @@ GOOD: dict[tuple[str, ...], list[str]] = {
     ("conform",): ["judge.py:hit", "--like", "hit@1", "--call", "lists"],
     ("demo",): [],
 }
-REFUSED = [("train",), ("embed",), ("benchmark",), ("reproduce",), ("data", "get")]
+REFUSED = [("train",), ("embed",), ("benchmark",), ("data", "get")]
 """Commands that would train, or download, were their files any good."""
 SECONDS = [("demo",)]
 """Commands that take seconds and read no file."""

@@ -29,7 +29,7 @@ from tests.fuzz.escapes import (
     saved,
     small_task,
 )
-from truerank.files import read
+from truerank.io.reading import read
 
 # How many cases each test goes through.
 DAMAGED = 200  # of each of 9 kinds of file

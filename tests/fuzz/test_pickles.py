@@ -14,7 +14,7 @@ import torch
 
 import truerank
 from tests.fuzz.escapes import EMBEDDINGS, LABELS, Escapes, evaluate, saved
-from truerank.files import read
+from truerank.io.reading import read
 
 
 class Malicious:

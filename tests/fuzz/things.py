@@ -17,7 +17,7 @@ import torch
 from scipy import sparse
 
 from tests.fuzz.escapes import EMBEDDINGS, LABELS, ROWS, odd_arrays
-from truerank.errors import shortened
+from truerank._util.errors import shortened
 
 
 class Raises:

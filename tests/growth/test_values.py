@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 
 from tests import registered
 from tests.oracles import growth as oracle
+from truerank.core import metric as definitions
 from truerank.core import registry
-from truerank.core.groups import TieGroups
-from truerank.growth import kernels
-from truerank.growth.laws import drawn_of, law_of
-from truerank.growth.records import Records, Terms
-from truerank.growth.values import Growth
+from truerank.core.tie_groups import TieGroups
+from truerank.metrics import gallery_size_kernels
+from truerank.metrics.gallery_sizes import Growth, Records, Terms, drawn_of, law_of
 
 METRICS = [
     *registered.ranking(),
@@ -86,9 +85,12 @@ def draws(draw: st.DrawFn) -> tuple[int, int, int, int, int]:
 
 def contribution(others: int, before: int, drawn: int, j: int, cuts: list[int]) -> Any:
     """What the last of j mates contributes to each kind of term with each of the cuts."""
-    what = np.repeat([kernels.PRECISION, kernels.FOUND, kernels.BEFORE], len(cuts))
+    what = np.repeat(
+        [gallery_size_kernels.PRECISION, gallery_size_kernels.FOUND, gallery_size_kernels.BEFORE],
+        len(cuts),
+    )
     order = np.arange(len(what))
-    which = np.full(len(what), kernels.LAST)
+    which = np.full(len(what), gallery_size_kernels.LAST)
     terms = Terms(j, what, np.array(cuts * 3), which, order)
     records = Records(others, [drawn], terms, 1 << 20)
     one = np.ones(1, np.int64)
@@ -146,6 +148,6 @@ def test_rounding_of_sizes() -> None:
 
 
 def test_graded_metrics_have_no_law() -> None:
-    assert [name for name in registry.examples() if law_of(registry.parse(name)) is None] == [
-        name for name in registry.examples() if registry.find(name).family != "ranking"
+    assert [name for name in definitions.examples() if law_of(registry.parse(name)) is None] == [
+        name for name in definitions.examples() if registry.find(name).family != "ranking"
     ]

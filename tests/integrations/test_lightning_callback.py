@@ -18,7 +18,7 @@ from torch.utils.data import DataLoader, TensorDataset
 import truerank
 from tests.integrations.samples import SAMPLES, SHARES, data
 from truerank import InputError
-from truerank.integrations import RetrievalCallback
+from truerank.compat.lightning import RetrievalCallback
 
 ROOT = Path(__file__).parents[2]
 SRC = Path(truerank.__file__).parents[1]

@@ -14,8 +14,8 @@ from torchmetrics import MetricCollection
 
 import truerank
 from truerank import InputError
+from truerank.compat.torchmetrics import RetrievalMetric
 from truerank.core import registry
-from truerank.integrations import RetrievalMetric
 
 RNG = np.random.default_rng(0)
 ROWS = torch.tensor(RNG.standard_normal((40, 6)), dtype=torch.float32)
@@ -185,10 +185,10 @@ def test_without_torch_the_error_says_what_to_install(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
-    for module in ("metric", "callback"):
-        monkeypatch.delitem(sys.modules, f"truerank.integrations.{module}", raising=False)
+    for module in ("torchmetrics", "lightning"):
+        monkeypatch.delitem(sys.modules, f"truerank.compat.{module}", raising=False)
     with pytest.raises(ImportError, match=f"{name} needs torch: pip install torch torchmetrics"):
-        getattr(truerank.integrations, name)
+        getattr(truerank.compat, name)
 
 
 def test_metrics_in_one_string() -> None:
@@ -245,21 +245,21 @@ def test_other_widths_and_nothing_at_all() -> None:
 @pytest.mark.parametrize(
     ("name", "module", "missing"),
     [
-        ("RetrievalMetric", "metric", ["torchmetrics"]),
-        ("RetrievalCallback", "callback", ["lightning.pytorch.callbacks", "pytorch_lightning"]),
+        ("RetrievalMetric", "torchmetrics", ["torchmetrics"]),
+        ("RetrievalCallback", "lightning", ["lightning.pytorch.callbacks", "pytorch_lightning"]),
     ],
 )
 def test_without_the_other_library(
     name: str, module: str, missing: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delitem(sys.modules, f"truerank.integrations.{module}", raising=False)
+    monkeypatch.delitem(sys.modules, f"truerank.compat.{module}", raising=False)
     for other in missing:
         monkeypatch.setitem(sys.modules, other, None)
     sentence = rf"{name} needs \w+: pip install [a-z ]+$"
     with pytest.raises(ImportError, match=sentence):
-        getattr(truerank.integrations, name)
+        getattr(truerank.compat, name)
 
 
 def test_no_such_name() -> None:
-    with pytest.raises(AttributeError, match=r"'truerank\.integrations' has no attribute 'Metric'"):
-        truerank.integrations.Metric  # noqa: B018
+    with pytest.raises(AttributeError, match=r"'truerank\.compat' has no attribute 'Metric'"):
+        truerank.compat.Metric  # noqa: B018

@@ -16,7 +16,8 @@ import torch
 from torch.utils.data import DataLoader, Dataset, DistributedSampler, Sampler
 
 from tests.integrations.samples import SAMPLES, SHARES, data
-from truerank.integrations import RetrievalCallback, RetrievalMetric
+from truerank.compat.lightning import RetrievalCallback
+from truerank.compat.torchmetrics import RetrievalMetric
 
 
 class Points(Dataset[Any]):

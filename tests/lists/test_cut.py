@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.refusals import refused
-from truerank.lists.cut import divide
+from truerank.evaluation.index_loss import divide
 
 
 @pytest.mark.parametrize("graded", [(0,), (2,), (5,), (1, 2), (0, 3, 1)])

@@ -21,7 +21,7 @@ from tests import registered
 from tests.oracles import lists as oracle
 from tests.rounding import ulps
 
-SCHEMA = json.loads((Path(truerank.__file__).parent / "result.schema.json").read_text())
+SCHEMA = json.loads((Path(truerank.__file__).parent / "result/result.schema.json").read_text())
 FLAT = [*registered.ranking(), "precision@2", "recall@3", "hit@2", "map@3", "map@3,divisor=min"]
 DEEP = ["map", "hit@1", "map@level=1", "h_ap", "h_ap@alpha=3", "sum_wap", "asi", "ndcg", "ndcg@2"]
 EXAMPLES = 1_000 if settings().max_examples >= 10_000 else 50

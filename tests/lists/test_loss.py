@@ -20,7 +20,7 @@ from tests.oracles import hierarchy, ranking
 from tests.oracles import lists as oracle
 from tests.refusals import refused
 from tests.rounding import ulps
-from truerank.engine import cuda
+from truerank.engine.cuda import front
 
 FLAT = ["map", "map@r", "mrr", "minp", "hit@2", "precision@3", "bpref", "r_precision"]
 GRADED = ["map", "ndcg", "asi", "hit@1"]
@@ -283,7 +283,7 @@ def test_codes_and_their_own_distance() -> None:
 
 @pytest.mark.parametrize("device", ["reference", "cuda", "pretended"])
 def test_the_same_bits_on_every_device(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    if device == "cuda" and cuda.unavailable() is not None:
+    if device == "cuda" and front.unavailable() is not None:
         pytest.skip("no CUDA device")
     rows, labels = _blobs(6)
     tree = np.column_stack([labels // 8, labels])

@@ -10,7 +10,7 @@ import pytest
 
 import truerank
 from tests.refusals import refused
-from truerank.exact_neighbours import truth
+from truerank.analysis.neighbors import truth
 
 
 def brute(

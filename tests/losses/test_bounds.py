@@ -92,7 +92,7 @@ def test_the_bound_is_reached_by_a_perfect_batch(name: str) -> None:
 
 
 def test_the_released_offset_is_no_longer_continuous() -> None:
-    from truerank.losses.surrogates import Ahead
+    from truerank.losses.ranking import Ahead
 
     edge = torch.tensor([0.05, 0.05 + 1e-12], dtype=torch.float64)
     ours, released = Ahead()(edge).tolist(), Ahead(offset=1.44)(edge).tolist()

@@ -12,7 +12,7 @@ from tests.losses import cases
 from tests.losses.cases import EXAMPLES
 from tests.losses.test_recordable import RECORDABLE
 from truerank import losses
-from truerank.errors import InputError
+from truerank._util.errors import InputError
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 

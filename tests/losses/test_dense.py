@@ -17,7 +17,7 @@ from pytorch_metric_learning.utils import loss_and_miner_utils as lmu
 from torch import Tensor
 
 from truerank import losses
-from truerank.losses import borrowed, positives
+from truerank.losses import pml, ranking
 
 SIZE, CLASSES = 5, [-7, 0, 3, 2**40]
 MARGINS = st.sampled_from([-0.2, 0.0, 0.05, 0.5, 1.0, 2.0])
@@ -80,7 +80,7 @@ def build(name: str, dtype: torch.dtype, **options: Any) -> Any:
 def as_the_library(loss: Any) -> Any:
     """The same loss, with lists of pairs."""
     loss = copy.deepcopy(loss)
-    if isinstance(loss, borrowed.Borrowed):
+    if isinstance(loss, pml.Borrowed):
         loss.dense = None
         return loss
     loss.loss.dense = None
@@ -155,7 +155,7 @@ def test_what_was_mined_and_references_stay_with_the_library(name: str) -> None:
 
 @pytest.mark.usefixtures("without_the_library")
 def test_a_cube_larger_than_a_block_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(positives.BLOCK, "cpu", 11**3)
+    monkeypatch.setitem(ranking.BLOCK, "cpu", 11**3)
     build("contrastive", torch.float32)(ROWS, LABELS)
     build("triplet", torch.float32)(ROWS[:11], LABELS[:11])
     with pytest.raises(AssertionError, match="list of pairs"):

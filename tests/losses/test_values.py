@@ -129,7 +129,7 @@ def test_other_losses_have_no_parameters(name: str) -> None:
 
 def test_golden_calibration() -> None:
     """S+ = .95 .8 .7 and S- = .6 .4 .55, margins .9 and .5: .15 + .075, or .1 + .05 over all."""
-    from truerank.losses.calibration import shortfall
+    from truerank.losses.pairs import shortfall
 
     positive = torch.tensor([0.95, 0.8, 0.7], dtype=torch.float64)
     negative = torch.tensor([0.6, 0.4, 0.55], dtype=torch.float64)
@@ -141,7 +141,7 @@ def test_golden_calibration() -> None:
 
 
 def test_golden_steps() -> None:
-    from truerank.losses.surrogates import Ahead, behind
+    from truerank.losses.ranking import Ahead, behind
 
     x = torch.tensor([-0.01, 0.01, 0.1], dtype=torch.float64)
     assert Ahead()(x).tolist() == pytest.approx([0.268941, 1.231059, 6.493307], abs=1e-6)

@@ -17,7 +17,7 @@ from tests.metrics.trees import POINTS, SLOW, TREE, bits, cases, metrics_of
 from tests.oracles import hierarchy, ranking
 from tests.quiet import evaluate
 from tests.rounding import ulps
-from truerank import engine
+from truerank.engine import runner
 
 
 @st.composite
@@ -277,7 +277,7 @@ def test_wrong_metrics_are_refused_in_a_sentence(
     metric: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And before any distance is computed."""
-    monkeypatch.setattr(engine, "tie_groups", None)
+    monkeypatch.setattr(runner, "tie_groups", None)
     with pytest.raises(truerank.InputError) as refused:
         evaluate(POINTS, TREE, metrics=[metric])
     message = str(refused.value)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from truerank.core import metric as definitions
 from truerank.core import registry
-from truerank.core.groups import TieGroups
-from truerank.core.metric import RankingDefinition
-from truerank.core.scale import Scale
+from truerank.core.metric import RankingDefinition, Scale
+from truerank.core.tie_groups import TieGroups
 
 GRADES = 3
 METRICS = [
@@ -119,6 +119,6 @@ def test_the_value_is_that_of_the_groups(name: str) -> None:
 
 
 def test_every_metric_with_such_a_value_is_compared() -> None:
-    every = [registry.entry(name) for name in registry.names()]
+    every = [definitions.entry(name) for name in definitions.names()]
     ranked = {one.name for one in every if isinstance(one, RankingDefinition) and one.ranked}
     assert ranked == {name.split("@")[0] for name in METRICS}

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from tests import registered
 from tests.rounding import nearest
 from truerank.core import registry
+from truerank.core.metric import Scale
 from truerank.core.registry import parse
-from truerank.core.scale import Scale
-from truerank.engine import TieGroups
+from truerank.core.tie_groups import TieGroups
 
 HEAVY = min(settings().max_examples // 4, 500)
 """Examples of those tests whose exact sums have thousands of terms."""

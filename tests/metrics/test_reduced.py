@@ -7,14 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from truerank.core import jackknife, left_out, registry
-from truerank.core.groups import SplitGroups, TieGroups
+from truerank._util.kernels import interpreted
+from truerank.core import jackknife, registry, tie_groups
+from truerank.core import metric as definitions
 from truerank.core.jackknife import ChangeSums
-from truerank.core.left_out import LeftOut
-from truerank.core.scale import Scale
-from truerank.jit import interpreted
-from truerank.metrics import reduced
-from truerank.metrics.reduced import add_moves
+from truerank.core.metric import Scale
+from truerank.core.tie_groups import LeftOut, SplitGroups, TieGroups
+from truerank.metrics import ranking
+from truerank.metrics.ranking import add_moves
 
 NAMES = (
     "precision@1",
@@ -107,13 +107,13 @@ def test_interpreted_kernels_give_the_same(monkeypatch: pytest.MonkeyPatch) -> N
     own, weights = np.zeros((len(split.queries), 1), int), np.ones(len(split.queries))
     given = (left, ways, np.ones(shape, bool), np.full(shape, 0.3), own, weights)
     compiled = add_moves(*given, none_counts=False)
-    for module in (reduced, left_out, jackknife):
+    for module in (ranking, tie_groups, jackknife):
         for name, function in list(vars(module).items()):
             if hasattr(function, "py_func"):
                 monkeypatch.setattr(module, name, interpreted(function))
     np.testing.assert_array_equal(add_moves(*given, none_counts=False), compiled)
 
 
-def _values(groups: TieGroups, metric: registry.Metric) -> np.ndarray:
+def _values(groups: TieGroups, metric: definitions.Metric) -> np.ndarray:
     """The reported end of a metric that is better the higher it is."""
     return groups.values(metric, Scale(np.ones(1)), registry.ranking(metric))[0]

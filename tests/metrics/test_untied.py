@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from truerank.core import registry
-from truerank.core.groups import TieGroups
-from truerank.core.scale import Scale
-from truerank.core.untied import UntiedGroups
+from truerank.core.metric import Scale
+from truerank.core.tie_groups import TieGroups, UntiedGroups
 
 METRICS = ("h_ap", "h_ap@alpha=0.5", "h_ap@rel=3:1:1:2", "h_ap@rel=0:0:0:2", "sum_wap", "asi")
 GAINS = ("ndcg", "ndcg@1", "ndcg@77", "ndcg@100000", "ndcg@gain=linear")

@@ -12,8 +12,8 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from truerank.organise.ladder import Rung, climb, measure
-from truerank.stats.student import quantile
+from truerank.competition.board import Rung, climb, measure
+from truerank.core.student import quantile
 
 Integers = npt.NDArray[np.int64]
 Oracle = Callable[[Integers], float]

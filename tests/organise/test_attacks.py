@@ -21,7 +21,7 @@ from tests.organise.attack import (
     split,
 )
 from tests.organise.competition import IDS, LABELS, Competition, rows
-from truerank.organise.ladder import Measured, Rung, climb, measure
+from truerank.competition.board import Measured, Rung, climb, measure
 
 ROWS, SIZE = 120, 4
 SENT = 10_000

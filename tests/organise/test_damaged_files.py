@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from truerank import InputError, PublicTask, Task
-from truerank.organise import check_log, check_revealed, is_task, leaderboard, reveal
+from truerank.competition.leaderboards import check_log, leaderboard
+from truerank.competition.task import check_revealed, is_task, reveal
 
 LABELS = np.arange(80) % 20
 IDS = [f"{number:02}" for number in range(80)]

@@ -11,7 +11,7 @@ import pytest
 import truerank
 from tests.organise.competition import LABELS, Competition, rows
 from tests.refusals import assert_refused
-from truerank.organise.parts import divide
+from truerank.competition.task import divide
 
 
 def exact(competition: Competition, spread: float) -> tuple[float, tuple[float, float]]:

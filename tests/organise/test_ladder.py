@@ -20,7 +20,7 @@ from tests.organise.attack import (
     split,
 )
 from tests.refusals import assert_refused
-from truerank.organise.ladder import Measured, Rung, climb, measure, patience, resolution
+from truerank.competition.board import Measured, Rung, climb, measure, patience, resolution
 
 ROWS, CLASSES = 120, 12
 SENT = 10_000

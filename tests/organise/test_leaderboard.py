@@ -11,9 +11,10 @@ import pytest
 from tests.organise.competition import IDS, LABELS, Competition, rows
 from tests.refusals import assert_refused
 from truerank import Task
-from truerank.organise import leaderboard, list_entries
-from truerank.organise.board import groups
-from truerank.organise.parts import divide
+from truerank.competition.board import groups
+from truerank.competition.leaderboards import leaderboard
+from truerank.competition.submissions import list_entries
+from truerank.competition.task import divide
 
 
 def scores(board: Any) -> dict[str, float]:

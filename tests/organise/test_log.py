@@ -12,8 +12,7 @@ import pytest
 import truerank
 from tests.organise.competition import Competition, rows
 from tests.refusals import assert_refused
-from truerank.organise import check_log
-from truerank.organise.log import Log
+from truerank.competition.leaderboards import SubmissionLog, check_log
 
 
 def lines_of(path: Path) -> list[dict[str, Any]]:
@@ -74,25 +73,25 @@ def test_a_line_of_no_known_kind_is_refused(
     """The chain holds, but nobody here wrote that."""
     file = competition.send("anna", rows(1.0))
     competition.board(file)
-    log = Log(competition.log)
+    log = SubmissionLog(competition.log)
     log.append(record)
     log.write()
     assert_refused(lambda: competition.board(file), ["line 3", "no known kind"])
 
 
 def test_two_runs_at_once_lose_no_line(tmp_path: Path) -> None:
-    mine, theirs = Log(tmp_path / "log"), Log(tmp_path / "log")
+    mine, theirs = SubmissionLog(tmp_path / "log"), SubmissionLog(tmp_path / "log")
     mine.append({"kind": "rules"})
     mine.write()
     theirs.append({"kind": "rules"})
     assert_refused(theirs.write, ["another run", "run this one again"])
-    assert len(Log(tmp_path / "log").records) == 1
+    assert len(SubmissionLog(tmp_path / "log").records) == 1
 
 
 def add_lines(path: Path, count: int) -> None:
     for _ in range(count):
         while True:
-            log = Log(path)
+            log = SubmissionLog(path)
             log.append({"kind": "opening"})
             try:
                 log.write()
@@ -105,4 +104,4 @@ def test_many_writers_leave_one_whole_chain(tmp_path: Path) -> None:
     with ThreadPoolExecutor(3) as pool:
         done = [pool.submit(add_lines, tmp_path / "log", 10) for _ in range(3)]
     assert [one.result() for one in done] == [None] * 3
-    assert len(Log(tmp_path / "log").records) == 30
+    assert len(SubmissionLog(tmp_path / "log").records) == 30

@@ -13,7 +13,7 @@ import truerank
 from tests.organise.competition import IDS, LABELS, rows
 from tests.refusals import assert_refused
 from truerank import Task
-from truerank.organise.parts import divide
+from truerank.competition.task import divide
 
 
 def test_the_parts_share_no_class_and_no_row() -> None:

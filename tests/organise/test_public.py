@@ -18,14 +18,8 @@ from tests.refusals import assert_refused
 from tests.results import SCHEMA
 from tests.stored.files import FOLDER, in_words
 from truerank import Task
-from truerank.organise import (
-    PublicTask,
-    check_revealed,
-    check_submission,
-    public_result,
-    reveal,
-    warn_of_giveaways,
-)
+from truerank.competition.leaderboards import check_submission, warn_of_giveaways
+from truerank.competition.task import PublicTask, check_revealed, public_result, reveal
 
 CLASSES, SIZE = 12, 5
 RNG = np.random.default_rng(7)

@@ -11,9 +11,8 @@ import pytest
 
 from tests.organise.competition import IDS, LABELS, Competition, rows
 from tests.refusals import assert_refused
-from truerank import storage
-from truerank.organise import PublicTask
-from truerank.organise.parts import Part, divide
+from truerank._util import arrays
+from truerank.competition.task import PublicTask, TaskPart, divide
 
 ROWS = len(LABELS)
 
@@ -92,7 +91,7 @@ def test_shown_files_are_asked_for_before_anything_is_scored(
     first = competition.send("anna--1", rows(1.5))
     competition.board(first)
     log = competition.log.read_bytes()
-    monkeypatch.setattr(Part, "evaluate", lambda *a, **k: pytest.fail("an entry was scored"))
+    monkeypatch.setattr(TaskPart, "evaluate", lambda *a, **k: pytest.fail("an entry was scored"))
     for number, spread in enumerate((0.3, 3.0), 2):  # one that climbs, and one that does not
         files = [competition.send(f"anna--{number}", rows(spread)), competition.folder / "none.npz"]
         assert_refused(lambda files=files: competition.board(*files), ["anna", "keep every file"])
@@ -132,7 +131,7 @@ def test_an_entry_that_does_not_fit_is_its_own_refusal(
     path = competition.folder / "wide.npz"
     np.savez_compressed(path, embeddings=np.zeros((ROWS, 20_000), np.float32), id=IDS)
     assert path.stat().st_size < 100_000
-    monkeypatch.setattr(storage, "available", lambda: 50 << 20)
+    monkeypatch.setattr(arrays, "available", lambda: 50 << 20)
     board = competition.board(path, competition.send("anna", rows(1.0)))
     assert list(board.refused) == ["wide.npz"]
     assert "20,000 dimensions" in board.refused["wide.npz"]
@@ -142,14 +141,14 @@ def test_an_entry_that_does_not_fit_is_its_own_refusal(
 def test_running_out_of_memory_ends_an_entry_and_no_board(
     competition: Competition, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original = Part.evaluate
+    original = TaskPart.evaluate
 
-    def evaluate(part: Part, embeddings: Any, ids: Any, **options: Any) -> Any:
+    def evaluate(part: TaskPart, embeddings: Any, ids: Any, **options: Any) -> Any:
         if embeddings.shape[1] == 9:
             raise MemoryError
         return original(part, embeddings, ids, **options)
 
-    monkeypatch.setattr(Part, "evaluate", evaluate)
+    monkeypatch.setattr(TaskPart, "evaluate", evaluate)
     large = competition.send("large", np.ones((ROWS, 9)))
     board = competition.board(large, competition.send("anna", rows(1.0)))
     assert "does not fit into memory" in board.refused["large.npz"]

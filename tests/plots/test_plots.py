@@ -16,8 +16,7 @@ from matplotlib.figure import Figure
 
 import truerank
 from tests.builders import clusters
-from truerank.plots.axes import probit
-from truerank.plots.saving import save_figure
+from truerank.plots.display import probit, save_figure
 
 METRICS = [
     *("map@r", "tar@far=0.1", "eer", "best_f1", "dir@far=0.2", "opis", "mrep", "mfr@b=20"),

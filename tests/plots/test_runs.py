@@ -9,8 +9,9 @@ from matplotlib.figure import Figure
 
 import truerank
 from tests.builders import clusters
-from truerank.comparison import Comparison, Standing
-from truerank.errors import InputError
+from truerank._util.errors import InputError
+from truerank.analysis.compare import Comparison
+from truerank.analysis.differences import Standing
 from truerank.plots.runs import plot_runs
 
 
@@ -30,7 +31,7 @@ ROWS = [
     Standing("eer", "$b$", 0.2, (0.15, 0.3), 1, None, (1, 1), (0.2,), 0.9),
     Standing("eer", "a", 0.33, None, 3, None, (2, 2), (0.30, 0.32, 0.37), 0.95),
 ]
-PAIR = truerank.comparison.Difference("eer", "a", "$b$", 0.13, None, None, None)
+PAIR = truerank.analysis.differences.Difference("eer", "a", "$b$", 0.13, None, None, None)
 
 
 def test_what_is_drawn() -> None:

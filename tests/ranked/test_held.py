@@ -13,7 +13,7 @@ import torch
 
 import truerank
 from tests.refusals import refused
-from truerank.result import Result
+from truerank.result.result import Result
 
 
 def rows() -> np.ndarray:

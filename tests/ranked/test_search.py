@@ -9,7 +9,7 @@ import pytest
 
 import truerank
 from tests.refusals import refused
-from truerank.ranked import Neighbours, find_queries
+from truerank.result.ranked_rows import Neighbours, find_queries
 
 
 def points(seed: int = 0, rows: int = 60) -> tuple[np.ndarray, np.ndarray]:
@@ -157,7 +157,7 @@ def test_nothing_left_to_rank() -> None:
 def test_many_queries_are_done_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     x, y = points(5)
     whole = truerank.neighbours(x, y, queries=range(60), distance="euclidean").to_json()
-    monkeypatch.setattr("truerank.ranked.search.PAIRS", 150)
+    monkeypatch.setattr("truerank.result.ranked_rows.PAIRS", 150)
     assert truerank.neighbours(x, y, queries=range(60), distance="euclidean").to_json() == whole
 
 

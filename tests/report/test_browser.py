@@ -14,9 +14,9 @@ from tests.report.browser import Browser
 from tests.report.pages import HOSTILE, hierarchy, leave_one_out, open_set
 from tests.report.test_page import every_kind
 from truerank import datasets, report
-from truerank.threshold import first_set
-from truerank.threshold.decimals import on_axis
-from truerank.typesetting import separated
+from truerank._util.text import separated
+from truerank.analysis.operating_points import on_axis
+from truerank.analysis.thresholds import first_set
 
 METRICS = {"far": "fmr", "frr": "fnmr", "tar": "tar", "dir": "dir", "open_set_far": "far"}
 ASKED = ["precision@1", "map@r", "h_ap", "mrep"]

@@ -18,7 +18,7 @@ from scipy.sparse import csr_matrix
 import truerank
 from tests.report.pages import HOSTILE, hierarchy, leave_one_out, open_set
 from truerank import Task, report
-from truerank.organise import public_result
+from truerank.competition.task import public_result
 from truerank.report.details import look
 from truerank.report.page import as_json
 
@@ -126,7 +126,7 @@ def test_details_are_kept_below_a_megabyte(result: truerank.Result) -> None:
     plain = {name: value for name, value in result.to_dict().items() if name != "details"}
     without = len(truerank.Result.from_dict(plain).to_json())
     assert 0 < with_details - without < 1_000_000
-    schema = json.loads((Path(truerank.__file__).parent / "result.schema.json").read_text())
+    schema = json.loads((Path(truerank.__file__).parent / "result/result.schema.json").read_text())
     jsonschema.validate(result.to_dict(), schema)
 
 

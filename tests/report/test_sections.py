@@ -10,9 +10,9 @@ import pytest
 
 import truerank
 from tests.report.pages import hierarchy, leave_one_out, open_set
-from truerank.report.cells import file_name, shortened
 from truerank.report.details import look
-from truerank.report.words import in_words
+from truerank.report.page import file_name, shortened
+from truerank.report.results import in_words
 
 
 def details_of(arguments: dict[str, Any]) -> tuple[Any, Any]:
@@ -132,7 +132,7 @@ def test_ties_are_where_they_are() -> None:
 
 
 def test_many_classes_are_cut_to_the_worst(monkeypatch: pytest.MonkeyPatch) -> None:
-    from truerank.report import single
+    from truerank.report import results as single
 
     monkeypatch.setattr(single, "MOST_ROWS", 10)
     result = truerank.evaluate(**hierarchy(noise=2.0), metrics=["map@r"], confidence=None)

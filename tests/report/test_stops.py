@@ -11,10 +11,10 @@ from scipy.sparse import csr_matrix
 import truerank
 from tests.engine.cuda.devices import pretend
 from tests.report.pages import hierarchy, leave_one_out, open_set
+from truerank.analysis.operating_points import on_axis
+from truerank.analysis.thresholds import first_set
 from truerank.report.details import look
-from truerank.report.places import stops_between
-from truerank.threshold import first_set
-from truerank.threshold.decimals import on_axis
+from truerank.report.threshold_slider import stops_between
 
 METRICS = {"far": "fmr", "frr": "fnmr", "tar": "tar", "dir": "dir", "open_set_far": "far"}
 AXIS = {"vp": "mvp", "rep": "mrep"}

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from studies.trained import PART, Finished
 
 from truerank.benchmark.config import BenchmarkConfig
 from truerank.benchmark.layout import Layout
 from truerank.benchmark.statistics import summarise
-from truerank.core.replicates import Replicates
+from truerank.core.jackknife import Replicates
 from truerank.core.score import Score
-from truerank.reproduce.trained import PART, Finished
-from truerank.result import Result
+from truerank.result.result import Result
 
 FOLDS = 20
 """Of the test classes."""

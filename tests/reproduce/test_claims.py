@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-
-from truerank.reproduce.claims import (
+from studies.claims import (
     IN_DIRECTION,
     NOT_REPRODUCED,
     REPRODUCED,

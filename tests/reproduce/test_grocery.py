@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from studies.runner import Request
 
 from truerank.benchmark.splits import make_splits
 from truerank.datasets.base import Dataset
-from truerank.reproduce.request import Request
 from truerank.training.config import Config
 from truerank.training.sampler import make_sampler
 
@@ -42,8 +42,9 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("study", ["happier", "tcm"])
 def test_every_fold_can_fill_its_batches(study: str, store: Path, tmp_path: Path) -> None:
-    configuration = importlib.import_module(f"truerank.reproduce.{study}.configuration")
-    parts = configuration.benchmarks(Request(tmp_path, files={"grocery": store}))
+    parts = importlib.import_module(f"studies.{study}").benchmarks(
+        Request(tmp_path, files={"grocery": store})
+    )
     config, data = parts["grocery"]()
     assert data.labels.shape == (6 * FINE, 3)
     splits = make_splits(data, config["data"]["split"], config["protocol"]["folds"])

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from studies.trained import read_embedded
 
-from truerank.errors import InputError
-from truerank.reproduce.inputs import read_embedded
+from truerank._util.errors import InputError
 
 
 def test_rows_and_labels_are_told_apart_by_what_they_are(tmp_path: Path) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from studies.runner import Clock, Ledger, TimeOver
 
-from truerank.errors import InputError
-from truerank.reproduce.ledger import Clock, Ledger, TimeOver
+from truerank._util.errors import InputError
 
 
 def test_an_entry_is_computed_once_and_kept(tmp_path: Path) -> None:

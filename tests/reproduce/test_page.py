@@ -6,11 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
+from studies.claims import REPRODUCED, Claim, Evidence
+from studies.page import Drawing, Page, Sheet, new_figure, read_page
 
-from truerank.errors import InputError
-from truerank.reproduce.claims import REPRODUCED, Claim, Evidence
-from truerank.reproduce.drawing import new_figure
-from truerank.reproduce.page import Drawing, Page, Sheet, read_page
+from truerank._util.errors import InputError
 
 
 def page() -> Page:

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from studies.page import read_page
+from studies.runner import run
 
 from tests.benchmark.small import write_drawings
-from truerank.reproduce import read_page, run
 
 
 def emoji(path: Path) -> Path:
@@ -28,7 +29,7 @@ def emoji(path: Path) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("paper", ["gom", "happier", "tcm"])
-@pytest.mark.filterwarnings("ignore::truerank.errors.TruerankWarning")
+@pytest.mark.filterwarnings("ignore::truerank.TruerankWarning")
 def test_a_page_from_images(paper: str, tmp_path: Path) -> None:
     files = {
         "emoji": emoji(tmp_path / "emoji.npz"),

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from studies.__main__ import reproduce
+from studies.claims import REPRODUCED, UNDECIDED, Claim
+from studies.page import Drawing, Page
+from studies.runner import summarise
 
-from truerank.cli.commands import commands
-from truerank.errors import InputError
-from truerank.reproduce import summarise
-from truerank.reproduce.claims import REPRODUCED, UNDECIDED, Claim
-from truerank.reproduce.page import Drawing, Page
+from truerank._util.errors import InputError
 
 
 def test_claims_pictures_and_errors_of_all_pages(tmp_path: Path) -> None:
@@ -23,7 +23,7 @@ def test_claims_pictures_and_errors_of_all_pages(tmp_path: Path) -> None:
         drawings = [Drawing(picture, f"A picture of {name}."), Drawing("other", "No.")]
         Page(name, name.title(), "X 2020.", "About.", ["Run."], [claim], [], drawings,
              [f"An error in {name}."]).write(tmp_path)  # fmt: skip
-    done = CliRunner().invoke(commands, ["reproduce", "summary", "--pages", str(tmp_path)])
+    done = CliRunner().invoke(reproduce, ["summary", "--pages", str(tmp_path)])
     assert done.exit_code == 0, done.output
     text = (tmp_path / "summary.md").read_text()
     for part in (
@@ -38,6 +38,6 @@ def test_claims_pictures_and_errors_of_all_pages(tmp_path: Path) -> None:
 def test_a_folder_without_pages_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="holds no page"):
         summarise(tmp_path)
-    done = CliRunner().invoke(commands, ["reproduce", "summary"])
+    done = CliRunner().invoke(reproduce, ["summary"])
     assert done.exit_code == 2
     assert "--pages FOLDER" in done.output

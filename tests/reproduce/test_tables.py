@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from studies.trained import score_sheet
+
 from tests.reproduce.pretend import pretend
-from truerank.benchmark.study import BEHIND
-from truerank.reproduce.tables import score_sheet
+from truerank.benchmark.search import BEHIND
 
 
 def test_what_the_search_found() -> None:

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 import truerank
-from truerank.space import build
-from truerank.space.base import Space
-from truerank.space.elementwise import Cityblock
+from truerank.distance.base import Space
+from truerank.distance.catalogue import build
+from truerank.distance.elementwise import Cityblock
 
 VECTORS = ("cosine", "euclidean", "dot", "cityblock")
 TINIEST = 5e-324

@@ -7,9 +7,9 @@ import pytest
 
 from tests.oracles import scores
 from tests.space.exact import exact, make, pairs, tile
-from truerank.space import cosine as module
-from truerank.space.cosine import Cosine
-from truerank.space.probe import probe
+from truerank.distance import cosine, grid
+from truerank.distance.cosine import Cosine
+from truerank.distance.probe import probe
 
 ROWS = {
     "words": lambda rng: rng.poisson(0.1, (40, 60)),
@@ -29,7 +29,7 @@ ROWS = {
 def test_distances_against_rational_numbers(
     kind: str, compiled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "compiled", lambda: compiled)
+    monkeypatch.setattr(cosine, "compiled", lambda: compiled)
     rows = ROWS[kind](np.random.default_rng(3)).astype(np.float64)
     for queries, gallery in ((rows, None), (rows[:9], rows[9:])):
         space = make("cosine", queries, gallery)
@@ -69,14 +69,14 @@ def test_a_machine_without_exact_float32_is_asked_for_float64(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Some machines round the operands of a float32 product to fewer bits."""
-    made = module.short_tile
+    made = grid.short_tile
 
     def rounded(product: np.ndarray, *squares: np.ndarray) -> np.ndarray:
         if product.dtype == np.float32:
             product = np.rint(product / 64) * 64
         return made(product, *squares)
 
-    monkeypatch.setattr(module, "short_tile", rounded)
+    monkeypatch.setattr(cosine, "short_tile", rounded)
     rows = ROWS["bytes"](np.random.default_rng(6)).astype(np.float64)
     space = make("cosine", rows)
     probe(space)

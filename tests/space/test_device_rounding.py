@@ -14,9 +14,9 @@ from hypothesis.extra import numpy as hnp
 
 import truerank
 from tests.engine.cuda.devices import needs_gpu, pretend
-from truerank.errors import InputError
-from truerank.space import build
-from truerank.space.device_rows import DeviceRows
+from truerank._util.errors import InputError
+from truerank.distance.catalogue import build
+from truerank.distance.remote_rows import DeviceRows
 
 DEVICES = ["cpu", pytest.param("cuda:0", marks=needs_gpu)]
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from truerank.space import digests
-from truerank.space.digests import (
+from truerank.distance import digests
+from truerank.distance.digests import (
     all_differ,
     as_keys,
     classes_of_equals,

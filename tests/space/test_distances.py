@@ -11,7 +11,7 @@ import pytest
 import truerank
 from tests.oracles import scores
 from tests.space.exact import TINIEST, VECTORS, exact, make, mixed_rows, neighbours, pairs, tile
-from truerank.space.digests import as_keys
+from truerank.distance.digests import as_keys
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from tests.oracles import scores
 from tests.space.exact import TINIEST, make, neighbours, pairs, tile
-from truerank.space import grid
+from truerank.distance import grid
 
 
 def assert_unit_grid(rows: np.ndarray) -> None:

@@ -16,14 +16,14 @@ import truerank
 from tests.in_process_cluster import InProcess, in_process
 from tests.refusals import refused
 from tests.test_checkpoint import Stop, bits, stopping_after
-from truerank.cluster import Cluster
-from truerank.files import read_embeddings
-from truerank.settings import settings
-from truerank.sharding import shard
-from truerank.space.build import build
-from truerank.space.cosine import Cosine
-from truerank.space.fingerprint import row_prints
-from truerank.space.pieces import Pieces
+from truerank._util.cluster import Cluster
+from truerank._util.settings import settings
+from truerank.distance.catalogue import build
+from truerank.distance.cosine import Cosine
+from truerank.distance.digests import row_prints
+from truerank.distance.remote_rows import Pieces
+from truerank.io.reading import read_embeddings
+from truerank.io.sharding import shard
 
 pytest.importorskip("ray")
 pytestmark = pytest.mark.filterwarnings("ignore:pairs that belong together")
@@ -40,7 +40,7 @@ TILES = {"query_rows": 30, "gallery_rows": 20, "task_pairs": 30 * 40}
 @contextmanager
 def unread() -> Iterator[None]:
     """Nobody reads a shard but the tasks of a cluster."""
-    with patch("truerank.files.shards.Shards._part", side_effect=AssertionError("read here")):
+    with patch("truerank.io.shards.Shards._part", side_effect=AssertionError("read here")):
         yield
 
 
@@ -141,9 +141,9 @@ def test_one_worker_clusters_what_all_hold(tmp_path: Path) -> None:
     options: dict[str, Any] = {"metrics": ["nmi", "ami", "map"], "seed": 3}
     with in_process() as ray, unread():
         asked = ray.calls
-        with patch("truerank.space.cosine.Cosine.vectors", vectors_of_tasks):
+        with patch("truerank.distance.cosine.Cosine.vectors", vectors_of_tasks):
             there = truerank.evaluate(manifest, LABELS, cluster="auto", **options)
-    assert asked.count("truerank.clustering:cluster_there") == 1
+    assert asked.count("truerank.evaluation.clustering:cluster_there") == 1
     assert bits(there) == bits(truerank.evaluate(MIXED, LABELS, **options))
 
 
@@ -222,7 +222,7 @@ def test_a_shard_that_cannot_be_read_any_more_keeps_the_counts(tmp_path: Path) -
             truerank.evaluate(manifest, LABELS, cluster="auto", metrics=["map@r", "mrr"])
     assert bits(mended) == alone
     assert not kept.exists()
-    tiles = "truerank.engine.remote:add_tiles"
+    tiles = "truerank.engine.ray:add_tiles"
     assert again.calls.count(tiles) < from_the_start.calls.count(tiles)
 
 
@@ -244,7 +244,7 @@ def test_a_changed_shard_is_named_and_nothing_is_counted(tmp_path: Path) -> None
     path.write_bytes(path.read_bytes()[:-1] + b"\1")
     with in_process() as ray, refused("rows-00001.npy does not hold what it held"):
         truerank.evaluate(manifest, LABELS, cluster="auto")
-    assert set(ray.calls) == {"truerank.space.rows:round_shard"}
+    assert set(ray.calls) == {"truerank.distance.rows:round_shard"}
 
 
 def test_shards_go_on_where_an_array_was_stopped(tmp_path: Path) -> None:

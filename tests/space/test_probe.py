@@ -10,10 +10,11 @@ import pytest
 
 import truerank
 from tests.space.exact import VECTORS, make, tile
-from truerank import engine
-from truerank.space import probe
-from truerank.space.base import Space
-from truerank.space.inner import SquaredDistance
+from truerank._util.settings import settings
+from truerank.distance.base import Space
+from truerank.distance.inner_product import SquaredDistance
+from truerank.distance.probe import probe
+from truerank.engine import runner
 
 ROWS = np.random.default_rng(10).standard_normal((40, 6)).astype(np.float32)
 LABELS = np.arange(40) % 8
@@ -92,14 +93,14 @@ def test_the_engine_finds_a_tile_that_is_off(
         found = np.argwhere(mates)
         return tuple(found[found[:, 0] == found[-1, 0]][0]) if len(found) else ([], [])
 
-    with engine.settings(sort_share=WAYS[way]):
-        assert len(list(engine.tie_groups(view, space, device="cpu"))) == 1
+    with settings(sort_share=WAYS[way]):
+        assert len(list(runner.tie_groups(view, space, device="cpu"))) == 1
     kind = type(space)
     wrong = off_by_one_unit(kind.block, first_mate_of_the_last_query)
     monkeypatch.setattr(kind, "block", wrong)
     monkeypatch.setattr(kind, "fill_rows", Space.fill_rows)  # which makes rows of blocks
-    with engine.settings(sort_share=WAYS[way]), pytest.raises(truerank.ExactnessError):
-        list(engine.tie_groups(view, space, device="cpu"))
+    with settings(sort_share=WAYS[way]), pytest.raises(truerank.ExactnessError):
+        list(runner.tie_groups(view, space, device="cpu"))
 
 
 def test_the_engine_finds_an_excluded_pair_that_is_off() -> None:
@@ -114,5 +115,5 @@ def test_the_engine_finds_an_excluded_pair_that_is_off() -> None:
     space = make("cosine", ROWS)
     space.__class__ = Off
     labels = np.zeros(40, int)
-    with engine.settings(sort_share=1.0), pytest.raises(truerank.ExactnessError):
-        list(engine.tie_groups(truerank.Task(labels).view, space, device="cpu"))
+    with settings(sort_share=1.0), pytest.raises(truerank.ExactnessError):
+        list(runner.tie_groups(truerank.Task(labels).view, space, device="cpu"))

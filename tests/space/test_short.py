@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.oracles import scores
-from truerank.jit import interpreted
-from truerank.space import kernels, short
+from truerank._util.kernels import interpreted
+from truerank.distance import distance_kernels, grid
 
 
 def squared_cosine(x: list[int], y: list[int]) -> Fraction:
@@ -26,8 +26,8 @@ def found_short(row: Any) -> list[int] | None:
     """The row as the product sees it, by both of its ways, which must agree."""
     rows = np.array([row], np.float64)
     out = np.zeros(rows.shape[1], np.int16)
-    square = short._short_row(rows[0], out)
-    found = short.short_rows(rows)
+    square = grid._short_row(rows[0], out)
+    found = grid.short_rows(rows)
     assert (found is None) == (square == 0)
     if found is None:
         return None
@@ -69,11 +69,11 @@ def test_loops_and_vectors_agree() -> None:
     rng = np.random.default_rng(0)
     products = rng.integers(-3000, 3000, (20, 30)).astype(np.float32)
     left, right = rng.integers(3000, 4000, 20), rng.integers(3000, 4000, 30)
-    expected = short.short_distances(products, left[:, None], right[None, :])
-    np.testing.assert_array_equal(short.short_tile(products, left, right), expected)
+    expected = grid.short_distances(products, left[:, None], right[None, :])
+    np.testing.assert_array_equal(grid.short_tile(products, left, right), expected)
     out = np.empty((2, 2))
     few = (products[:2, :2], left[:2].astype(float), right[:2].astype(float))
-    interpreted(kernels.short_tile)(*few, short.HALF_TURN, out)
+    interpreted(distance_kernels.short_tile)(*few, grid.HALF_TURN, out)
     np.testing.assert_array_equal(out, expected[:2, :2])
 
 
@@ -88,7 +88,7 @@ def test_the_order_of_distances_is_that_of_rational_cosines(data: Any) -> None:
     near, far = squared_cosine(x, y), squared_cosine(x, z)
     distances = [
         float(
-            short.short_distances(np.float64(np.dot(x, other)), np.dot(x, x), np.dot(other, other))
+            grid.short_distances(np.float64(np.dot(x, other)), np.dot(x, x), np.dot(other, other))
         )
         for other in (y, z)
     ]
@@ -107,7 +107,7 @@ def test_a_distance_is_within_a_step_of_the_true_one(row: list[int], other: int)
     if x is None or y is None:
         return
     true = squared_cosine(x, y)
-    d = short.short_distances(np.float64(np.dot(x, y)), np.dot(x, x), np.dot(y, y))
+    d = grid.short_distances(np.float64(np.dot(x, y)), np.dot(x, x), np.dot(y, y))
     cosine = 1 - Fraction(float(d)) / 2**51
     for bound, wanted in ((cosine - Fraction(1, 2**51), -1), (cosine + Fraction(1, 2**51), 1)):
         assert (bound * abs(bound) - true) * wanted > 0

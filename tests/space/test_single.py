@@ -14,8 +14,8 @@ from tests.engine.ambiguous_rows import (
     positive_rows,
     random_rows,
 )
-from truerank.space import build
-from truerank.space.single import SinglePrecision
+from truerank.distance.catalogue import build
+from truerank.distance.grid import SinglePrecision
 
 
 def sums(x: np.ndarray, y: np.ndarray) -> dict[str, np.ndarray]:

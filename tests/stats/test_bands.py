@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from truerank.core.curve import Curve
-from truerank.core.curve_moves import CurveMoves
-from truerank.core.replicates import Replicates
-from truerank.stats.bands import put_band
-from truerank.stats.intervals import from_replicates
+from truerank.core.curve import Curve, CurveMoves
+from truerank.core.jackknife import Replicates
+from truerank.intervals.bands import put_band
+from truerank.intervals.interval import from_replicates
 
 BANDS = ("low", "high", "simultaneous_low", "simultaneous_high")
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import truerank
-from truerank.stats.bootstrap import ClassSums, standard_errors
-from truerank.stats.student import quantile
+from truerank.core.student import quantile
+from truerank.intervals.interval import ClassSums, standard_errors
 
 
 def test_the_bootstrap_has_the_error_of_a_ratio() -> None:

@@ -11,8 +11,8 @@ import pytest
 
 import truerank
 from tests.builders import clusters, uneven_clusters
-from truerank.settings import limits
-from truerank.stats.first_ranks import FirstMateMoves, RankChanges
+from truerank._util.settings import limits
+from truerank.intervals.first_item_replicates import FirstMateMoves, RankChanges
 
 RANKS = (1, 2, 5, 10, 50)
 METRICS = [f"hit@{rank}" for rank in RANKS]

@@ -10,20 +10,18 @@ import pytest
 
 import truerank
 from tests.builders import clusters
+from truerank._util.errors import InputError
+from truerank._util.settings import limits
+from truerank.core import metric as definitions
 from truerank.core import registry
-from truerank.core.folds import FEWEST_CLASSES
-from truerank.core.metric import DEFINITIONS, Metric, RankingDefinition
-from truerank.core.replicates import Replicates
-from truerank.core.scale import Scale
-from truerank.engine import TieGroups
-from truerank.errors import InputError
-from truerank.settings import limits
-from truerank.stats.bootstrap import FEWEST_DRAWN
-from truerank.stats.intervals import ends
+from truerank.core.jackknife import FEWEST_CLASSES, Replicates
+from truerank.core.metric import DEFINITIONS, Metric, RankingDefinition, Scale
+from truerank.core.tie_groups import TieGroups
+from truerank.intervals.interval import FEWEST_DRAWN, ends
 
 RANKING = [
     name
-    for name in registry.examples()
+    for name in definitions.examples()
     if registry.find(name).family == "ranking" and name != "recall@1"
 ]
 
@@ -227,7 +225,7 @@ def test_folds_go_by_ids_where_there_are_ids(monkeypatch: pytest.MonkeyPatch) ->
 
 def deal_into(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """At most so many columns, own folds and paired ones together."""
-    monkeypatch.setattr("truerank.stats.folds.MOST_SINGLY", most)
+    monkeypatch.setattr("truerank.intervals.jackknife_groups.MOST_SINGLY", most)
 
 
 @pytest.mark.parametrize("name", ["map", "precision@1"])

@@ -9,9 +9,9 @@ import pytest
 
 import truerank
 from tests.builders import clusters
-from truerank.core.replicates import Replicates
-from truerank.stats import shared_levels
-from truerank.stats.intervals import from_replicates
+from truerank.core.jackknife import Replicates
+from truerank.intervals import first_item_replicates
+from truerank.intervals.interval import from_replicates
 
 Labels = np.ndarray[Any, Any]
 
@@ -117,7 +117,7 @@ def test_a_sample_tells_nearly_the_same(monkeypatch: pytest.MonkeyPatch) -> None
     rows, labels = clusters(1, classes=120, noise=1.3)
     tree = np.column_stack([labels // 4, labels // 2, labels])
     whole = bars(rows, tree)
-    monkeypatch.setattr(shared_levels, "most_counted", lambda mates, _: len(mates) // 2)
+    monkeypatch.setattr(first_item_replicates, "most_counted", lambda mates, _: len(mates) // 2)
     some = bars(rows, tree)
     assert not np.array_equal(whole["low"], some["low"])
     width = whole["high"] - whole["low"]

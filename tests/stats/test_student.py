@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from truerank.stats.student import central, quantile
+from truerank.core.student import central, quantile
 
 
 @pytest.mark.parametrize("freedom", [1, 2, 3, 4, 9, 19, 20, 101, 1000])

@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 import truerank
-from truerank.core.folds import FoldAssignment
-from truerank.core.replicates import Replicates
-from truerank.settings import limits
-from truerank.stats import estimation
-from truerank.stats.intervals import ends
+from truerank._util.settings import limits
+from truerank.core.jackknife import FoldAssignment, Replicates
+from truerank.intervals import estimation
+from truerank.intervals.interval import ends
 
 EXACT = [
     "tar@tau=0.5",

@@ -10,7 +10,7 @@ import pytest
 
 import truerank
 from tests.refusals import assert_refused
-from truerank.files.trials import Trials
+from truerank.io.trials import Trials
 
 METRICS = ["accuracy", "auc", "eer", "tar@far=0.1", "best_f1", "tar@tau=1.5", "threshold@far=0.2"]
 
@@ -145,7 +145,7 @@ def test_many_people_have_the_error_of_leaving_out_each(monkeypatch: pytest.Monk
     added = judged(*data)
     rows, trials, person = data
     copied = judged(rows.astype(np.float16), trials, person)
-    monkeypatch.setattr("truerank.stats.trials.MOST_FOLDS", 600)
+    monkeypatch.setattr("truerank.intervals.trials.MOST_FOLDS", 600)
     alone = judged(*data)
     assert "600 shares" in alone.provenance["intervals"]["method"]
     for name in METRICS:

@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 
 import truerank
+from truerank._util.settings import limits, settings
+from truerank.core import metric as definitions
 from truerank.core import registry
-from truerank.files.trials import Trials
-from truerank.settings import limits, settings
+from truerank.io.trials import Trials
 
 Found = tuple[dict[str, Any], dict[str, Any]]
 DISTANCES = ("cosine", "euclidean", "dot", "cityblock", "hamming", "precomputed", "similarity")
@@ -386,7 +387,7 @@ def trials(distance: str, given: bool) -> Found:
     rows = with_distance(task, distance)["rows"]
     trials = list(zip(left.tolist(), right.tolist(), same.tolist(), strict=True))
     metrics = [
-        m for m in EXAMPLES if registry.entry(registry.parse(m).name).family == "verification"
+        m for m in EXAMPLES if definitions.entry(registry.parse(m).name).family == "verification"
     ]
     return found(
         truerank.verify(rows[left, right] if given else rows, trials, metrics, distance=distance)

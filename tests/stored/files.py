@@ -16,7 +16,7 @@ import numpy as np
 import truerank
 from tests.stored.digest import digest
 from tests.stored.evaluations import SHAPES, evaluated, found, run
-from truerank.settings import settings
+from truerank._util.settings import settings
 
 FOLDER = Path(__file__).with_name("versions")
 RESULTS = ("leave one out", "strangers", "tree", "gallery", "judgements")

@@ -15,8 +15,8 @@ import numpy as np
 
 import truerank
 from tests.stored.evaluations import SHAPES, Found, found, with_distance
-from truerank.datasets import emoji
-from truerank.training import class_folds
+from truerank.datasets.emoji import emoji
+from truerank.training.sampler import class_folds
 
 ENDS = ("lower", "expected", "upper")
 ONE_THREAD: dict[str, Any] = {"device": "reference", "threads": 1}

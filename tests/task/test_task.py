@@ -25,7 +25,7 @@ from tests.task.small import (
     with_gallery,
 )
 from truerank import Task, TruerankWarning
-from truerank.task import TaskRules
+from truerank.task.task import TaskRules
 
 
 @pytest.mark.parametrize(

@@ -113,7 +113,7 @@ def keywords(query: Set, item: Set | None, rules: set[str]) -> dict[str, Any]:
     return given
 
 
-def chosen(**given: Any) -> truerank.threshold.OperatingPoint:
+def chosen(**given: Any) -> truerank.analysis.operating_points.OperatingPoint:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", truerank.TruerankWarning)
         return truerank.choose_threshold(**given)

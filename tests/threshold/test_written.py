@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import truerank
-from truerank.threshold.written import MARGIN
+from truerank.analysis.operating_points import MARGIN
 
 
 def clustered() -> tuple[np.ndarray, np.ndarray]:

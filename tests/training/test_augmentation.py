@@ -9,10 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from truerank.datasets.images import ImageArray
-from truerank.errors import InputError
-from truerank.training.augmentation import Augmentation, cut, cut_one, draw
-from truerank.training.pipeline import Decoded, Resident, open_pipeline
+from truerank._util.errors import InputError
+from truerank.datasets.base import ImageArray
+from truerank.training.pipeline import (
+    Augmentation,
+    Decoded,
+    Resident,
+    cut,
+    cut_one,
+    draw,
+    open_pipeline,
+)
 
 CPU = torch.device("cpu")
 

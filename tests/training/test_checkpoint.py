@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from truerank.errors import InputError
-from truerank.training import checkpoint
+from truerank._util.errors import InputError
+from truerank.training import embedding
 
 
 @contextmanager
@@ -28,12 +28,12 @@ def files_of_at_most(size: int) -> Iterator[None]:
 def test_a_full_disk_is_said_and_the_old_checkpoint_stays(tmp_path: Path) -> None:
     path = tmp_path / "last.pt"
     state = {"config": {}, "model": {"weight": torch.zeros(8)}}
-    checkpoint.save(path, state)
+    embedding.save(path, state)
     before = path.read_bytes()
     with (
         files_of_at_most(1 << 16),
         pytest.raises(InputError, match=r"cannot write .*last\.pt: File too large"),
     ):
-        checkpoint.save(path, {**state, "model": {"weight": torch.zeros(1 << 16)}})
+        embedding.save(path, {**state, "model": {"weight": torch.zeros(1 << 16)}})
     assert path.read_bytes() == before
     assert [one.name for one in tmp_path.iterdir()] == ["last.pt"]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from truerank.core import registry
-from truerank.errors import InputError
+from truerank._util.errors import InputError
+from truerank.core import metric as definitions
 from truerank.training.config import Config, apply_settings, read_config
 
 LEAST = {"data": {"name": "quickdraw"}, "loss": {"name": "contrastive"}}
@@ -88,8 +88,8 @@ def test_mistakes_are_named(setting: str, sentence: str) -> None:
 def test_a_metric_that_should_fall_cannot_pick_the_best_epoch(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    falling = replace(registry.entry("map"), higher_is_better=False)
-    monkeypatch.setattr(registry, "entry", lambda name: falling)
+    falling = replace(definitions.entry("map"), higher_is_better=False)
+    monkeypatch.setattr(definitions, "entry", lambda name: falling)
     with pytest.raises(InputError, match="metric must be one that is better when higher; map@r is"):
         Config.of(LEAST | {"training": {"epochs": 1}})
 

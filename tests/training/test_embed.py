@@ -14,8 +14,9 @@ from PIL import Image
 import truerank
 from tests.cli.driving import run as truerank_command
 from tests.training.sketches import settings, sketches, tiny
-from truerank.errors import InputError
-from truerank.training import embed, load_embedder, train
+from truerank._util.errors import InputError
+from truerank.training.embedding import embed, load_embedder
+from truerank.training.run import train
 
 
 @pytest.fixture(scope="module")

@@ -17,8 +17,8 @@ from torch import nn
 
 import truerank
 from tests.training.sketches import EACH, TRAINED, settings, sketches, tiny
+from truerank._util.errors import InputError, TruerankWarning
 from truerank.datasets.base import Dataset
-from truerank.errors import InputError, TruerankWarning
 from truerank.training.config import Config
 from truerank.training.logs import Log, TensorBoardLog
 from truerank.training.loop import DivergedError, Trainer
@@ -345,7 +345,7 @@ def test_a_damaged_image_stops_with_its_name_and_the_run_can_go_on(tmp_path: Pat
     whole = broken.read_bytes()
     broken.write_bytes(whole[:60])
 
-    from truerank.datasets.images import ImageFiles
+    from truerank.datasets.base import ImageFiles
 
     paths = sorted((tmp_path / "images").rglob("*.png"))
     labels = [path.parent.name for path in paths]

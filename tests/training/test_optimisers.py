@@ -10,13 +10,12 @@ import pytest
 import torch
 
 from tests.training.sketches import settings, sketches, tiny
-from truerank.errors import InputError
+from truerank._util.errors import InputError
 from truerank.training.config import Config, ModelOptimiserConfig, ScheduleConfig
-from truerank.training.embedder import Embedder
 from truerank.training.logs import Log
 from truerank.training.loop import Trainer
-from truerank.training.optimisers import make_optimiser, model_optimiser, plateau, rate
-from truerank.training.trunks import get
+from truerank.training.objective import make_optimiser, model_optimiser, plateau, rate
+from truerank.training.trunks import Embedder, get
 
 
 def trained(log: Log | None = None, **sections: Any) -> Trainer:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from truerank.training import pace
-from truerank.training.pace import AHEAD, Pace
+from truerank.training import loop
+from truerank.training.loop import AHEAD, Pace
 
 
 def test_a_gpu_is_never_idle_and_never_far_behind(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -24,7 +24,7 @@ def test_a_gpu_is_never_idle_and_never_far_behind(monkeypatch: pytest.MonkeyPatc
         def synchronize(self) -> None:
             done.append(self.number)
 
-    monkeypatch.setattr(pace.torch.cuda, "Event", Event)
+    monkeypatch.setattr(loop.torch.cuda, "Event", Event)
     kept = Pace(torch.device("cuda"))
     for number in range(100):
         kept.launched()
@@ -36,7 +36,7 @@ def test_a_gpu_is_never_idle_and_never_far_behind(monkeypatch: pytest.MonkeyPatc
 
 
 def test_on_a_cpu_nothing_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pace.torch.cuda, "Event", pytest.fail)
+    monkeypatch.setattr(loop.torch.cuda, "Event", pytest.fail)
     kept = Pace(torch.device("cpu"))
     kept.launched()
     kept.catch_up()

@@ -10,8 +10,8 @@ import sys
 import pytest
 
 from tests.cli.driving import environment
-from truerank.extras import install
-from truerank.training.progress import ProgressLine
+from truerank._util.installed import install
+from truerank.training.logs import ProgressLine
 
 
 def record(epoch: int, loss: float | None, value: float) -> dict[str, object]:

@@ -12,19 +12,19 @@ import torch
 
 from tests.training.sketches import settings, sketches, tiny
 from truerank import losses
-from truerank.training import Embedder, trunks
-from truerank.training.augmentation import Augmentation, draw
+from truerank.training import trunks
 from truerank.training.config import Config
-from truerank.training.loop import Trainer
-from truerank.training.pipeline import Resident
-from truerank.training.recorded import (
+from truerank.training.loop import (
     RECORDED_TRUNKS,
+    Step,
+    Trainer,
     WholeStep,
     recorded,
     records_steps,
     training_pass,
 )
-from truerank.training.step import Step
+from truerank.training.pipeline import Augmentation, Resident, draw
+from truerank.training.trunks import Embedder
 
 on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 
@@ -74,7 +74,7 @@ def test_a_training_learns_as_the_eager_one_does(monkeypatch: pytest.MonkeyPatch
     data = sketches().subset("train")
     found = []
     for names in (RECORDED_TRUNKS, ()):
-        monkeypatch.setattr("truerank.training.recorded.RECORDED_TRUNKS", names)
+        monkeypatch.setattr("truerank.training.loop.RECORDED_TRUNKS", names)
         config = settings(training={"device": "cuda", "precision": "float32", "epochs": 2})
         trainer = Trainer(config, data).fit()
         found.append([record["loss"] for record in trainer.history[1:]])

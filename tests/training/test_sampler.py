@@ -11,7 +11,7 @@ import torch.multiprocessing as multiprocessing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from truerank.errors import InputError, TruerankWarning
+from truerank._util.errors import InputError, TruerankWarning
 from truerank.training.sampler import ClassSampler, Deck, HierarchicalSampler
 
 

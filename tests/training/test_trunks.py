@@ -10,10 +10,9 @@ import pytest
 import torch
 from torch import nn
 
-from truerank.errors import InputError
+from truerank._util.errors import InputError
 from truerank.training import trunks
-from truerank.training.efficientnet import EfficientNetLite0
-from truerank.training.embedder import Embedder
+from truerank.training.trunks import EfficientNetLite0, Embedder
 
 
 @pytest.mark.parametrize("size", [224, 64])

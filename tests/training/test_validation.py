@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import truerank
 from truerank.datasets.base import Dataset
-from truerank.training import validation
-from truerank.training.validation import map_at_r, validation_score
+from truerank.training import loop
+from truerank.training.loop import map_at_r, validation_score
 
 CPU = torch.device("cpu")
 
@@ -43,7 +43,7 @@ def test_queries_come_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     embeddings, labels = rng.normal(size=(50, 8)), rng.integers(0, 9, 50)
     whole = map_at_r(embeddings, labels, CPU)
-    monkeypatch.setattr(validation, "ROWS", 7)
+    monkeypatch.setattr(loop, "ROWS", 7)
     assert map_at_r(embeddings, labels, CPU) == whole
 
 
@@ -74,5 +74,5 @@ def test_junk_labels_are_left_to_evaluate(monkeypatch: pytest.MonkeyPatch) -> No
     rows = np.array([[1.0, 0.1], [1.0, 0.11], [1.0, 0.5], [0.1, 1.0], [0.2, 1.0]], np.float32)
     labels, pixels = np.array(["a", "a", "a", "b", "b"]), np.zeros((5, 4, 4), np.uint8)
     data = Dataset("junk", pixels, labels, ("class",), junk_labels=("b",))
-    monkeypatch.setattr(validation, "map_at_r", pytest.fail)
+    monkeypatch.setattr(loop, "map_at_r", pytest.fail)
     assert validation_score(rows, data, "map@r", CPU) == 1.0

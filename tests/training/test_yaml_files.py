@@ -11,17 +11,16 @@ import pytest
 import yaml
 
 import truerank
-from truerank.benchmark.config import read as read_benchmark
-from truerank.errors import InputError
-from truerank.training.config import read_config
-from truerank.training.yaml_files import apply_settings
+from truerank._util.errors import InputError
+from truerank.benchmark.config import read
+from truerank.training.config import apply_settings, read_config
 
 TRAINING = {
     "data": {"name": "quickdraw"},
     "loss": {"name": "contrastive", "plus": [{"name": "tcm"}]},
 }
 EXAMPLE = Path(truerank.__file__).parents[2] / "examples" / "benchmark" / "quickdraw.yaml"
-READERS = {"train": read_config, "benchmark": read_benchmark}
+READERS = {"train": read_config, "benchmark": read}
 VALUES = [["a"], {"a": {"b": [1]}}, [["a"]], 1.5, None, "a" * 5000, {1: 2}, [None], 10**30]
 
 

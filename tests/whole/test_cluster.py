@@ -22,7 +22,7 @@ from tests.refusals import refused
 from tests.test_checkpoint import Stop, bits
 from tests.test_invariance import fingerprints, moved, untouched_fingerprints
 from tests.transformations import untouched
-from truerank.settings import settings
+from truerank._util.settings import settings
 
 ray = pytest.importorskip("ray")
 

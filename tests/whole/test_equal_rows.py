@@ -14,7 +14,7 @@ import pytest
 
 import truerank
 from tests.transformations import METRICS
-from truerank.auditing import Audit
+from truerank.analysis.audit import Audit
 
 SEEDS = range(6)
 CLUSTERING = ["nmi", "ami", "pairwise_f1"]
@@ -108,7 +108,7 @@ def told(found: Audit) -> tuple[Any, ...]:
 @pytest.mark.parametrize("make", [equal_rows, distinct_rows])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_audits(seed: int, make: Any, distance: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("truerank.auditing.half_precision.SAMPLE_NUMBERS", 40 * 120)
+    monkeypatch.setattr("truerank.analysis.audit.SAMPLE_NUMBERS", 40 * 120)
     rows, labels = make(seed)
     rows = rows.astype(np.float32)
     order, renamed = rearranged(labels, seed)

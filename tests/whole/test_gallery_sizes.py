@@ -151,10 +151,10 @@ def test_what_is_computed_at_once_changes_no_bit(
     expected = told(1)
     assert expected[0]["map"]["interval"] is not None
     assert told(2) == expected
-    monkeypatch.setattr("truerank.growth.columns.ENOUGH", 1)
-    monkeypatch.setattr("truerank.stats.grown.AT_ONCE", 1)
-    monkeypatch.setattr("truerank.growth.records.AT_A_TIME", 2)
-    monkeypatch.setattr("truerank.growth.records.FEWEST_SLOTS", 2)
+    monkeypatch.setattr("truerank.metrics.gallery_sizes.ENOUGH", 1)
+    monkeypatch.setattr("truerank.intervals.ranking_replicates.AT_ONCE", 1)
+    monkeypatch.setattr("truerank.metrics.gallery_sizes.AT_A_TIME", 2)
+    monkeypatch.setattr("truerank.metrics.gallery_sizes.FEWEST_SLOTS", 2)
     assert told(2) == expected
-    monkeypatch.setattr("truerank.growth.values.ROOM", 100)
+    monkeypatch.setattr("truerank.metrics.gallery_sizes.ROOM", 100)
     assert told(1) == expected

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.quiet import evaluate
-from truerank.engine import settings
+from truerank._util.settings import settings
 
 QUERY = [[1.0, 0, 0]]
 ITEMS = [[0.0, 1, 1], [0, 1, 2], [0, 1, 3], [0, 2, 5]]

@@ -1,7 +1,7 @@
-"""The fair protocol: every method searched, rerun and tested under the same conditions.
+"""Benchmark: every loss searched, rerun and tested under the same conditions.
 
 `run` takes a configuration and a folder and gives a Table; the folder keeps the searches, the
-models of the reruns, the log of openings of the test half, tables and figures.
+models of the reruns, the log of test evaluations, tables and figures.
 """
 
 from __future__ import annotations
@@ -9,25 +9,32 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from truerank.errors import InputError
-from truerank.extras import install
+from truerank._util.errors import InputError
+from truerank._util.installed import install
 
 if TYPE_CHECKING:
     from truerank.benchmark.config import BenchmarkConfig
     from truerank.benchmark.config import read as read_config
-    from truerank.benchmark.joining import join
-    from truerank.benchmark.live import Display
-    from truerank.benchmark.runner import describe_plan, run
-    from truerank.benchmark.table import Table
+    from truerank.benchmark.plan import join
+    from truerank.benchmark.runner import Display, describe_plan, run
+    from truerank.benchmark.tables import Table
 
-__all__ = ["BenchmarkConfig", "Display", "Table", "describe_plan", "join", "read_config", "run"]
+__all__ = [
+    "BenchmarkConfig",
+    "Display",
+    "Table",
+    "describe_plan",
+    "join",
+    "read_config",
+    "run",
+]
 
 _HOME = {
     "BenchmarkConfig": ("config", "BenchmarkConfig"),
-    "Display": ("live", "Display"),
-    "Table": ("table", "Table"),
+    "Display": ("runner", "Display"),
+    "Table": ("tables", "Table"),
     "describe_plan": ("runner", "describe_plan"),
-    "join": ("joining", "join"),
+    "join": ("plan", "join"),
     "read_config": ("config", "read"),
     "run": ("runner", "run"),
 }

@@ -1,6 +1,7 @@
-"""The configuration of a benchmark: data, protocol, what all methods share, and the methods.
+"""Configuration of a benchmark: data, protocol, shared settings, methods, and three presets.
 
-What a YAML file says comes in; every field with its value goes out, and errors name their field.
+Every field of the YAML file gets its value, and errors name their field. A preset (smoke,
+standard, paper) fills in what a configuration leaves out.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from typing import Any, Literal
 import yaml
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from truerank import losses
-from truerank.benchmark.presets import fill_in
+from truerank._util.errors import InputError
+from truerank.core import metric as definitions
 from truerank.core import registry
-from truerank.errors import InputError
+from truerank.losses.registry import entry
 from truerank.training.config import (
     AugmentationConfig,
     LossOptimiserConfig,
@@ -28,20 +29,9 @@ from truerank.training.config import (
     ScheduleConfig,
     Section,
     TrainingConfig,
+    describe_error,
+    read_yaml,
 )
-from truerank.training.yaml_files import describe_error, read_yaml
-
-__all__ = [
-    "METRICS",
-    "RESERVED",
-    "SPLITS",
-    "BenchmarkConfig",
-    "MethodConfig",
-    "ObjectiveConfig",
-    "SharedConfig",
-    "SpaceConfig",
-    "read",
-]
 
 METRICS = ("precision@1", "r_precision", "map@r")
 """The columns of the paper's tables."""
@@ -76,7 +66,7 @@ class ProtocolSection(Section):
     def _known(self) -> ProtocolSection:
         registry.parse_all([self.metric, *self.metrics])
         (metric,) = registry.parse_all([self.metric])
-        if not registry.entry(metric.name).higher_is_better:
+        if not definitions.entry(metric.name).higher_is_better:
             raise ValueError(f"metric must be one that is better when higher; {metric} is not")
         return self
 
@@ -160,7 +150,7 @@ class ObjectiveConfig(Section):
     @classmethod
     def _known(cls, metric: str) -> str:
         (found,) = registry.parse_all([metric])
-        if registry.entry(found.name).higher_is_better:
+        if definitions.entry(found.name).higher_is_better:
             raise ValueError(f"minimise must be a metric that is better when lower; {found} is not")
         return str(found)
 
@@ -208,7 +198,7 @@ class MethodConfig(Section):
         else:
             if self.object is not None or self.kind is not None:
                 raise ValueError("object and kind belong to a loss of your own; name its file too")
-            losses.entry(self.loss or self.name)
+            entry(self.loss or self.name)
         return self
 
 
@@ -331,3 +321,34 @@ def _refuse_own_conditions(method: Any) -> None:
                 f"the method {method.get('name')!r} may not set {field!r}: conditions are equal "
                 "for all methods, and stand in the section shared"
             )
+
+
+# The three sizes of the protocol, and what each fills in where a configuration says nothing.
+
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "smoke": {"folds": 2, "trials": 3, "startup": 2, "reruns": 2},
+    "standard": {"folds": 4, "trials": 25, "startup": 5, "reruns": 5},
+    "paper": {"folds": 4, "trials": 50, "startup": 10, "reruns": 10},
+}
+_SHARED: dict[str, dict[str, dict[str, Any]]] = {
+    "smoke": {"optimiser": {"lr": 1e-3}, "training": {"epochs": 2, "iterations": 20}},
+    "standard": {"optimiser": {"lr": 3e-4}},
+    "paper": {},
+}
+
+
+def fill_in(given: dict[str, Any]) -> dict[str, Any]:
+    """A configuration with what its preset says, where it does not say otherwise itself."""
+    protocol = given.get("protocol", {})
+    preset = protocol.get("preset", "standard") if isinstance(protocol, dict) else None
+    if not isinstance(preset, str) or preset not in PRESETS:
+        return given
+    shared = given.get("shared", {})
+    if not isinstance(shared, dict):
+        return given
+    filled = dict(shared)
+    for section, fields in _SHARED[preset].items():
+        own = filled.get(section, {})
+        filled[section] = {**fields, **own} if isinstance(own, dict) else own
+    return {**given, "protocol": {**PRESETS[preset], **protocol}, "shared": filled}

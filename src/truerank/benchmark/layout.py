@@ -1,4 +1,7 @@
-"""The folder of a benchmark: where everything lies, who may write to it, and whether it fits."""
+"""Folder of a benchmark: where everything lies, who may write, and whether it fits.
+
+Each machine that has worked on the benchmark is described beside it.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +10,18 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from truerank._util.errors import InputError
+from truerank._util.files import to_json, write_text
+from truerank._util.text import separated
 from truerank.benchmark.config import BenchmarkConfig, MethodConfig
-from truerank.benchmark.fold import FoldOutcome
-from truerank.errors import InputError
-from truerank.files import read_json, to_json, write_text
-from truerank.training.yaml_files import read_yaml
-from truerank.typesetting import separated
-
-__all__ = ["DEFAULT", "Layout", "write_csv"]
+from truerank.benchmark.tasks import FoldOutcome
+from truerank.benchmark.workers import Crew, Half
+from truerank.io.reading import read_json
+from truerank.training.config import read_yaml
 
 DEFAULT = "default"
 """In place of a rerun's number: one training with the parameters that the search began with."""
@@ -200,3 +204,39 @@ def _differences(before: Any, after: Any, path: tuple[str, ...] = ()) -> Iterato
 def write_csv(path: Path, header: Sequence[str], rows: Sequence[dict[str, Any]]) -> None:
     """Write rows as CSV, in one step."""
     write_text(path, separated(header, [[row.get(name) for name in header] for row in rows]))
+
+
+# The machines that have worked on a benchmark: what each says of itself is kept beside it.
+
+
+@dataclass(frozen=True)
+class DescribeEnvironment:
+    """A task: versions and device of whoever runs it."""
+
+    device: str
+    seed: int
+    deterministic: bool
+
+    def run(self, half: Half) -> dict[str, Any]:
+        """See Task."""
+        from truerank.training import devices
+
+        device = devices.resolve(self.device)
+        facts = devices.describe(device, seed=self.seed, deterministic=self.deterministic)
+        del facts["threads"]
+        return facts
+
+
+def note_environment(layout: Layout, config: BenchmarkConfig, crew: Crew, half: Half) -> None:
+    """Add to the known machines this one, or a worker where others do the work: a machine that
+    begins a run on a cluster may have no GPU."""
+    training = config.shared.training
+    task = DescribeEnvironment(training.device, config.protocol.seed, training.deterministic)
+    if crew.here:
+        facts = task.run(half)
+    else:
+        crew.submit("environment", task)
+        ((_, facts),) = crew.next()
+    known: list[Any] = read_json(layout.environment) if layout.environment.exists() else []
+    if facts not in known:
+        to_json([*known, facts], layout.environment)

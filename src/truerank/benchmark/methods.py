@@ -1,7 +1,9 @@
-"""Methods: what each one searches and starts from, and its training as a configuration.
+"""Methods of a benchmark: what each searches and starts from, and its training configuration.
 
-A benchmark's configuration comes in; Methods go out, and from a method with parameters the
-configuration of a training in which nothing but the loss and the searched rates is its own.
+In a method's training only the loss and the searched rates differ from the others. Parameters
+of what is added to a loss have names such as `tcm.positive_margin`, `tcm.weight`. Facts of the
+published methods (names, years, claimed gains) and the deviations of a benchmark from "A Metric
+Learning Reality Check" are here too.
 """
 
 from __future__ import annotations
@@ -10,40 +12,29 @@ import importlib.util
 import inspect
 import math
 import os
+import re
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from truerank import losses
-from truerank.benchmark import parts
+from truerank._util.errors import InputError, OwnCodeError, shortened
 from truerank.benchmark.config import (
+    PRESETS,
+    SPLITS,
     BenchmarkConfig,
     MethodConfig,
     ObjectiveConfig,
+    SharedConfig,
     SpaceConfig,
 )
-from truerank.errors import InputError, OwnCodeError, shortened
+from truerank.datasets.catalogue import ENTRIES
 from truerank.losses.registry import SearchChoice, SearchRange
-from truerank.training.config import batch_of_kind
-
-__all__ = [
-    "LOSS_RATE",
-    "RATE",
-    "Method",
-    "OwnLoss",
-    "Space",
-    "at_border",
-    "load_object",
-    "methods_of",
-    "own_error",
-    "seed_of",
-    "training_config",
-    "trunk_rate",
-]
+from truerank.losses.registry import entry as registry_entry
+from truerank.training.config import PartConfig, batch_of_kind
 
 RATE, LOSS_RATE = "lr", "loss_lr"
 """The names of the rate of trunk and head, and of that of the loss's own parameters."""
@@ -102,8 +93,8 @@ def _method(config: BenchmarkConfig, given: MethodConfig) -> Method:
         return Method(given.name, "finished", {}, title=given.name, embeddings=given.embeddings)
     if given.file is not None:
         return _own_method(config, given)
-    entry = losses.entry(given.loss or given.name)
-    known = {**entry.defaults, **parts.defaults_of(given.plus)}
+    entry = registry_entry(given.loss or given.name)
+    known = {**entry.defaults, **defaults_of(given.plus)}
     unknown = set(given.search) - set(known)
     if unknown:
         raise InputError(
@@ -245,8 +236,8 @@ def training_config(
     own = {k: v for k, v in parameters.items() if k not in (RATE, LOSS_RATE)}
     loss: dict[str, Any] = {"name": "contrastive"}  # a loss of the user's takes its place
     if not isinstance(method.loss, OwnLoss):
-        plain, searched = parts.divided(own)
-        plus = parts.filled(method.loss["plus"], searched)
+        plain, searched = divided(own)
+        plus = filled(method.loss["plus"], searched)
         loss = {**method.loss, "plus": plus, "parameters": {**method.fixed, **plain}}
     rates = {RATE: "optimiser", LOSS_RATE: "loss_optimiser"}
     for name, section in rates.items():
@@ -336,3 +327,252 @@ def _parameters(make: Any) -> Mapping[str, inspect.Parameter] | None:
 def _own_parameters(own: OwnLoss, source: bytes) -> Mapping[str, inspect.Parameter] | None:
     """What a loss of the user's takes; its file, with this content, is run once."""
     return _parameters(_load(own))
+
+
+# Parameters of what is added to a loss, by name: `tcm.positive_margin`, `tcm.weight`.
+
+
+Values = dict[str, Any]
+
+
+def defaults_of(plus: Sequence[PartConfig]) -> Values:
+    """What can be searched of the parts of a loss, and its value where nothing is said."""
+    found: Values = {}
+    for part in plus:
+        known = {**registry_entry(part.name).defaults, **part.parameters, "weight": part.weight}
+        found |= {f"{part.name}.{name}": value for name, value in known.items()}
+    return found
+
+
+def divided(parameters: Mapping[str, Any]) -> tuple[Values, dict[str, Values]]:
+    """Parameters of the loss itself, and those of its parts by their names."""
+    own: Values = {}
+    of_parts: dict[str, Values] = {}
+    for name, value in parameters.items():
+        part, dot, parameter = name.partition(".")
+        if dot:
+            of_parts.setdefault(part, {})[parameter] = value
+        else:
+            own[name] = value
+    return own, of_parts
+
+
+def filled(plus: Sequence[Mapping[str, Any]], searched: Mapping[str, Values]) -> list[Values]:
+    """The parts as a training's configuration has them, with searched values put in."""
+    found = []
+    for part in plus:
+        values = dict(searched.get(part["name"], {}))
+        weight = values.pop("weight", part["weight"])
+        found.append({**part, "weight": weight, "parameters": {**part["parameters"], **values}})
+    return found
+
+
+# In what a benchmark deviates from the paper, the searched rate of the trunk above all.
+
+
+PAPER = SharedConfig()
+"""What all methods share in the paper, but for its trunk."""
+HEAD_ITERATIONS = 2000
+"""So many, or early stopping, and a head on fixed features has learnt what it can."""
+
+
+def deviations(config: BenchmarkConfig) -> list[str]:
+    """Sentences about what is not as in the paper, in the order of the configuration.
+
+    Where the paper's text and its released code differ, in crops and batch norm, the code counts.
+    """
+    parts = (_of_data, _of_protocol, _of_model, _of_training, _of_loss_weights, _of_search)
+    return [sentence for part in parts for sentence in part(config)]
+
+
+def _of_data(config: BenchmarkConfig) -> list[str]:
+    found = []
+    if config.data.split == "images":
+        found.append("the test images are of the classes that were trained on")
+    if config.data.split == "stratified":
+        found.append("classes are dealt into halves below each coarsest label (paper: in order)")
+    if config.data.split not in SPLITS:
+        found.append(
+            "a file says which images are searched on and tested (paper: half the classes)"
+        )
+    sampler = config.shared.sampler
+    if sampler is not None:
+        found.append(
+            f"one sampler for all: {sampler.classes} classes x {sampler.samples} "
+            "(paper: 32 x 1 for classification losses, 8 x 4 for others)"
+        )
+    return found
+
+
+def _of_protocol(config: BenchmarkConfig) -> list[str]:
+    protocol = config.protocol
+    found = [
+        f"{name}: {getattr(protocol, name)} (paper: {value})"
+        for name, value in PRESETS["paper"].items()
+        if getattr(protocol, name) != value
+    ]
+    if protocol.metric != "map@r":
+        found.append(f"searched by {protocol.metric} (paper: map@r)")
+    if trunk_rate(config) is not None:
+        found.append(
+            "the rate of trunk and head is searched for every method, log [1e-5, 1e-2] "
+            "(paper: 1e-6 for all)"
+        )
+    elif config.shared.optimiser.lr != PAPER.optimiser.lr:
+        found.append(f"the rate of trunk and head is {config.shared.optimiser.lr:g} (paper: 1e-6)")
+    return found
+
+
+def _of_model(config: BenchmarkConfig) -> list[str]:
+    model, found = config.shared.model, []
+    if model.trunk == "frozen":
+        found.append(f"only a head is trained, on fixed features of {model.base}")
+        iterations = config.shared.training.epochs * config.shared.training.iterations
+        if iterations < HEAD_ITERATIONS:
+            found.append(
+                f"up to {iterations:,} iterations a head ({HEAD_ITERATIONS:,} are advised)"
+            )
+    else:
+        weights = "pretrained" if model.pretrained else "from random weights"
+        found.append(f"trunk: {model.trunk}, {weights} (paper: BN-Inception, ImageNet)")
+    if model.dimensions != PAPER.model.dimensions:
+        found.append(f"{model.dimensions} dimensions (paper: 128)")
+    if model.head != PAPER.model.head:
+        found.append(f"head: {model.head} (paper: linear)")
+    if model.pretrained and model.freeze_batchnorm is False:
+        found.append("the statistics of batch norm are trained (paper: fixed)")
+    return found
+
+
+def _of_training(config: BenchmarkConfig) -> list[str]:
+    shared, found = config.shared, []
+    if shared.batch != PAPER.batch:
+        found.append(f"batches of {shared.batch} (paper: 32)")
+    cut, paper = shared.augmentation, PAPER.augmentation
+    if (cut.resize, cut.crop, cut.scale[0]) != (paper.resize, paper.crop, paper.scale[0]):
+        found.append(
+            f"crops of {cut.crop} out of {cut.resize} pixels, at least {cut.scale[0]:g} of the "
+            "area (paper: 227 out of 256, 0.16)"
+        )
+    if (cut.scale[1], cut.ratio) != (paper.scale[1], paper.ratio):
+        found.append(
+            f"crops of at most {cut.scale[1]:g} of the area, {cut.ratio[0]:.3g} to "
+            f"{cut.ratio[1]:.3g} times as wide as high (paper: 1, 0.75 to 1.33)"
+        )
+    if cut.flip != paper.flip:
+        found.append(f"{100 * cut.flip:g} % are flipped (paper: 50 %)")
+    optimiser, schedule = shared.optimiser, shared.schedule
+    if optimiser.name != PAPER.optimiser.name:
+        found.append(f"optimiser: {optimiser.name} (paper: rmsprop)")
+    if (optimiser.momentum, optimiser.weight_decay) != (0.9, 1e-4):
+        found.append(
+            f"momentum {optimiser.momentum:g}, weight decay {optimiser.weight_decay:g} "
+            "(paper: 0.9, 0.0001)"
+        )
+    if optimiser.head_lr is not None:
+        found.append(f"the head has a rate of its own, {optimiser.head_lr:g} (paper: the trunk's)")
+    if schedule.name != "constant" or schedule.warmup:
+        found.append(f"schedule: {schedule.name} (paper: constant)")
+    if schedule.frozen_trunk:
+        found.append(f"the trunk rests for {schedule.frozen_trunk} iterations (paper: never)")
+    training = shared.training
+    found.append(
+        f"at most {training.epochs:,} epochs of {training.iterations:,} iterations, ended by "
+        f"{training.patience} without a rise (paper: ended by a plateau; no number is given)"
+    )
+    if training.precision != PAPER.training.precision:
+        found.append(f"layers compute in {training.precision} (paper: float32)")
+    return found
+
+
+def _of_loss_weights(config: BenchmarkConfig) -> list[str]:
+    """How the weights of losses, such as class centres, are optimised."""
+    optimiser = config.shared.loss_optimiser
+    entries = [registry_entry(m.loss or m.name) for m in config.methods if _is_registered(m)]
+    if not any(entry.has_parameters for entry in entries):
+        return []
+    found = []
+    if optimiser.name != PAPER.loss_optimiser.name:
+        found.append(f"optimiser of the losses' weights: {optimiser.name} (paper: rmsprop)")
+    if (optimiser.momentum, optimiser.weight_decay) != (0.9, 1e-4):
+        found.append(
+            f"the losses' weights have momentum {optimiser.momentum:g}, weight decay "
+            f"{optimiser.weight_decay:g} (paper: 0.9, 0.0001)"
+        )
+    return found
+
+
+def _of_search(config: BenchmarkConfig) -> list[str]:
+    """Parameters of the paper's losses that are searched elsewhere, or not at all."""
+    found = []
+    sop = ENTRIES["stanford-online-products"]
+    if config.data.name.lower() in (sop.name, *sop.aliases):
+        found.append("losses are searched in the ranges of CUB and Cars (paper: wider ones)")
+    for method in config.methods:
+        if not _is_registered(method) or (method.loss or method.name) not in TABLE_6:
+            continue
+        known = registry_entry(method.loss or method.name).search
+        for name, value in method.parameters.items():
+            if name in known:
+                found.append(f"{method.name}: {name} is {value} (paper: {_shown(known[name])})")
+        for name, space in method.search.items():
+            given, paper = _shown(space), _shown(known[name]) if name in known else "not searched"
+            if given != paper:
+                found.append(f"{method.name}: {name} is searched {given} (paper: {paper})")
+    return found
+
+
+def _is_registered(method: MethodConfig) -> bool:
+    return method.file is None and method.embeddings is None
+
+
+def _shown(space: SpaceConfig | SearchRange | SearchChoice) -> str:
+    """A range or a choice, the same for a configuration and for the registry."""
+    values = space.values if isinstance(space, SpaceConfig) else getattr(space, "values", None)
+    if values is not None:
+        return f"among {', '.join(map(str, values))}"
+    assert not isinstance(space, SearchChoice)
+    log = " (log)" if space.log else ""
+    return f"from {space.low:g} to {space.high:g}{log}"
+
+
+# What the Reality Check says about its methods: their names, years, and the gains they claimed.
+
+
+SOURCE = "Musgrave, Belongie & Lim, A Metric Learning Reality Check, ECCV 2020"
+TABLE_6 = {
+    "contrastive": ("Contrastive", 2006),
+    "triplet": ("Triplet", 2006),
+    "proxy_nca": ("ProxyNCA", 2017),
+    "margin": ("Margin", 2017),
+    "normalized_softmax": ("N. Softmax", 2017),
+    "cosface": ("CosFace", 2018),
+    "arcface": ("ArcFace", 2019),
+    "fastap": ("FastAP", 2019),
+    "snr_contrastive": ("SNR", 2019),
+    "multi_similarity": ("MS", 2019),
+    "multi_similarity_mined": ("MS+Miner", 2019),
+    "soft_triple": ("SoftTriple", 2019),
+}
+_LATER = {"smooth_ap": "Smooth-AP", "roadmap": "ROADMAP", "recall_at_k": "Recall@k"}
+CLAIMED = {"contrastive": 1.0, "triplet": 0.5}
+"""Relative gains over a baseline that many papers claim to exceed, as section 4.2 says."""
+
+
+def shown_name(method: Method) -> str:
+    """The paper's name of a method that is one of its losses, else the method's own."""
+    loss = method.loss.get("name") if isinstance(method.loss, dict) else None
+    if loss != method.name:
+        return method.name
+    if method.name in TABLE_6:
+        return TABLE_6[method.name][0]
+    return _LATER.get(method.name, method.name)
+
+
+def year_of(method: Method) -> int | None:
+    """When a method was proposed: as the paper's Table 6 has it, else from its citation."""
+    loss = method.loss.get("name") if isinstance(method.loss, dict) else None
+    if loss in TABLE_6:
+        return TABLE_6[loss][1]
+    found = re.findall(r"\b(?:19|20)\d\d\b", method.citation)
+    return int(found[-1]) if found else None

@@ -1,20 +1,23 @@
-"""What is left to train: the next task that may begin, and what becomes of its outcome.
+"""Plan of a benchmark: the next task that may begin, what its outcome changes, and the cost.
 
-A method's trials follow one another, the folds of a trial and all reruns run side by side; methods
-that are behind come first. Nothing here runs anything.
+The trials of a method follow one another; the folds of a trial and all reruns run side by side;
+methods that are behind come first. Nothing here runs anything. `join` takes over, method by
+method, the search and the models of a folder in which another machine is further.
 """
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from truerank.benchmark.baselines import FitBaselines
-from truerank.benchmark.config import BenchmarkConfig
-from truerank.benchmark.fold import FoldOutcome, TrainFold
+from truerank._util.errors import InputError
+from truerank._util.files import atomic_path, to_json
+from truerank.benchmark.config import BenchmarkConfig, read
 from truerank.benchmark.layout import DEFAULT, Layout, write_csv
 from truerank.benchmark.methods import (
     LOSS_RATE,
@@ -25,10 +28,9 @@ from truerank.benchmark.methods import (
     seed_of,
     training_config,
 )
-from truerank.benchmark.study import Studies
-from truerank.errors import InputError
-
-__all__ = ["TRIAL_COLUMNS", "Key", "Plan", "open_plan", "task_of"]
+from truerank.benchmark.search import Studies
+from truerank.benchmark.tasks import FitBaselines, FoldOutcome, TrainFold
+from truerank.io.reading import read_json
 
 Key = tuple[Any, ...]
 """("trial", method, number, fold), ("rerun", method, rerun, fold) or ("baselines",)."""
@@ -227,3 +229,159 @@ def _check_begin(methods: Sequence[Method], studies: Studies, layout: Layout) ->
                 "the ranges. Name another folder, or finish this one with the version that began "
                 "it."
             )
+
+
+# What a benchmark has cost: trainings and seconds of each method, added up over all calls.
+
+
+PHASES = ("search", "reruns")
+
+
+def write_cost(layout: Layout, plan: Plan) -> dict[str, Any]:
+    """Write cost.json; the seconds are those of finished trainings, side by side or not."""
+    methods = {}
+    for method in plan.methods:
+        trials = plan.studies.found[method.name]
+        searched = [fold for trial in trials for fold in trial.folds.values()]
+        again = [
+            outcome
+            for rerun in plan.reruns
+            for fold in range(plan.folds)
+            if (outcome := plan.ended(method.name, rerun, fold)) is not None
+        ]
+        methods[method.name] = {
+            "search": _sum(searched),
+            "reruns": _sum(again),
+            "scoring_seconds": round(
+                sum(
+                    kept.get("seconds", 0.0)
+                    for rerun in plan.reruns
+                    if (kept := layout.scores(method.name, rerun)) is not None
+                ),
+                3,
+            ),
+        }
+    total = {
+        "trainings": sum(one[p]["trainings"] for one in methods.values() for p in PHASES),
+        "seconds": round(sum(one[p]["seconds"] for one in methods.values() for p in PHASES), 3),
+    }
+    cost = {"methods": methods, "total": total}
+    to_json(cost, layout.cost)
+    return cost
+
+
+def _sum(outcomes: list[Any]) -> dict[str, Any]:
+    return {
+        "trainings": len(outcomes),
+        "epochs": sum(outcome.epochs for outcome in outcomes),
+        "seconds": round(sum(outcome.seconds for outcome in outcomes), 3),
+    }
+
+
+# Join what several machines have done: each has searched and rerun methods of one benchmark.
+
+
+def join(
+    folder: str | os.PathLike[str],
+    others: Sequence[str | os.PathLike[str]],
+    *,
+    config: BenchmarkConfig | str | os.PathLike[str] | None = None,
+) -> dict[str, tuple[int, str]]:
+    """Take over what other folders have of the benchmark in a folder, and this one has not.
+
+    A method is taken as a whole, with its search and its reruns, from the folder that has trained
+    most of it; with it goes the method that it has to keep up with. All folders have one
+    configuration and one split, and the test half is sealed. Interrupted, it can be done again.
+
+    Parameters
+    ----------
+    folder : path
+        The benchmark that goes on afterwards.
+    others : sequence of path
+    config : BenchmarkConfig or path of a YAML file, optional
+        What the benchmark is to go on with: another one than the folder's is refused before
+        anything is taken.
+
+    Returns
+    -------
+    dict
+        For each method how many trainings are done, and in which folder they were.
+    """
+    target, sources = Layout(folder), [Layout(other) for other in others]
+    for layout in (target, *sources):
+        _check(layout)
+    if any(source.folder.resolve() == target.folder.resolve() for source in sources):
+        raise InputError(f"{target.folder} cannot be joined with itself.")
+    with target.locked():
+        own = read(target.config)
+        if config is not None:
+            target.check(config if isinstance(config, BenchmarkConfig) else read(config))
+        with open_plan(own, target) as plan:
+            here = str(target.folder)
+            done = {method.name: (plan.count(method.name), here) for method in plan.methods}
+        for source in sources:
+            with source.locked():
+                _take(source, target, own, done)
+    return done
+
+
+def _check(layout: Layout) -> None:
+    """Refuse what is no benchmark, and one whose test half is open."""
+    for path in (layout.config, layout.splits, layout.study, layout.environment):
+        if not path.exists():
+            raise InputError(f"{layout.folder} holds no benchmark: {path.name} is missing.")
+    if layout.openings.exists():
+        raise InputError(f"the test half of {layout.folder} is open; nothing can be joined.")
+
+
+def _take(
+    source: Layout, target: Layout, config: BenchmarkConfig, done: dict[str, tuple[int, str]]
+) -> None:
+    """Replace all methods of which the source has trained more."""
+    source.check(config)
+    if read_json(source.splits) != read_json(target.splits):
+        raise InputError(f"{source.folder} and {target.folder} split their data differently.")
+    with open_plan(config, source) as theirs:
+        counts = {method.name: theirs.count(method.name) for method in theirs.methods}
+        taken = [
+            name
+            for unit in _units(theirs.methods)
+            for name in unit
+            if sum(counts[one] for one in unit) > sum(done[one][0] for one in unit)
+        ]
+        if not taken:
+            return
+        for name in taken:
+            _copy_runs(source.method(name), target.method(name))
+        with atomic_path(target.study) as partial:
+            shutil.copy(target.study, partial)
+            ours = Studies.of(config, partial, theirs.methods)
+            try:
+                for name in taken:
+                    ours.replace(name, theirs.studies)
+            finally:
+                ours.close()
+    known = read_json(target.environment)
+    added = [one for one in read_json(source.environment) if one not in known]
+    to_json([*known, *added], target.environment)
+    done.update({name: (counts[name], str(source.folder)) for name in taken})
+
+
+def _units(methods: Sequence[Method]) -> list[list[str]]:
+    """Names of methods that go together: one, and those that have to keep up with it."""
+    units: dict[str, list[str]] = {}
+    for method in methods:
+        first = method.name if method.objective is None else method.objective.of
+        units.setdefault(first, []).append(method.name)
+    return list(units.values())
+
+
+def _copy_runs(source: Path, target: Path) -> None:
+    """Put the models of a method in the place of others, whole or not at all."""
+    fresh = target.with_name(f".joining-{target.name}")
+    shutil.rmtree(fresh, ignore_errors=True)
+    if source.is_dir():
+        shutil.copytree(source, fresh)
+    shutil.rmtree(target, ignore_errors=True)
+    if fresh.is_dir():
+        fresh.rename(target)

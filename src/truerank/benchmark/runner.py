@@ -1,7 +1,8 @@
-"""run: a configuration in, a folder with searches, reruns, the opened test half and a table out.
+"""run: a configuration in, a folder with searches, reruns, test evaluations and a table out.
 
-The order is the protocol: the data are halved, the search half goes to the workers, every method
-is searched and its best trained again, and only then is the test half opened.
+The order is the protocol: the data are split, the development split goes to the workers, every
+method is searched and its best is trained again, and only then is the test split read. A live
+table, or lines where there is no terminal, shows the progress.
 """
 
 from __future__ import annotations
@@ -9,42 +10,46 @@ from __future__ import annotations
 import json
 import math
 import os
+import sys
 import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import IO, Any
 
-from truerank import datasets
-from truerank.benchmark.cluster_workers import ClusterWorkers
-from truerank.benchmark.config import BenchmarkConfig
-from truerank.benchmark.config import read as read_config
-from truerank.benchmark.cost import write_cost
-from truerank.benchmark.crew import Crew, Stopped
-from truerank.benchmark.environment import note_environment
-from truerank.benchmark.figures import draw_figures
-from truerank.benchmark.fold import TryLoss
-from truerank.benchmark.layout import Layout
-from truerank.benchmark.linear import ComputeFeatures, base_of, with_features
-from truerank.benchmark.live import Display
-from truerank.benchmark.looks import check_scored, looks, write_reruns
+from truerank._util.cluster import Cluster, connect
+from truerank._util.errors import InputError
+from truerank._util.progress import Estimate
+from truerank.benchmark.config import BenchmarkConfig, read
+from truerank.benchmark.holdout import Openings, check_scored, looks, write_reruns
+from truerank.benchmark.layout import Layout, note_environment
 from truerank.benchmark.methods import Method, methods_of, seed_of
-from truerank.benchmark.openings import Openings
-from truerank.benchmark.plan import Plan, open_plan, task_of
-from truerank.benchmark.processes import Workers
-from truerank.benchmark.scoring import check_metrics, read_finished
-from truerank.benchmark.sealed import check_images, extract, half_of
-from truerank.benchmark.splits import Splits, check_unchanged, make_splits, write_splits
-from truerank.benchmark.table import Table, make_table
-from truerank.benchmark.worker import Half
-from truerank.cluster import Cluster, connect
+from truerank.benchmark.plan import Plan, open_plan, task_of, write_cost
+from truerank.benchmark.splits import (
+    Splits,
+    check_images,
+    check_unchanged,
+    extract,
+    half_of,
+    make_splits,
+    write_splits,
+)
+from truerank.benchmark.tables import Table, draw_figures, make_table
+from truerank.benchmark.tasks import (
+    ComputeFeatures,
+    TryLoss,
+    base_of,
+    check_metrics,
+    read_finished,
+    with_features,
+)
+from truerank.benchmark.workers import ClusterWorkers, Crew, Half, Stopped, Workers
 from truerank.datasets.base import Dataset
-from truerank.errors import InputError
+from truerank.datasets.catalogue import read as catalogue_read
 from truerank.losses.registry import SearchChoice
-
-__all__ = ["describe_plan", "run"]
 
 Hire = Callable[[Half], Crew]
 """Who gives workers for one half of the data."""
@@ -182,14 +187,14 @@ def _config(given: Any) -> BenchmarkConfig:
     from truerank.training import trunks
 
     is_path = isinstance(given, (str, os.PathLike))
-    config = read_config(given) if is_path else BenchmarkConfig.of(given)
+    config = read(given) if is_path else BenchmarkConfig.of(given)
     model = config.shared.model
     trunks.check(model.base if model.trunk == "frozen" else model.trunk)
     return config
 
 
 def _read(config: BenchmarkConfig, data: Dataset | None) -> Dataset:
-    return datasets.read(config.data.name, config.data.root) if data is None else data
+    return catalogue_read(config.data.name, config.data.root) if data is None else data
 
 
 def _check(config: BenchmarkConfig, data: Dataset, layout: Layout) -> Splits:
@@ -308,7 +313,7 @@ def describe_plan(
     Each loss is built with the parameters that its search starts from, in a worker as in training,
     and is given one batch of noise with the labels of a real one.
     """
-    from truerank.benchmark.deviations import deviations
+    from truerank.benchmark.methods import deviations
 
     chosen = _config(config)
     methods = methods_of(chosen)
@@ -352,3 +357,105 @@ def _range(space: Any) -> str:
     if isinstance(space, SearchChoice):
         return json.dumps(list(space.values))
     return f"{'log ' if space.log else ''}[{space.low:g}, {space.high:g}]"
+
+
+# What a person sees of a running benchmark: a live table on a terminal, else lines.
+
+
+LOG_SECONDS = 30.0
+
+
+class Display:
+    """Method, trial, fold, best so far and the time left, on stderr unless told otherwise."""
+
+    def __init__(self, stream: IO[str] | None = None, *, quiet: bool = False) -> None:
+        self.stream = sys.stderr if stream is None else stream
+        self.quiet = quiet
+        self._live: Any = None
+        self._estimate = Estimate()
+        self._told = -LOG_SECONDS
+
+    def __enter__(self) -> Display:
+        if not self.quiet and self.stream.isatty():
+            from rich.console import Console
+            from rich.live import Live
+
+            self._live = Live(console=Console(file=self.stream), transient=True, auto_refresh=False)
+            self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def show(self, plan: Plan, running: Collection[Any]) -> None:
+        """Tell how far the trainings are."""
+        if self.quiet:
+            return
+        done, total = plan.progress
+        left = self._estimate.text(done, total, of="training")  # the test half is scored after it
+        text = f"{done:,} of {total:,} trainings: {left}"
+        if self._live is not None:
+            self._live.update(self._table(plan, running, text), refresh=True)
+        else:
+            best = max(self._bests(plan), default=None)
+            leader = "" if best is None else f"; best so far {best[1]} {100 * best[0]:.2f} %"
+            self._log(text + leader)
+
+    def opened(self, done: int, total: int) -> None:
+        """Tell how many models have been scored on the test half."""
+        if self.quiet:
+            return
+        text = f"the test half is open: {done:,} of {total:,} looks"
+        if self._live is not None:
+            from rich.text import Text
+
+            self._live.update(Text(text), refresh=True)
+        else:
+            self._log(text)
+
+    def _log(self, text: str) -> None:
+        now = time.monotonic()
+        if now - self._told >= LOG_SECONDS:
+            self._told = now
+            self.stream.write(f"truerank: {text}\n")
+            self.stream.flush()
+
+    def _bests(self, plan: Plan) -> list[tuple[float, str]]:
+        found = []
+        for method in plan.methods:
+            if plan.studies.finished(method.name):
+                found.append((plan.studies.best(method.name).score or 0.0, method.name))
+        return found
+
+    def _table(self, plan: Plan, running: Collection[Any], title: str) -> Any:
+        from rich.table import Table
+
+        table = Table(title=title, title_justify="left")
+        for column in ("method", "trial", "folds at work", "reruns", "best so far"):
+            table.add_column(column)
+        bests = {name: value for value, name in self._bests(plan)}
+        for method in plan.methods:
+            name = method.name
+            done = len(plan.studies.finished(name))
+            folds = [str(key[3]) for key in running if key[0] != "baselines" and key[1] == name]
+            again = sum(
+                plan.ended(name, rerun, fold) is not None
+                for rerun in plan.reruns
+                for fold in range(plan.folds)
+            )
+            best = f"{100 * bests[name]:.2f} %" if name in bests else ""
+            table.add_row(
+                name,
+                f"{done} of {plan.studies.trials}",
+                ", ".join(folds),
+                f"{again} of {len(plan.reruns) * plan.folds}",
+                best,
+            )
+        return table

@@ -1,17 +1,22 @@
-"""`truerank evaluate`: the options, and what is done in which order; `evaluate_files` does it."""
+"""Commands that score: truerank evaluate, lists, verify and metrics."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
-from truerank.cli.kinds import Written
+from truerank._util.errors import InputError
+from truerank._util.progress import progress_bar
 from truerank.cli.options import (
     PATH,
     WORST,
+    DistanceName,
     Labelled,
+    MetricName,
+    Written,
     adjusted_option,
     average_option,
     by_option,
@@ -21,23 +26,27 @@ from truerank.cli.options import (
     examples,
     file_options,
     format_option,
+    id_options,
+    junk_option,
+    label_options,
     metrics_option,
     no_intervals_option,
     no_mate_option,
     output_option,
     per_query_option,
+    relevance_option,
     report_option,
     seed_option,
     threads_option,
     units_option,
+    unlabelled_option,
     worst_option,
 )
-from truerank.errors import InputError
-from truerank.progress import progress_bar
 
-__all__ = ["evaluate"]
+# `truerank evaluate`: the options, and what is done in which order; `evaluate_files` does it.
 
-EXAMPLES = examples(
+
+EVALUATE_EXAMPLES = examples(
     "evaluate embeddings.npy --labels labels.csv",
     "evaluate embeddings.npy --labels labels.csv -m map@r,hit@10 -o result.json",
     "evaluate query.npy --labels query.csv --gallery gallery.npy --gallery-labels gallery.csv",
@@ -53,7 +62,9 @@ IMAGES = (
 )
 
 
-@click.command(cls=Labelled, epilog=EXAMPLES, short_help="Score embeddings against labels.")
+@click.command(
+    cls=Labelled, epilog=EVALUATE_EXAMPLES, short_help="Score embeddings against labels."
+)
 @file_options
 @click.option(
     "--task", "task_file", type=PATH, help="A saved task; what is shown names no single query."
@@ -121,12 +132,11 @@ def evaluate(
     Labels come from a CSV (columns label and optionally group, id, level1, level2, ...), an array
     file, or the embeddings file itself. Without a gallery each row is searched among all others.
     """
-    from truerank.cli import outputs, printing
-    from truerank.cli.evaluate_files import evaluate_files
-    from truerank.cli.inputs import whole_numbers
-    from truerank.cli.report import prepare_report, write_report
-    from truerank.organise import public_result
-    from truerank.parts import Parts
+    from truerank.cli import outputs
+    from truerank.cli.inputs import evaluate_files, whole_numbers
+    from truerank.cli.pages import prepare_report, write_report
+    from truerank.competition.task import public_result
+    from truerank.result.tables import Parts
 
     hidden = options["task_file"] is not None
     if full is not None and not hidden:
@@ -174,6 +184,299 @@ def evaluate(
     shown = public_result(result) if hidden else result
     if report is not None:
         write_report(shown, report, options["embeddings"], pictures)
-    printing.deliver(shown, form, output, adjusted, parts, asked)
+    outputs.deliver(shown, form, output, adjusted, parts, asked)
     for text in foretold if form == "table" else ():
         click.echo(f"\n{text}")
+
+
+# `truerank lists`: what a search returned, by labels or judgements.
+
+
+LISTS_EXAMPLES = examples(
+    "lists neighbours.ibin --labels query.csv --gallery-labels gallery.csv",
+    "lists neighbours.npy --labels labels.csv -m map@r,hit@10 --settle 0.01",
+    "lists neighbours.ibin --labels query.csv --gallery-labels gallery.csv --embeddings query.fbin "
+    "--gallery gallery.fbin --stored decoded.fbin --distance euclidean",
+    "lists system.run --relevance judgements.qrels --gallery-size 8841823 -m map@1000,ndcg@10",
+)
+
+
+@click.command(cls=Labelled, epilog=LISTS_EXAMPLES, short_help="Judge what a search returned.")
+@click.argument("neighbours", type=PATH)
+@click.option("--labels", type=PATH, help="Labels of the queries.")
+@click.option(
+    "--gallery-labels",
+    type=PATH,
+    help="Labels of the gallery; without it the queries are their own gallery.",
+)
+@label_options
+@relevance_option
+@id_options("queries")
+@click.option("--gallery-size", type=int, help="Items in all, where qrels and run name only some.")
+@click.option("--scores", type=PATH, help="Scores of the lists (.npy); equal ones tie.")
+@click.option("--ignore-scores", is_flag=True, help="Take the order of the lists as it is.")
+@click.option(
+    "--named-by",
+    type=click.Choice(("auto", "row", "id")),
+    default="auto",
+    show_default=True,
+    help="What lists name items by; auto takes integers for rows, unless ids are integers.",
+)
+@junk_option
+@metrics_option("Ranking metrics such as map@r,hit@10, or all; may be repeated.")
+@average_option
+@no_mate_option
+@unlabelled_option
+@click.option(
+    "--settle",
+    type=float,
+    help="Show the smallest k that leaves no more than this between lower and upper, as 0.01.",
+)
+@click.option(
+    "--embeddings",
+    type=PATH,
+    help="The queries' full vectors: show what the index loses instead of the scores.",
+)
+@click.option("--gallery", type=PATH, help="With --embeddings: the gallery's full vectors.")
+@click.option(
+    "--stored", type=PATH, help="With --embeddings: the gallery as the index stores it, decoded."
+)
+@click.option(
+    "--stored-queries", type=PATH, help="The queries, if the index quantises them as well."
+)
+@distance_option(lambda catalogue: catalogue.names(given=False))
+@click.option(
+    "--stored-distance",
+    type=DistanceName(lambda catalogue: catalogue.names(given=False)),
+    help="Of the stored vectors, if it is another.",
+)
+@click.option(
+    "--exact-neighbors",
+    type=PATH,
+    help="The file that truth wrote: show neighbour_recall against it, without embeddings.",
+)
+@click.option("-k", type=click.IntRange(1), help="Of neighbour_recall; all places by default.")
+@device_option
+@threads_option
+@confidence_option
+@no_intervals_option
+@seed_option
+@units_option
+@adjusted_option
+@by_option
+@worst_option
+@format_option()
+@output_option()
+@per_query_option
+@report_option
+def lists(
+    form: str,
+    output: Path | None,
+    per_query: Path | None,
+    adjusted: bool,
+    by: str | None,
+    worst: int | None,
+    report: Path | None,
+    **options: Any,
+) -> None:
+    """Judge NEIGHBOURS, what a search returned for each query, by every ranking metric.
+
+    Lists come from .npy, .npz, .parquet, .ivecs, .ibin, .hdf5 (ann-benchmarks) or a run of TREC or
+    MS MARCO (any ending): row numbers of the gallery, nearest first, -1 for none, or ids. What was
+    not returned may follow in any order, which gives lower, expected and upper. An item that is
+    repeated or unknown is wrong in its place.
+
+    With --embeddings the table shows instead how much of each metric is lost on the way from the
+    full vectors to the lists: by quantisation, by the cut at k, and by the search. Without labels
+    it tells the share of the true neighbours that were found, and no metric.
+    """
+    from truerank.cli import outputs
+    from truerank.cli.inputs import lost, read_files, scored
+    from truerank.cli.pages import prepare_report, write_report
+    from truerank.result.tables import Parts
+
+    inputs = tuple(value for value in options.values() if isinstance(value, Path))
+    outputs.check_targets({"-o": output, "--per-query": per_query, "--report": report}, inputs)
+    if worst is not None and by is None:
+        raise InputError("--worst says how many parts to show; say by what with --by.")
+    if options["scores"] is not None and options["ignore_scores"]:
+        raise InputError("--scores and --ignore-scores contradict each other; pass one.")
+    check_loss(
+        options,
+        {
+            "--per-query": per_query,
+            "--adjusted": adjusted or None,
+            "--by": by,
+            "--report": report,
+        },
+    )
+    pictures = prepare_report(report, None, options)
+    prepared, chosen = read_files(options)
+    if options["embeddings"] is not None:
+        with progress_bar("ranking") as progress:
+            loss = lost(prepared, chosen, options, progress)
+        forms: dict[str, Callable[[], str]] = {
+            "table": lambda: loss.to_text(rule=outputs.ruled()),
+            "json": lambda: loss.to_json(per_query=False),
+            "csv": loss.to_csv,
+            "markdown": loss.to_markdown,
+            "latex": loss.to_latex,
+        }
+        if output is not None:
+            outputs.write_form(output, form, forms | {"json": loss.to_json})
+        outputs.print_form(form, forms)
+        return
+    result = scored(prepared, chosen, options)
+    parts = None if by is None else Parts.of_result(result, by, worst or WORST)
+    if per_query is not None:
+        outputs.write_per_query(result, prepared.names, per_query)
+    if report is not None:
+        write_report(result, report, options["neighbours"], pictures)
+    outputs.deliver(result, form, output, adjusted, parts)
+
+
+def check_loss(options: dict[str, Any], of_scores: dict[str, Any]) -> None:
+    """Refuse options that go with the loss alone, or with the scores alone."""
+    if options["embeddings"] is None:
+        if options["k"] is not None and options["exact_neighbors"] is None:
+            raise InputError(
+                "-k goes with --embeddings, the queries' full vectors, or --exact-neighbors."
+            )
+        for name in ("gallery", "stored", "stored_queries", "stored_distance"):
+            if options[name] is not None:
+                flag = f"--{name.replace('_', '-')}"
+                raise InputError(f"{flag} goes with --embeddings, the queries' full vectors.")
+        return
+    given = of_scores | {
+        "--settle": options["settle"],
+        "--scores": options["scores"],
+        "--gallery-size": options["gallery_size"],
+        "--exact-neighbors": options["exact_neighbors"],
+    }
+    for flag, value in given.items():
+        if value is not None:
+            raise InputError(f"{flag} goes with scores; leave it or --embeddings out.")
+
+
+# `truerank verify`: a list of trials, by their scores or by embeddings.
+
+
+VERIFY_EXAMPLES = examples(
+    "verify scores.txt --pairs trials.csv",
+    "verify embeddings.npz --pairs pairs.txt --layout lfw -m eer,tar@far=0.001",
+    "verify --pairs trials-with-scores.csv --format csv -o result.csv",
+    "verify system.scores --pairs trials.kaldi --labels utt2spk.csv -o result.json",
+    "verify wespeaker.score --report page.html",
+)
+
+
+@click.command(epilog=VERIFY_EXAMPLES, short_help="Score a list of trials.")
+@click.argument("scores_or_embeddings", required=False, type=PATH)
+@click.option(
+    "--pairs",
+    type=PATH,
+    help="The trials; not needed where the file of scores says which are true.",
+)
+@click.option(
+    "--layout",
+    type=click.Choice(("auto", "lfw", "voxceleb", "ijb", "kaldi", "wespeaker", "csv")),
+    default="auto",
+    show_default=True,
+    help="Of the trials; csv has the columns left, right, same, and maybe score, left_label and "
+    "right_label.",
+)
+@click.option("--ids", type=PATH, help="File with a column id.")
+@click.option(
+    "--labels",
+    type=PATH,
+    help="File with the columns id and label: the person of each id, for the intervals.",
+)
+@click.option(
+    "--distance",
+    type=DistanceName(lambda catalogue: catalogue.names()),
+    help="As in evaluate; for scores similarity (default) or precomputed.",
+)
+@metrics_option("Such as eer,tar@far=0.001, or all.")
+@confidence_option
+@format_option()
+@output_option()
+@report_option
+def verify(
+    scores_or_embeddings: Path | None,
+    pairs: Path | None,
+    layout: str,
+    ids: Path | None,
+    labels: Path | None,
+    distance: str | None,
+    metrics: str | None,
+    confidence: float,
+    form: str,
+    output: Path | None,
+    report: Path | None,
+) -> None:
+    """Score a list of trials by SCORES_OR_EMBEDDINGS (nothing if the list has scores).
+
+    A one-dimensional array or a text file with a number a line holds scores, one for each trial in
+    its order; a text file with lines "enrol test score" is joined to the trials by the pair, and
+    one with "enrol test score target" needs no --pairs. A matrix holds embeddings, whose ids are in
+    the same file or in --ids. An id that is a path is also found by its file's name, so that what
+    truerank embed makes of LFW's folders fits its pairs.txt:
+
+    \b
+        truerank embed best.pt lfw -o lfw.npz
+        truerank verify lfw.npz --pairs pairs.txt
+    """
+    from truerank.cli import inputs, outputs
+    from truerank.cli.pages import prepare_report, write_report
+    from truerank.evaluation import trials as verification
+
+    values = scores_or_embeddings
+    named = values or pairs
+    if named is None:
+        raise InputError("the trials are missing: pass --pairs FILE.")
+    outputs.check_targets({"-o": output, "--report": report}, (values, pairs, ids, labels))
+    pictures = prepare_report(report, None, {})
+    result = verification.verify(
+        values,
+        pairs,
+        inputs.chosen_metrics(metrics),
+        ids=None if ids is None else inputs.read_ids(ids),
+        labels=labels,
+        layout=layout,
+        distance=distance,
+        confidence=confidence,
+    )
+    if report is not None:
+        write_report(result, report, named, pictures)
+    outputs.deliver(result, form, output)
+
+
+# `truerank metrics`: what is known about every metric.
+
+
+METRICS_EXAMPLES = examples(
+    "metrics", "metrics verification", "metrics map@r", "metrics --format json"
+)
+
+
+@click.command(epilog=METRICS_EXAMPLES, short_help="List metrics, or explain one.")
+@click.argument("name", required=False, type=MetricName())
+@format_option(("table", "json", "csv", "markdown"))
+def metrics(name: str | None, form: str) -> None:
+    """List the metrics, those of a family, or say everything about the one called NAME.
+
+    NAME is a metric or an alias of one, with or without parameters, or a family: ranking,
+    hierarchy, verification, openset, gom, consistency or clustering.
+    """
+    from truerank.cli.outputs import print_form
+    from truerank.metrics import description
+
+    print_form(
+        form,
+        {
+            "table": lambda: description.describe(name),
+            "json": lambda: description.as_json(name),
+            "csv": lambda: description.as_csv(name),
+            "markdown": lambda: description.as_markdown(name),
+        },
+    )

@@ -1,31 +1,43 @@
-"""What commands read: embeddings with labels, scores of trials, and options that are lists."""
+"""Files that commands read: embeddings with labels, neighbour lists, submissions, trial scores.
+
+A file task or the lists of files are also scored here, for the commands in evaluate.py.
+"""
 
 from __future__ import annotations
 
 import glob
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from truerank import files
+import numpy.typing as npt
+
+from truerank._util.errors import InputError
+from truerank._util.text import count
+from truerank.competition.task import Task
 from truerank.core import registry
-from truerank.errors import InputError
-from truerank.files import Bundle, read_npy
-from truerank.taxonomy import Taxonomy
-from truerank.wording import count
+from truerank.distance import catalogue
+from truerank.evaluation.evaluate import evaluate_task
+from truerank.evaluation.index_loss import NO_METRICS, IndexLoss, loss_of, nothing_relevant
+from truerank.evaluation.list_input import Prepared, prepare
+from truerank.evaluation.lists import evaluate_prepared
+from truerank.evaluation.task_input import prepare as task_input_prepare
+from truerank.io.judgements import Taxonomy, read_qrels
+from truerank.io.reading import (
+    Bundle,
+    read,
+    read_embeddings,
+    read_labels,
+    read_npy,
+    require_embeddings,
+)
+from truerank.io.reading import read_side as reading_read_side
+from truerank.result.gallery_sizes import sizes_for
+from truerank.result.ranked_rows import HeldRows
+from truerank.result.result import Result
+from truerank.task.task import TaskRules
 
-__all__ = [
-    "add_columns",
-    "chosen_metrics",
-    "expand",
-    "level_names",
-    "read_ids",
-    "read_matrix",
-    "read_runs",
-    "read_side",
-    "split_metrics",
-    "whole_numbers",
-]
+# What commands read: embeddings with labels, scores of trials, and options that are lists.
 
 
 def read_side(
@@ -35,7 +47,7 @@ def read_side(
 
     `option` says how to name that file, if there must be labels.
     """
-    bundle = files.read_side(path, labels, levels)
+    bundle = reading_read_side(path, labels, levels)
     if bundle.labels is None and option is not None:
         raise InputError(f"{path} holds no labels; pass {option} FILE.")
     return bundle
@@ -56,7 +68,7 @@ def add_columns(side: Bundle, ids: Path | None, groups: Path | None) -> None:
 
 def _read_column(path: Path, field: str, called: str) -> Any:
     """Read one column of a file; an array without a name is that column."""
-    column = getattr(files.read(path, lone=field), field)
+    column = getattr(read(path, lone=field), field)
     if column is None:
         raise InputError(f"{path} holds no {field}: expected a column or array called {called}.")
     return column
@@ -144,3 +156,285 @@ def whole_numbers(option: str, text: str | None) -> list[int]:
             )
         found.append(int(part))
     return found
+
+
+# The task of files, and its result: of embeddings with labels, or of a submission to a task.
+
+
+HELD_BY_A_TASK = (
+    "labels",
+    "gallery_labels",
+    "levels",
+    "taxonomy",
+    "relevance",
+    "ids",
+    "gallery_ids",
+    "groups",
+    "gallery_groups",
+    "junk_label",
+    "no_mate",
+    "unlabelled",
+)
+OF_A_TASK = ("embeddings", "gallery", *HELD_BY_A_TASK)
+
+
+class FileTask(NamedTuple):
+    """A task, its rows and gallery items, and the ids of its queries where files name them."""
+
+    task: TaskRules
+    rows: npt.NDArray[Any]
+    items: npt.NDArray[Any] | None
+    ids: list[Any] | None
+
+
+def evaluate_files(
+    *,
+    task_file: Path | None,
+    metrics: str | None,
+    gallery_sizes: list[int],
+    fitted: bool = False,
+    **options: Any,
+) -> tuple[Result, list[Any] | None]:
+    """The full result, and the ids of the queries where the files name them.
+
+    `fitted` adds the gallery sizes that an extrapolation needs.
+    """
+    chosen = chosen_metrics(metrics)
+    if task_file is None:
+        given = {name: options.pop(name) for name in OF_A_TASK}
+        read = read_task(**given, distance=options["distance"], lazily=True)
+        held = HeldRows(
+            *read[:3], distance=options["distance"], threads=options["threads"], keep=True
+        )
+        sizes = [*gallery_sizes, *(sizes_for(read.task.items) if fitted else ())]
+        found = evaluate_task(*read[:3], metrics=chosen, held=held, gallery_sizes=sizes, **options)
+        return found, read.ids
+    if fitted:
+        raise InputError(
+            "--extrapolate goes with labels; of a task, pass --gallery-sizes with --full FILE and "
+            "have that result extrapolate."
+        )
+    for name in HELD_BY_A_TASK:
+        if options.pop(name):
+            option = f"--{name.replace('_', '-')}"
+            raise InputError(f"--task already holds labels and rules; leave {option} out.")
+    return _evaluate_task(task_file, metrics=chosen, gallery_sizes=gallery_sizes, **options)
+
+
+def evaluate_alone(
+    embeddings: Path,
+    labels: Path | None,
+    *,
+    metrics: str | None,
+    levels: str | None,
+    distance: str,
+    **options: Any,
+) -> Result:
+    """The result of rows searched among each other, by labels in their file or in another."""
+    given: dict[str, Any] = {**dict.fromkeys(OF_A_TASK), "junk_label": ()}
+    given |= {"embeddings": embeddings, "labels": labels, "levels": levels}
+    read = read_task(**given, distance=distance, lazily=True)
+    return evaluate_task(*read[:3], distance=distance, metrics=chosen_metrics(metrics), **options)
+
+
+def read_task(
+    *,
+    embeddings: Path,
+    labels: Path | None,
+    gallery: Path | None,
+    gallery_labels: Path | None,
+    levels: str | None,
+    taxonomy: Path | None,
+    relevance: Path | None,
+    ids: Path | None,
+    gallery_ids: Path | None,
+    groups: Path | None,
+    gallery_groups: Path | None,
+    junk_label: tuple[str, ...],
+    unlabelled: str | None,
+    distance: str,
+    no_mate: str | None = None,
+    lazily: bool = False,
+    start: str = "--",
+    needed: str = "--labels",
+) -> FileTask:
+    """The task of labelled or judged files, with its rows; `lazily` does not read shards yet.
+
+    `start` is how the names of the options of these files begin, `needed` where labels belong.
+    """
+    names = level_names(levels)
+    judged = relevance is not None
+    if judged and (labels is not None or gallery_labels is not None):
+        raise InputError("--relevance says who is relevant; leave the labels out.")
+    matrix = distance in catalogue.names(given=True)
+    for name, path in (("ids", gallery_ids), ("groups", gallery_groups)):
+        if path is not None and gallery is None and not matrix:
+            raise InputError(f"{start}gallery-{name} came without {start}gallery.")
+    queries = read_side(embeddings, labels, names, None if judged else needed)
+    if gallery_labels is not None and gallery is None and not matrix:
+        raise InputError(f"{start}gallery-labels came without {start}gallery.")
+    option = None if judged or gallery is None else f"{start}gallery-labels"
+    items = read_side(gallery, gallery_labels, names, option)
+    add_columns(queries, ids, groups)
+    add_columns(items, gallery_ids, gallery_groups)
+    if judged:
+        queries.labels = items.labels = None
+    expand(taxonomy, queries, items)
+    separate = gallery is not None or items.labels is not None or items.ids is not None
+    task, rows, found = task_input_prepare(
+        queries.embeddings,
+        queries.labels,
+        gallery=items.embeddings,
+        gallery_labels=items.labels,
+        query_ids=queries.ids if not separate or items.ids is not None else None,
+        gallery_ids=items.ids if queries.ids is not None else None,
+        query_groups=queries.groups,
+        gallery_groups=items.groups,
+        junk_labels=as_labels(junk_label, queries.labels),
+        relevance=None if relevance is None else _judgements(relevance, queries, items, separate),
+        distance=distance,
+        no_mate=no_mate or "report",
+        unlabelled=unlabelled or "error",
+        lazily=lazily,
+    )
+    return FileTask(task, rows, found, None if queries.ids is None else list(queries.ids))
+
+
+def _judgements(path: Path, queries: Bundle, items: Bundle, separate: bool) -> Any:
+    """A matrix of numbers, or judgements that go by the ids of both sides."""
+    if path.suffix.lower() == ".npy":
+        return read_matrix(path)
+    others = items if separate else queries
+    for side, option in ((queries, "--ids"), (others, "--gallery-ids")):
+        if side.ids is None:
+            raise InputError(f"{path} names rows by their ids; pass {option} FILE.")
+    return read_qrels(path, list(queries.ids), list(others.ids))
+
+
+def _evaluate_task(
+    task_file: Path, *, embeddings: Path, gallery: Path | None, **options: Any
+) -> tuple[Result, list[Any] | None]:
+    task = Task.load(task_file)
+    submission = read(embeddings)
+    if task.id_names is not None and submission.ids is None:
+        raise InputError(
+            f"{embeddings} needs an array 'id' beside its embeddings, one for each row."
+        )
+    items = None if gallery is None else read(gallery).embeddings
+    rows = require_embeddings(submission, embeddings)
+    result = task.evaluate(rows, submission.ids, gallery=items, full=True, **options)
+    ids = task.id_names
+    names = None if ids is None else [ids.values[code] for code in ids.codes[0].tolist()]
+    return result, names
+
+
+def as_labels(texts: tuple[str, ...], labels: Any) -> list[Any]:
+    """Junk labels from the command line, as ints where the labels are ints."""
+    column = list(labels.values())[-1] if isinstance(labels, dict) else labels
+    values = column.tolist() if hasattr(column, "tolist") else column
+    if not isinstance(values, list) or not all(isinstance(value, int) for value in values):
+        return list(texts)
+    try:
+        return [int(text) for text in texts]
+    except ValueError as error:
+        raise InputError(f"labels are integers, but a junk label is not ({error}).") from error
+
+
+# The lists of files under the rules of a task, and what they score.
+
+
+def read_files(options: dict[str, Any]) -> tuple[Prepared, Any]:
+    """The task and its lists, and the metrics asked for."""
+    judged = options["relevance"] is not None
+    if judged and (options["labels"] is not None or options["gallery_labels"] is not None):
+        raise InputError("--relevance says who is relevant; leave the labels out.")
+    nobody = not judged and options["labels"] is None
+    if nobody and (options["embeddings"] is None or options["gallery_labels"] is not None):
+        raise InputError("pass --labels FILE, or --relevance FILE in place of labels.")
+    names = level_names(options["levels"])
+    queries, items = (_side(options[name], names) for name in ("labels", "gallery_labels"))
+    add_columns(queries, options["ids"], options["groups"])
+    add_columns(items, options["gallery_ids"], options["gallery_groups"])
+    expand(options["taxonomy"], queries, items)
+    alone = not judged and options["gallery_labels"] is None and options["gallery"] is None
+    for name in ("ids", "groups") if alone else ():
+        if getattr(items, name) is not None:
+            raise InputError(f"--gallery-{name} came without --gallery-labels.")
+    metrics: Any = chosen_metrics(options["metrics"])
+    relevance = _list_judgements(options["relevance"])
+    if nobody:
+        if metrics is not None:
+            raise InputError("metrics need --labels FILE, or --relevance FILE in place of labels.")
+        metrics, relevance = NO_METRICS, nothing_relevant(*_vectors(options)[:2])
+    scores = read_matrix(options["scores"]) if options["scores"] is not None else None
+    prepared = prepare(
+        options["neighbours"],
+        queries.labels,
+        gallery_labels=items.labels,
+        query_ids=queries.ids,
+        gallery_ids=items.ids,
+        query_groups=queries.groups,
+        gallery_groups=items.groups,
+        scores=False if options["ignore_scores"] else scores,
+        relevance=relevance,
+        no_mate=options["no_mate"] or "report",
+        junk_labels=as_labels(options["junk_label"], queries.labels),
+        unlabelled=options["unlabelled"] or "error",
+        named_by=options["named_by"],
+        gallery_size=options["gallery_size"],
+        leave_one_out=alone if nobody else None,
+    )
+    return prepared, metrics
+
+
+def _side(path: Path | None, levels: list[str] | None) -> Bundle:
+    return Bundle() if path is None else read_labels(path, levels)
+
+
+def _list_judgements(path: Path | None) -> Any:
+    """A matrix of numbers, or the path of judgements that go by id."""
+    return read_matrix(path) if path is not None and path.suffix.lower() == ".npy" else path
+
+
+def _vectors(options: dict[str, Any]) -> list[Any]:
+    """The queries, the gallery, and both as the index stores them, as far as they are given."""
+    names = ("embeddings", "gallery", "stored", "stored_queries")
+    return [None if options[name] is None else read_embeddings(options[name]) for name in names]
+
+
+def scored(prepared: Prepared, metrics: Any, options: dict[str, Any]) -> Result:
+    """The result of the lists."""
+    return evaluate_prepared(
+        prepared,
+        metrics=metrics,
+        average=options["average"],
+        confidence=None if options["no_intervals"] else options["confidence"],
+        settle=options["settle"],
+        seed=options["seed"],
+        units=options["units"],
+        threads=options["threads"],
+        exact_neighbors=options["exact_neighbors"],
+        k=options["k"],
+    )
+
+
+def lost(prepared: Prepared, metrics: Any, options: dict[str, Any], progress: Any) -> IndexLoss:
+    """What the index that returned the lists loses."""
+    vectors = _vectors(options)
+    return loss_of(
+        prepared,
+        *vectors[:2],
+        stored=vectors[2],
+        stored_queries=vectors[3],
+        distance=options["distance"],
+        stored_distance=options["stored_distance"],
+        metrics=metrics,
+        average=options["average"],
+        k=options["k"],
+        confidence=None if options["no_intervals"] else options["confidence"],
+        seed=options["seed"],
+        units=options["units"],
+        device=options["device"],
+        threads=options["threads"],
+        progress=progress,
+    )

@@ -1,4 +1,4 @@
-"""Options that several commands have."""
+"""Options that several commands share, and their kinds of values with shell completion."""
 
 from __future__ import annotations
 
@@ -6,53 +6,43 @@ import re
 import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
-from truerank.cli.kinds import DistanceName, DistanceOption, MetricName, Written
-from truerank.wording import either
+from truerank._util.errors import InputError
+from truerank._util.text import either
 
-__all__ = [
-    "ENDINGS",
-    "FORMATS",
-    "PAGE",
-    "PATH",
-    "WORST",
-    "Labelled",
-    "adjusted_option",
-    "average_option",
-    "by_option",
-    "confidence_option",
-    "device_option",
-    "distance_option",
-    "examples",
-    "file_options",
-    "format_option",
-    "id_options",
-    "junk_option",
-    "label_options",
-    "long_run_options",
-    "metrics_option",
-    "no_intervals_option",
-    "no_mate_option",
-    "output_option",
-    "per_query_option",
-    "relevance_option",
-    "report_option",
-    "seed_option",
-    "task_options",
-    "threads_option",
-    "units_option",
-    "unlabelled_option",
-    "worst_option",
-]
+# Options that several commands have.
+
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 FORMATS = ("table", "json", "csv", "markdown", "latex")
 ENDINGS = {".json": "json", ".csv": "csv", ".md": "markdown", ".tex": "latex", ".txt": "table"}
 """The format of a file, by its ending."""
 PATH = click.Path(path_type=Path)
+
+
+# Kinds of values that options take: distances and metrics, by names that the shell completes.
+
+
+class Written(click.Path):
+    """The path of a file to write, with one of some endings or none; refused before any work."""
+
+    def __init__(self, *endings: str) -> None:
+        super().__init__(path_type=Path)
+        self._endings = endings
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path, if it has no other ending."""
+        path = super().convert(value, param, ctx)
+        if isinstance(path, Path) and path.suffix and path.suffix.lower() not in self._endings:
+            option = param.opts[0] if param is not None else "it"
+            raise InputError(f"{option} writes {either(self._endings)} here. Got {path.name!r}.")
+        return path
+
+
 PAGE = Written(".html", ".htm")
 
 confidence_option = click.option(
@@ -269,3 +259,98 @@ def _joined(
     context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
 ) -> str | None:
     return " ".join(values) if values else None
+
+
+if TYPE_CHECKING:  # generic in click's newest releases only
+    Kind = click.ParamType[str]
+else:
+    Kind = click.ParamType
+
+
+class DistanceName(Kind):
+    """A choice among the distances that are registered when it is made."""
+
+    name = "choice"
+
+    def __init__(self, listing: Callable[[Any], Sequence[str]]) -> None:
+        self._listing = listing
+
+    def names(self) -> Sequence[str]:
+        """The distances to choose from."""
+        from truerank.distance import catalogue
+
+        return self._listing(catalogue)
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        """NAME: the help lists what there is."""
+        return "NAME"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The name, if there is such a distance."""
+        if value not in self.names():
+            listed = ", ".join(repr(name) for name in self.names())
+            self.fail(f"{value!r} is not one of {listed}.", param, ctx)
+        return str(value)
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """The names that begin so."""
+        return [CompletionItem(name) for name in self.names() if name.startswith(incomplete)]
+
+
+class DistanceOption(click.Option):
+    """An option for a distance, whose help lists those that are registered when it is shown."""
+
+    def __init__(
+        self, names: Sequence[str], kind: DistanceName, told: bool, **options: Any
+    ) -> None:
+        super().__init__(names, type=kind, **options)
+        self._kind, self._told = kind, told
+
+    def get_default(self, ctx: click.Context, call: bool = True) -> Any:
+        """The default, unless an HDF5 file among the values before says another distance.
+
+        What was given on the command line is looked at before what was not.
+        """
+        default = super().get_default(ctx, call)
+        paths = [value for value in ctx.params.values() if isinstance(value, Path)]
+        if default is None or not paths:
+            return default
+        from truerank.io.vectors import chosen_distance
+
+        return chosen_distance(None, *paths)
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """The list, each with what it is where that is asked for."""
+        from truerank.distance import catalogue
+
+        names = self._kind.names()
+        if self._told:
+            names = [f"{name} ({catalogue.find(name).help})" for name in names]
+        self.help = f"{either(names)}."
+        return super().get_help_record(ctx)
+
+
+class MetricName(Kind):
+    """A metric string, or several; the shell completes the last one's name."""
+
+    name = "metric"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        """METRICS, or NAME where a single one is meant."""
+        return "NAME" if isinstance(param, click.Argument) else "METRICS"
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Metrics that begin so, behind those that are already there."""
+        from truerank.core import metric as definitions
+        from truerank.core import registry
+
+        before, comma, last = incomplete.rpartition(",")
+        known = [*registry.DEFAULT, *definitions.names()]
+        if "@" in last:
+            known += definitions.examples()
+        found = dict.fromkeys(name for name in known if name.startswith(last))
+        return [CompletionItem(before + comma + name) for name in found]

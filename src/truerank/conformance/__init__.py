@@ -1,9 +1,9 @@
-"""conformance: does a metric function compute what it says? A function in, its conventions out.
+"""conformance: a metric function in, the conventions that it follows out.
 
-The function is called with a battery of small cases (ties, duplicates, queries without mates, k
-beyond the list, large labels, ...). Every known convention, and every known bug, is a small model
-of a metric; the verdict is the models that explain all answers, and the smallest cases that show
-where they differ from truerank.
+The function is called with a battery of small cases (ties, duplicates, unmated queries, k
+beyond the list, large labels, ...). Every known convention, and every known bug, is a small
+model of a metric. The verdict is the models that explain all answers, and the smallest cases
+that show where they differ from truerank.
 """
 
 from __future__ import annotations
@@ -11,19 +11,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from truerank._util.errors import InputError, shortened
+from truerank._util.text import either
 from truerank.conformance.battery import LARGEST_CUT, LARGEST_OF_ROWS
-from truerank.conformance.calling import Caller, load
 from truerank.conformance.cases import CALLS
 from truerank.conformance.conventions import QUESTIONS
-from truerank.conformance.diagnosis import diagnose
-from truerank.conformance.formulas import FORMULAS
-from truerank.conformance.verdict import Conformance
+from truerank.conformance.diagnosis import Caller, Conformance, diagnose, load
+from truerank.conformance.model import FORMULAS
 from truerank.core import registry
 from truerank.core.metric import Metric
-from truerank.errors import InputError, shortened
-from truerank.wording import either
 
-__all__ = ["CALLS", "Conformance", "assert_conforms", "check", "load"]
+__all__ = [
+    "CALLS",
+    "Conformance",
+    "assert_conforms",
+    "check",
+    "load",
+]
 
 
 def check(

@@ -1,8 +1,8 @@
-"""The cases of a metric and a call, by topic: each topic settles a few questions.
+"""The battery of cases for a metric and a call, by topic: each topic settles a few questions.
 
-Lists are written as patterns, best place first: "0 [1 0] 1" is an irrelevant item, a mate and an
-irrelevant item of equal score, a mate. Where a metric is cut at k, irrelevant items are put before
-a pattern so that what it shows happens at rank k.
+Lists are written as patterns, best place first: "0 [1 0] 1" is an irrelevant item, a relevant
+and an irrelevant item of equal score, a relevant item. Where a metric is cut at k, irrelevant
+items are put before a pattern so that what it shows happens at rank k.
 """
 
 from __future__ import annotations
@@ -12,13 +12,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from truerank.conformance.cases import Case, Entry, Query
+from truerank.conformance.cases import Case, ListedItem, Query, drawn, shuffled
 from truerank.conformance.conventions import questions_of
 from truerank.conformance.model import answer, neutral, right_answer
-from truerank.conformance.rows import drawn, shuffled
 from truerank.core.metric import Metric
-
-__all__ = ["LARGEST_CUT", "LARGEST_OF_ROWS", "TOPICS", "battery"]
 
 LARGEST_CUT, LARGEST_OF_ROWS = 1000, 20
 """The largest k, and that of a call with embeddings: all orders of k rows and more are tried."""
@@ -95,8 +92,10 @@ def _query(
     if named == "backward":
         names.reverse()
     return Query(
-        tuple(Entry(names[place], *placed[place]) for place in places),
-        tuple(Entry(f"m{number}", 0.0, grade) for number, grade in enumerate(missing, start=1)),
+        tuple(ListedItem(names[place], *placed[place]) for place in places),
+        tuple(
+            ListedItem(f"m{number}", 0.0, grade) for number, grade in enumerate(missing, start=1)
+        ),
     )
 
 
@@ -181,7 +180,7 @@ def _numbers(metric: Metric, call: str) -> list[Case]:
         if name == "all scores below zero":
             front = [(-0.01 * n * 10 * step, grade) for n, (_, grade) in enumerate(lead, start=1)]
         entries = tuple(
-            Entry(f"d{number:0{max(2, len(str(count + len(placed))))}}", score, grade)
+            ListedItem(f"d{number:0{max(2, len(str(count + len(placed))))}}", score, grade)
             for number, (score, grade) in enumerate([*front, *placed], start=1)
         )
         cases.append(_case(name, topic, call, Query(entries)))
@@ -213,7 +212,7 @@ def _of_lists(metric: Metric, call: str) -> list[Case]:
             _case("two mates are not listed", "plain", call, _query("0 1 1" + fill, [1, 1])),
         ]
         found = _query("1 0 0" + fill)
-        nothing = Query((), (Entry("m1", 0.0, 1),))
+        nothing = Query((), (ListedItem("m1", 0.0, 1),))
         cases += [
             _case("nothing is returned for one of two", "absent", call, found, nothing),
             _case("nothing is returned for the first", "absent", call, nothing, found),
@@ -260,19 +259,19 @@ def _mixed(metric: Metric, call: str) -> list[Case]:
     draw = random.Random(f"{metric} {call}")
     cases = []
     front = max(0, _before(metric) - SMALL)
-    settled = [Entry(f"a{n:04}", 2.0 - n / max(front, 1), 0) for n in range(front)]
+    settled = [ListedItem(f"a{n:04}", 2.0 - n / max(front, 1), 0) for n in range(front)]
     for number in range(16):
         size = draw.randint(2, 6) + min(_before(metric), SMALL)
         queries = []
         for _ in range(draw.randint(1, 3)):
             entries = [
-                Entry(f"d{place:02}", draw.randint(1, 6) / 8, int(draw.random() < 0.4))
+                ListedItem(f"d{place:02}", draw.randint(1, 6) / 8, int(draw.random() < 0.4))
                 for place in range(size)
             ]
             if call == "lists":
                 entries = [replace(e, score=1.0 - n / 64) for n, e in enumerate(entries)]
             missing = (
-                [Entry("m1", 0.0, 1)] if call in ("lists", "qrels") and number % 3 == 0 else []
+                [ListedItem("m1", 0.0, 1)] if call in ("lists", "qrels") and number % 3 == 0 else []
             )
             queries.append(Query((*settled, *entries), tuple(missing)))
         cases.append(_case(f"mixed {number + 1}", "mixed", call, *queries))

@@ -1,25 +1,26 @@
-"""What is put to a function: a few small queries, as the four ways of calling take them.
+"""Cases for a metric function: a few small queries, as arguments of the four forms of calls.
 
-A case holds its queries as plain values: who is in each list, with which score and grade. Out: the
-arguments of the call, the same as text that a person can check, and every case that is one query or
-one item smaller.
+A case holds its queries as plain values: who is in each list, with which score and grade. It
+gives the arguments, the same as readable text, and every case that is one query or item
+smaller. Embeddings have rows of length 1 in short fractions, so that all similarities are exact
+in float32 and cosine, inner product and euclidean distance rank and tie alike.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+import random
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
-
-__all__ = ["CALLS", "Case", "Entry", "Query", "of_rows"]
 
 CALLS = ("embeddings", "scores", "lists", "qrels")
 """How a function may be called."""
 
 
 @dataclass(frozen=True)
-class Entry:
+class ListedItem:
     """One item of a query's list."""
 
     name: str
@@ -34,8 +35,8 @@ class Entry:
 class Query:
     """One query: its list, in the order of the input."""
 
-    entries: tuple[Entry, ...]
-    missing: tuple[Entry, ...] = ()
+    entries: tuple[ListedItem, ...]
+    missing: tuple[ListedItem, ...] = ()
     """Relevant items that are not in the list."""
     label: float | None = None
     own: int | None = None
@@ -170,7 +171,7 @@ def of_rows(
     queries = tuple(
         Query(
             tuple(
-                Entry(str(number), similarity(row, other), label=labels[number])
+                ListedItem(str(number), similarity(row, other), label=labels[number])
                 for number, other in enumerate(rows)
             ),
             label=labels[own],
@@ -186,10 +187,76 @@ def _without(query: Query, place: int) -> Query:
     return replace(query, entries=query.entries[:place] + query.entries[place + 1 :])
 
 
-def _judged(query: Query) -> list[Entry]:
+def _judged(query: Query) -> list[ListedItem]:
     return [entry for entry in (*query.entries, *query.missing) if entry.grade != 0]
 
 
 def _relevant(query: Query) -> list[str]:
     """Names, each once; the repeated entries of a list are one item."""
     return list(dict.fromkeys(entry.name for entry in _judged(query) if entry.grade > 0))
+
+
+# Embeddings whose similarities are exact in every precision: rows of length 1 in short fractions.
+#
+# Every component is a whole number over 4 (16, 64 where there are more rows), every row has
+# length 1, and every inner product is a multiple of the square of that: cosine, inner product and
+# euclidean distance rank alike and tie alike in float32, however they are computed.
+
+
+DIMENSIONS = 8
+TRIES = 20_000
+
+
+def drawn(
+    name: str,
+    topic: str,
+    labels: Sequence[float],
+    wanted: Callable[[Case], bool],
+    *,
+    repeat: Sequence[tuple[int, int]] = (),
+) -> Case:
+    """The first case of a seeded sequence that is as wanted; `repeat` makes rows equal."""
+    draw = random.Random(name)
+    denominator = 4 if len(labels) <= 6 else 16 if len(labels) <= 12 else 64
+    for _ in range(TRIES):
+        rows = [_unit(draw, denominator) for _ in labels]
+        for place, like in repeat:
+            rows[place] = rows[like]
+        case = of_rows(name, topic, rows, labels, denominator)
+        if wanted(case):
+            return case
+    raise RuntimeError(f"no rows for the case {name!r}")
+
+
+def shuffled(case: Case, seed: int, arrangement: str) -> Case:
+    """The same rows in another order."""
+    order = list(range(len(case.rows)))
+    random.Random(seed).shuffle(order)
+    return of_rows(
+        case.name,
+        case.topic,
+        [case.rows[place] for place in order],
+        [case.labels[place] for place in order],
+        case.denominator,
+        arrangement,
+    )
+
+
+def _unit(draw: random.Random, denominator: int) -> list[int]:
+    """Whole numbers whose squares add up to the denominator's square."""
+    ends = 1 if denominator <= 16 else 2  # few large numbers are squares, many the sum of two
+    while True:
+        row: list[int] = []
+        left = denominator**2
+        for _ in range(DIMENSIONS - ends):
+            most = math.isqrt(left)
+            row.append(draw.randint(-most, most))
+            left -= row[-1] ** 2
+        most = math.isqrt(left)
+        start = draw.randint(0, most) if ends == 2 else 0
+        for first in (*range(start, most + 1), *range(start)) if ends == 2 else (0,):
+            last = math.isqrt(left - first**2)
+            if last**2 == left - first**2:
+                row += [first, last][2 - ends :]
+                draw.shuffle(row)
+                return row

@@ -1,7 +1,8 @@
 """The questions on which metric functions differ, and the known answers to each.
 
-A convention is one answer, with a sentence that says it. One answer to every question that a call
-and a metric raise is a hypothesis; `model.py` computes what a function that follows it would give.
+A convention is one answer, with a sentence that states it. One answer to every question that a
+call and a metric raise is a hypothesis; model.py computes what a function that follows it would
+return.
 """
 
 from __future__ import annotations
@@ -10,8 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from truerank.core.metric import Metric
-
-__all__ = ["QUESTIONS", "Convention", "Question", "questions_of"]
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,4 @@
-"""The neutral bottom: what metrics are made of and what becomes of them; it imports nothing above.
+"""Core values: metrics and their registry, scores, curves, tie groups, jackknife replicates.
 
-Tie groups, folds, scores with their replicates and curves, metrics with their definitions.
+Apart from _util, core imports no other room when it is loaded.
 """
-
-from __future__ import annotations
-
-__all__: list[str] = []

@@ -1,21 +1,19 @@
-"""Correctly rounded means: the exact rational mean, rounded once, so order cannot show.
+"""Correctly rounded means: the exact rational mean, rounded once, in any order of the values.
 
-Float64 values are integers times powers of two. Sums of their high and low halves for each
-exponent are exact in float64 (below 2^53), and Python integers do the rest.
+Float64 values are integers times powers of two. Sums of their high and low halves per exponent
+are exact in float64 (below 2^53), and Python integers do the rest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from truerank.jit import compiled, kernel
-
-__all__ = ["class_mean", "exact_sum", "mean", "plain_mean"]
+from truerank._util.kernels import compiled
+from truerank.core.sum_kernels import _sum_by_exponent
 
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
@@ -80,25 +78,6 @@ def _binary_sum(values: Reals, times: Integers | None) -> tuple[int, int]:
         total, bits = total << more, bits + more
         total += whole << (bits - (53 - lowest))
     return total, bits
-
-
-@kernel
-def _sum_by_exponent(values: Any, high: Any, low: Any) -> None:
-    """Add up the high and low halves of float64 numbers, given by their bits, by exponent.
-
-    A sum has room for 2^36 halves of 27 bits.
-    """
-    for value in values:
-        exponent = (value >> 52) & 0x7FF
-        integer = value & 0xFFFFFFFFFFFFF
-        if exponent > 0:
-            integer |= 0x10000000000000
-        else:  # subnormal numbers have the exponent of the smallest normal ones
-            exponent = 1
-        if value < 0:
-            integer = -integer
-        high[exponent] += integer >> 27
-        low[exponent] += integer & 0x7FFFFFF
 
 
 def plain_mean(scores: Sequence[float]) -> float:

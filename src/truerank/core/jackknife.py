@@ -1,49 +1,242 @@
-"""The delete-group jackknife: scores without each fold of the units, as queries and as gallery.
+"""Delete-group jackknife: assignment of sampling units to groups, sums of changes, replicates.
 
-Without a fold, a score loses the fold's queries, and the others move because the fold is gone
-from the gallery. The first is known of every query; the second is measured on a sample of queries
-(all of them, where that is cheap), whose own noise is taken out of the variance. Sums are taken in
-integers, so that they do not depend on the order of rows.
+A sampling unit is a class of some level of the labels, or a query where there are no labels.
+Few units are deleted one by one (up to MOST_SINGLY). More of them form jackknife groups, in one
+or two assignments: one follows an order made of the embeddings, so that renaming labels or
+permuting rows cannot change an interval; the other follows the order of the labels' names,
+which all models of a task share, so that their replicates can be paired. Ids, where given, make
+one order for both.
+
+With a group deleted, a score loses the group's queries, and the other queries change because
+the group is missing from the gallery. The first is known of every query; the second is measured
+on a sample of queries (all of them where that is cheap), whose noise is subtracted from the
+variance. Sums are taken in integers, so they do not depend on the order of rows.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from operator import mul
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from truerank.core.replicates import Replicates
-from truerank.jit import kernel
-
-if TYPE_CHECKING:
-    from truerank.core.folds import FoldAssignment
-
-__all__ = [
-    "AT_A_TIME",
-    "COARSE",
-    "ONE",
-    "ChangeSums",
-    "Staying",
-    "Stratum",
-    "add_row",
-    "add_whole",
-    "fixed",
-    "left",
-    "moved",
-    "replicates",
-]
+from truerank._util.cached import cached_property
+from truerank._util.text import count
+from truerank.core.sum_kernels import COARSE, ONE, _add_rows, _count_of_folds, _sum_of_folds
 
 Integers = npt.NDArray[np.int64]
+Counters = npt.NDArray[np.integer]
+
+FEWEST_CLASSES = 10
+"""With fewer classes than this an interval would rest on too few independent observations."""
+MOST_SINGLY = 1000
+"""Up to so many units each is left out; only what counts in large tables makes folds of fewer."""
+FEWEST_FOLDS = 200
+"""Up to so many units each is left out whatever it costs."""
+MOST_FOLDS = 560
+"""Folds of more units. As what they contribute adds up, the variance is the mean over all deals of
+them into 20 larger folds, and as stable as that over 28 deals of 20 folds of units."""
+PAIRED_FOLDS = 440
+"""Folds by name, where those by embeddings are others: together as many as units left out singly.
+Other names make other folds, so they are many, and a test's p hardly moves."""
+KEY = 0
+"""Which units leave together, and which queries are sampled, follows the data alone: with a seed of
+the user's, an interval's width would be a matter of luck, and models would not form pairs."""
+
+
+@dataclass(frozen=True)
+class GalleryFolds:
+    """The gallery cut into folds, in one or more ways at once; the ways' columns are distinct."""
+
+    item: npt.NDArray[np.int16]
+    """(items, ways): the column of each item's fold in each way."""
+    columns: int
+    queries: npt.NDArray[np.bool_]
+    """Which queries' tie groups are to be split; those of other queries are left at zero."""
+
+    @cached_property
+    def sizes(self) -> Integers:
+        """Items of each column."""
+        return np.bincount(self.item.ravel(), minlength=self.columns)
+
+    @property
+    def dtype(self) -> type:
+        """The smallest integer type that counts a fold's items: these tables are large."""
+        most = self.sizes.max()
+        return np.uint8 if most < 1 << 8 else np.uint16 if most < 1 << 16 else np.uint32
+
+    def candidates(self, queries: int, excluded: tuple[Integers, Integers]) -> Counters:
+        """(queries, columns): the items of each column that a query can rank, all but the excluded
+        pairs of a query and an item."""
+        met = np.tile(self.sizes.astype(np.int32), (queries, 1))
+        query, item = excluded
+        for way in self.item[item].T:
+            np.subtract.at(met, (query, way), 1)
+        return met
+
+
+@dataclass(frozen=True)
+class FoldAssignment:
+    """Which fold each unit, and so each query and each gallery item, belongs to."""
+
+    orders: tuple[Integers, ...]
+    """The units in the order of their embeddings and in that of their names, or in one order for
+    both where ids give it; those with a query that counts come first."""
+    classes: int
+    """Units with a query that counts."""
+    query_codes: Integers
+    gallery_codes: Integers
+    priority: npt.NDArray[np.uint64]
+    """A random number for each query; a sample is made of the smallest."""
+    most: int
+    """Most columns."""
+
+    @cached_property
+    def singly(self) -> bool:
+        """Whether each unit is a fold of its own."""
+        return len(self.orders[0]) <= self.most
+
+    @cached_property
+    def _ways(self) -> list[tuple[Integers, int]]:
+        """The fold of each unit and the number of folds, in each way."""
+        if self.singly:
+            order = np.sort(self.orders[-1])
+            fold = np.zeros(self._units, np.int64)
+            fold[order] = np.arange(len(order))
+            return [(fold, len(order))]
+        if len(self.orders) == 1:
+            folds = min(self.most, MOST_FOLDS)
+            return [(self.deal(self.orders[0], folds), folds)]
+        most = min(self.most, MOST_FOLDS + PAIRED_FOLDS)
+        paired = max(most // 4, most - MOST_FOLDS)
+        numbers = (most - paired, paired)
+        return [
+            (self.deal(order, folds), folds)
+            for order, folds in zip(self.orders, numbers, strict=True)
+        ]
+
+    @property
+    def _units(self) -> int:
+        return max(int(codes.max(initial=-1)) for codes in (*self.orders, self.query_codes)) + 1
+
+    def deal(self, order: Integers, folds: int) -> Integers:
+        """The fold of each unit: consecutive ones go to different folds, those that count first."""
+        fold = np.zeros(self._units, np.int64)
+        numbers = random_numbers(KEY, len(order) + 2 * folds)
+        taken = 0
+        for part in (order[: self.classes], order[self.classes :]):
+            for start in range(0, len(part), folds):
+                places = np.argsort(numbers[taken : taken + folds], kind="stable")
+                some = part[start : start + folds]
+                fold[some] = places[: len(some)]
+                taken += len(some)
+        return fold
+
+    def up_to(self, most: int) -> FoldAssignment:
+        """The same units in at most so many columns, but no fewer than `FEWEST_FOLDS`."""
+        return replace(self, most=max(most, FEWEST_FOLDS))
+
+    def coarser(self, most: int) -> FoldAssignment:
+        """The same, and no more columns than there are."""
+        return self.up_to(min(self.most, most))
+
+    @cached_property
+    def columns(self) -> int:
+        """Folds of all ways together."""
+        return sum(folds for _, folds in self._ways)
+
+    @property
+    def own(self) -> slice:
+        """The columns that a score's own interval is made of."""
+        return slice(0, self._ways[0][1])
+
+    @property
+    def own_query(self) -> Integers:
+        """The column of each query among its own ones."""
+        return self.query[:, 0]
+
+    @property
+    def paired(self) -> slice:
+        """The columns that all models of a task have in common."""
+        return slice(self.columns - self._ways[-1][1], self.columns)
+
+    @cached_property
+    def of_unit(self) -> Integers:
+        """(units, ways): the columns of each unit."""
+        start = np.cumsum([0, *(folds for _, folds in self._ways)])
+        return np.column_stack(
+            [fold + at for (fold, _), at in zip(self._ways, start, strict=False)]
+        )
+
+    def gallery(self, queries: npt.NDArray[np.bool_]) -> GalleryFolds:
+        """The columns of each gallery item, for these queries."""
+        return GalleryFolds(self.items, self.columns, queries)
+
+    @property
+    def takes_items(self) -> bool:
+        """Whether a fold leaves the gallery as well: in leave-one-out, where labels name it."""
+        return len(self.gallery_codes) > 0
+
+    @cached_property
+    def items(self) -> npt.NDArray[np.int16]:
+        """(items, ways): the columns of each gallery item in leave-one-out."""
+        return self.of_unit[self.gallery_codes].astype(np.int16)
+
+    @cached_property
+    def query(self) -> Integers:
+        """(queries, ways): the columns of each query, which leaves with its fold."""
+        return self.of_unit[self.query_codes]
+
+    def replicates(self, values: npt.NDArray[np.float64]) -> tuple[Replicates, Replicates]:
+        """A score without each of the own and of the paired folds, from one for each column."""
+        own, paired = (tuple(values[part].tolist()) for part in (self.own, self.paired))
+        return Replicates(own), Replicates(paired)
+
+    def sample(self, rows: Integers, count: int) -> Integers:
+        """A sample of `count` of these queries, the same whatever the order of rows."""
+        priority = self.priority[rows]
+        if 0 < count < len(rows):
+            rows = rows[priority <= np.partition(priority, count - 1)[count - 1]]
+        return np.sort(self.in_order(rows)[:count])
+
+    def in_order(self, rows: Integers) -> Integers:
+        """These queries in the order in which samples take them."""
+        priority = self.priority[rows]
+        order = np.argsort(priority)
+        ordered = priority[order]
+        if (ordered[1:] == ordered[:-1]).any():  # rows may be equal
+            order = np.lexsort((self.query_codes[rows], priority))
+        return rows[order]
+
+
+def random_numbers(seed: int, count: int) -> npt.NDArray[np.uint64]:
+    """Raw output of the Philox generator, whose definition no version of numpy can change."""
+    return np.random.Philox(key=seed).random_raw(count)
+
+
+def why_too_few(classes: int, unit: str, fewest: int, of: str = "") -> str:
+    """Why an interval needs more independent observations; `of` names their level.
+
+    Examples
+    --------
+    >>> why_too_few(10, "query", 30)
+    '10 queries that count; an interval needs at least 30'
+    """
+    counting = "with a query that counts"
+    if unit != "class":
+        counting = "that counts" if classes == 1 else "that count"
+    return f"{count(classes, unit)}{of} {counting}; an interval needs at least {fewest}"
+
+
+# The delete-group jackknife: scores without each fold of the units, as queries and as gallery.
+
+
 Reals = npt.NDArray[np.float64]
-ONE = 2.0**40
-"""Values are summed in units of 2^-40, their squares in units of the square of 2^-22."""
-COARSE = 2.0**22
-AT_A_TIME = 256
-"""So many values, or squares, of at most 1 add up in a float64 without rounding."""
 
 
 class ChangeSums:
@@ -177,87 +370,134 @@ def left(values: Reals, own: Integers, columns: int, rows: Integers | None = Non
     return np.array([float((top << 32) + rest) for top, rest in whole]) / ONE
 
 
-@kernel
-def _count_of_folds(rows: Any, own: Any, out: Any) -> None:
-    for row in rows:
-        for way in range(own.shape[1]):
-            out[own[row, way]] += 1
+# Replicates: a score without each fold of the classes, and the error that they stand for.
 
 
-@kernel
-def _sum_of_folds(values: Any, rows: Any, own: Any, out: Any) -> None:
-    """Add up the high and the low 32 bits of `fixed` values by column; of all, in the last one."""
-    last = out.shape[1] - 1
-    for place in range(rows.size):
-        steps = np.int64(np.rint(values[place] * ONE))
-        high = steps >> 32
-        low = steps & 0xFFFFFFFF
-        out[0, last] += high
-        out[1, last] += low
-        for way in range(own.shape[1]):
-            column = own[rows[place], way]
-            out[0, column] += high
-            out[1, column] += low
+@dataclass(frozen=True)
+class Replicates:
+    """A score without each fold; `noise` is what sampling adds to the sum of their squares."""
+
+    values: tuple[float, ...]
+    noise: float = 0.0
+
+    @cached_property
+    def _away(self) -> tuple[float, list[float]]:
+        """How far the values lie from their mean, and the power of two that this is in units of.
+
+        Of its size the squares neither overflow nor vanish, whatever unit a threshold has.
+        """
+        centre = math.fsum(self.values) / len(self.values)
+        away = [value - centre for value in self.values]
+        unit = math.ldexp(1.0, math.frexp(max(map(abs, away)))[1] - 1)
+        return unit, [step / unit for step in away]
+
+    @cached_property
+    def _squared(self) -> list[float]:
+        return [step**2 for step in self._away[1]]
+
+    @cached_property
+    def _squares(self) -> tuple[float, float]:
+        """The sum of squares around the mean, with the sample's noise and without it.
+
+        The noise is an estimate too: at least a quarter of what is seen is taken for real.
+        """
+        unit, seen = self._away[0], math.fsum(self._squared)
+        return seen, max(seen - self.noise / unit / unit, seen / 4)
+
+    def standard_error(self) -> float:
+        """The standard error of the score that was computed with all folds."""
+        count = len(self.values)
+        return self._away[0] * math.sqrt((count - 1) / count * self._squares[1])
+
+    @property
+    def freedom(self) -> int:
+        """Degrees of freedom, fewer where noise was taken out (Satterthwaite)."""
+        seen, real = self._squares
+        if seen == 0.0:
+            return len(self.values) - 1
+        return max(3, math.floor((len(self.values) - 1) * (real / seen) ** 2))
+
+    @property
+    def heavy_freedom(self) -> float:
+        """Degrees of freedom, fewer still where a few folds move the score most.
+
+        The variance of n squares of kurtosis k is that of 2n/(k - (n - 3)/(n - 1)) normal ones. It
+        is no whole number: a few degrees more or less would widen an interval by leaps.
+        """
+        count = len(self.values)
+        total = self._squares[0]
+        if total == 0.0 or count < 4:
+            return self.freedom
+        kurtosis = count * math.fsum([(square / total) ** 2 for square in self._squared])
+        worth = 2 * count / max(kurtosis - (count - 3) / (count - 1), 2 * count / (count - 1))
+        return max(3.0, min(float(self.freedom), worth))
+
+    def minus(self, other: Replicates) -> Replicates:
+        """Replicates of a difference of two scores over the same folds."""
+        pairs = zip(self.values, other.values, strict=True)
+        return Replicates(tuple(a - b for a, b in pairs), self.noise + other.noise)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {"values": list(self.values), "noise": self.noise}
+
+    @staticmethod
+    def from_dict(data: Mapping[str, Any]) -> Replicates:
+        """The inverse of to_dict."""
+        if "shares" in data:
+            return DyadicReplicates.of(*([float(v) for v in data[n]] for n in ("values", "shares")))
+        return Replicates(tuple(float(value) for value in data["values"]), float(data["noise"]))
+
+    @staticmethod
+    def mean(parts: list[Replicates]) -> Replicates:
+        """Replicates of a mean of scores."""
+        if len(parts) == 1:
+            return parts[0]
+        count = len(parts)
+        if any(isinstance(part, DyadicReplicates) for part in parts):
+            return DyadicReplicates.combined(parts, [1 / count] * count)
+        columns = zip(*(part.values for part in parts), strict=True)
+        noise = math.fsum(part.noise for part in parts) / count**2
+        return Replicates(tuple(math.fsum(column) / count for column in columns), noise)
 
 
-@kernel
-def add_row(values: Any, before: float, mine: Any, weight: float, alike: bool, sums: Any) -> None:
-    """Add how far a query's values without each fold lie from the one `before`: its number,
-    weight, weighted change, squared weight and its products with the change and its square, where
-    the query stays. These are whole numbers, in float64 so that columns are vectors; at most
-    AT_A_TIME queries are added to them.
+def squares(values: Sequence[float]) -> float:
+    """The sum of squares around the mean; in any order it has the same bits."""
+    centre = math.fsum(values) / max(len(values), 1)
+    away = [value - centre for value in values]
+    return math.fsum(step * step for step in away)
 
-    `values` are written over. Where all queries weigh 1 `alike`, add_whole fills in the rest.
+
+@dataclass(frozen=True)
+class DyadicReplicates(Replicates):
+    """Replicates over people, of a list of trials that belong to two people each.
+
+    A trial of two people leaves with either, so its squares are seen twice: the noise is one of the
+    two, measured without each share of these trials. Shares differ and average like scores do, as
+    the noise does not: what two models have in common cancels in both.
     """
-    columns = values.size
-    for column in range(columns):
-        values[column] -= before
-    for way in range(mine.size):
-        values[mine[way]] = np.nan
-    if alike:
-        for column in range(columns):
-            stays = values[column] == values[column]
-            moved = values[column] if stays else 0.0
-            steps = np.rint(moved * COARSE)
-            sums[0, column] += 1.0 if stays else 0.0
-            sums[2, column] += np.rint(moved * ONE)
-            sums[5, column] += steps * steps
-        return
-    unit = np.rint(weight * ONE)
-    heavy = np.rint(weight * weight * ONE)
-    for column in range(columns):
-        stays = values[column] == values[column]
-        here = 1.0 if stays else 0.0
-        moved = weight * values[column] if stays else 0.0
-        steps = np.rint(moved * COARSE)
-        sums[0, column] += here
-        sums[1, column] += here * unit
-        sums[2, column] += np.rint(moved * ONE)
-        sums[3, column] += here * heavy
-        sums[4, column] += np.rint(weight * moved * ONE)
-        sums[5, column] += steps * steps
 
+    shares: tuple[float, ...] = ()
+    """The score without each share of the trials of two people."""
 
-@kernel
-def add_whole(sums: Any, alike: bool, total: Any) -> None:
-    """Add what at most AT_A_TIME calls of add_row have added up to sums of any number, and take it
-    off there."""
-    for column in range(total.shape[1]):
-        if alike:
-            sums[1, column] = sums[3, column] = sums[0, column] * ONE
-            sums[4, column] = sums[2, column]
-        for i in range(6):
-            total[i, column] += np.int64(sums[i, column])
-            sums[i, column] = 0.0
+    @staticmethod
+    def of(values: Sequence[float], shares: Sequence[float]) -> DyadicReplicates:
+        """Replicates with the noise that the shares measure."""
+        return DyadicReplicates(tuple(values), squares(shares), tuple(shares))
 
+    @staticmethod
+    def combined(parts: Sequence[Replicates], weights: Sequence[float]) -> DyadicReplicates:
+        """Replicates of a weighted sum of scores on one list of trials."""
+        both = []
+        for name in ("values", "shares"):
+            columns = zip(*(getattr(part, name) for part in parts), strict=True)
+            both.append([math.fsum(map(mul, weights, column)) for column in columns])
+        return DyadicReplicates.of(*both)
 
-@kernel
-def _add_rows(change: Any, mine: Any, weights: Any, alike: bool, sums: Any, total: Any) -> None:
-    row = np.empty(change.shape[1])
-    for query in range(change.shape[0]):
-        for column in range(row.size):
-            row[column] = change[query, column]
-        add_row(row, 0.0, mine[query], weights[query], alike, sums)
-        if query % AT_A_TIME == AT_A_TIME - 1:
-            add_whole(sums, alike, total)
-    add_whole(sums, alike, total)
+    def minus(self, other: Replicates) -> Replicates:
+        """Replicates of a difference of two scores on one list of trials."""
+        return DyadicReplicates.combined((self, other), (1.0, -1.0))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return super().to_dict() | {"shares": list(self.shares)}

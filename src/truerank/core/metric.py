@@ -1,7 +1,10 @@
-"""A metric: a value that prints as it parses, what is known about it, and all that there are.
+"""Metric and the definitions of all metrics: a value that prints as it parses, and its facts.
 
-A metric asks its definition for what was left out, and definitions are found by family: they load
-nothing that computes over pairs. How a string becomes a metric is told in registry.py.
+A definition says what is known about a metric: title, formula, citation, parameters, unit,
+range, direction; for ranking metrics also how it is computed per query, from sums that a GPU
+took, without a jackknife group and in smaller galleries. `register` adds one, `load` imports
+the modules of all families. Definitions load nothing that computes over pairs. core/registry.py
+parses strings.
 """
 
 from __future__ import annotations
@@ -10,35 +13,14 @@ from collections.abc import Callable, Container
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from truerank.core.groups import TieGroups
-from truerank.core.law import Law
-from truerank.core.left_out import Without
+from truerank._util.old_names import REMOVED
 from truerank.core.parameters import Parameter
-from truerank.core.scale import Scale
-from truerank.core.sums import RankedSums
-from truerank.removed import REMOVED
-
-__all__ = [
-    "DEFINITIONS",
-    "FAMILIES",
-    "Definition",
-    "Exclusive",
-    "Metric",
-    "RankingDefinition",
-    "ThresholdDefinition",
-    "entry",
-    "examples",
-    "in_order",
-    "load",
-    "names",
-    "plainest",
-    "register",
-]
+from truerank.core.tie_groups import TieGroups
 
 Score = Any
 """truerank.core.score.Score, which asks its definition what it counts."""
@@ -170,7 +152,7 @@ class RankingDefinition(Definition):
     """A mean over queries of a triple over ties."""
 
     per_query: Callable[[TieGroups, Metric, Scale], Triple]
-    reduced: Callable[[Metric], Without] | None = None
+    reduced: Callable[[Metric], DeleteKernel] | None = None
     """How the headline value is computed without each fold of the gallery, where that depends on
     the ranks of its mates alone; None: from the groups left."""
     ranked: Callable[[RankedSums, Metric, Scale], npt.NDArray[np.float64]] | None = None
@@ -208,12 +190,12 @@ class ThresholdDefinition(Definition):
 FAMILIES = {
     "ranking": "truerank.metrics.ranking",
     "hierarchy": "truerank.metrics.hierarchy",
-    "verification": "truerank.families.verification.definitions",
-    "openset": "truerank.families.openset.definitions",
-    "gom": "truerank.families.gom.definitions",
-    "consistency": "truerank.families.opis.definitions",
-    "clustering": "truerank.metrics.clustering_definitions",
-    "trials": "truerank.families.trials",
+    "verification": "truerank.metrics.thresholds.verification",
+    "openset": "truerank.metrics.thresholds.definitions",
+    "gom": "truerank.metrics.thresholds.definitions",
+    "consistency": "truerank.metrics.thresholds.definitions",
+    "clustering": "truerank.metrics.clustering",
+    "trials": "truerank.metrics.thresholds.verification",
 }
 """Where the metrics of each family are defined, in the order in which they are listed."""
 
@@ -274,3 +256,99 @@ def entry(name: str) -> Definition:
     """What is known about the metric of this name; of a removed one, that it was a mean."""
     known = load().get(name)
     return known or Definition(name, name, REMOVED[name].rstrip("."), "", is_mean=_always)
+
+
+# How a ranking metric is made of its mates' ranks: what the law of gallery size needs to know.
+#
+# A metric has a law if it is a sum over mates of something that depends on the mate's number among
+# them and on the others before it, divided by what the gallery does not change.
+
+
+@dataclass(frozen=True)
+class Law:
+    """What each mate contributes, which mates do, and what the sum is divided by."""
+
+    term: str
+    """precision: of the items up to the mate, if it is within the cut; found: whether it is;
+    before: the others before it, up to R."""
+    mates: str = "all"
+    """all, first or last."""
+    divisor: str = "r"
+    """r, cut, smaller (of R and the cut) or one; preference: 1 - sum / (R min(R, others))."""
+    up_to_r: bool = False
+    """Whether it looks at the first R items, whatever its cut."""
+
+
+# Scales: what the grades of relevant items are worth.
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What the grades of a view mean: levels 1..L of a hierarchy, or judgements."""
+
+    values: npt.NDArray[np.float64]
+    judged: bool = False
+
+
+# Sums over rankings without ties, from which metrics make their values.
+#
+# What holds such rankings (a GPU, where rows have many relevant items) offers these sums by the
+# operations of the metrics' own kernels, in the same order: values do not depend on where they are
+# taken.
+
+
+Integers = npt.NDArray[np.int64]
+Reals = npt.NDArray[np.float64]
+
+
+class RankedSums(Protocol):
+    """Sums over the rankings of queries whose relevant items tie with nothing."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def items(self) -> int:
+        """Ranks of each list, those of items that cannot be ranked included."""
+
+    @property
+    def totals(self) -> Integers:
+        """Relevant items of each query by grade."""
+
+    @property
+    def mates(self) -> Integers:
+        """R of each query."""
+
+    @property
+    def ends(self) -> tuple[Integers, Integers]:
+        """Ranks, from 0, of the first and of the last relevant item."""
+
+    def found(self, cut: Integers) -> Integers:
+        """Relevant items among the first `cut` of each ranking."""
+
+    def precision_sum(self, cut: Integers) -> tuple[Reals, Reals]:
+        """Precisions at relevant ranks up to the cut, as a sum in two parts."""
+
+    def weighted_precision_sum(
+        self, place: npt.NDArray[np.int32], value: Reals, value_top: Reals, value_low: Reals
+    ) -> tuple[Reals, Reals]:
+        """Precisions at relevant ranks where items count by their relevance: a sum in two parts.
+
+        `place` orders each query's grades by rising relevance; the values are the relevance of
+        each place, its upper bits and its low part.
+        """
+
+    def discounted(self, count: int, cut: int, tables: tuple[Reals, Reals]) -> tuple[Reals, Reals]:
+        """Discounts of relevant ranks, added up by grade, in two parts."""
+
+    def intersected(self, tables: tuple[Reals, Reals]) -> tuple[Reals, Reals, Integers]:
+        """Overlaps with the best list, weighted by harmonic sums, in two parts; and those at the
+        last depth."""
+
+
+class DeleteKernel(NamedTuple):
+    """How a metric is computed without a fold: which kernel of truerank.metrics.ranking, and its
+    options."""
+
+    kind: int
+    cut: int = 0
+    divisor: int = 0

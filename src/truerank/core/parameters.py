@@ -1,7 +1,7 @@
-"""What a metric may be given besides its name: how a value is checked, printed and read.
+"""Parameters of metrics: how a value is checked, parsed and printed.
 
-Text comes in; canonical text (one spelling for each value) or a typed value goes out. Numbers are
-read as the rational numbers that their decimal text stands for, never as floats.
+Text becomes canonical text (one spelling per value) or a typed value. Numbers are read as the
+rational numbers that their decimal text denotes, never as floats.
 """
 
 from __future__ import annotations
@@ -12,24 +12,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Protocol
 
-from truerank.errors import InputError
-
-__all__ = [
-    "COUNT",
-    "HALF",
-    "INNER",
-    "LEVEL",
-    "NUMBERS",
-    "POSITIVE",
-    "RATE",
-    "SEED",
-    "TARGETS",
-    "THRESHOLD",
-    "Choice",
-    "Kind",
-    "Parameter",
-    "check_cut",
-]
+from truerank._util.errors import InputError
 
 _DECIMAL = r"-?(\d{1,12}(\.\d{0,18})?|\.\d{1,18})(e-?\d{1,2})?"
 _PLAIN = r"\d{1,6}(\.\d{1,12})?|\.\d{1,12}"
@@ -82,6 +65,11 @@ class Number:
 
     def _fits(self, number: Decimal) -> bool:
         return True
+
+
+def _plain(number: Decimal) -> str:
+    """A number as text without an exponent, a needless zero, or a sign of zero."""
+    return f"{number.normalize() + 0:f}"
 
 
 @dataclass(frozen=True)
@@ -225,8 +213,3 @@ def check_cut(allowed: str, text: str, metric: str) -> int | str:
         expected = "an int >= 1" + (" or r" if allowed == "optional" else "")
         raise InputError(f"The 'k' parameter of {metric} must be {expected}. Got {text!r}.")
     return int(whole)
-
-
-def _plain(number: Decimal) -> str:
-    """A number as text without an exponent, a needless zero, or a sign of zero."""
-    return f"{number.normalize() + 0:f}"

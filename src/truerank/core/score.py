@@ -1,4 +1,8 @@
-"""A score: one metric's result, with everything needed to believe it."""
+"""Score: the result of one metric with its values per query, and scores at a gallery size.
+
+A score is a triple (lower bound, expected, upper bound) where distances tie; `value` is the
+lower bound. Columns hold the values of every query as blocks of tie groups come in.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +13,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from truerank.core import registry
 from truerank.core.average import class_mean, mean, plain_mean
-from truerank.core.replicates import Replicates
+from truerank.core.jackknife import Replicates
+from truerank.core.metric import Metric, Scale
 
-__all__ = ["LevelsPerQuery", "PerQuery", "Score", "part_score", "split_undefined"]
+# A score: one metric's result, with everything needed to believe it.
+
 
 Reals = npt.NDArray[np.float64]
 
@@ -70,6 +77,20 @@ class PerQuery:
             levels = tuple(PerQuery.from_dict(level) for level in data["levels"])
             return LevelsPerQuery(lower, expected, upper, levels)
         return PerQuery(lower, expected, upper)
+
+
+def _mean_where_known(levels: Sequence[Reals]) -> Reals:
+    """The mean of each query's values, one after another; NaN where all are."""
+    table = np.stack(levels)
+    held = ~np.isnan(table)
+    total = np.zeros(table.shape[1])
+    for level in np.where(held, table, 0.0):
+        total = total + level
+    return np.asarray(total / np.where(held.any(axis=0), held.sum(axis=0), np.nan), np.float64)
+
+
+def _plain_list(values: Reals) -> list[float | None]:
+    return [None if v != v else v for v in values.tolist()]
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,19 +262,93 @@ def split_undefined(scores: Mapping[str, Score]) -> tuple[dict[str, Score], dict
     return {name: scores[name] for name in scores if name not in reasons}, reasons
 
 
-def _mean_where_known(levels: Sequence[Reals]) -> Reals:
-    """The mean of each query's values, one after another; NaN where all are."""
-    table = np.stack(levels)
-    held = ~np.isnan(table)
-    total = np.zeros(table.shape[1])
-    for level in np.where(held, table, 0.0):
-        total = total + level
-    return np.asarray(total / np.where(held.any(axis=0), held.sum(axis=0), np.nan), np.float64)
-
-
 def _plain(value: float | None) -> float | None:
     return None if value is None or value != value else float(value)
 
 
-def _plain_list(values: Reals) -> list[float | None]:
-    return [None if v != v else v for v in values.tolist()]
+# A column: one metric's values of every query, as they come in.
+
+
+Integers = npt.NDArray[np.int64]
+
+
+@dataclass
+class Column:
+    """One metric's values as they come in: grades of at least `grade` are relevant."""
+
+    metric: Metric
+    grade: int
+    scale: Scale
+    values: Reals
+    totals: Integers
+    candidates: Integers
+
+    @staticmethod
+    def of(metric: Metric, grade: int, scale: Scale, queries: int) -> Column:
+        """An empty column."""
+        graded = registry.definition(metric).graded and metric.get("level") is None
+        grades = len(scale.values) if graded else 1
+        return Column(
+            metric,
+            0 if graded else grade,
+            scale if graded else Scale(np.ones(1)),
+            np.full((3, queries), np.nan),
+            np.zeros((queries, grades), np.int64),
+            np.zeros(queries, np.int64),
+        )
+
+
+def share_counts(columns: list[Column]) -> None:
+    """Let columns of one grade have their mates and candidates in the same arrays."""
+    held: dict[tuple[int, tuple[int, ...]], Column] = {}
+    for column in columns:
+        first = held.setdefault((column.grade, column.totals.shape), column)
+        column.totals, column.candidates = first.totals, first.candidates
+
+
+def put(table: npt.NDArray[Any], rows: Integers | slice, values: npt.NDArray[Any]) -> None:
+    """table[:, rows] = values, line by line: several at once are put element by element."""
+    for line, own in zip(table, values, strict=True):
+        line[rows] = own
+
+
+def as_run(rows: Integers) -> Integers | slice:
+    """The rows, as a slice where they follow one another, which is filled much sooner."""
+    if len(rows) and (np.diff(rows) == 1).all():
+        return slice(int(rows[0]), int(rows[-1]) + 1)
+    return rows
+
+
+# Scores at one size of the gallery, and why others have none there.
+
+
+@dataclass(frozen=True)
+class AtSize:
+    """The metrics that have a law at one gallery size, and the reasons why the others do not."""
+
+    size: int
+    scores: Mapping[str, Score]
+    reasons: Mapping[str, str]
+
+    def without_undefined(self) -> AtSize:
+        """The same with undefined scores among the reasons."""
+        scores, reasons = split_undefined(self.scores)
+        return AtSize(self.size, scores, self.reasons).but(reasons)
+
+    def but(self, reasons: Mapping[str, str]) -> AtSize:
+        """The same with further metrics that have no score here."""
+        return AtSize(self.size, self.scores, {**self.reasons, **reasons})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values; values of single queries are left out."""
+        return {
+            "size": self.size,
+            "scores": {name: score.to_dict(per_query=False) for name, score in self.scores.items()},
+            "skipped": dict(self.reasons),
+        }
+
+    @staticmethod
+    def from_dict(data: Mapping[str, Any]) -> AtSize:
+        """The inverse of to_dict."""
+        scores = {name: Score.from_dict(name, score) for name, score in data["scores"].items()}
+        return AtSize(int(data["size"]), scores, dict(data["skipped"]))

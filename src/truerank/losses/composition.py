@@ -1,6 +1,7 @@
-"""Losses made of losses: one summed over the levels of a hierarchy, or with a miner in front.
+"""Losses made of losses, summed over levels or with a miner in front, and the miners.
 
-In: losses of the common call form. Out: a loss of the same form. (`a + w * b` is Loss's own.)
+Miners are found by name: from embeddings and labels they give (anchor, positive, negative) or
+(anchor, positive, anchor, negative) indices, as losses take them. `a + w * b` is in base.py.
 """
 
 from __future__ import annotations
@@ -12,12 +13,16 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import normalize
 
-from truerank.errors import InputError
-from truerank.losses import borrowed, dense, mining
-from truerank.losses.base import Batch, Loss, all_recordable
+from truerank._util.errors import InputError
+from truerank.losses import dense, pml
+from truerank.losses.base import Batch, Loss, all_recordable, check_number
+from truerank.losses.pml import library
 
-__all__ = ["Mined", "MinedMultiSimilarity", "SumOverLevels"]
+# Losses made of losses: one summed over the levels of a hierarchy, or with a miner in front.
+#
+# In: losses of the common call form. Out: a loss of the same form. (`a + w * b` is Loss's own.)
 
 
 class SumOverLevels(Loss):
@@ -94,10 +99,96 @@ class MinedMultiSimilarity(Mined):
     reads_back = False
 
     def __init__(self, alpha: float, beta: float, base: float, epsilon: float) -> None:
-        super().__init__(borrowed.multi_similarity(alpha, beta, base), mining.hard_pairs(epsilon))
+        super().__init__(pml.multi_similarity(alpha, beta, base), hard_pairs(epsilon))
         self.epsilon = epsilon
 
     def compute(self, batch: Batch) -> Tensor:
         if batch.indices is not None or not batch.searches_itself:
             return super().compute(batch)
         return dense.mined_multi_similarity(self.loss.inner, self.epsilon, batch)
+
+
+# Miners by name: which pairs or triplets of a batch a loss is given.
+
+
+Miner = Callable[..., Any]
+
+
+def hard_pairs(epsilon: float) -> Miner:
+    """Pairs harder than the hardest of the other kind, within epsilon (Wang et al. 2019)."""
+    check_number("epsilon", epsilon)
+    miner: Miner = library("miners", "multi_similarity").MultiSimilarityMiner(epsilon=epsilon)
+    return miner
+
+
+def semihard(margin: float) -> Miner:
+    """Triplets whose negative is farther than the positive, by less than the margin."""
+    check_number("margin", margin, above=0)
+    miner: Miner = library("miners", "semihard").TripletMarginMiner(
+        margin=margin, type_of_triplets="semihard"
+    )
+    return miner
+
+
+def batch_hard() -> Miner:
+    """For each anchor its farthest positive and its nearest negative (Hermans et al. 2017)."""
+    miner: Miner = library("miners", "batch_hard").BatchHardMiner()
+    return miner
+
+
+class DistanceWeighted(torch.nn.Module):
+    """For each positive pair a negative, so drawn that all distances are as likely.
+
+    After Wu et al. 2017. Distances below the cutoff count as the cutoff, and negatives farther than
+    `farthest` are not drawn. Weights are normalised for each anchor: with one normaliser for the
+    whole batch, as pytorch-metric-learning has it, anchors without a close negative get none in
+    high dimensions.
+    """
+
+    def __init__(self, cutoff: float, farthest: float) -> None:
+        super().__init__()
+        check_number("cutoff", cutoff, above=0)
+        check_number("farthest", farthest, above=0)
+        if not cutoff < farthest <= 2:
+            raise InputError(
+                "distances of unit vectors reach from 0 to 2: cutoff < farthest <= 2 is needed. "
+                f"Got {cutoff!r} and {farthest!r} instead."
+            )
+        self.cutoff, self.farthest = cutoff, farthest
+
+    @torch.no_grad()
+    def forward(
+        self,
+        embeddings: Tensor,
+        labels: Tensor,
+        ref_emb: Tensor | None = None,
+        ref_labels: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Triplets; an anchor without a negative in reach has none."""
+        log_weight, same = self._log_weights(embeddings, labels, ref_emb, ref_labels)
+        if ref_emb is None:
+            same = same.clone().fill_diagonal_(False)
+        anchor, positive = same.nonzero(as_tuple=True)
+        reachable = log_weight.isfinite().any(1)[anchor]
+        anchor, positive = anchor[reachable], positive[reachable]
+        if not len(anchor):
+            return anchor, positive, positive
+        weight = torch.softmax(log_weight[anchor], dim=1)
+        return anchor, positive, torch.multinomial(weight, 1).squeeze(1)
+
+    def _log_weights(
+        self,
+        embeddings: Tensor,
+        labels: Tensor,
+        ref_emb: Tensor | None,
+        ref_labels: Tensor | None,
+    ) -> tuple[Tensor, Tensor]:
+        """log 1/q of each pair's distance, -inf for what is not drawn; and the same-label pairs."""
+        rows = normalize(embeddings.to(torch.promote_types(embeddings.dtype, torch.float32)))
+        others = rows if ref_emb is None else normalize(ref_emb.to(rows))
+        same = labels.unsqueeze(1) == (labels if ref_labels is None else ref_labels)
+        distance = torch.cdist(rows, others)
+        d = rows.shape[1]
+        clipped = distance.clamp_min(self.cutoff)
+        log_weight = (2 - d) * clipped.log() - (d - 3) / 2 * torch.log1p(-(clipped**2) / 4)
+        return log_weight.masked_fill(same | (distance >= self.farthest), -torch.inf), same

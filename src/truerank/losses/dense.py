@@ -1,8 +1,8 @@
-"""Borrowed losses over whole matrices of pairs or triplets, with masks in the place of lists.
+"""Losses of pytorch-metric-learning over whole matrices, with masks in place of lists of pairs.
 
-In: the library's loss, for its options and parameters, and a Batch that searches itself, with
-nothing mined. Out: the library's value and gradients up to rounding. No shape depends on a value,
-and nothing is read back: a GPU is never waited for.
+The library's loss gives options and parameters, a Batch that searches itself gives the rows,
+and nothing is mined. Value and gradients are the library's up to rounding. No shape depends on
+a value and nothing is read back, so a GPU is never waited for.
 """
 
 from __future__ import annotations
@@ -14,22 +14,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, normalize, pad
 
-from truerank.losses.base import Batch
-from truerank.losses.pairs import cosine, mean_above_zero, same_label
+from truerank.losses.base import Batch, cosine, mean_above_zero, same_label
 from truerank.losses.proxies import proxy_logits, proxy_products
-
-__all__ = [
-    "Dense",
-    "contrastive",
-    "cosface",
-    "fastap",
-    "margin",
-    "mined_multi_similarity",
-    "multi_similarity",
-    "normalized_softmax",
-    "soft_triple",
-    "triplet",
-]
 
 Dense: TypeAlias = Callable[[Any, Batch], Tensor]
 """(the library's loss, batch) -> its value. Labels are numbers of proxies where there are some."""

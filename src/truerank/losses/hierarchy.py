@@ -1,6 +1,6 @@
 """Losses over paths of labels, coarse to fine: HAPPIER, its baseline by sigmoids, and CSL.
 
-In: a Batch with (rows, levels) labels. Out: 1 minus a smooth lower bound of the hierarchical
+A Batch has (rows, levels) labels. The value is 1 minus a smooth lower bound of the hierarchical
 average precision, with a clustering term; or margins around fine proxies at every level.
 """
 
@@ -14,16 +14,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, softplus
 
-from truerank.errors import InputError, TruerankWarning
-from truerank.losses.base import Batch, Loss, check_number
-from truerank.losses.pairs import cosine, levels, logsumexp, row_weights
-from truerank.losses.positives import check_block
+from truerank._util.errors import InputError, TruerankWarning
+from truerank.losses.base import Batch, Loss, check_number, cosine, levels, logsumexp, row_weights
 from truerank.losses.proxies import Classes, make_proxies, proxy_logits
-from truerank.losses.ranking import RankLoss, one_minus_mean
-from truerank.losses.surrogates import Ahead, behind
-from truerank.losses.trust import labels_are_trusted
-
-__all__ = ["CSL", "Happier", "SmoothHAP", "shares_by_level"]
+from truerank.losses.ranking import Ahead, RankLoss, behind, check_block, one_minus_mean
+from truerank.losses.registry import labels_are_trusted
 
 RELEVANCES = ("level", "sum_wap")
 RELEASED_MARGINS = {

@@ -1,7 +1,7 @@
-"""Losses with a learned vector for each class: which label owns which, ProxyNCA and ArcFace.
+"""Losses with a learned vector per class, ProxyNCA and ArcFace, and which label owns which.
 
-In: a Batch with one label a row. Out: the mean over its rows. A label outside the known classes is
-refused: as an index, -1 would be the last class, and -100 would be ignored.
+A Batch has one label per row; the value is the mean over its rows. A label outside the known
+classes is refused: as an index, -1 would be the last class, and -100 would be ignored.
 """
 
 from __future__ import annotations
@@ -14,12 +14,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, normalize
 
-from truerank.errors import InputError
-from truerank.losses.base import Batch, Loss, check_number
-from truerank.losses.pairs import row_weights
-from truerank.losses.trust import labels_are_trusted
-
-__all__ = ["ArcFace", "Classes", "ProxyNCA", "make_proxies", "proxy_logits", "proxy_products"]
+from truerank._util.errors import InputError
+from truerank.losses.base import Batch, Loss, check_number, row_weights
+from truerank.losses.registry import labels_are_trusted
 
 
 class Classes(torch.nn.Module):

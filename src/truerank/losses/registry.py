@@ -1,39 +1,28 @@
 """Losses by name, and what is known about each: labels, defaults, search space, citation.
 
 `get("arcface", num_classes=100, embedding_size=512)`. Nothing here needs torch until a loss is
-built, so that a protocol or a page can read the entries anywhere.
+built, so that a protocol or a page can read the entries anywhere. `trusted_labels` is a context
+in which losses do not check labels again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from truerank.errors import InputError
-from truerank.extras import install
+from truerank._util.errors import InputError
+from truerank._util.installed import install
 
 if TYPE_CHECKING:
     import torch
 
     from truerank.losses.base import Loss
-
-__all__ = [
-    "LossEntry",
-    "MinerEntry",
-    "SearchChoice",
-    "SearchRange",
-    "entry",
-    "get",
-    "miner",
-    "miners",
-    "names",
-    "sum_over_levels",
-    "with_miner",
-]
 
 
 @dataclass(frozen=True)
@@ -222,3 +211,40 @@ def _unknown(what: str, name: str, known: list[str]) -> str:
     near = get_close_matches(str(name).lower(), known, 1, 0.5)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     return f"{name!r} is no {what}.{hint} Known are {', '.join(known)}."
+
+
+# Labels that need no check: said by whoever has checked all of them before.
+#
+# In: nothing. Out: a context in which losses look at no label to refuse it.
+
+
+_TRUSTED = ContextVar("labels are trusted", default=False)
+
+
+@contextmanager
+def trusted_labels() -> Iterator[None]:
+    """Within it no loss checks labels: for a loop that has checked all of them once.
+
+    A check reads its answer back from the GPU, one batch later, which nothing that is recorded as a
+    CUDA graph may do. Whoever enters vouches that each label is one of the loss's classes and, for
+    a loss over paths, that paths are those of its hierarchy, coarse to fine; a label that is not
+    is taken for another class, without a word.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from truerank import losses
+    >>> loss = losses.get("cosface", num_classes=3, embedding_size=4)
+    >>> with losses.trusted_labels():
+    ...     value = loss(torch.eye(4), torch.tensor([0, 2, 1, 0]))
+    """
+    token = _TRUSTED.set(True)
+    try:
+        yield
+    finally:
+        _TRUSTED.reset(token)
+
+
+def labels_are_trusted() -> bool:
+    """Whether labels are to be taken as they are."""
+    return _TRUSTED.get()

@@ -1,4 +1,4 @@
-"""Descriptions of metrics in words: a table of all of them, or everything about one."""
+"""Descriptions of metrics: a table of all, or all facts about one, in several formats."""
 
 from __future__ import annotations
 
@@ -6,14 +6,11 @@ import json
 import textwrap
 from typing import Any
 
-from truerank import typesetting
+from truerank._util import text
+from truerank._util.text import TextTable, plural
 from truerank.core import registry
 from truerank.core.metric import FAMILIES, Definition, in_order
 from truerank.core.parameters import Parameter
-from truerank.typesetting import Table
-from truerank.wording import plural
-
-__all__ = ["as_csv", "as_json", "as_markdown", "describe", "direction", "parameters", "span"]
 
 WIDTH = 100
 """Of a text without a screen, and on screens that are wider still."""
@@ -54,13 +51,13 @@ def as_json(name: str | None = None) -> str:
 def as_csv(name: str | None = None) -> str:
     """These metrics as comma-separated values."""
     rows = [(one.name, one.family, *_row(one)[1:], " ".join(one.examples)) for one in _chosen(name)]
-    return typesetting.separated(("name", "family", *_HEADER[1:], "examples"), rows)
+    return text.separated(("name", "family", *_HEADER[1:], "examples"), rows)
 
 
 def as_markdown(name: str | None = None) -> str:
     """These metrics as a Markdown table."""
     rows = [list(_row(one)) for one in _chosen(name)]
-    return typesetting.markdown(Table(list(_HEADER), rows, words=(0, 1, 2, 3)))
+    return text.markdown(TextTable(list(_HEADER), rows, words=(0, 1, 2, 3)))
 
 
 def _chosen(name: str | None) -> list[Definition]:
@@ -205,4 +202,4 @@ def _wrapped(text: str, start: str) -> str:
 
 
 def _width() -> int:
-    return min(typesetting.screen_width() or WIDTH, WIDTH)
+    return min(text.screen_width() or WIDTH, WIDTH)

@@ -1,8 +1,8 @@
 """Metrics of graded relevance: H-AP, weighted sums of AP, ASI and NDCG, each with its triple.
 
-Grades are the levels of a hierarchy (the length of the common path, 1 to L) or judgements. Inside
-a tie group, items come in rising order of relevance (lower), falling order (upper) or random order
-(expected).
+Grades are the levels of a hierarchy (the length of the common path, 1 to L) or judgements.
+Inside a tie group, items come in rising order of relevance (lower), falling order (upper) or
+random order (expected).
 """
 
 from __future__ import annotations
@@ -13,24 +13,13 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from truerank.core.groups import NOWHERE, TieGroups
-from truerank.core.metric import Exclusive, Metric, RankingDefinition, register
+from truerank._util.errors import InputError
+from truerank._util.kernels import interpreted
+from truerank.core.metric import Exclusive, Metric, RankedSums, RankingDefinition, Scale, register
 from truerank.core.parameters import LEVEL, NUMBERS, POSITIVE, Choice, Parameter
-from truerank.core.scale import Scale
-from truerank.core.sums import RankedSums
-from truerank.errors import InputError
-from truerank.jit import interpreted
-from truerank.metrics import (
-    double_double,
-    gain_kernels,
-    hierarchy_kernels,
-    overlap_kernels,
-    untied_kernels,
-)
-from truerank.metrics.double_double import settled
-from truerank.metrics.harmonics import harmonics
-
-__all__ = ["monotone"]
+from truerank.core.tie_groups import NOWHERE, TieGroups
+from truerank.metrics import double_double_kernels, hierarchy_kernels
+from truerank.metrics.double_double_kernels import harmonics, settled
 
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
@@ -55,7 +44,7 @@ def _over(numerator: Reals, denominator: Integers) -> tuple[Reals, Reals]:
     safe = np.maximum(denominator, 1).astype(np.float64)
     high = numerator / safe
     # the rest of a division is exact: numerator - high * safe, by splitting both factors
-    product, error = interpreted(double_double.two_product)(high, safe)
+    product, error = interpreted(double_double_kernels.two_product)(high, safe)
     low = ((numerator - product) - error) / safe
     return np.where(denominator > 0, high, 0.0), np.where(denominator > 0, low, 0.0)
 
@@ -90,7 +79,7 @@ def weight_relevance(totals: Integers, metric: Metric, scale: Scale) -> tuple[Re
         weights = _of_levels(metric, "weights", len(weights))
     reached = totals[:, ::-1].cumsum(axis=1)[:, ::-1]
     high, low = _over(np.broadcast_to(weights, totals.shape), reached)
-    exactly = interpreted(double_double.two_sum)
+    exactly = interpreted(double_double_kernels.two_sum)
     for level in range(1, high.shape[1]):  # running sums over the levels, in double-double
         total, error = exactly(high[:, level - 1], high[:, level])
         rest = error + (low[:, level - 1] + low[:, level])
@@ -127,7 +116,7 @@ def _weighted(groups: TieGroups, worth: Reals, worth_low: Reals) -> Reals:
     out = np.empty((3, len(groups)))
     if groups.untied and groups.before.max() < NOWHERE:
         ranking = (groups.offsets, groups.before, groups.grade, groups.totals)
-        untied_kernels.hierarchical_precision(*ranking, worth, worth_low, out)
+        hierarchy_kernels.untied_hierarchical_precision(*ranking, worth, worth_low, out)
         return out
     high, low = harmonics(groups.before, groups.size)
     hierarchy_kernels.hierarchical_precision(
@@ -192,15 +181,15 @@ def _ndcg(groups: TieGroups, metric: Metric, scale: Scale) -> Reals:
     totals = groups.totals
     last = groups.offsets[1:] - 1
     longest = int((groups.before[last] + (1 if groups.untied else groups.size[last])).max())
-    tabled = gain_kernels.TABLED + 1
+    tabled = hierarchy_kernels.TABLED + 1
     cut, (high, low) = cut_and_discounts(metric, totals, longest, tabled)
     out = np.empty((3, len(groups)))
     if groups.untied and longest < tabled:
         ranking = (groups.offsets, groups.before, groups.grade, totals)
         steps = _discount_steps(len(high))
-        untied_kernels.discounted_gain(*ranking, gain, cut, high, low, *steps, out)
+        hierarchy_kernels.untied_discounted_gain(*ranking, gain, cut, high, low, *steps, out)
         return out
-    gain_kernels.discounted_gain(
+    hierarchy_kernels.discounted_gain(
         groups.offsets,
         groups.before,
         groups.size,
@@ -221,21 +210,21 @@ def _ndcg_ranked(ranked: RankedSums, metric: Metric, scale: Scale) -> Reals:
     cut, tables = cut_and_discounts(metric, ranked.totals, int(ranked.ends[1].max()) + 1)
     sums, sums_low = ranked.discounted(len(gain), cut, tables)
     out = np.empty((3, len(ranked)))
-    gain_kernels.settle_gains(sums, sums_low, ranked.totals, gain, cut, *tables, out)
+    hierarchy_kernels.settle_gains(sums, sums_low, ranked.totals, gain, cut, *tables, out)
     return out
 
 
 @lru_cache(maxsize=4)
 def _discounts(count: int) -> tuple[Reals, Reals]:
     high, low = np.zeros(count), np.zeros(count)
-    gain_kernels.discount_table(count, high, low)
+    hierarchy_kernels.discount_table(count, high, low)
     return high, low
 
 
 @lru_cache(maxsize=4)
 def _discount_steps(count: int) -> tuple[Reals, Reals]:
     step, step_low = np.empty(count - 1), np.empty(count - 1)
-    untied_kernels.discount_steps(*_discounts(count), step, step_low)
+    hierarchy_kernels.discount_steps(*_discounts(count), step, step_low)
     return step, step_low
 
 
@@ -256,9 +245,9 @@ def _asi(groups: TieGroups, metric: Metric, scale: Scale) -> Reals:
     high, low = harmonics_of_depths(groups.totals)
     if groups.untied:
         ranking = (groups.offsets, groups.before, groups.grade, groups.totals)
-        untied_kernels.set_intersection(*ranking, high, low, out)
+        hierarchy_kernels.untied_set_intersection(*ranking, high, low, out)
         return out
-    overlap_kernels.set_intersection(
+    hierarchy_kernels.set_intersection(
         groups.offsets,
         groups.before,
         groups.size,
@@ -276,7 +265,7 @@ def _asi_ranked(ranked: RankedSums, metric: Metric, scale: Scale) -> Reals:
     tables = harmonics_of_depths(ranked.totals)
     high, low, overlap = ranked.intersected(tables)
     out = np.empty((3, len(ranked)))
-    overlap_kernels.settle_overlaps(high, low, overlap, ranked.mates, *tables, out)
+    hierarchy_kernels.settle_overlaps(high, low, overlap, ranked.mates, *tables, out)
     return out
 
 
@@ -288,7 +277,7 @@ def harmonics_of_depths(totals: Integers) -> tuple[Reals, Reals]:
 @lru_cache(maxsize=4)
 def _harmonic_sums(count: int) -> tuple[Reals, Reals]:
     high, low = np.empty(count), np.empty(count)
-    overlap_kernels.harmonic_sums(high, low)
+    hierarchy_kernels.harmonic_sums(high, low)
     return high, low
 
 

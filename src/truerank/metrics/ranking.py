@@ -1,8 +1,10 @@
-"""Binary ranking metrics: tie groups in, (lower, expected, upper) of every query out.
+"""Binary ranking metrics per query: precision, recall, hit, AP, MRR, mINP and others.
 
-Inside a tie group the relevant items come last (lower), first (upper), or in random order
-(expected, by the closed forms of McSherry & Najork 2008): the true minimum, mean and maximum over
-all rankings that agree with the scores.
+From tie groups follow (lower bound, expected, upper bound) of every query. Inside a tie group
+the relevant items come last (lower), first (upper) or in random order (expected, by the closed
+forms of McSherry & Najork 2008): the true minimum, mean and maximum over all rankings that
+agree with the scores. The sums of changes without each jackknife group are also started here,
+in plain float64 with a fixed order of operations, as they only say how much a score varies.
 """
 
 from __future__ import annotations
@@ -10,18 +12,20 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from truerank.core.groups import NOWHERE, TieGroups
-from truerank.core.law import Law
-from truerank.core.left_out import Without
-from truerank.core.metric import Metric, RankingDefinition, register
+from truerank.core.metric import (
+    DeleteKernel,
+    Law,
+    Metric,
+    RankedSums,
+    RankingDefinition,
+    Scale,
+    register,
+)
 from truerank.core.parameters import LEVEL, Choice, Parameter
-from truerank.core.scale import Scale
-from truerank.core.sums import RankedSums
-from truerank.metrics import ranking_kernels, reduced
-from truerank.metrics.double_double import settled
-from truerank.metrics.harmonics import harmonics
-
-__all__: list[str] = []
+from truerank.core.tie_groups import NOWHERE, LeftOut, TieGroups
+from truerank.metrics import ranking_kernels
+from truerank.metrics.double_double_kernels import harmonics, settled
+from truerank.metrics.ranking_kernels import _AVERAGE_PRECISION, _FIRST, _FOUND, _LAST, _add_moves
 
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
@@ -191,37 +195,35 @@ def _binary_preference(groups: TieGroups, metric: Metric, scale: Scale) -> Tripl
 
 
 def _cut_without(metric: Metric) -> int:
-    return (
-        reduced.UP_TO_R if metric.cut == "r" else NOWHERE if metric.cut is None else int(metric.cut)
-    )
+    return UP_TO_R if metric.cut == "r" else NOWHERE if metric.cut is None else int(metric.cut)
 
 
-def _precision_without(metric: Metric) -> Without:
-    return reduced.found(_cut_without(metric), _cut_without(metric))
+def _precision_without(metric: Metric) -> DeleteKernel:
+    return found(_cut_without(metric), _cut_without(metric))
 
 
-def _r_precision_without(metric: Metric) -> Without:
-    return reduced.found(reduced.UP_TO_R, reduced.UP_TO_R)
+def _r_precision_without(metric: Metric) -> DeleteKernel:
+    return found(UP_TO_R, UP_TO_R)
 
 
-def _recall_without(metric: Metric) -> Without:
-    return reduced.found(_cut_without(metric), reduced.UP_TO_R)
+def _recall_without(metric: Metric) -> DeleteKernel:
+    return found(_cut_without(metric), UP_TO_R)
 
 
-def _hit_without(metric: Metric) -> Without:
-    return reduced.found(_cut_without(metric), 0)
+def _hit_without(metric: Metric) -> DeleteKernel:
+    return found(_cut_without(metric), 0)
 
 
-def _average_precision_without(metric: Metric) -> Without:
-    return reduced.average_precision_without(_cut_without(metric), metric["divisor"] == "min")
+def _average_precision_without(metric: Metric) -> DeleteKernel:
+    return average_precision_without(_cut_without(metric), metric["divisor"] == "min")
 
 
-def _reciprocal_rank_without(metric: Metric) -> Without:
-    return reduced.rank_of_first(_cut_without(metric))
+def _reciprocal_rank_without(metric: Metric) -> DeleteKernel:
+    return rank_of_first(_cut_without(metric))
 
 
-def _inverse_negative_penalty_without(metric: Metric) -> Without:
-    return reduced.RANK_OF_LAST
+def _inverse_negative_penalty_without(metric: Metric) -> DeleteKernel:
+    return RANK_OF_LAST
 
 
 def _cut_ranked(ranked: RankedSums, metric: Metric) -> Integers:
@@ -271,6 +273,37 @@ def _average_precision_ranked(ranked: RankedSums, metric: Metric, scale: Scale) 
 _DIVISORS = {"r": "r", "min": "smaller"}
 _REALITY = "Musgrave, Belongie & Lim, A Metric Learning Reality Check, ECCV 2020"
 _MANNING = "Manning, Raghavan & Schuetze, Introduction to Information Retrieval, 2008, chapter 8"
+
+
+# How values of ranking metrics move without each fold of the gallery, added up query by query.
+#
+# Tie groups split by fold come in; sums over the queries go out, as truerank.core.jackknife takes
+# them. One kernel does it all for a run of queries: what is computed of one query stays in the
+# processor's cache, and threads meet only where they begin and end. Plain float64 with a fixed
+# order of operations: these values only say how far a score moves.
+
+
+UP_TO_R = -1
+"""The cut-off R, each query's number of mates."""
+
+RANK_OF_LAST = DeleteKernel(_LAST)
+"""R / rank of the last mate."""
+
+
+def found(cut: int, divisor: int) -> DeleteKernel:
+    """Mates among the first `cut`, over `divisor` (UP_TO_R: over R; 0: 1 if there are any)."""
+    return DeleteKernel(_FOUND, cut, divisor)
+
+
+def rank_of_first(cut: int) -> DeleteKernel:
+    """1 / rank of the first mate, 0 if that rank is beyond the cut."""
+    return DeleteKernel(_FIRST, cut)
+
+
+def average_precision_without(cut: int, smaller: bool) -> DeleteKernel:
+    """Sum of precisions at mates up to the cut, over R, or over min(R, cut)."""
+    return DeleteKernel(_AVERAGE_PRECISION, cut, int(smaller))
+
 
 for _definition in (
     RankingDefinition(
@@ -398,3 +431,28 @@ for _definition in (
     ),
 ):
     register(_definition)
+
+Flags = npt.NDArray[np.bool_]
+
+
+def add_moves(
+    left: LeftOut,
+    ways: list[DeleteKernel],
+    wanted: Flags,
+    before: Reals,
+    own: Integers,
+    weights: Reals,
+    *,
+    none_counts: bool,
+) -> Integers:
+    """(ways, 6, folds): what truerank.core.jackknife.ChangeSums adds up, of each way to compute.
+
+    `wanted` and `before` are (ways, queries): whose values are wanted, and what they were with all
+    folds. Each query leaves with the folds `own`; one without a mate left may count as 0.
+    """
+    sums = np.zeros((len(ways), 6, left.folds), np.int64)
+    how = np.array(ways, np.int64).reshape(len(ways), len(DeleteKernel._fields))
+    alike = bool((weights == 1.0).all())
+    some = np.zeros(sums.shape)
+    _add_moves(left, how, wanted, before, own, weights, alike, none_counts, some, sums)
+    return sums

@@ -1,4 +1,4 @@
-"""Curves of results as figures for papers, by matplotlib."""
+"""plot: curves of results as figures for papers, by matplotlib."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from truerank.comparison.naming import name_models
+from truerank._util.errors import InputError, shortened
+from truerank.analysis.differences import name_models
 from truerank.core.curve import Curve
-from truerank.drawn_curves import check_band
-from truerank.errors import InputError, shortened
-from truerank.operating_marks import marks_of
-from truerank.plots.display import CurveDisplay, DrawnModel
-from truerank.plots.style import SIZE, check_matplotlib
-from truerank.result import Result
+from truerank.plots.display import SIZE, CurveDisplay, DrawnModel, check_matplotlib
+from truerank.result.curves import check_band, marks_of
+from truerank.result.result import Result
 
-__all__ = ["SIZE", "CurveDisplay", "plot"]
+__all__ = [
+    "SIZE",
+    "CurveDisplay",
+    "plot",
+]
 
 Given = Result | str | os.PathLike[str]
 MOST_MODELS = 12

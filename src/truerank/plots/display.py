@@ -1,22 +1,121 @@
-"""A curve of one model or several, drawn: what scikit-learn calls a Display."""
+"""Display of a curve of one or several models: axes, style, drawing and saving.
+
+Axes are those of the field: FAR on a logarithmic axis, DET in normal deviates. A saved figure
+has the same bytes from the same numbers.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from truerank._util.errors import InputError
+from truerank._util.files import atomic_path
+from truerank._util.installed import install
+from truerank._util.text import visible
 from truerank.core.curve import POINTWISE, SECOND, Curve
-from truerank.operating_marks import Mark
-from truerank.plots.axes import MOST_RATE, CurveAxes, axes_of, prepare
-from truerank.plots.style import COLOURS, DASHES, new_axes, plain_text, tidy
-from truerank.typesetting import visible
+from truerank.result.curves import Mark
 
-__all__ = ["CurveDisplay", "DrawnModel"]
+# The axes of each curve, as the field draws them: FAR in logarithms, DET in normal deviates.
+
 
 Reals = npt.NDArray[np.float64]
+PERCENT = (1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.05, 0.2, 0.4)
+"""Rates that are written at an axis of normal deviates."""
+_NORMAL = NormalDist()
+LEAST = 1e-9
+MOST_RATE = 0.6
+"""Of errors, on axes of normal deviates."""
+
+
+@dataclass(frozen=True)
+class CurveAxes:
+    """How a kind of curve is drawn."""
+
+    x: str
+    y: str
+    """What is written at the axes."""
+    scale: str = "linear"
+    """Of the abscissa: linear, log, or probit (then the ordinate's, too)."""
+    legend: str = "lower right"
+    steps: bool = False
+    share: bool = True
+    """Whether the ordinate is a share, from 0 to 1."""
+    percent: bool = True
+    """Whether the ordinate is written in percent."""
+    sizes: bool = False
+    """Whether the abscissa counts items, and is no rate."""
+
+
+_FAR = "false accept rate"
+AXES = {
+    "roc": CurveAxes(_FAR, "true accept rate", "log"),
+    "det": CurveAxes(_FAR, "false reject rate", "probit", "upper right"),
+    "pr": CurveAxes("recall", "precision", legend="lower left"),
+    "f1": CurveAxes("threshold", "F1", legend="best"),
+    "cmc": CurveAxes("rank", "hit rate", steps=True),
+    "dir": CurveAxes("share of strangers accepted", "identified", "log", "upper left"),
+    "mrp": CurveAxes("τ", "mRP", legend="best"),
+    "mvp": CurveAxes("τ", "mVP", legend="best"),
+    "mrep": CurveAxes("τ", "mReP", legend="best"),
+    "mfr": CurveAxes("τ", "mFR", legend="best"),
+    "utility": CurveAxes("threshold", "utility of the classes", legend="best"),
+    "growth": CurveAxes("size of the gallery", "score", "log", "best", sizes=True),
+    "scores": CurveAxes("distance", "density of pairs", legend="best", share=False, percent=False),
+    "levels": CurveAxes("level", "nearest item is right", legend="best"),
+    "severity": CurveAxes("shared by a wrong first item", "share of queries", share=False),
+}
+
+
+def axes_of(curve: str) -> CurveAxes:
+    """The axes of a curve by its name, whatever its options."""
+    return AXES.get(curve.partition("@")[0], CurveAxes("", curve, legend="best"))
+
+
+def prepare(axes: Any, kind: CurveAxes, least: tuple[float, float]) -> None:
+    """Scales, limits and labels; `least` is the smallest positive number on each axis."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator, PercentFormatter
+
+    axes.set_xlabel(kind.x)
+    axes.set_ylabel(kind.y)
+    if kind.scale == "log":
+        axes.set_xscale("log")
+        if not kind.sizes:
+            axes.set_xlim(least[0], 1.0)
+    if kind.scale == "probit":
+        axes.set_xscale("function", functions=(probit, _back))
+        axes.set_yscale("function", functions=(probit, _back))
+        for axis, low in zip((axes.xaxis, axes.yaxis), least, strict=True):
+            axis.set_major_locator(FixedLocator([rate for rate in PERCENT if rate >= low / 2]))
+            axis.set_minor_locator(NullLocator())
+            axis.set_major_formatter(FuncFormatter(lambda rate, _: f"{100 * rate:g}%"))
+        axes.set_xlim(least[0], MOST_RATE)
+        axes.set_ylim(least[1], MOST_RATE)
+    elif kind.share:
+        axes.set_ylim(0.0, 1.02)
+    if kind.percent and kind.scale != "probit":
+        axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))
+
+
+def probit(rates: Any) -> Reals:
+    """Normal deviates of rates; those of 0 and 1 are put at the ends of an axis."""
+    clipped = np.clip(np.asarray(rates, np.float64), LEAST, 1 - LEAST)
+    return np.asarray(np.vectorize(_NORMAL.inv_cdf, otypes=[float])(clipped), np.float64)
+
+
+def _back(deviates: Any) -> Reals:
+    back = np.vectorize(_NORMAL.cdf, otypes=[float])
+    return np.asarray(back(np.asarray(deviates, np.float64)), np.float64)
+
+
+# A curve of one model or several, drawn: what scikit-learn calls a Display.
+
+
 LINE = ("lower", "value", "tar", "frr", "f1", "precision", "mean")
 """The columns of which the first that a curve has is its line."""
 CLASS = "class "
@@ -194,3 +293,62 @@ def _line_of(curve: Curve) -> Reals:
     """The column that is drawn: the one that is known to be, or else the second."""
     name = next((name for name in LINE if name in curve), list(curve)[1])
     return np.asarray(curve[name], np.float64)
+
+
+# How figures look: colours that all eyes tell apart, and dashes that differ besides.
+
+
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9")
+"""Okabe and Ito's, as in the page."""
+DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (5, 2, 1, 2)), (0, (9, 3)))
+SIZE = (4.6, 3.4)
+"""Inches: a column of a paper."""
+
+
+def check_matplotlib() -> None:
+    """Refuse to begin where nothing could be drawn."""
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError as error:
+        raise InputError(f"a plot needs matplotlib: {install('plot')}.") from error
+
+
+def new_axes(size: tuple[float, float] = SIZE) -> Any:
+    """Axes of a new figure, which a notebook shows."""
+    import matplotlib.pyplot as plt
+
+    return plt.subplots(figsize=size, layout="constrained")[1]
+
+
+def tidy(axes: Any) -> None:
+    """A light grid behind, and no frame above and to the right."""
+    axes.grid(visible=True, color="#dddddd", linewidth=0.6)
+    axes.set_axisbelow(True)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+
+
+def plain_text(text: Any) -> Any:
+    """A text of matplotlib's that shows names as they are.
+
+    Dollar signs begin no formula, and control letters, which no SVG may hold, are written out.
+    """
+    text.set_parse_math(False)
+    text.set_text(visible(text.get_text()))
+    return text
+
+
+# Figures as files: the same bytes from the same numbers, and never half a file.
+
+
+NO_DATE: dict[str, dict[str, None]] = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}
+
+
+def save_figure(figure: Any, path: Path, **options: Any) -> None:
+    """Write a figure, in the format of the file's ending, in one step."""
+    from matplotlib import rc_context
+
+    kind = path.suffix.lower().removeprefix(".")
+    # ids of an SVG's parts are random unless they are salted
+    with rc_context({"svg.hashsalt": "truerank"}), atomic_path(path) as partial:
+        figure.savefig(partial, format=kind, dpi=200, metadata=NO_DATE.get(kind), **options)

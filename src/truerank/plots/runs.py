@@ -1,18 +1,17 @@
-"""Models x runs: a dot for each run, the mean of a model, and its interval, in one metric."""
+"""Display of models x runs in one metric: a dot per run, the mean of a model, its interval."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-from truerank.comparison import Comparison, Standing
+from truerank._util.errors import InputError
+from truerank._util.text import LOWER, visible
+from truerank.analysis.compare import Comparison
+from truerank.analysis.differences import Standing
 from truerank.core import registry
-from truerank.core.field_names import field_names
-from truerank.errors import InputError
-from truerank.plots.style import COLOURS, SIZE, check_matplotlib, new_axes, plain_text, tidy
-from truerank.typesetting import LOWER, visible
-
-__all__ = ["RunsDisplay", "plot_runs", "size_of"]
+from truerank.core.registry import field_names
+from truerank.plots.display import COLOURS, SIZE, check_matplotlib, new_axes, plain_text, tidy
 
 ROW = 0.32
 """Inches for each model."""

@@ -1,4 +1,4 @@
-"""A report: results in, one page out that opens offline and holds all that can be shown of them."""
+"""report: results in, one HTML page out that opens offline and shows all that they hold."""
 
 from __future__ import annotations
 
@@ -7,24 +7,27 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from truerank.comparison.naming import name_models
-from truerank.errors import InputError
-from truerank.files import check_writable, write_text
+from truerank._util.errors import InputError
+from truerank._util.files import check_writable, write_text
+from truerank.analysis.differences import name_models
 from truerank.report.details import look
-from truerank.report.figures import benchmark_data, is_benchmark
-from truerank.report.page import check_templates, render
-from truerank.report.several import comparison_data
-from truerank.report.single import model_data
-from truerank.report.thumbnails import (
+from truerank.report.page import (
     ByColumn,
     Images,
     add_thumbnails,
+    benchmark_data,
     check_images,
+    check_templates,
     find_pictures,
+    is_benchmark,
+    render,
 )
-from truerank.result import Result
+from truerank.report.results import comparison_data, model_data
+from truerank.result.result import Result
 
-__all__ = ["write"]
+__all__ = [
+    "write",
+]
 
 
 def write(

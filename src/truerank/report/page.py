@@ -1,24 +1,31 @@
-"""The page as text: a template, the data as JSON, and scripts that a policy names by their hash.
+"""The HTML page: template, tables, thumbnails and figures of a benchmark, all inside one file.
 
-Nothing is loaded from anywhere: the policy forbids every connection. What users named is never part
-of the markup; scripts put it into the page as text.
+Nothing is loaded from anywhere: the content security policy forbids every connection and names
+the scripts by their hash. What users named is never part of the markup; scripts insert it as
+text.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import io
 import json
-from collections.abc import Sequence
+import math
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.resources import files
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
-from truerank.errors import InputError
-from truerank.extras import install
-from truerank.typesetting import visible
-from truerank.version import __version__
+import numpy as np
 
-__all__ = ["check_templates", "render", "render_card"]
+from truerank._util.errors import InputError
+from truerank._util.installed import __version__, install
+from truerank._util.text import visible
+from truerank.core import registry
 
 SCRIPTS = ("text.js", "tables.js", "charts.js", "curves.js", "slider.js", "sections.js",
            "comparison.js", "page.js")  # fmt: skip
@@ -107,3 +114,297 @@ def _policy(*scripts: str) -> str:
 
 def _asset(name: str) -> str:
     return (files("truerank.report") / "assets" / name).read_text(encoding="utf-8")
+
+
+# Tables as the page takes them: columns with a kind, rows of plain values, a name for the file.
+
+
+CELL_KINDS = ("text", "count", "percent", "number")
+KEPT = 6
+"""Decimals of a share that a page keeps, or as many more as it takes to print it right."""
+
+
+def column(name: str, kind: str = "text", *, decimals: int = 2, hint: str = "") -> dict[str, Any]:
+    """A column: text, a count, a share shown in percent, or a number (as text: as it is)."""
+    assert kind in CELL_KINDS
+    return {"name": name, "kind": kind, "decimals": decimals, "hint": hint}
+
+
+def metric_column(metric: str) -> dict[str, Any]:
+    """The column of a metric's values."""
+    known = registry.find(metric)
+    arrow = "" if known.higher_is_better else " \N{DOWNWARDS ARROW}"
+    kind = "percent" if known.unit == "share" else "number"
+    return column(metric + arrow, kind, decimals=known.decimals, hint=known.title)
+
+
+def page_table(
+    title: str,
+    columns: Sequence[dict[str, Any]],
+    rows: Iterable[Sequence[Any]],
+    *,
+    note: str = "",
+    sorted_by: tuple[int, str] | None = None,
+    file: str | None = None,
+) -> dict[str, Any]:
+    """A table that the page sorts, searches and writes as CSV."""
+    return {
+        "title": title,
+        "columns": list(columns),
+        "rows": [list(row) for row in rows],
+        "note": note,
+        "sorted": None if sorted_by is None else list(sorted_by),
+        "file": file_name(file or title),
+    }
+
+
+def file_name(text: str) -> str:
+    """A name that any system takes, whatever the text holds.
+
+    Examples
+    --------
+    >>> file_name("group <b>/../x")
+    'group-b-x.csv'
+    """
+    plain = re.sub(r"[^A-Za-z0-9_-]+", "-", text).strip("-").lower()[:60]
+    return f"{plain or 'table'}.csv"
+
+
+def shortened(value: float | None, decimals: int = 2) -> float | None:
+    """A share with few decimals that still prints, in percent, as it does with all of them."""
+    if value is None or not math.isfinite(value):
+        return None
+    shown = f"{100 * value:.{decimals}f}"
+    for kept in (decimals + 4, KEPT + 4, 12):
+        short = round(value, kept)
+        if f"{100 * short:.{decimals}f}" == shown:
+            return short
+    return value
+
+
+# Small pictures of the rows that a page shows, as text that stands in the page itself.
+
+
+SIDE = 72
+"""Pixels of the longer side."""
+ENDINGS = ("", ".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp")
+
+
+@dataclass(frozen=True)
+class ByColumn:
+    """Pictures whose paths are what a result knows of each row: its id, label or group."""
+
+    name: str
+
+    def thumbnail(self, about: Mapping[str, Any]) -> str | None:
+        """See Pictures."""
+        if self.name not in ("id", "label", "group"):
+            raise InputError(
+                f"{self.name} is neither a folder nor a column of the result (id, label or group)."
+            )
+        path = about.get(self.name)
+        return _small(Path(path)) if path and Path(path).is_file() else None
+
+
+def _small(image: Any) -> str | None:
+    """A picture, its pixels or its path as a data URI, SIDE pixels at most."""
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        if isinstance(image, (str, os.PathLike)):
+            with Image.open(image) as file:
+                picture = file.convert("RGBA" if "A" in file.getbands() else "RGB")
+        elif isinstance(image, Image.Image):
+            picture = image.convert("RGBA" if "A" in image.getbands() else "RGB")
+        else:
+            picture = Image.fromarray(np.asarray(image, np.uint8))
+            picture = picture.convert("RGB" if picture.mode != "RGBA" else "RGBA")
+    except (OSError, UnidentifiedImageError, ValueError, TypeError) as error:
+        raise InputError(f"an image cannot be read: {error}.") from error
+    picture.thumbnail((SIDE, SIDE))
+    out, kind = io.BytesIO(), "PNG" if picture.mode == "RGBA" else "JPEG"
+    picture.save(out, kind, **({"quality": 80} if kind == "JPEG" else {"optimize": True}))
+    data = base64.b64encode(out.getvalue()).decode()
+    return f"data:image/{kind.lower()};base64,{data}"
+
+
+Images = str | os.PathLike[str] | Sequence[Any] | ByColumn
+"""A folder whose files have the rows' ids as names, or a picture (or its path) for each row."""
+
+
+class Pictures(Protocol):
+    """Where the pictures of one side's rows are."""
+
+    def thumbnail(self, about: Mapping[str, Any]) -> str | None:
+        """The small picture of a row as a data URI; None if there is none."""
+
+
+class _Folder:
+    """Files named by the rows' ids, with or without an ending."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path.resolve()
+
+    def thumbnail(self, about: Mapping[str, Any]) -> str | None:
+        """See Pictures; an id that leads out of the folder names no picture."""
+        name = about.get("id")
+        for ending in ENDINGS if name else ():
+            path = (self._path / f"{name}{ending}").resolve()
+            if path.is_file() and path.is_relative_to(self._path):
+                return _small(path)
+        return None
+
+
+@dataclass(frozen=True)
+class _Listed:
+    """One picture, or its path, for each row; None for none."""
+
+    images: Sequence[Any]
+
+    def thumbnail(self, about: Mapping[str, Any]) -> str | None:
+        """See Pictures."""
+        image = self.images[about["row"]]
+        return None if image is None else _small(image)
+
+
+def find_pictures(images: Images, rows: int, side: str) -> Pictures:
+    """The pictures of a side's rows; refused if there are more or fewer than rows."""
+    if isinstance(images, ByColumn):
+        return images
+    if isinstance(images, (str, os.PathLike)):
+        if not Path(images).is_dir():
+            raise InputError(f"{images} is no folder of images.")
+        return _Folder(Path(images))
+    if len(images) != rows:
+        raise InputError(
+            f"images must be one for each of {rows} rows of the {side}, or a folder. "
+            f"Got {len(images)}."
+        )
+    return _Listed(images)
+
+
+def check_images() -> None:
+    """Refuse pictures where nothing could read them."""
+    try:
+        import PIL  # noqa: F401
+    except ImportError as error:
+        raise InputError(f"images need Pillow: {install('report')}.") from error
+
+
+def add_thumbnails(model: dict[str, Any], queries: Pictures, items: Pictures) -> None:
+    """Put the pictures of all shown rows into a model's data, each once."""
+    ranked = model["ranked"]
+    if ranked is None:
+        raise InputError(
+            "images are shown beside queries, which this result does not hold: write it with "
+            "evaluate --report, or leave the images out."
+        )
+    held: dict[str, str] = {}
+    for query in [*ranked["worst"], *ranked["best"]]:
+        for side, pictures, rows in (("q", queries, [query]), ("g", items, query["neighbours"])):
+            for about in rows:
+                key = f"{side}{about['row']}"
+                if key not in held:
+                    found = pictures.thumbnail(about)
+                    if found is not None:
+                        held[key] = found
+    if not held:
+        raise InputError("no image was found for any row shown: file names must be the rows' ids.")
+    model["thumbnails"] = held
+
+
+# The folder of a benchmark on a page: its tables, and its figures as text in the page itself.
+
+
+FIGURE_KINDS = {".svg": "svg+xml", ".png": "png"}
+PARTS = {"concatenated": "Concatenated", "separated": "Separated"}
+
+
+def is_benchmark(path: Path) -> bool:
+    """Whether a path is the folder of a benchmark."""
+    return path.is_dir() and (path / "config.yaml").is_file()
+
+
+def benchmark_data(folder: Path) -> dict[str, Any]:
+    """The tables of a finished benchmark, the sentences below them, and all its figures."""
+    table = folder / "table.json"
+    if not table.is_file():
+        raise InputError(f"{folder} holds no table: the benchmark is not finished; --resume it.")
+    content = json.loads(table.read_text(encoding="utf-8"))
+    return {
+        "name": folder.resolve().name,
+        "tables": [*(_scores(content, part) for part in PARTS), _parameters(content)],
+        "notes": _notes(folder / "table.md"),
+        "figures": [_inlined(path) for path in _figures(folder / "figures")],
+    }
+
+
+def _scores(content: Mapping[str, Any], part: str) -> dict[str, Any]:
+    """A row a method: the mean over reruns and half its interval, metric by metric, and ranks."""
+    columns = [column("method")]
+    for metric in content["metrics"]:
+        mean = metric_column(metric)
+        columns += [mean, {**mean, "name": "\N{PLUS-MINUS SIGN}", "hint": "half the 95 % interval"}]
+    rows = []
+    for row in content["rows"]:
+        cells = [row["name"]]
+        for metric in content["metrics"]:
+            cells += _mean_and_half(row[part].get(metric))
+        rows.append([*cells, _ranks(row, part)])
+    columns.append(column(f"ranks by {content['metric']}", hint="those that the tests leave open"))
+    return page_table(PARTS[part], columns, rows, file=f"benchmark {part}")
+
+
+def _mean_and_half(score: Mapping[str, Any] | None) -> list[float | None]:
+    if score is None:
+        return [None, None]
+    ends = score["interval"]
+    return [score["mean"], None if ends is None else (ends[1] - ends[0]) / 2]
+
+
+def _ranks(row: Mapping[str, Any], part: str) -> str:
+    if "ranks" not in row:
+        return ""
+    first, last = row["ranks"][part]
+    return str(first) if first == last else f"{first}-{last}"
+
+
+def _parameters(content: Mapping[str, Any]) -> dict[str, Any]:
+    """What the searches found, and what it gains over the default parameters."""
+    metric = content["metric"]
+    columns = [column("method"), column("parameters found"), column("notes")]
+    for name in ("default", "searched"):
+        columns.append({**metric_column(metric), "name": name, "hint": f"{metric}, separated"})
+    rows = []
+    for row in content["rows"]:
+        if "parameters" not in row:
+            continue
+        found = ", ".join(f"{name} {_short(value)}" for name, value in row["parameters"].items())
+        scores = (row["default"]["separated"].get(metric), row["separated"].get(metric))
+        means = [None if score is None else score["mean"] for score in scores]
+        rows.append([row["name"], found, "; ".join(row["notes"]), *means])
+    return page_table("Parameters", columns, rows, file="benchmark parameters")
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _notes(path: Path) -> list[str]:
+    """The sentences below the table that the benchmark wrote for people."""
+    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    return [line.removeprefix("- ") for line in lines if line.startswith("- ")]
+
+
+def _figures(folder: Path) -> list[Path]:
+    """One file of each name, drawn in lines where there is a choice."""
+    found: dict[str, Path] = {}
+    for kind in FIGURE_KINDS:
+        for path in sorted(folder.glob(f"*{kind}")):
+            found.setdefault(path.stem, path)
+    return [found[name] for name in sorted(found)]
+
+
+def _inlined(path: Path) -> dict[str, str]:
+    data = base64.b64encode(path.read_bytes()).decode()
+    return {"name": path.stem, "image": f"data:image/{FIGURE_KINDS[path.suffix]};base64,{data}"}

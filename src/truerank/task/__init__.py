@@ -1,10 +1,5 @@
-"""Task: who is relevant to whom, who is junk, and who never meets; every check on what users pass.
+"""Task: which gallery items are relevant to a query, junk or excluded, and checks of user input.
 
-Labels, ids, groups and masks come in; for any block of queries the relevant and the excluded
-gallery items go out.
+Labels, ids, exclusion groups, masks and judgements become, per block of queries, the relevant
+and the excluded gallery items. Files are read in io.
 """
-
-from truerank.task.no_mates import NO_MATE_REASONS
-from truerank.task.rules import TaskRules
-
-__all__ = ["NO_MATE_REASONS", "TaskRules"]

@@ -1,7 +1,7 @@
 """Training: from images with labels to an embedding, by a protocol that can be repeated.
 
-`train` takes a configuration and gives a Run; `embed` takes a checkpoint and images and gives the
-embeddings. The parts (trunks, samplers, augmentation, the loop) can be used on their own.
+`train` takes a configuration and gives a Run; `embed` takes a checkpoint and images and gives
+the embeddings. The parts (trunks, samplers, augmentation, the loop) can be used separately.
 """
 
 from __future__ import annotations
@@ -9,21 +9,24 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from truerank.errors import InputError
-from truerank.extras import install
+from truerank._util.errors import InputError
+from truerank._util.installed import install
 
 if TYPE_CHECKING:
     from truerank.training import trunks
-    from truerank.training.checkpoint import load_embedder
     from truerank.training.config import Config, read_config
-    from truerank.training.embedder import Embedder
-    from truerank.training.embedding import check_target, embed, list_images, write_embeddings
-    from truerank.training.logs import CsvLog, JsonLinesLog, Log, TensorBoardLog
+    from truerank.training.embedding import (
+        check_target,
+        embed,
+        list_images,
+        load_embedder,
+        write_embeddings,
+    )
+    from truerank.training.logs import CsvLog, JsonLinesLog, Log, ProgressLine, TensorBoardLog
     from truerank.training.loop import DivergedError, Trainer
-    from truerank.training.progress import ProgressLine
     from truerank.training.run import Run, train
-    from truerank.training.sampler import ClassSampler, HierarchicalSampler
-    from truerank.training.splits import class_folds
+    from truerank.training.sampler import ClassSampler, HierarchicalSampler, class_folds
+    from truerank.training.trunks import Embedder
 
 __all__ = [
     "ClassSampler",
@@ -54,19 +57,19 @@ _HOME = {
     "Config": "config",
     "CsvLog": "logs",
     "DivergedError": "loop",
-    "Embedder": "embedder",
+    "Embedder": "trunks",
     "HierarchicalSampler": "sampler",
     "JsonLinesLog": "logs",
     "Log": "logs",
-    "ProgressLine": "progress",
+    "ProgressLine": "logs",
     "Run": "run",
     "TensorBoardLog": "logs",
     "Trainer": "loop",
     "check_target": "embedding",
-    "class_folds": "splits",
+    "class_folds": "sampler",
     "embed": "embedding",
     "list_images": "embedding",
-    "load_embedder": "checkpoint",
+    "load_embedder": "embedding",
     "read_config": "config",
     "train": "run",
     "write_embeddings": "embedding",

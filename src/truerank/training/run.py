@@ -1,11 +1,11 @@
 """train: a configuration in, a folder with everything about the run out.
 
-config.yaml       every field, the defaults included
-environment.json  versions, device, threads, seeds
-log.csv, log.jsonl  one record for each epoch
-last.pt, best.pt  checkpoints: to resume from, and of the best epoch
-test.npz          embeddings of the test images with labels, ids and groups
-result.json       their scores
+config.yaml         every field, the defaults included
+environment.json    versions, device, threads, seeds
+log.csv, log.jsonl  one record per epoch
+last.pt, best.pt    checkpoints: to resume from, and of the best epoch
+test.npz            embeddings of the test images with labels, ids and exclusion groups
+result.json         their scores
 """
 
 from __future__ import annotations
@@ -21,21 +21,19 @@ import numpy as np
 import numpy.typing as npt
 from torch import nn
 
-from truerank import datasets
+from truerank._util.errors import InputError, TruerankWarning
+from truerank._util.files import write_text
 from truerank.datasets.base import Dataset
-from truerank.errors import InputError, TruerankWarning
-from truerank.evaluation import evaluate
-from truerank.files import write_text
-from truerank.result import Result
-from truerank.training import checkpoint, environment
+from truerank.datasets.catalogue import read
+from truerank.evaluation.evaluate import evaluate
+from truerank.result.result import Result
+from truerank.training import devices, embedding
 from truerank.training.config import Config
-from truerank.training.embedder import Embedder
 from truerank.training.embedding import write_embeddings
 from truerank.training.logs import CsvLog, JsonLinesLog, Log
 from truerank.training.loop import Trainer
-from truerank.training.splits import class_folds
-
-__all__ = ["Run", "train"]
+from truerank.training.sampler import class_folds
+from truerank.training.trunks import Embedder
 
 Embeddings = npt.NDArray[np.float32]
 MAY_CHANGE = {
@@ -134,7 +132,7 @@ def train(
     if where is not None and begun:
         _check_resumable(where, config, resume)
     if data is None:
-        data = datasets.read(config.data.name, config.data.root)
+        data = read(config.data.name, config.data.root)
     data = _with_split(data)
     training, validation = _split(config, data)
     own: list[Log] = []
@@ -146,7 +144,7 @@ def train(
     if where is not None:
         _make_folder(where)
         write_text(where / "config.yaml", config.to_yaml())
-        facts = environment.describe(
+        facts = devices.describe(
             trainer.device, seed=config.training.seed, deterministic=config.training.deterministic
         )
         write_text(where / "environment.json", json.dumps(facts, indent=2) + "\n")
@@ -194,7 +192,7 @@ def _check_resumable(folder: Path, config: Config, resume: bool) -> None:
             "folder."
         )
     # A checkpoint of an earlier version lacks the fields that have come since.
-    saved = Config.of(checkpoint.load(folder / "last.pt")["config"]).to_dict()
+    saved = Config.of(embedding.load(folder / "last.pt")["config"]).to_dict()
     for section, fields in config.to_dict().items():
         for field, value in fields.items():
             before = saved.get(section, {}).get(field)

@@ -1,7 +1,7 @@
-"""Samplers, which choose the images of a batch: C classes with M images each, dealt from decks.
+"""Samplers of batches, C classes with M images each, and class-disjoint splits.
 
-Labels come in, one label or a path of labels for each image; row numbers go out, batch by batch.
-Every process deals from the same seed and keeps its own share of the classes.
+Labels come in, one label or a path of labels per image; row numbers go out, batch by batch,
+dealt from decks. Every process deals from the same seed and keeps its own share of the classes.
 """
 
 from __future__ import annotations
@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from truerank.errors import InputError, TruerankWarning
+from truerank._util.errors import InputError, TruerankWarning
+from truerank.datasets.base import Dataset, class_numbers
 
 if TYPE_CHECKING:
-    from truerank.datasets.base import Dataset
     from truerank.training.config import Config
 
-__all__ = ["ClassSampler", "Deck", "HierarchicalSampler", "Sampler", "make_sampler"]
 
 Rows = npt.NDArray[np.int64]
 State = dict[str, Any]
@@ -154,6 +153,28 @@ class Sampler(ABC):
             )
         for deck, saved in zip(decks, state["decks"], strict=True):
             deck.restore(saved)
+
+
+def _members(codes: Rows, samples: int, few: str) -> list[Rows]:
+    """The rows of each class that takes part; a warning says what was done about small ones."""
+    order = np.argsort(codes, kind="stable")
+    members = np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
+    small = [rows for rows in members if len(rows) < samples]
+    if not small:
+        return members
+    singles = sum(len(rows) == 1 for rows in small)
+    done = (
+        "their images are repeated, each time with another augmentation"
+        if few == "repeat"
+        else "these classes are left out"
+    )
+    warnings.warn(
+        f"{len(small)} of {len(members)} classes have fewer than {samples} images "
+        f"({singles} of them a single one); {done}.",
+        TruerankWarning,
+        stacklevel=4,
+    )
+    return members if few == "repeat" else [rows for rows in members if len(rows) >= samples]
 
 
 class ClassSampler(Sampler):
@@ -322,23 +343,49 @@ def _codes(labels: npt.NDArray[Any]) -> Rows:
     return codes
 
 
-def _members(codes: Rows, samples: int, few: str) -> list[Rows]:
-    """The rows of each class that takes part; a warning says what was done about small ones."""
-    order = np.argsort(codes, kind="stable")
-    members = np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
-    small = [rows for rows in members if len(rows) < samples]
-    if not small:
-        return members
-    singles = sum(len(rows) == 1 for rows in small)
-    done = (
-        "their images are repeated, each time with another augmentation"
-        if few == "repeat"
-        else "these classes are left out"
-    )
-    warnings.warn(
-        f"{len(small)} of {len(members)} classes have fewer than {samples} images "
-        f"({singles} of them a single one); {done}.",
-        TruerankWarning,
-        stacklevel=4,
-    )
-    return members if few == "repeat" else [rows for rows in members if len(rows) >= samples]
+# Class-disjoint splits, always the same ones: classes in order, cut into equal parts.
+
+
+def class_folds(labels: Any, folds: int) -> list[npt.NDArray[np.int64]]:
+    """Return the rows of each fold: ranges of classes in order, whose sizes differ by at most one.
+
+    Parameters
+    ----------
+    labels : (N,) array
+        A label for each row. Classes that are numbered are in the order of their numbers, also
+        where the numbers are text ("2" before "10"); others are in the order of their names.
+    folds : int
+
+    Returns
+    -------
+    list of row numbers
+
+    Examples
+    --------
+    >>> from truerank.training.sampler import class_folds
+    >>> [rows.tolist() for rows in class_folds(["b", "a", "c", "a", "d"], 2)]
+    [[0, 1, 3], [2, 4]]
+    >>> [rows.tolist() for rows in class_folds(["10", "2", "1", "30"], 2)]
+    [[1, 2], [0, 3]]
+    """
+    codes = class_numbers(labels)
+    classes = int(codes.max(initial=-1)) + 1
+    if classes < folds:
+        raise InputError(
+            f"{classes} classes cannot be cut into {folds} folds; lower data.folds, or set "
+            "data.fold to null to train without validation."
+        )
+    fold_of_class = np.empty(classes, np.int64)
+    for number, part in enumerate(np.array_split(np.arange(classes), folds)):
+        fold_of_class[part] = number
+    return [np.flatnonzero(fold_of_class[codes] == number) for number in range(folds)]
+
+
+def check_disjoint(train: Dataset, validation: Dataset) -> None:
+    """Refuse a class that is both trained on and validated on."""
+    shared = np.intersect1d(train.fine_labels, validation.fine_labels)
+    if len(shared):
+        raise InputError(
+            f"{len(shared)} classes are in both training and validation, {shared[0]!r} for one; "
+            "validation needs classes of its own."
+        )

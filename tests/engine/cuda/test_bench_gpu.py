@@ -14,8 +14,8 @@ from bench.gpu_record import RANKING, Case, Record, lines
 from scripts.document_performance import gpu_table
 
 from tests.engine.cuda.devices import pretend
-from truerank import scoring
 from truerank.engine.cuda.worker import Worker
+from truerank.evaluation import passes
 
 
 @pytest.fixture(autouse=True)
@@ -111,7 +111,7 @@ def test_the_timeline_tells_when_steps_begin(
     told = gpu_timeline.run(120, tmp_path, device="cpu", dimensions=8)
     assert (tmp_path / "timeline.txt").read_text() == told
     assert told.count("  Worker.count") == 8
-    assert told.count("  Plan.finish") == 4
+    assert told.count("  JackknifePlan.finish") == 4
     lines = told[told.index("tensors, no intervals, threads=None") :].splitlines()[2:]
     steps = lines[: lines.index("")]
     begin = [float(line.split()[0]) for line in steps]
@@ -121,12 +121,12 @@ def test_the_timeline_tells_when_steps_begin(
 
 
 def test_the_profile_sees_what_threads_do() -> None:
-    pool, here = scoring.ThreadPoolExecutor, get_ident()
-    with gpu_profile.in_one_thread(), scoring.ThreadPoolExecutor(3) as threads:
+    pool, here = passes.ThreadPoolExecutor, get_ident()
+    with gpu_profile.in_one_thread(), passes.ThreadPoolExecutor(3) as threads:
         assert list(threads.map(lambda number: (number, get_ident()), range(3))) == [
             (number, here) for number in range(3)
         ]
         assert threads.submit(divmod, 7, 2).result() == (3, 1)
         with pytest.raises(ZeroDivisionError):
             threads.submit(divmod, 7, 0).result()
-    assert scoring.ThreadPoolExecutor is pool
+    assert passes.ThreadPoolExecutor is pool

@@ -10,9 +10,9 @@ import pytest
 import torch
 from bench import search
 
-from truerank.relevance import Exclusions, LabelView
-from truerank.space import build
-from truerank.space.sourced import SourcedCosine
+from truerank.distance.catalogue import build
+from truerank.distance.cosine import SourcedCosine
+from truerank.task.relevance import Exclusions, LabelView
 
 
 @pytest.mark.slow

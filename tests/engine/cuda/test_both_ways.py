@@ -24,21 +24,21 @@ from tests.engine.cuda.devices import (
 from tests.engine.cuda.test_filtered_count import DEVICES, KINDS, kernels_of, random_like
 from tests.engine.cuda.test_splitting import splits_of
 from tests.test_checkpoint import bits
-from truerank import engine
-from truerank.engine import cuda
-from truerank.engine.cuda import both_ways, sizes, torch_filter, torch_kernels
-from truerank.engine.cuda import rows as device_rows
+from truerank._util.settings import settings
+from truerank.core.jackknife import GalleryFolds
+from truerank.distance.base import Space
+from truerank.distance.catalogue import build
+from truerank.engine import runner
+from truerank.engine.cuda import filtered_count, front, rows, torch_kernels
 from truerank.engine.cuda.filtered_count import FilteredCount
-from truerank.relevance import View
-from truerank.settings import settings
-from truerank.space import Space, build
+from truerank.task.relevance import View
 
 
 @pytest.fixture
 def multiplied(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, bool]]:
     """Sizes of the tiles that were multiplied, and whether they served both sides; short strips."""
-    monkeypatch.setattr(sizes, "STRIP", 32)
-    return _listen(monkeypatch, torch_filter)
+    monkeypatch.setattr(front, "STRIP", 32)
+    return _listen(monkeypatch, torch_kernels)
 
 
 def _listen(monkeypatch: pytest.MonkeyPatch, filters: Any) -> list[tuple[int, bool]]:
@@ -53,19 +53,19 @@ def _listen(monkeypatch: pytest.MonkeyPatch, filters: Any) -> list[tuple[int, bo
     return seen
 
 
-def engine_of(view: View, space: Space, device: str, limits: Any) -> cuda.Engine:
-    return cuda.Engine(view, space, limits, lambda pairs: None, [device], *kernels_of(device))
+def engine_of(view: View, space: Space, device: str, limits: Any) -> front.Engine:
+    return front.Engine(view, space, limits, lambda pairs: None, [device], *kernels_of(device))
 
 
 def blocks_of(view: View, height: int) -> list[np.ndarray]:
-    rows = np.flatnonzero((view.mates > 0) & (view.mates <= sizes.SHARED))
+    rows = np.flatnonzero((view.mates > 0) & (view.mates <= front.SHARED))
     return [rows[start : start + height] for start in range(0, len(rows), height)]
 
 
 def counted(
     view: View, space: Space, device: str, blocks: Sequence[np.ndarray], method: str = "symmetric"
 ) -> dict[int, Any]:
-    with engine.settings(method=method) as limits:
+    with settings(method=method) as limits:
         return collected(engine_of(view, space, device, limits).tie_groups_both_ways(blocks))
 
 
@@ -81,7 +81,7 @@ def test_counts_are_those_of_the_cpu(
     name: str, kind: str, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Some of the items are queries, in blocks of several strips with gaps between the rows."""
-    monkeypatch.setattr(sizes, "STRIP", 32)
+    monkeypatch.setattr(front, "STRIP", 32)
     view, space = few_mates()[name], space_of("cosine", kind=kind, dimension=70)
     blocks = blocks_of(view, 41)
     assert counted(view, space, device, blocks) == wanted(view, space, blocks)
@@ -94,7 +94,7 @@ def test_every_number_of_thresholds(
     size: int, kind: str, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows that follow one another, and strips that end amid a tile."""
-    monkeypatch.setattr(sizes, "STRIP", 150)
+    monkeypatch.setattr(front, "STRIP", 150)
     view = truerank.Task(np.arange(700) // size).view
     space = space_of("cosine", 700, kind, 20)
     blocks = blocks_of(view, 400)
@@ -125,7 +125,7 @@ def test_any_product_within_the_bound_counts_the_same(
         sign = torch.from_numpy(rng.choice([-0.999, 0.999], size=most.shape))
         out[:queries, :items] = (x @ y.T + sign * most).float()
 
-    monkeypatch.setattr(torch_filter, "half_products", noisy)
+    monkeypatch.setattr(torch_kernels, "half_products", noisy)
     view, space = few_mates()["labels"], space_of("cosine", kind="clustered")
     blocks = blocks_of(view, 41)
     assert counted(view, space, "cpu", blocks) == wanted(view, space, blocks)
@@ -136,16 +136,16 @@ def test_any_product_within_the_bound_counts_the_same(
 def test_without_room_queries_are_counted_exactly(
     device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sizes, "STRIP", 32)
+    monkeypatch.setattr(front, "STRIP", 32)
     monkeypatch.setattr(FilteredCount, "_places", lambda self, strip: 1)
     left = []
-    number = both_ways.BothWays.left
+    number = filtered_count.SymmetricCount.left
 
     def note(self: Any, party: Any) -> Any:
         left.append(number(self, party))
         return left[-1]
 
-    monkeypatch.setattr(both_ways.BothWays, "left", note)
+    monkeypatch.setattr(filtered_count.SymmetricCount, "left", note)
     view, space = few_mates()["labels"], space_of("cosine", kind="tied")
     blocks = blocks_of(view, 41)
     assert counted(view, space, device, blocks) == wanted(view, space, blocks)
@@ -157,7 +157,7 @@ def test_without_room_queries_are_counted_exactly(
 def test_some_queries_are_split_by_share(
     name: str, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sizes, "STRIP", 32)
+    monkeypatch.setattr(front, "STRIP", 32)
     view, space = few_mates()[name], space_of("cosine", kind="clustered")
     blocks = blocks_of(view, 41)
     only = np.concatenate(blocks)[::3]
@@ -165,14 +165,14 @@ def test_some_queries_are_split_by_share(
     chosen = np.zeros(space.queries, bool)
     chosen[only] = True
     item = rng.integers(3, size=(space.gallery, 1)).astype(np.uint8)
-    shares = engine.GalleryFolds(item, 3, chosen)
+    shares = GalleryFolds(item, 3, chosen)
     found: dict[int, Any] = {}
-    with engine.settings(method="symmetric") as limits:
+    with settings(method="symmetric") as limits:
         gpus = engine_of(view, space, device, limits)
         for block in gpus.tie_groups_both_ways(blocks, folds=shares):
             found |= splits_of(block)
     expected: dict[int, Any] = {}
-    for block in engine.tie_groups(view, space, device="cpu", folds=shares, only=only):
+    for block in runner.tie_groups(view, space, device="cpu", folds=shares, only=only):
         expected |= splits_of(block)
     assert found == expected
     assert sorted(found) == only.tolist()
@@ -196,7 +196,7 @@ def test_data_that_half_precision_cannot_tell_apart(
 def test_a_gallery_that_does_not_stay_on_the_device(
     multiplied: list[tuple[int, bool]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(device_rows, "free_bytes", lambda device: 100)
+    monkeypatch.setattr(rows, "free_bytes", lambda device: 100)
     view, space = few_mates()["labels"], space_of("cosine", kind="clustered")
     blocks = blocks_of(view, 41)
     assert counted(view, space, "cpu", blocks) == wanted(view, space, blocks)
@@ -205,10 +205,10 @@ def test_a_gallery_that_does_not_stay_on_the_device(
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_pass_that_is_left_early(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sizes, "STRIP", 32)
+    monkeypatch.setattr(front, "STRIP", 32)
     view, space = few_mates()["labels"], space_of("cosine", kind="clustered")
     blocks = blocks_of(view, 20)
-    with engine.settings(method="symmetric") as limits:
+    with settings(method="symmetric") as limits:
         gpus = engine_of(view, space, device, limits)
         begun = gpus.tie_groups_both_ways(blocks)
         next(begun)
@@ -226,14 +226,14 @@ SIZES = np.concatenate([np.full(260, 5), np.full(40, 12), np.ones(220, int)])
 @pytest.fixture(params=["torch's CPU device", pytest.param("GPU", marks=needs_gpu)])
 def one_device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """A single device; the list says what was multiplied there."""
-    monkeypatch.setattr(sizes, "STRIP", 256)
+    monkeypatch.setattr(front, "STRIP", 256)
     if request.param == "GPU":
         return _listen(monkeypatch, pytest.importorskip("truerank.engine.cuda.filter_kernels"))
-    made = cuda.Engine
+    made = front.Engine
     pretend(monkeypatch)
-    given = {"devices": ["cpu"], "kernels": torch_kernels, "filters": torch_filter}
-    monkeypatch.setattr(cuda, "Engine", partial(made, **given))
-    return _listen(monkeypatch, torch_filter)
+    given = {"devices": ["cpu"], "kernels": torch_kernels, "filters": torch_kernels}
+    monkeypatch.setattr(front, "Engine", partial(made, **given))
+    return _listen(monkeypatch, torch_kernels)
 
 
 @pytest.mark.parametrize("confidence", [None, 0.95])

@@ -10,12 +10,10 @@ import pytest
 import torch
 
 from tests.engine.cuda.devices import DISTANCES, needs_gpu, on_devices, on_the_cpu, space_of, views
-from truerank import engine
-from truerank.engine import cuda
-from truerank.engine.cuda import rows as device_rows
-from truerank.engine.cuda import torch_kernels
-from truerank.engine.cuda.placing import place
-from truerank.errors import ExactnessError
+from truerank._util.errors import ExactnessError
+from truerank._util.settings import settings
+from truerank.engine.cuda import front, rows, torch_kernels
+from truerank.engine.cuda.rows import place
 
 
 @pytest.mark.parametrize("distance", DISTANCES)
@@ -48,14 +46,14 @@ def test_blocks_and_tiles_of_any_size_on_several_devices(sizes: tuple[int, int])
 def test_rows_larger_than_the_device_are_sent_in_tiles(
     distance: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(device_rows, "free_bytes", lambda device: 100)
+    monkeypatch.setattr(rows, "free_bytes", lambda device: 100)
     view, space = views()["cameras and crops"], space_of(distance)
     assert not place(space, torch.device("cpu"), torch_kernels).resident
     assert on_devices(view, space, "cpu", gallery_rows=2) == on_the_cpu(view, space)
 
 
 def test_an_inexact_product_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    block = device_rows.InnerProducts.block
+    block = rows.InnerProducts.block
 
     def single(self: Any, rows: np.ndarray) -> Any:
         norm, tile = block(self, rows)
@@ -66,7 +64,7 @@ def test_an_inexact_product_is_found_out(monkeypatch: pytest.MonkeyPatch) -> Non
 
         return norm, give
 
-    monkeypatch.setattr(device_rows.InnerProducts, "block", single)
+    monkeypatch.setattr(rows.InnerProducts, "block", single)
     with pytest.raises(ExactnessError, match="not exact"):
         on_devices(views()["labels"], space_of("cosine", kind="clustered"), "cpu")
 
@@ -78,8 +76,8 @@ def test_an_interrupt_leaves_no_thread() -> None:
     def interrupt(pairs: int) -> None:
         raise KeyboardInterrupt
 
-    with engine.settings(query_rows=1) as limits:
-        gpus = cuda.Engine(view, space, limits, interrupt, ["cpu", "cpu"], torch_kernels)
+    with settings(query_rows=1) as limits:
+        gpus = front.Engine(view, space, limits, interrupt, ["cpu", "cpu"], torch_kernels)
         blocks = (np.arange(start, start + 2) for start in range(0, 90, 2))
         with pytest.raises(KeyboardInterrupt):
             list(gpus.tie_groups(blocks))

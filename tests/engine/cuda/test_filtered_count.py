@@ -19,12 +19,12 @@ from tests.engine.cuda.devices import (
     space_of,
 )
 from tests.engine.cuda.test_splitting import split_twice
-from truerank import engine
-from truerank.engine import cuda
-from truerank.engine.cuda import sizes, tensor_filter, torch_filter, torch_kernels
+from truerank._util.settings import settings
+from truerank.distance.base import Space
+from truerank.distance.catalogue import build
+from truerank.engine.cuda import counting, front, torch_kernels
 from truerank.engine.cuda.filtered_count import FilteredCount
-from truerank.relevance import View
-from truerank.space import Space, build
+from truerank.task.relevance import View
 
 KINDS = ["tied", "sparse", "near", "clustered"]
 DEVICES = [pytest.param("cpu", id="host"), pytest.param("cuda:0", marks=needs_gpu, id="gpu")]
@@ -33,17 +33,18 @@ DEVICES = [pytest.param("cpu", id="host"), pytest.param("cuda:0", marks=needs_gp
 def kernels_of(device: str) -> tuple[Any, Any]:
     """The kernels of a device, and those of its filters."""
     if device == "cpu":
-        return torch_kernels, torch_filter
-    from truerank.engine.cuda import filter_kernels, triton_kernels
+        return torch_kernels, torch_kernels
+    from truerank.engine.cuda import exact_kernels as triton_kernels
+    from truerank.engine.cuda import filter_kernels
 
     return triton_kernels, filter_kernels
 
 
 def counted(view: View, space: Space, device: str, **sizes: Any) -> dict[int, Any]:
     rows = np.flatnonzero(view.mates > 0)
-    with engine.settings(**sizes) as limits:
+    with settings(**sizes) as limits:
         kernels = kernels_of(device)
-        gpus = cuda.Engine(view, space, limits, lambda pairs: None, [device], *kernels)
+        gpus = front.Engine(view, space, limits, lambda pairs: None, [device], *kernels)
         return collected(gpus.tie_groups(iter([rows[:31], rows[31:]])))
 
 
@@ -77,7 +78,7 @@ def test_the_fine_filter(
     always_fine: list[int],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(sizes, "STRIP", 32)
+    monkeypatch.setattr(front, "STRIP", 32)
     view, space = few_mates()[name], space_of("cosine", kind=kind, dimension=70)
     assert counted(view, space, device) == on_the_cpu(view, space)
     assert sum(always_fine) == 0
@@ -98,7 +99,7 @@ def test_the_coarse_filter_at_few_and_at_more_thresholds(
         compare(*given, **how)
 
     monkeypatch.setattr(filters, "compare", note)
-    monkeypatch.setattr(sizes, "STRIP", 100)
+    monkeypatch.setattr(front, "STRIP", 100)
     view = truerank.Task(np.arange(330) // size).view
     space = space_of("cosine", 330, kind, 20)
     assert counted(view, space, device, method="filter") == on_the_cpu(view, space)
@@ -146,11 +147,11 @@ def test_any_fine_product_within_the_bound_counts_the_same(
         x, y = left[:queries].double(), right[:items].double()
         wide = x.shape[1] // 3
         large = torch.outer(x[:, 2 * wide :].norm(dim=1), y[:, 2 * wide :].norm(dim=1))
-        most = tensor_filter.CHUNK * 2.0**-22 * large
+        most = counting.CHUNK * 2.0**-22 * large
         sign = torch.from_numpy(rng.choice([-0.999, 0.999], size=most.shape))
         out[:queries, :items] = (x @ y.T + sign * most).float()
 
-    monkeypatch.setattr(torch_filter, "fine_products", noisy)
+    monkeypatch.setattr(torch_kernels, "fine_products", noisy)
     view, space = few_mates()["labels"], space_of("cosine", kind="clustered")
     assert counted(view, space, "cpu") == on_the_cpu(view, space)
     assert sum(always_fine) == 0
@@ -203,7 +204,7 @@ def test_two_halves_hold_nearly_all_of_a_row() -> None:
     units = rng.standard_normal((9, 100))
     units /= np.linalg.norm(units, axis=1, keepdims=True)
     integers = torch.from_numpy(np.rint(units * 2.0**25).astype(np.int32))
-    rows = tensor_filter.fine_rows(integers)
+    rows = counting.fine_rows(integers)
     assert rows.rows.shape == (256, 384)
     high, low, again = rows.rows[:9].double().split(128, dim=1)
     assert bool((high == again).all())

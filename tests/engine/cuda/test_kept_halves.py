@@ -12,11 +12,9 @@ import pytest
 import truerank
 from tests.engine.cuda.devices import clustered, needs_gpu, pretend
 from tests.test_checkpoint import bits
-from truerank.engine import cuda
-from truerank.engine.cuda import filtered_count, sizes, torch_filter, torch_kernels
-from truerank.engine.cuda import rows as device_rows
-from truerank.settings import settings
-from truerank.sharding import shard
+from truerank._util.settings import settings
+from truerank.engine.cuda import filtered_count, front, rows, torch_kernels, transfer
+from truerank.io.sharding import shard
 
 COUNT, DIMENSION, QUERIES = 1200, 16, 60
 LABELS = np.random.default_rng(2).integers(COUNT // 5, size=COUNT)
@@ -30,22 +28,22 @@ def small_device(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """A device that has room for the gallery in half precision and not as integers; which also
     counts the numbers that are sent as integer rows."""
     pretend(monkeypatch)
-    given = {"devices": ["cpu"], "kernels": torch_kernels, "filters": torch_filter}
-    monkeypatch.setattr(cuda, "Engine", partial(cuda.Engine.func, **given))  # type: ignore[attr-defined]
-    monkeypatch.setattr("truerank.space.rows.round_units", lambda side: None)
-    monkeypatch.setattr(device_rows, "free_bytes", lambda device: 4 * COUNT * DIMENSION)
-    monkeypatch.setattr(sizes, "STRIP", 256)
+    given = {"devices": ["cpu"], "kernels": torch_kernels, "filters": torch_kernels}
+    monkeypatch.setattr(front, "Engine", partial(front.Engine.func, **given))  # type: ignore[attr-defined]
+    monkeypatch.setattr("truerank.distance.rows.round_units", lambda side: None)
+    monkeypatch.setattr(rows, "free_bytes", lambda device: 4 * COUNT * DIMENSION)
+    monkeypatch.setattr(front, "STRIP", 256)
     monkeypatch.setattr(filtered_count, "PRODUCTS", 1024)
-    monkeypatch.setattr(device_rows, "_NUMBERS", 256 * DIMENSION)
+    monkeypatch.setattr(rows, "_NUMBERS", 256 * DIMENSION)
     sent: list[int] = []
-    send = device_rows.sent
+    send = transfer.sent
 
     def listen(array: Any, device: Any) -> Any:
         if array.ndim == 2:
             sent.append(array.size)
         return send(array, device)
 
-    monkeypatch.setattr(device_rows, "sent", listen)
+    monkeypatch.setattr(rows, "sent", listen)
     return sent
 
 
@@ -86,6 +84,6 @@ def test_shards_on_a_small_device(name: str, tmp_path: Path) -> None:
 
 @needs_gpu
 def test_on_a_gpu_that_is_full(monkeypatch: pytest.MonkeyPatch, triton_kernels: Any) -> None:
-    monkeypatch.setattr("truerank.space.rows.round_units", lambda side: None)
-    monkeypatch.setattr(device_rows, "free_bytes", lambda device: 4 * COUNT * DIMENSION)
+    monkeypatch.setattr("truerank.distance.rows.round_units", lambda side: None)
+    monkeypatch.setattr(rows, "free_bytes", lambda device: 4 * COUNT * DIMENSION)
     assert evaluated(ROWS, ROWS, "cuda") == evaluated(ROWS, ROWS, "cpu")

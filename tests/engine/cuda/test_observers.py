@@ -14,13 +14,11 @@ import torch
 import truerank
 from tests.conftest import Within
 from tests.engine.cuda.devices import MEASURED, clustered, needs_gpu, tied_rows
-from truerank import engine
-from truerank.engine.cuda.distance_block import DeviceDistanceBlock
+from truerank._util.settings import limits, settings
+from truerank._util.threads import Workspace
+from truerank.engine.blocks import Cuts, DistanceBlock
 from truerank.engine.cuda.transfer import DeviceCache
-from truerank.engine.cuts import Cuts
-from truerank.engine.distance_block import DistanceBlock
-from truerank.engine.threads import Workspace
-from truerank.settings import limits, settings
+from truerank.engine.cuda.worker import DeviceDistanceBlock
 
 
 def open_set(distance: str, kind: str) -> dict[str, Any]:
@@ -69,7 +67,7 @@ def test_watchers_of_a_task_without_a_gallery(a_device: None, kind: str, height:
     labels = np.arange(300) // 5
     rows = tied_rows(rng, 300, 8) if kind == "tied" else clustered(rng, labels, 8)
     groups, ids = rng.integers(3, size=300), np.arange(300) // 2
-    with engine.settings(query_rows=height):
+    with settings(query_rows=height):
         task = {"embeddings": rows, "labels": labels, "query_groups": groups, "query_ids": ids}
         assert differing(MEASURED, **task) == []
 
@@ -90,7 +88,7 @@ def test_watchers_of_a_tree_whose_rows_are_sorted(a_device: None) -> None:
     labels = rng.integers(12, size=200)
     tree = np.column_stack([labels // 4, labels])
     rows = clustered(rng, labels, 8)
-    with engine.settings(sort_share=0.07):
+    with settings(sort_share=0.07):
         assert differing([*MEASURED, "h_ap"], embeddings=rows, labels=tree) == []
 
 

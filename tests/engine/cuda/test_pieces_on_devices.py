@@ -13,9 +13,8 @@ import truerank
 from tests.engine.cuda.devices import mixed_rows, pretend, tied_rows
 from tests.in_process_cluster import in_process
 from tests.test_checkpoint import bits
-from truerank.engine.cuda import rows as device_rows
-from truerank.engine.cuda import transfer
-from truerank.settings import settings
+from truerank._util.settings import settings
+from truerank.engine.cuda import rows, transfer
 
 pytest.importorskip("ray")
 pytestmark = [
@@ -35,7 +34,7 @@ def gpus(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
     pretend(monkeypatch)
     monkeypatch.setattr(transfer, "_NUMBERS", 150)
     if request.param == "rows are sent in tiles":
-        monkeypatch.setattr(device_rows, "free_bytes", lambda device: 100)
+        monkeypatch.setattr(rows, "free_bytes", lambda device: 100)
 
 
 @pytest.mark.usefixtures("gpus")
@@ -49,7 +48,7 @@ def test_the_bits_are_those_of_arrays(distance: str, kind: str, tmp_path: Path) 
     manifest = truerank.shard(rows, tmp_path, rows=33)
     with settings(**TILES):
         alone = bits(truerank.evaluate(rows, LABELS, device="cpu", **options))
-        with in_process() as ray, patch("truerank.files.shards.Shards._part", side_effect=OSError):
+        with in_process() as ray, patch("truerank.io.shards.Shards._part", side_effect=OSError):
             ray.cluster_resources = lambda: {"CPU": 3.0, "GPU": 2.0}  # type: ignore[method-assign]
             there = bits(truerank.evaluate(manifest, LABELS, cluster="auto", **options))
     assert there.replace('"device": "cuda"', '"device": "cpu"') == alone

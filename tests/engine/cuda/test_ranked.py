@@ -9,7 +9,7 @@ import torch
 import truerank
 from tests import registered
 from tests.engine.cuda.devices import clustered, needs_gpu, tied_rows
-from truerank import engine
+from truerank._util.settings import settings
 
 RANKING = registered.of_rankings()
 
@@ -23,7 +23,7 @@ def test_every_ranking_metric_of_a_tree(kind: str, sort_share: float) -> None:
     labels = rng.integers(36, size=900)
     tree = np.column_stack([labels // 18, labels // 6, labels // 2, labels])
     rows = tied_rows(rng, 900, 6) if kind == "tied" else clustered(rng, labels, 6)
-    with engine.settings(sort_share=sort_share):
+    with settings(sort_share=sort_share):
         first, second = (
             truerank.evaluate(rows, tree, device=device, metrics=RANKING)
             for device in ("cpu", "cuda")

@@ -11,13 +11,12 @@ import torch
 
 import truerank
 from tests.engine.cuda.devices import DISTANCES, clustered, needs_gpu, space_of
-from truerank.engine import cuda
+from truerank._util.errors import ExactnessError
+from truerank.distance.base import Space
+from truerank.engine.cuda import front, torch_kernels
 from truerank.engine.cuda import rows as device_rows
-from truerank.engine.cuda import torch_kernels
-from truerank.engine.cuda.placing import place
+from truerank.engine.cuda.rows import place
 from truerank.engine.cuda.transfer import DeviceQueries
-from truerank.errors import ExactnessError
-from truerank.space import Space
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
@@ -34,6 +33,7 @@ def test_rows_are_held_no_longer_than_needed(
         kinds = (Space, device_rows.DeviceSpace)
         return sum(issubclass(type(one), kinds) for one in gc.get_objects())
 
+    truerank.evaluate(rows, labels, device=device)  # the check of products keeps its rows for good
     gc.collect()
     before = held()
     gc.disable()
@@ -48,7 +48,7 @@ def test_rows_are_held_no_longer_than_needed(
 def test_lent_tiles_are_the_tiles(distance: str) -> None:
     space = space_of(distance)
     rows = np.array([5, 0, 44, 89])
-    tile = cuda.DeviceBackedSpace(space, "cpu", torch_kernels).block(rows)
+    tile = front.DeviceBackedSpace(space, "cpu", torch_kernels).block(rows)
     np.testing.assert_array_equal(tile(3, 61), space.block(rows)(3, 61))
 
 

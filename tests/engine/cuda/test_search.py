@@ -20,20 +20,15 @@ from tests.engine.cuda.devices import (
     tied_rows,
 )
 from tests.in_process_cluster import in_process
-from truerank.engine import cuda
-from truerank.engine.cuda import (
-    exact_search,
-    filtered_search,
-    half_rows,
-    torch_filter,
-    torch_kernels,
-    torch_search,
-)
-from truerank.engine.cuda.placing import place
+from truerank._util.errors import InputError
+from truerank._util.settings import settings
+from truerank.distance.catalogue import build
+from truerank.engine.cuda import front, torch_kernels
+from truerank.engine.cuda import rows as half_rows
+from truerank.engine.cuda import search as exact_search
+from truerank.engine.cuda.rows import place
+from truerank.engine.cuda.search import search_exactly
 from truerank.engine.cuda.transfer import DeviceQueries
-from truerank.errors import InputError
-from truerank.settings import settings
-from truerank.space import build
 
 KINDS = {"tied": tied_rows, "sparse": sparse_rows, "mixed": mixed_rows, "near": near_ties}
 DISTANCES = ("cosine", "euclidean", "dot", "cityblock", "hamming")
@@ -55,11 +50,11 @@ def assert_same(found: truerank.Truth, expected: truerank.Truth) -> None:
 @pytest.fixture
 def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several blocks, strips, tiles and sorts, of little data."""
-    monkeypatch.setattr(exact_search, "SPARE", 4)
+    monkeypatch.setattr(exact_search, "EXACT_SPARE", 4)
     monkeypatch.setattr(exact_search, "WIDEST", 32)
     monkeypatch.setattr(exact_search, "LISTED", 1 << 10)
-    monkeypatch.setattr(filtered_search, "SAMPLED", 64)
-    monkeypatch.setattr(filtered_search, "PRODUCTS", 1 << 12)
+    monkeypatch.setattr(exact_search, "SAMPLED", 64)
+    monkeypatch.setattr(exact_search, "PRODUCTS", 1 << 12)
 
 
 @pytest.mark.usefixtures("a_device", "small_tiles")
@@ -90,13 +85,12 @@ def test_every_kind_of_rows_by_either_method(kind: str, k: int, method: str) -> 
 def searched_exactly(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """How many queries the filter left to exact tiles, each time."""
     left: list[int] = []
-    whole = filtered_search.search_exactly
 
     def listen(space: Any, queries: DeviceQueries, k: int) -> Any:
         left.append(len(queries))
-        return whole(space, queries, k)
+        return search_exactly(space, queries, k)
 
-    monkeypatch.setattr(filtered_search, "search_exactly", listen)
+    monkeypatch.setattr(exact_search, "search_exactly", listen)
     return left
 
 
@@ -106,8 +100,8 @@ def filtered(rows: np.ndarray, queries: int, k: int, distance: str = "cosine") -
     placed = place(space, torch.device("cpu"), torch_kernels)
     everyone = DeviceQueries.of(np.arange(queries), torch.device("cpu"))
     half = half_rows.half_rows(placed)  # type: ignore[arg-type]
-    search = filtered_search.FilteredSearch(placed, half, torch_search)  # type: ignore[arg-type]
-    return search.nearest(everyone, k), exact_search.search_exactly(placed, everyone, k)
+    search = exact_search.FilteredSearch(placed, half, torch_kernels)  # type: ignore[arg-type]
+    return search.nearest(everyone, k), search_exactly(placed, everyone, k)
 
 
 def assert_equal_lists(found: Any, expected: Any) -> None:
@@ -141,7 +135,7 @@ def test_who_fails_is_filtered_once_more(
     searched_exactly: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The sample foretells too much for some, too little for others, and far too little."""
-    foretold = torch_search.limits
+    foretold = torch_kernels.limits
     asked: list[int] = []
 
     def wrong(products: Any, shift: Any, size: tuple[int, int], *given: Any) -> None:
@@ -151,7 +145,7 @@ def test_who_fails_is_filtered_once_more(
             given[-1][10:20] = -1e6
         asked.append(size[0])
 
-    monkeypatch.setattr(torch_search, "limits", wrong)
+    monkeypatch.setattr(torch_kernels, "limits", wrong)
     assert_equal_lists(*filtered(rows_of("clustered", 6000, 32), 100, 10))
     assert asked == [100, 20]
     assert searched_exactly == []
@@ -183,7 +177,7 @@ def test_a_sample_that_foretells_badly_costs_time_only(
     rank: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Too few items are written down, or some of a crowd are and others not."""
-    monkeypatch.setattr(filtered_search.FilteredSearch, "_rank", lambda self, k: rank)
+    monkeypatch.setattr(exact_search.FilteredSearch, "_rank", lambda self, k: rank)
     assert_equal_lists(*filtered(crowds(), 100, 10))
 
 
@@ -191,8 +185,8 @@ def test_a_sample_that_foretells_badly_costs_time_only(
 def test_items_without_a_place_are_missed_by_nobody(
     room: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(filtered_search, "SPARE", room)
-    monkeypatch.setattr(filtered_search, "ROOMY", 0)
+    monkeypatch.setattr(exact_search, "FILTERED_SPARE", room)
+    monkeypatch.setattr(exact_search, "ROOMY", 0)
     assert_equal_lists(*filtered(crowds()[::-1].copy(), 100, 10))
 
 
@@ -209,7 +203,7 @@ def test_any_product_within_the_bound_finds_the_same(
         sign = torch.from_numpy(rng.choice([-0.999, 0.999], size=most.shape))
         out[:queries, :items] = (x @ y.T + sign * most).float()
 
-    monkeypatch.setattr(torch_filter, "half_products", noisy)
+    monkeypatch.setattr(torch_kernels, "half_products", noisy)
     assert_equal_lists(*filtered(rows_of("clustered", 3000, 16), 60, 10, distance))
 
 
@@ -219,18 +213,18 @@ def test_on_a_cluster_whose_workers_have_gpus(monkeypatch: pytest.MonkeyPatch) -
     pretend(monkeypatch)
     with in_process() as ray, settings(neighbour_rows=1, task_pairs=100):
         monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 3.0, "GPU": 2.0})
-        monkeypatch.setattr("truerank.exact_neighbours.TALLER", 20)
+        monkeypatch.setattr("truerank.analysis.neighbors.TALLER", 20)
         found = truerank.truth(rows[:90], rows, 12, cluster="auto")
-        assert ray.calls == ["truerank.ranked.nearest:nearest_by_gpu"] * 5
+        assert ray.calls == ["truerank.analysis.neighbors:nearest_by_gpu"] * 5
         on_cpus = truerank.truth(rows[:90], rows, 12, cluster="auto", device="cpu")
-        assert "truerank.ranked.nearest:nearest_part" in ray.calls
+        assert "truerank.analysis.neighbors:nearest_part" in ray.calls
     assert_same(found, expected)
     assert_same(on_cpus, expected)
 
 
 def test_progress_and_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = rows_of("tied")
-    if cuda.unavailable() is not None:
+    if front.unavailable() is not None:
         with pytest.raises(InputError, match="cannot be used"):
             truerank.truth(rows, rows, 3, device="cuda")
     with pytest.raises(InputError, match="'device' parameter"):
@@ -261,8 +255,8 @@ def test_a_gpu_finds_what_the_cpu_finds(
 def test_a_gpu_misses_nobody_without_a_place(
     room: int, triton_kernels: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(filtered_search, "SPARE", room)
-    monkeypatch.setattr(filtered_search, "ROOMY", 0)
+    monkeypatch.setattr(exact_search, "FILTERED_SPARE", room)
+    monkeypatch.setattr(exact_search, "ROOMY", 0)
     rows = crowds()
     expected = truerank.truth(rows[:100], rows, 10, device="cpu")
     assert_same(truerank.truth(rows[:100], rows, 10, device="cuda"), expected)

@@ -20,14 +20,17 @@ from tests.engine.cuda.devices import (
     sparse_rows,
     views,
 )
-from truerank import engine
-from truerank.core.folds import GalleryFolds
-from truerank.engine import cuda
-from truerank.engine.cuda import rounding, sizes, torch_filter, torch_kernels, worker
-from truerank.errors import InputError
-from truerank.relevance import View
-from truerank.space import Space, build, grid
-from truerank.space.sourced import ArraySource, SourcedCosine
+from truerank._util.errors import InputError
+from truerank._util.settings import settings
+from truerank.core.jackknife import GalleryFolds
+from truerank.distance import grid
+from truerank.distance.base import Space
+from truerank.distance.catalogue import build
+from truerank.distance.cosine import ArraySource, SourcedCosine
+from truerank.engine import runner
+from truerank.engine.cuda import front, torch_kernels, worker
+from truerank.engine.cuda import rows as rounding
+from truerank.task.relevance import View
 
 KINDS = {"sparse": sparse_rows, "near": near_ties}
 
@@ -47,9 +50,9 @@ class Heard(ArraySource):
 def counted(view: View, space: Space, method: str, height: int = 2) -> dict[int, Any]:
     """Tie groups by torch's CPU device, with the filter in plain torch."""
     rows = np.flatnonzero(view.mates > 0)
-    with engine.settings(method=method, query_rows=height, gallery_rows=1) as limits:
-        gpus = cuda.Engine(
-            view, space, limits, lambda pairs: None, ["cpu"], torch_kernels, torch_filter
+    with settings(method=method, query_rows=height, gallery_rows=1) as limits:
+        gpus = front.Engine(
+            view, space, limits, lambda pairs: None, ["cpu"], torch_kernels, torch_kernels
         )
         return collected(gpus.tie_groups(iter([rows[:31], rows[31:]])))
 
@@ -82,7 +85,7 @@ def test_a_sourced_gallery_is_counted_as_one_that_is_held(kind: str, method: str
 
 def test_only_rows_in_doubt_are_had_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Once for half precision, then mates, and what is open; folds of those rows go with them."""
-    monkeypatch.setattr(sizes, "STRIP", 256)
+    monkeypatch.setattr(front, "STRIP", 256)
     count = 2000
     labels = np.arange(count) % 500
     rows = clustered(np.random.default_rng(8), labels, 32)
@@ -92,8 +95,8 @@ def test_only_rows_in_doubt_are_had_again(monkeypatch: pytest.MonkeyPatch) -> No
     fold = (np.arange(count) % 5).astype(np.uint8)[:, None]
     folds = GalleryFolds(fold, 5, np.ones(20, bool))
     found = []
-    with engine.settings(method="filter") as limits:
-        for some, filters in ((space, torch_filter), (build("cosine", rows[:20], rows), None)):
+    with settings(method="filter") as limits:
+        for some, filters in ((space, torch_kernels), (build("cosine", rows[:20], rows), None)):
             one = worker.Worker(view, some, torch.device("cpu"), torch_kernels, filters)
             if some is space:
                 source.asked.clear()
@@ -180,5 +183,5 @@ def test_a_sourced_gallery_on_a_gpu(triton_kernels: Any) -> None:
     rows = clustered(rng, labels, 64)
     view = truerank.Task(labels[:500], gallery_labels=labels).view
     sourced = SourcedCosine(rows[:500], ArraySource(rows))
-    on_gpu = collected(engine.tie_groups(view, sourced, device="cuda"))
+    on_gpu = collected(runner.tie_groups(view, sourced, device="cuda"))
     assert on_gpu == on_the_cpu(view, build("cosine", rows[:500], rows))

@@ -12,13 +12,14 @@ import pytest
 import truerank
 from tests.builders import clusters
 from tests.engine.cuda.devices import groups_of, needs_gpu, pretend, space_of, views
-from truerank import engine
-from truerank.engine import cuda
-from truerank.engine.cuda import torch_kernels, worker
-from truerank.engine.strategies import cuda_count
-from truerank.relevance import View
-from truerank.settings import limits as statistical_limits
-from truerank.space import Space
+from truerank._util.settings import limits, settings
+from truerank.core.jackknife import GalleryFolds
+from truerank.core.tie_groups import Block
+from truerank.distance.base import Space
+from truerank.engine import runner
+from truerank.engine.cuda import front, torch_kernels, worker
+from truerank.engine.loops import CudaCount
+from truerank.task.relevance import View
 
 
 @pytest.mark.parametrize("distance", ["cosine", "euclidean", "dot"])
@@ -39,21 +40,21 @@ def split_twice(
     only, others = everyone[::2], everyone[1::2]
     wanted = np.zeros(space.queries, bool)
     wanted[only] = True
-    shares = engine.GalleryFolds(np.column_stack(ways).astype(np.uint8), 6, wanted)
+    shares = GalleryFolds(np.column_stack(ways).astype(np.uint8), 6, wanted)
     found = {}
-    with engine.settings(**sizes) as limits:
-        gpus = cuda.Engine(view, space, limits, lambda pairs: None, [device], kernels, filters)
+    with settings(**sizes) as limits:
+        gpus = front.Engine(view, space, limits, lambda pairs: None, [device], kernels, filters)
         blocks = [only[:7], np.concatenate([others, only[7:]]), others[:3]]
         for block in gpus.tie_groups(iter(blocks), folds=shares):
             found |= splits_of(block)
     wanted_splits = {}
-    for block in engine.tie_groups(view, space, device="cpu", folds=shares, only=only):
+    for block in runner.tie_groups(view, space, device="cpu", folds=shares, only=only):
         wanted_splits |= splits_of(block)
     assert len(found) == len(only)
     return found, wanted_splits
 
 
-def splits_of(block: engine.Block) -> dict[int, Any]:
+def splits_of(block: Block) -> dict[int, Any]:
     split = block.split
     rows, groups = block.rows[split.queries], split.groups
     plain = groups_of(rows, groups)
@@ -80,7 +81,7 @@ def test_later_passes_of_an_evaluation_find_their_rows_there(
     """Intervals look closer at some queries in a pass of their own; devices are set up once."""
     pretend(monkeypatch)
     made, passes = [], []
-    begin, count = worker.Worker.__init__, cuda_count.CudaCount.run
+    begin, count = worker.Worker.__init__, CudaCount.run
 
     def note(self: Any, *given: Any) -> None:
         made.append(self)
@@ -91,9 +92,9 @@ def test_later_passes_of_an_evaluation_find_their_rows_there(
         return count(self, *given)
 
     monkeypatch.setattr(worker.Worker, "__init__", note)
-    monkeypatch.setattr(cuda_count.CudaCount, "run", run)
+    monkeypatch.setattr(CudaCount, "run", run)
     rows, labels = clusters(4, classes=90, size=12, noise=2.0)
-    with statistical_limits(counted=400):
+    with limits(counted=400):
         found = truerank.evaluate(rows, labels, device="cuda")
         assert len(passes) == 2
         assert len(made) <= 2  # a worker for each of the two devices

@@ -10,8 +10,8 @@ import torch
 
 import truerank
 from tests.engine.cuda.devices import near_ties, needs_gpu, space_of
-from truerank.engine.cuda import tensor_filter, torch_kernels, worker
-from truerank.engine.cuda.placing import place
+from truerank.engine.cuda import counting, torch_kernels, worker
+from truerank.engine.cuda.rows import place
 
 
 @pytest.mark.parametrize("kind", ["tied", "sparse", "clustered", "near"])
@@ -27,14 +27,14 @@ def test_no_product_within_the_bound_decides_wrongly(kind: str, dimension: int, 
     edges = torch.sort(exact[:, ::7], dim=1).values
     given: Any
     if fine:
-        rows = tensor_filter.fine_rows(integers)
-        given = rows.queries(torch.arange(80)), tensor_filter.FineExtremes.of(rows, norm)
-        terms = tensor_filter.CHUNK
+        rows = counting.fine_rows(integers)
+        given = rows.queries(torch.arange(80)), counting.FineExtremes.of(rows, norm)
+        terms = counting.CHUNK
     else:
-        rows = tensor_filter.halves(integers)
-        given = rows, tensor_filter.Extremes.of(rows, norm)
+        rows = counting.halves(integers)
+        given = rows, counting.Extremes.of(rows, norm)
         terms = rows.rows.shape[1]
-    sure, lost = tensor_filter.thresholds(edges, norm, *given, placed.slack)
+    sure, lost = counting.thresholds(edges, norm, *given, placed.slack)
     product = given[0].rows.double()[:80] @ rows.rows.double()[:80].T
     length = rows.rows.double()[:80, : rows.rows.shape[1] // (3 if fine else 1)].norm(dim=1)
     slack = terms * 2.0**-22 * torch.outer(length, length)
@@ -53,7 +53,7 @@ def test_no_product_within_the_bound_decides_wrongly(kind: str, dimension: int, 
 
 def test_the_probe_knows_a_poor_accumulation() -> None:
     """Float32 sums pass; sums cut to 14 bits after every step, as some 8-bit units do, fail."""
-    rows = tensor_filter.halves(tensor_filter.probe_rows(256, torch.device("cpu")))
+    rows = counting.halves(counting.probe_rows(256, torch.device("cpu")))
     single = rows.rows.float()
     good, poor = torch.zeros(2, len(single), len(single))
     for column in single.T:
@@ -61,14 +61,14 @@ def test_the_probe_knows_a_poor_accumulation() -> None:
         good = good + term
         mantissa, exponent = torch.frexp(poor + term)
         poor = torch.ldexp(torch.trunc(mantissa * 2**14) / 2**14, exponent)
-    assert tensor_filter.holds(good, rows)
-    assert not tensor_filter.holds(poor, rows)
+    assert counting.holds(good, rows)
+    assert not counting.holds(poor, rows)
 
 
 def test_halves_know_what_they_lost() -> None:
     rng = np.random.default_rng(0)
     integers = torch.from_numpy(rng.integers(-(2**25), 2**25, size=(9, 5)).astype(np.int32))
-    halves = tensor_filter.halves(integers)
+    halves = counting.halves(integers)
     assert halves.rows.shape == (256, 64)
     assert not bool(halves.rows[9:].any())
     assert not bool(halves.rows[:, 5:].any())

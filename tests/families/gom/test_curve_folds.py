@@ -7,11 +7,11 @@ import pytest
 
 import truerank
 from tests.builders import clusters
-from truerank.core import registry
-from truerank.core.replicates import Replicates
-from truerank.families.gom import again, curve_folds
-from truerank.removed import REMOVED
-from truerank.stats.intervals import from_replicates
+from truerank._util.old_names import REMOVED
+from truerank.core import metric as definitions
+from truerank.core.jackknife import Replicates
+from truerank.intervals.interval import from_replicates
+from truerank.metrics.thresholds import gom_replicates
 
 TAUS = ("0.2", "0.25", "0.3", "0.42")
 CURVES = ("mrep", "mrep@fp=frozen", "mfr@b=7")
@@ -71,7 +71,7 @@ def test_the_band_is_made_of_curves_without_each_class() -> None:
         assert len(told) > 30
         for at in told:
             values = tuple(float(one.curve(name)[column][at]) for one in without)
-            own, steep = Replicates(values), registry.entry(name.partition("@")[0]).is_steep
+            own, steep = Replicates(values), definitions.entry(name.partition("@")[0]).is_steep
             expected = from_replicates(
                 float(curve[column][at]), own, own, 0.95, (0.0, 1.0), steep=steep
             )
@@ -83,7 +83,7 @@ def test_the_band_is_made_of_curves_without_each_class() -> None:
 def test_a_sample_of_the_queries_tells_nearly_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     rows, labels = open_set(2, 120, 60)
     whole = truerank.evaluate(rows, labels, metrics=METRICS)
-    monkeypatch.setattr(again, "MOST_MOVED", 180 * 200)
+    monkeypatch.setattr(gom_replicates, "MOST_MOVED", 180 * 200)
     some = truerank.evaluate(rows, labels, metrics=METRICS)
     agree(some, 0.08)
     for name in CURVES[:-1]:
@@ -91,8 +91,8 @@ def test_a_sample_of_the_queries_tells_nearly_the_same(monkeypatch: pytest.Monke
 
 
 def test_more_knots_are_made_where_that_is_cheap() -> None:
-    assert curve_folds.knots_for(300, 60) == 5
-    assert curve_folds.knots_for(10_000, 1000) == 10
+    assert gom_replicates.knots_for(300, 60) == 5
+    assert gom_replicates.knots_for(10_000, 1000) == 10
 
 
 def test_simultaneous_bands_begin_where_some_queries_have_found_something() -> None:

@@ -16,9 +16,9 @@ import truerank
 from tests.conftest import Within
 from tests.oracles import gom as oracle
 from tests.random_tasks import Case, cases
+from truerank._util.settings import limits
+from truerank._util.settings import settings as engine_settings
 from truerank.core import registry
-from truerank.engine import settings as engine_settings
-from truerank.settings import limits
 
 EXAMPLES = 400 if settings().max_examples >= 10_000 else 20
 AT_TAU = ("mrp", "mvp", "mrep")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import truerank
 from tests.oracles import gom as oracle
 from tests.random_tasks import cases
-from truerank.errors import InputError
+from truerank._util.errors import InputError
 
 EXAMPLES = 400 if settings().max_examples >= 10_000 else 20
 RATES = ("0", "0.25", "0.5", "1")

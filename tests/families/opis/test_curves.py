@@ -7,8 +7,8 @@ import pytest
 
 import truerank
 from tests.builders import clusters
-from truerank.removed import REMOVED
-from truerank.settings import limits
+from truerank._util.old_names import REMOVED
+from truerank._util.settings import limits
 
 
 def utility(matrix: np.ndarray, labels: np.ndarray, label: int, at: float) -> float:

@@ -14,11 +14,11 @@ from tests.builders import uneven_clusters
 from tests.conftest import Within
 from tests.oracles import openset
 from tests.oracles import opis as oracle
-from truerank.families.family import Positives
-from truerank.families.opis.sampled import draw
-from truerank.organise import Task
-from truerank.settings import limits
-from truerank.space import build
+from truerank._util.settings import limits
+from truerank.competition.task import Task
+from truerank.distance.catalogue import build
+from truerank.metrics.thresholds.consistency import draw
+from truerank.metrics.thresholds.family import Positives
 
 
 def drawn(rows: np.ndarray, labels: np.ndarray, each: int, seed: int = 0, **options: Any) -> Any:
@@ -159,7 +159,7 @@ def test_with_all_negatives_drawn_it_is_opis() -> None:
 def test_how_many_are_drawn_at_a_time_cannot_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     rows, labels = uneven_clusters(27, 90, 8)
     whole = drawn(rows, labels, 4)
-    monkeypatch.setattr("truerank.families.opis.sampled._CHUNK", 7)
+    monkeypatch.setattr("truerank.metrics.thresholds.consistency._CHUNK", 7)
     parts = drawn(rows, labels, 4)
     assert parts.distance.tolist() == whole.distance.tolist()
     assert parts.code.tolist() == whole.code.tolist()

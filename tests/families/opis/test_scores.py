@@ -19,10 +19,10 @@ from tests.conftest import Within
 from tests.oracles import openset
 from tests.oracles import opis as oracle
 from tests.random_tasks import cases
-from truerank import engine
+from truerank._util.settings import limits
+from truerank._util.settings import settings as engine_settings
 from truerank.core import registry
-from truerank.engine import settings as engine_settings
-from truerank.settings import limits
+from truerank.engine import runner
 
 EXAMPLES = 400 if settings().max_examples >= 10_000 else 25
 NAMES = [
@@ -103,9 +103,9 @@ def test_the_bracket_holds_the_exact_value(
     within(limits(breakpoints=0))
     within(engine_settings(collected=0))
     passes = []
-    sweep = engine.sweep
+    sweep = runner.sweep
     with monkeypatch.context() as patch:
-        patch.setattr(engine, "sweep", lambda *a, **k: passes.append(1) or sweep(*a, **k))
+        patch.setattr(runner, "sweep", lambda *a, **k: passes.append(1) or sweep(*a, **k))
         two_passes = truerank.evaluate(rows, labels, metrics=name, **more)[name]
     assert len(passes) == 1  # the thresholds and the classes between them, all in one
     forced = name + (",integral=exact" if "@" in name else "@integral=exact")

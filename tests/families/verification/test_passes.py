@@ -9,8 +9,8 @@ import pytest
 import truerank
 from tests.conftest import Within
 from tests.families.rates import spread
-from truerank.engine import settings as engine_settings
-from truerank.settings import limits
+from truerank._util.settings import limits, settings
+from truerank.engine import runner
 
 NAMES = ["auc", "min_dcf", "best_f1", "eer", "tar@far=0.01", "threshold@far=0.001", "fmr@tau=0.61"]
 
@@ -35,11 +35,9 @@ def test_a_sample_foretells_and_never_decides(
 
     expected = run()
     sweeps = []
-    original = truerank.engine.sweep
-    monkeypatch.setattr(
-        truerank.engine, "sweep", lambda *a, **k: (sweeps.append(1), original(*a, **k))[1]
-    )
-    within(engine_settings(collected=0))
+    original = runner.sweep
+    monkeypatch.setattr(runner, "sweep", lambda *a, **k: (sweeps.append(1), original(*a, **k))[1])
+    within(settings(collected=0))
     assert run() == expected
     assert sweeps  # without a sample a second pass was needed
     within(limits(sampled_from=0))
@@ -72,5 +70,5 @@ def test_tiles_and_threads_cannot_be_seen() -> None:
     rows, labels = spread(17, 200, 20)
     expected = fields(truerank.evaluate(rows, labels, metrics=NAMES))
     for sizes in ({"observed_numbers": 1}, {"observed_numbers": 700, "gallery_rows": 13}):
-        with engine_settings(**sizes):
+        with settings(**sizes):
             assert fields(truerank.evaluate(rows, labels, metrics=NAMES, threads=3)) == expected

@@ -7,14 +7,9 @@ import math
 import numpy as np
 import pytest
 from scipy.stats import spearmanr
+from studies.gom import Column, correlation, correlation_interval, rescaled_false_rate
 
 import truerank
-from truerank.reproduce.gom.agreement import (
-    Column,
-    correlation,
-    correlation_interval,
-    rescaled_false_rate,
-)
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -6,16 +6,15 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from studies import gom
+from studies.claims import IN_DIRECTION, NOT_REPRODUCED, REPRODUCED, UNDECIDED
+from studies.gom import draw, metrics_of, with_strangers
+from studies.trained import score_sheet
 
 import truerank
 from tests.reproduce.pretend import Pretended, pretend
 from truerank.datasets.base import Dataset
-from truerank.reproduce.claims import IN_DIRECTION, NOT_REPRODUCED, REPRODUCED, UNDECIDED
-from truerank.reproduce.gom import configuration, study, verdicts
-from truerank.reproduce.gom.configuration import metrics_of, with_strangers
-from truerank.reproduce.gom.figures import draw
-from truerank.reproduce.tables import score_sheet
-from truerank.result import Result
+from truerank.result.result import Result
 
 
 @pytest.fixture(scope="module")
@@ -47,25 +46,25 @@ def models(
 
 def test_pairs_in_one_order_show_no_inversion(whole: Result) -> None:
     one = models(whole, (0.5, 0.6, 0.7), (0.2, 0.3, 0.4), (0.1, 0.2, 0.3))
-    assert verdicts.inversions(one) == []
-    assert verdicts.judge([one], ["0.05"])[0].verdict == NOT_REPRODUCED
+    assert gom.inversions(one) == []
+    assert gom.judge([one], ["0.05"])[0].verdict == NOT_REPRODUCED
 
 
 def test_a_clear_inversion_is_reproduced_and_a_doubtful_one_left_open(whole: Result) -> None:
     order = (0.5, 0.6, 0.7), (0.2, 0.4, 0.3), (0.1, 0.2, 0.3)
     clear, doubtful = models(whole, *order), models(whole, *order, spread=0.1)
-    (pair,) = verdicts.inversions(clear)
+    (pair,) = gom.inversions(clear)
     assert (pair["first"], pair["second"]) == ("model 1", "model 2")
     assert pair["p"] < 0.05
-    assert verdicts.judge([clear], ["0.05"])[0].verdict == REPRODUCED
-    (pair,) = verdicts.inversions(doubtful)
+    assert gom.judge([clear], ["0.05"])[0].verdict == REPRODUCED
+    (pair,) = gom.inversions(doubtful)
     assert pair["p of one"] > 0.05
-    assert verdicts.judge([doubtful], ["0.05"])[0].verdict == UNDECIDED
+    assert gom.judge([doubtful], ["0.05"])[0].verdict == UNDECIDED
     one_sided = models(whole, (0.5, 0.6, 0.9), (0.2, 0.4, 0.4 - 1e-5), (0.1, 0.2, 0.3), spread=1e-3)
-    (pair,) = verdicts.inversions(one_sided)
+    (pair,) = gom.inversions(one_sided)
     assert pair["p of one"] < 0.05 < pair["p"]
-    assert verdicts.judge([one_sided], ["0.05"])[0].verdict == IN_DIRECTION
-    assert verdicts.judge([clear, doubtful], ["0.05"])[0].verdict == REPRODUCED
+    assert gom.judge([one_sided], ["0.05"])[0].verdict == IN_DIRECTION
+    assert gom.judge([clear, doubtful], ["0.05"])[0].verdict == REPRODUCED
 
 
 def test_orders_that_contradict_each_other_are_not_reproduced(
@@ -74,22 +73,22 @@ def test_orders_that_contradict_each_other_are_not_reproduced(
     rates = tuple(np.linspace(0.1, 0.8, 8))
     one = models(whole, rates, rates, rates)
     same = np.repeat(np.array(rates)[:, None], 5, axis=1)
-    monkeypatch.setattr(verdicts, "rescaled", lambda *given: same)
-    claim = verdicts.judge([one], ["0.05"])[1]
+    monkeypatch.setattr(gom, "rescaled", lambda *given: same)
+    claim = gom.judge([one], ["0.05"])[1]
     assert claim.verdict == REPRODUCED
-    monkeypatch.setattr(verdicts, "rescaled", lambda *given: -same)
-    claim = verdicts.judge([one], ["0.05"])[1]
+    monkeypatch.setattr(gom, "rescaled", lambda *given: -same)
+    claim = gom.judge([one], ["0.05"])[1]
     assert claim.verdict == NOT_REPRODUCED
     noise = np.random.default_rng(1).normal(size=same.shape)
-    monkeypatch.setattr(verdicts, "rescaled", lambda *given: same + noise)
-    claim = verdicts.judge([one], ["0.05"])[1]
+    monkeypatch.setattr(gom, "rescaled", lambda *given: same + noise)
+    claim = gom.judge([one], ["0.05"])[1]
     assert claim.verdict == UNDECIDED
     assert claim.tell
 
 
 def test_rescaled_rates_come_from_the_curves(whole: Result) -> None:
     one = models(whole, (0.5, 0.6), (0.2, 0.3), (0.1, 0.2))
-    found = verdicts.rescaled(one, 3, 1.0)
+    found = gom.rescaled(one, 3, 1.0)
     assert found.shape == (2, 5)
     assert found == pytest.approx(whole["mfr@b=3"].value, abs=2e-3)
 
@@ -119,7 +118,7 @@ def test_every_second_test_class_has_nothing_to_find() -> None:
 
 
 def test_the_papers_table_2_is_recomputed() -> None:
-    rows = {row[0]: row[1:] for row in study.table_2().rows}
+    rows = {row[0]: row[1:] for row in gom.table_2().rows}
     assert rows["I"] == ["1.0000", "1.0000", "1.0000", "0.6667", "0.8165", "1.0000", "1.0000",
                          "1.0000", "", ""]  # fmt: skip
     assert rows["III"][:2] == ["0.8056", "0.7500"]
@@ -127,5 +126,5 @@ def test_the_papers_table_2_is_recomputed() -> None:
 
 
 def test_b_is_a_share_of_the_gallery() -> None:
-    assert list(configuration.limits_of(1000).values()) == [10, 100, 500]
+    assert list(gom.limits_of(1000).values()) == [10, 100, 500]
     assert "mfr@b=100,far=0.01" in metrics_of(1000, ("0.01",))

@@ -6,17 +6,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from studies import happier
+from studies.claims import NOT_REPRODUCED, REPRODUCED, UNDECIDED
+from studies.happier import draw, project
+from studies.runner import Request
 
 import truerank
 from tests.reproduce.pretend import Pretended, pretend
 from truerank.benchmark.config import BenchmarkConfig
 from truerank.benchmark.methods import methods_of, training_config
 from truerank.datasets.base import Dataset
-from truerank.reproduce.claims import NOT_REPRODUCED, REPRODUCED, UNDECIDED
-from truerank.reproduce.happier import configuration, verdicts
-from truerank.reproduce.happier.centres import project
-from truerank.reproduce.happier.figures import draw
-from truerank.reproduce.request import Request
 from truerank.training.config import Config
 from truerank.training.objective import build, path_codes
 
@@ -39,7 +38,7 @@ def parts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[dict[str,
     folder = tmp_path_factory.mktemp("happier")
     request = Request(folder, files={"emoji": tree(folder / "emoji.npz")})
     with pytest.warns(UserWarning, match="not complete"):
-        return {name: make() for name, make in configuration.benchmarks(request).items()}
+        return {name: make() for name, make in happier.benchmarks(request).items()}
 
 
 def test_every_row_is_a_loss_that_can_be_built(
@@ -56,9 +55,9 @@ def test_every_row_is_a_loss_that_can_be_built(
             assert training.sampler.kind == "hierarchical"
             build(training.loss, codes, 8)
         names[name] = [method.name for method in config.methods]
-    main = [*configuration.FINE, *configuration.SUMMED, *configuration.TREE]
+    main = [*happier.FINE, *happier.SUMMED, *happier.TREE]
     assert sorted(names["emoji"]) == sorted(main)
-    assert set(configuration.OPTIMISATION) <= set(names["ablations"])
+    assert set(happier.OPTIMISATION) <= set(names["ablations"])
     assert "alpha 5" in names["ablations"]
 
 
@@ -81,22 +80,22 @@ def rows(happier: tuple[float, float], fine: tuple[float, float], spread: float)
 
 
 def test_the_best_rival_is_chosen_by_validation() -> None:
-    found = verdicts.rivals(rows((0.5, 0.4), (0.45, 0.42), 1))
+    found = happier.rivals(rows((0.5, 0.4), (0.45, 0.42), 1))
     assert found["the best fine-only"] == "Smooth-AP"  # NSM has the higher test score
 
 
 def test_what_the_paper_claims_is_reproduced() -> None:
-    claims = verdicts.judge(rows((0.5, 0.40), (0.45, 0.42), 1))
+    claims = happier.judge(rows((0.5, 0.40), (0.45, 0.42), 1))
     assert [claim.verdict for claim in claims] == [REPRODUCED] * 3
 
 
 def test_a_large_loss_at_the_finest_level_is_not_reproduced() -> None:
-    a, b, c = verdicts.judge(rows((0.5, 0.30), (0.45, 0.42), 1))
+    a, b, c = happier.judge(rows((0.5, 0.30), (0.45, 0.42), 1))
     assert (a.verdict, b.verdict, c.verdict) == (REPRODUCED, NOT_REPRODUCED, REPRODUCED)
 
 
 def test_noisy_seeds_leave_it_open() -> None:
-    claims = verdicts.judge(rows((0.47, 0.41), (0.45, 0.42), 60))
+    claims = happier.judge(rows((0.47, 0.41), (0.45, 0.42), 60))
     assert {claim.verdict for claim in claims} == {UNDECIDED}
     assert all(claim.tell for claim in claims)
 

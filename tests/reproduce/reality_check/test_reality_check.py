@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from studies import reality_check
+from studies.claims import IN_DIRECTION, NOT_REPRODUCED, REPRODUCED, UNDECIDED
+from studies.runner import run
 
-from truerank.errors import InputError
-from truerank.reproduce import run
-from truerank.reproduce.claims import IN_DIRECTION, NOT_REPRODUCED, REPRODUCED, UNDECIDED
-from truerank.reproduce.reality_check import study, toys
+from truerank._util.errors import InputError
 
 
 def score(mean: float) -> dict[str, Any]:
@@ -44,8 +44,9 @@ def table(verdicts: tuple[str, str] = ("flat", "flat"), searched: float = 0.1) -
 
 
 def test_a_page_from_a_finished_benchmark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(study.toys, "random_scores", lambda rows, classes: {
-        metric: 0.1 + classes / 1000 if metric == "nmi" else 0.05 for metric in toys.RANDOM_METRICS
+    monkeypatch.setattr(reality_check, "random_scores", lambda rows, classes: {
+        metric: 0.1 + classes / 1000 if metric == "nmi" else 0.05
+        for metric in reality_check.RANDOM_METRICS
     })  # fmt: skip
     (tmp_path / "done").mkdir()
     (tmp_path / "done" / "table.json").write_text(json.dumps(table()))
@@ -67,7 +68,7 @@ def test_a_page_from_a_finished_benchmark(tmp_path: Path, monkeypatch: pytest.Mo
     ],
 )
 def test_the_benchmarks_own_rule(words: tuple[str, str], verdict: str) -> None:
-    assert study._flat(table(words)).verdict == verdict
+    assert reality_check._flat(table(words)).verdict == verdict
 
 
 def test_longer_trainings_are_told_where_there_are_some() -> None:
@@ -77,17 +78,17 @@ def test_longer_trainings_are_told_where_there_are_some() -> None:
         for name, at in (("contrastive", 0.2), ("softmax", 0.3))
     }
     longer = {"iterations": 2000, "epoch": 200, "curves": curves}
-    told = study._flat(table(), longer).explanation
+    told = reality_check._flat(table(), longer).explanation
     assert "after 2,000 iterations" in told
     assert "contrastive 20.0; softmax 30.0 (+50 %)" in told
 
 
 def test_tuning_that_narrows_nothing_is_not_reproduced() -> None:
-    assert study._tuned(table(searched=0.6)).verdict == NOT_REPRODUCED
+    assert reality_check._tuned(table(searched=0.6)).verdict == NOT_REPRODUCED
 
 
 def test_random_rows_have_a_high_nmi_in_small_classes() -> None:
-    found = toys.random_scores(300, 100)
+    found = reality_check.random_scores(300, 100)
     assert found["nmi"] > 0.6
     assert abs(found["ami"]) < 0.2
     assert found["map@r"] < 0.1

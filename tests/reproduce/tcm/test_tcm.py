@@ -7,16 +7,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from studies import tcm
+from studies.claims import IN_DIRECTION, NOT_REPRODUCED, REPRODUCED, UNDECIDED
+from studies.runner import Request
+from studies.tcm import draw
 
 import truerank
 from tests.benchmark.small import write_drawings
 from tests.reproduce.pretend import Pretended, pretend
 from truerank.benchmark.config import BenchmarkConfig
 from truerank.benchmark.methods import methods_of, training_config
-from truerank.reproduce.claims import IN_DIRECTION, NOT_REPRODUCED, REPRODUCED, UNDECIDED
-from truerank.reproduce.request import Request
-from truerank.reproduce.tcm import configuration, verdicts
-from truerank.reproduce.tcm.figures import draw
 from truerank.training.config import Config
 from truerank.training.objective import build, path_codes
 
@@ -26,7 +26,7 @@ AWAY = np.array([-2.0, -1.0, 0.0, 1.0, 2.0])
 
 def test_every_row_can_be_trained_and_has_as_many_trials(tmp_path: Path) -> None:
     drawings = write_drawings(tmp_path / "drawings.npz")
-    makers = configuration.benchmarks(Request(tmp_path, files={"quickdraw": drawings}))
+    makers = tcm.benchmarks(Request(tmp_path, files={"quickdraw": drawings}))
     with pytest.warns(UserWarning, match="not complete"):
         parts = {name: make() for name, make in makers.items()}
     assert list(parts) == ["disjoint", "shared"]
@@ -34,7 +34,7 @@ def test_every_row_can_be_trained_and_has_as_many_trials(tmp_path: Path) -> None
         config = BenchmarkConfig.of(given)
         assert len(config.methods) == 12
         for method in methods_of(config):
-            bare = method.name in configuration.BASES
+            bare = method.name in tcm.BASES
             assert (method.objective is None) == bare
             own = {name for name in method.space if name not in ("lr", "loss_lr")}
             assert len(own) == (0 if bare else 3)
@@ -45,11 +45,11 @@ def test_every_row_can_be_trained_and_has_as_many_trials(tmp_path: Path) -> None
 def rows(change: float, hit: float, control: float, spread: float = 1e-5) -> Pretended:
     """Four bases; what TCM changes in OPIS and hit@1, and what the control does in OPIS."""
     scores = {}
-    for number, base in enumerate(configuration.BASES):
+    for number, base in enumerate(tcm.BASES):
         for end, opis, accuracy in (
             ("", 0.02, 0.5),
-            (configuration.TCM, 0.02 + change, 0.5 + hit),
-            (configuration.CONTROL, 0.02 + control, 0.5),
+            (tcm.TCM, 0.02 + change, 0.5 + hit),
+            (tcm.CONTROL, 0.02 + control, 0.5),
         ):
             away = spread * np.roll(AWAY, number + len(end))
             scores[base + end] = {
@@ -68,42 +68,42 @@ def rows(change: float, hit: float, control: float, spread: float = 1e-5) -> Pre
 
 
 def test_what_the_paper_claims_is_reproduced() -> None:
-    claims = verdicts.judge([rows(-0.005, 0.001, -0.001)])
+    claims = tcm.judge([rows(-0.005, 0.001, -0.001)])
     assert [claim.verdict for claim in claims] == [REPRODUCED] * 3
 
 
 def test_the_control_is_told_as_table_7_has_it() -> None:
     """In the paper the contrastive loss lowers OPIS more than TCM does, at a cost in recall@1."""
-    _, _, control = verdicts.judge([rows(-0.005, 0.001, -0.001)])
+    _, _, control = tcm.judge([rows(-0.005, 0.001, -0.001)])
     assert "OPIS .17 and .10 x 1e-3, at recall@1 of 69.1 and 67.1 %" in control.statement
     page = json.loads(PAGE.read_text(encoding="utf-8"))
     assert control.statement in [claim["statement"] for claim in page["claims"]]
 
 
 def test_a_rise_a_cost_and_a_better_control_are_not() -> None:
-    claims = verdicts.judge([rows(0.005, -0.03, -0.001)])
+    claims = tcm.judge([rows(0.005, -0.03, -0.001)])
     assert [claim.verdict for claim in claims] == [NOT_REPRODUCED] * 3
 
 
 def test_noise_leaves_it_open() -> None:
-    claims = verdicts.judge([rows(-0.001, 0.0, -0.0005, spread=0.02)])
+    claims = tcm.judge([rows(-0.001, 0.0, -0.0005, spread=0.02)])
     assert [claim.verdict for claim in claims] == [UNDECIDED] * 3
     assert all("seeds" in claim.tell for claim in claims)
 
 
 def test_three_of_four_must_hold() -> None:
     yes, no, open_ = REPRODUCED, NOT_REPRODUCED, UNDECIDED
-    assert verdicts.most_of([yes, yes, yes, no], [-1, -1, -1, 1]) == REPRODUCED
-    assert verdicts.most_of([yes, yes, no, no], [-1, -1, 1, 1]) == NOT_REPRODUCED
-    assert verdicts.most_of([yes, open_, open_, open_], [-1, -1, -1, 1]) == IN_DIRECTION
-    assert verdicts.most_of([open_, open_, open_, open_], [-1, -1, -1, -1]) == UNDECIDED
-    assert verdicts.most_of([yes, open_, open_, no], [-1, -1, -1, 1]) == UNDECIDED
-    assert verdicts.most_of([yes, open_, open_, open_], [-1, 1, -1, 1]) == UNDECIDED
+    assert tcm.most_of([yes, yes, yes, no], [-1, -1, -1, 1]) == REPRODUCED
+    assert tcm.most_of([yes, yes, no, no], [-1, -1, 1, 1]) == NOT_REPRODUCED
+    assert tcm.most_of([yes, open_, open_, open_], [-1, -1, -1, 1]) == IN_DIRECTION
+    assert tcm.most_of([open_, open_, open_, open_], [-1, -1, -1, -1]) == UNDECIDED
+    assert tcm.most_of([yes, open_, open_, no], [-1, -1, -1, 1]) == UNDECIDED
+    assert tcm.most_of([yes, open_, open_, open_], [-1, 1, -1, 1]) == UNDECIDED
 
 
 def test_the_noise_floor_is_taken_off_each_run() -> None:
     one = rows(-0.005, 0.0, 0.0)
-    raw, net = one.runs["ArcFace"], verdicts.above_noise(one, "ArcFace")
+    raw, net = one.runs["ArcFace"], tcm.above_noise(one, "ArcFace")
     for before, after in zip(raw, net, strict=True):
         assert after["opis"].value == pytest.approx(before["opis"].value - 0.004)
         kept, moved = before["opis"].replicates, after["opis"].replicates

@@ -6,14 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-
-from truerank.reproduce.ties.collisions import (
-    DISTANCES,
-    collision_map,
-    count_collisions,
-    distance_rows,
-    spread,
-)
+from studies.ties import DISTANCES, collision_map, count_collisions, distance_rows, spread
 
 ROWS = np.random.default_rng(0).integers(0, 4, (25, 6)).astype(np.float64) + 0.5
 

@@ -7,16 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import torch
-
-from truerank.reproduce.ties.naive import (
-    DIVISORS,
-    DROPS,
-    PRECISIONS,
-    VARIANTS,
-    naive_map,
-    released_map,
-    zero_map,
-)
+from studies.ties import DIVISORS, DROPS, PRECISIONS, VARIANTS, naive_map, released_map, zero_map
 
 
 def average_precision(matches: list[bool]) -> float:

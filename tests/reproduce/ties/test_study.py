@@ -8,14 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from studies import ties
+from studies.__main__ import reproduce
+from studies.page import read_page
+from studies.runner import run
+from studies.trained import Embeddings
 
-from truerank.cli.commands import commands
-from truerank.errors import InputError
-from truerank.reproduce import read_page, run
-from truerank.reproduce.inputs import Embeddings
-from truerank.reproduce.ties import measure, study
+from truerank._util.errors import InputError
 
-TINY = measure.Size(orders=3, batches=2, random_sets=2, rows=60)
+TINY = ties.Size(orders=3, batches=2, random_sets=2, rows=60)
 
 
 @pytest.fixture
@@ -27,16 +28,16 @@ def words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     rows = np.abs(bits - 0.02 * rng.random(bits.shape)).astype(np.float32)
     np.savez(tmp_path / "words.npz", features=rows, labels=labels[None].astype(np.uint16))
     few = Embeddings("emoji, few", rows[:30], labels[:30])
-    monkeypatch.setattr(measure, "emoji_embeddings", lambda: [few])
-    monkeypatch.setattr(measure, "QUICK", TINY)
-    monkeypatch.setattr(measure, "EACH", 20)
+    monkeypatch.setattr(ties, "emoji_embeddings", lambda: [few])
+    monkeypatch.setattr(ties, "QUICK", TINY)
+    monkeypatch.setattr(ties, "EACH", 20)
     return tmp_path / "words.npz"
 
 
 def test_the_command_writes_page_figures_and_ledger(words: Path, tmp_path: Path) -> None:
     out, pages = tmp_path / "out", tmp_path / "pages"
-    line = ["reproduce", "ties", "--quick", "--data", f"phocnet={words}", "-o", str(out)]
-    done = CliRunner().invoke(commands, [*line, "--pages", str(pages)])
+    line = ["ties", "--quick", "--data", f"phocnet={words}", "-o", str(out)]
+    done = CliRunner().invoke(reproduce, [*line, "--pages", str(pages)])
     assert done.exit_code == 0, done.output
     assert "(d)" in done.stdout
     page = read_page(pages / "ties.json")
@@ -49,7 +50,7 @@ def test_the_command_writes_page_figures_and_ledger(words: Path, tmp_path: Path)
     assert bits == [0, 0]
     assert {file.suffix for file in (pages / "ties").iterdir()} == {".svg", ".png"}
     assert str(tmp_path) not in (pages / "ties.md").read_text() + (pages / "ties.json").read_text()
-    again = CliRunner().invoke(commands, line)
+    again = CliRunner().invoke(reproduce, line)
     assert isinstance(again.exception, InputError)
     assert "resume it" in str(again.exception)
 
@@ -57,7 +58,7 @@ def test_the_command_writes_page_figures_and_ledger(words: Path, tmp_path: Path)
 def test_it_stops_in_time_and_goes_on_where_it_was(
     words: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(study, "draw", lambda *given: [])  # figures have a test of their own
+    monkeypatch.setattr(ties, "draw", lambda *given: [])  # figures have a test of their own
     given = {"phocnet": words}
     folder = tmp_path / "out"
     assert run("ties", folder, quick=True, data=given, until=1e-9) is None
@@ -80,6 +81,6 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
 
 
 def test_data_without_a_name_are_refused() -> None:
-    done = CliRunner().invoke(commands, ["reproduce", "ties", "--data", "file.npz"])
+    done = CliRunner().invoke(reproduce, ["ties", "--data", "file.npz"])
     assert done.exit_code == 2
     assert "is no NAME=FILE" in done.output

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
-from truerank.reproduce.claims import IN_DIRECTION, NOT_REPRODUCED, REPRODUCED
-from truerank.reproduce.ties.verdicts import judge
+from studies.claims import IN_DIRECTION, NOT_REPRODUCED, REPRODUCED
+from studies.ties import judge
 
 BOUNDS = (
     "neighbours", "epsilon 1e-10", "epsilon 1e-10 of spread", "epsilon 1e-06",

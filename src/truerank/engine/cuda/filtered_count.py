@@ -1,30 +1,28 @@
 """Counting by half precision: it decides what it can, exact products of single pairs the rest.
 
-The coarse filter multiplies rows of one half each, and keeps the products of what may lie within a
-query's farthest mate. Where many items stay open (rows as good as random, whose mates lie amid the
-gallery), the fine filter takes rows of two halves each: three times the products, and a bound that
-is some thirty times as narrow. Some queries of each block are tried on a part of the gallery first.
-A query with more open items than there is room for is left to exact tiles.
+The coarse filter multiplies rows of one half each and keeps the products within a query's
+farthest relevant item. Where many items stay open, the fine filter takes rows of two halves
+each: three times the products, and a bound some thirty times as narrow. Some queries of each
+block are tried on a part of the gallery first. A query with more open items than there is room
+for is left to exact tiles. Where the queries are the gallery, each pair is multiplied once and
+compared for both of its queries.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from itertools import combinations, cycle
 from types import ModuleType
 from typing import Any
 
 import torch
 
-from truerank.engine.cuda import sizes, tensor_filter
-from truerank.engine.cuda.both_ways import BothWays
-from truerank.engine.cuda.counting import DeviceTally
-from truerank.engine.cuda.near import LISTS, Near, Opened, decide
+from truerank._util.settings import Settings
+from truerank.engine.cuda import counting, front
+from truerank.engine.cuda.counting import LISTS, DeviceTally, Near, Opened, decide
 from truerank.engine.cuda.rows import InnerProducts, free_bytes
-from truerank.engine.cuda.transfer import DeviceQueries, fetched
-from truerank.settings import Settings
-
-__all__ = ["TRIED", "FilteredCount"]
+from truerank.engine.cuda.transfer import DeviceQueries, Lane, fetched, moment, wait_for
 
 PRODUCTS = 1 << 29
 """Most products that are held at a time, if they fit; twice as many where the gallery comes again
@@ -46,8 +44,8 @@ class FilteredCount:
         self._device, self._gallery = space.device, space.space.gallery
         most = PRODUCTS if space.resident else 2 * PRODUCTS
         self._most = min(most, free_bytes(self._device) // 64)
-        self._items: tuple[tensor_filter.Halves, tensor_filter.Extremes] | None = None
-        self._fine_items: tuple[tensor_filter.FineRows, tensor_filter.FineExtremes] | None = None
+        self._items: tuple[counting.Halves, counting.Extremes] | None = None
+        self._fine_items: tuple[counting.FineRows, counting.FineExtremes] | None = None
         self._ways: dict[bool, str | None] = {}
         """The last way that was tried, of queries with few thresholds (True) and with more."""
 
@@ -61,7 +59,7 @@ class FilteredCount:
         if way is None:
             return everyone
         fine, split = way == "fine", tally.split
-        if split is None or tally.edges.shape[1] > sizes.FEW:
+        if split is None or tally.edges.shape[1] > front.FEW:
             return self._counted(queries, tally, limits, fine=fine)
         # Shares are counted where items are looked up, not where they are compared one by one.
         whole, parted = torch.nonzero(split.place < 0).flatten(), split.rows
@@ -87,7 +85,9 @@ class FilteredCount:
         tally.replace(index, part)
         return index[left]
 
-    def both_ways(self, queries: DeviceQueries, edges: Any, limits: Settings) -> BothWays | None:
+    def both_ways(
+        self, queries: DeviceQueries, edges: Any, limits: Settings
+    ) -> SymmetricCount | None:
         """What counts each pair once; some of the queries are tried. None where it cannot be done,
         or where the coarse filter is not the one to take."""
         space = self._space
@@ -95,18 +95,18 @@ class FilteredCount:
             return None
         if self._way(queries, edges, limits) != "coarse":
             return None
-        most = min(sizes.STRIP, 1024 * limits.gallery_rows, self._gallery)
+        most = min(front.STRIP, 1024 * limits.gallery_rows, self._gallery)
         side = min(most, math.isqrt(self._most))
         items = self._kept()
         if items is None:
             return None
-        return BothWays(space, self._filters, items, side, self._places(side))
+        return SymmetricCount(space, self._filters, items, side, self._places(side))
 
     def _way(self, queries: DeviceQueries, edges: Any, limits: Settings) -> str | None:
         """The filter that suits a block; None for neither."""
         if limits.method != "auto":
             return "coarse"
-        few = edges.shape[1] <= sizes.FEW
+        few = edges.shape[1] <= front.FEW
         if few not in self._ways or len(queries) > WORTH * TRIED:
             self._ways[few] = self._try(queries, edges, limits, fine=few)
         return self._ways[few]
@@ -151,7 +151,7 @@ class FilteredCount:
 
     def _strip(self, limits: Settings) -> int:
         """Items between two refinements: equal parts of the gallery."""
-        parts = -(-self._gallery // min(sizes.STRIP, 1024 * limits.gallery_rows))
+        parts = -(-self._gallery // min(front.STRIP, 1024 * limits.gallery_rows))
         return -(-self._gallery // parts)
 
     def _places(self, strip: int) -> int:
@@ -214,14 +214,14 @@ class FilteredCount:
         if kept is not None and self._space.one_side:
             halves = kept[0].take(queries.there)
         else:
-            halves = tensor_filter.halves(integers)
+            halves = counting.halves(integers)
         if kept is None:
             return _SentSides(self._space, halves, norm, tally.edges)
         items, extremes = kept
-        cuts = tensor_filter.thresholds(tally.edges, norm, halves, extremes, self._space.slack)
+        cuts = counting.thresholds(tally.edges, norm, halves, extremes, self._space.slack)
         return _Sides(halves.rows, items, *cuts)
 
-    def _kept(self) -> tuple[tensor_filter.Halves, tensor_filter.Extremes] | None:
+    def _kept(self) -> tuple[counting.Halves, counting.Extremes] | None:
         """The gallery in half precision, if there is room for it."""
         if self._items is None:
             self._items = self._space.half_items()
@@ -236,8 +236,8 @@ class FilteredCount:
             rows = items.queries(queries.there)
         else:
             everyone = torch.arange(len(queries), device=self._device)
-            rows = tensor_filter.fine_rows(integers).queries(everyone)
-        cuts = tensor_filter.thresholds(tally.edges, norm, rows, extremes, self._space.slack)
+            rows = counting.fine_rows(integers).queries(everyone)
+        cuts = counting.thresholds(tally.edges, norm, rows, extremes, self._space.slack)
         return _Sides(rows.rows, items, *cuts)
 
     def _keep_fine(self) -> bool:
@@ -246,8 +246,8 @@ class FilteredCount:
         size = 6 * self._gallery * space.dimension
         if self._fine_items is None and space.resident and size <= free_bytes(self._device) // 4:
             integers, norm = space.unit_items(0, self._gallery)
-            items = tensor_filter.fine_rows(integers)
-            self._fine_items = items, tensor_filter.FineExtremes.of(items, norm)
+            items = counting.fine_rows(integers)
+            self._fine_items = items, counting.FineExtremes.of(items, norm)
         return self._fine_items is not None
 
 
@@ -272,7 +272,7 @@ class _Sides:
 
     def at(self, start: int, stop: int) -> _Side:
         """The strip start to stop."""
-        right = tensor_filter.strip(self._items.rows, start, stop)
+        right = counting.strip(self._items.rows, start, stop)
         return _Side(self._left, right, *self._cuts)
 
 
@@ -280,16 +280,16 @@ class _SentSides(_Sides):
     """Some queries and a gallery that is sent strip by strip."""
 
     def __init__(
-        self, space: InnerProducts, halves: tensor_filter.Halves, norm: Any, edges: Any
+        self, space: InnerProducts, halves: counting.Halves, norm: Any, edges: Any
     ) -> None:
         self._space, self._halves, self._norm, self._edges = space, halves, norm, edges
 
     def at(self, start: int, stop: int) -> _Side:
         """See _Sides."""
         gallery, item_norm = self._space.unit_items(start, stop)
-        items = tensor_filter.halves(gallery)
-        extremes = tensor_filter.Extremes.of(items, item_norm)
-        sure, lost = tensor_filter.thresholds(
+        items = counting.halves(gallery)
+        extremes = counting.Extremes.of(items, item_norm)
+        sure, lost = counting.thresholds(
             self._edges, self._norm, self._halves, extremes, self._space.slack
         )
         return _Side(self._halves.rows, items.rows, sure, lost, lost[:, -1].contiguous())
@@ -316,3 +316,189 @@ class _Fine(_Kept):
         cuts, less = (side.sure, side.lost), tally.less
         self._filters.count_fine(side.left, side.right, size, *cuts, less, self._near)
         self._filters.compare(*cuts, self._near, size[1], less, opened, counted=True)
+
+
+# Each pair once: the queries are items too, and products serve both of their queries.
+#
+# Blocks of queries meet one another strip by strip, and what is kept of a strip's products, by its
+# rows and by its columns, is compared with the thresholds of either side. Once a block has met all
+# blocks behind it, its counts are complete. While the next products are made, those of the last
+# strips are compared, rows and columns side by side.
+
+
+ROWS, COLUMNS = 3, 4
+"""Numbers of the lanes; those before are for threads."""
+
+
+@dataclass(frozen=True)
+class Party:
+    """A block of queries, their cuts, and what is counted of them."""
+
+    queries: DeviceQueries
+    tally: DeviceTally
+    sure: Any
+    lost: Any
+    last: Any
+    """The least product of what may lie within the farthest mate."""
+    most: Any
+    """(2, lists): the most items that any strip left open, for each list of each query, as rows and
+    as columns."""
+
+
+class SymmetricCount:
+    """A gallery kept in half precision and as integers, all of it or much of it queries too.
+
+    Parameters
+    ----------
+    space : InnerProducts
+        One whose queries are its gallery, held by the device.
+    filters : module
+        The kernels.
+    items : (Halves, Extremes)
+        The gallery in half precision.
+    side : int
+        Most queries, and items, of a strip.
+    places : int
+        Open items that each list of a query has room for.
+    """
+
+    def __init__(
+        self,
+        space: InnerProducts,
+        filters: ModuleType,
+        items: tuple[counting.Halves, counting.Extremes],
+        side: int,
+        places: int,
+    ) -> None:
+        self._space, self._filters, self._side, self._places = space, filters, side, places
+        self._halves, self._extremes = items
+        self._rooms = cycle([_Room(side, places, space.device) for _ in range(2)])
+
+    def party(self, queries: DeviceQueries, tally: DeviceTally) -> Party:
+        """A block of queries before it has met anybody."""
+        sure, lost = counting.thresholds(
+            tally.edges,
+            self._space.unit_norm(queries),
+            self._halves.known(queries.there),
+            self._extremes,
+            self._space.slack,
+        )
+        lists = (2, LISTS * len(queries))
+        most = torch.zeros(lists, dtype=torch.int32, device=self._space.device)
+        return Party(queries, tally, sure, lost, lost[:, -1].contiguous(), most)
+
+    def meet_itself(self, party: Party) -> None:
+        """Count the queries of a party as items of one another."""
+        strips = self._strips(party.queries)
+        for strip in strips:
+            self._one_way(party, strip, party.queries, strip)
+        for one, other in combinations(strips, 2):
+            self._both_ways(party, one, party, other)
+
+    def meet(self, party: Party, other: Party) -> None:
+        """Count the queries of each of two parties as items of the other."""
+        for one in self._strips(party.queries):
+            for strip in self._strips(other.queries):
+                self._both_ways(party, one, other, strip)
+
+    def look_at(self, party: Party, items: DeviceQueries) -> None:
+        """Count items that are no queries."""
+        for one in self._strips(party.queries):
+            for strip in self._strips(items):
+                self._one_way(party, one, items, strip)
+
+    def counted(self) -> Any:
+        """The moment at which all is counted that has been asked for so far."""
+        for _ in range(2):
+            next(self._rooms).wait()
+        return moment(self._space.device)
+
+    def left(self, party: Party) -> Any:
+        """The numbers of queries that had no room, and are to be counted from the start."""
+        full = (party.most > self._places).any(0)
+        return torch.nonzero(full.view(-1, LISTS).any(1)).flatten()
+
+    def _strips(self, queries: DeviceQueries) -> list[slice]:
+        """Equal parts of a block."""
+        count = len(queries)
+        tall = -(-count // max(1, -(-count // self._side)))
+        return [slice(start, min(start + tall, count)) for start in range(0, count, max(1, tall))]
+
+    def _one_way(self, party: Party, one: slice, items: DeviceQueries, strip: slice) -> None:
+        here, there = party.queries.part(one), items.part(strip)
+        room = next(self._rooms)
+        room.wait()
+        room.exact = self._exact(here), self._exact(there)
+        size = len(here), len(there)
+        rows = self._half(here), self._half(there)
+        self._filters.near_products(*rows, size, party.last[one], room.sides[0].near)
+        self._decide(room, 0, party, one)
+
+    def _both_ways(self, party: Party, one: slice, other: Party, strip: slice) -> None:
+        here, there = party.queries.part(one), other.queries.part(strip)
+        room = next(self._rooms)
+        room.wait()
+        room.exact = self._exact(here), self._exact(there)
+        size = len(here), len(there)
+        limits = party.last[one], room.sides[0].near, other.last[strip], room.sides[1].near
+        self._filters.near_products(self._half(here), self._half(there), size, *limits)
+        self._decide(room, 0, party, one)
+        self._decide(room, 1, other, strip)
+
+    def _decide(self, room: _Room, side: int, party: Party, some: slice) -> None:
+        """Count for some queries of a party what was kept for them as rows (side 0) or as columns,
+        and what that leaves open."""
+        mine = room.sides[side]
+        (rows, norm), (item_rows, item_norm) = room.exact[side], room.exact[1 - side]
+        tally = party.tally.part(some)
+        opened = mine.opened.part(len(tally.edges))
+        cuts = party.sure[some], party.lost[some]
+        with mine.lane.after(moment(self._space.device)):
+            decide(self._filters, cuts, mine.near, len(item_rows), tally, opened)
+            most = party.most[side].view(-1, LISTS)[some].view(-1)
+            torch.maximum(most, opened.found, out=most)
+            given = (rows, item_rows, norm, item_norm, self._space.mode, tally.edges, opened)
+            self._filters.refine(*given, tally.bins, tally.equal, None)
+            mine.done = moment(self._space.device)
+
+    def _half(self, queries: DeviceQueries) -> Any:
+        """These queries in half precision, padded; a view where they follow one another."""
+        if queries.is_run:
+            first = int(queries.rows[0])
+            return counting.strip(self._halves.rows, first, first + len(queries))
+        return counting.padded(self._halves.rows[queries.there])
+
+    def _exact(self, queries: DeviceQueries) -> tuple[Any, Any]:
+        """Integer rows of these queries, and their norms."""
+        if queries.is_run:
+            first = int(queries.rows[0])
+            return self._space.gallery_rows(first, first + len(queries))
+        return self._space.query_rows(queries), self._space.query_norm(queries)
+
+
+class _BothSides:
+    """What is kept of products for their rows or for their columns, and the lane in which it is
+    compared."""
+
+    def __init__(self, lane: Lane, side: int, places: int, device: Any) -> None:
+        self.lane = lane
+        self.near = Near.room(side, side, device)
+        self.opened = Opened.room(side, places, device)
+        self.done: Any = None
+        """When it has been compared."""
+
+
+class _Room:
+    """Room for the products of two strips, and for what has to stay until they are compared."""
+
+    def __init__(self, side: int, places: int, device: Any) -> None:
+        self._device = device
+        self.sides = [
+            _BothSides(Lane(device, number), side, places, device) for number in (ROWS, COLUMNS)
+        ]
+        self.exact: Any = None
+        """Integer rows and norms of both strips."""
+
+    def wait(self) -> None:
+        """Wait until what it holds has been compared."""
+        wait_for(self._device, *(side.done for side in self.sides))

@@ -1,11 +1,15 @@
-"""A space on one device: exact tiles and exact pairs, from the same integer rows as on the CPU.
+"""Distances on one device: exact tiles and pairs from the integer rows of the CPU.
 
-Rows that fit stay on the device; larger ones are sent there a tile at a time.
+Rows that fit stay on the device; larger ones are sent tile by tile. For a search in half
+precision the file holds what is multiplied: a gallery that is kept, and queries with a margin;
+an item whose product is more than the margin below another is farther than it. Rows that half
+precision leaves open are rows of the device, or read again from their source and rounded there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from threading import Lock
 from types import ModuleType
 from typing import Any
@@ -14,20 +18,19 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from truerank.cached import cached_property
-from truerank.cluster import gpu_share
-from truerank.engine.cuda import tensor_filter, torch_kernels
-from truerank.engine.cuda.open_rows import OpenRows, chosen_rows
+from truerank._util.cached import cached_property
+from truerank._util.cluster import gpu_share
+from truerank._util.errors import InputError
+from truerank.distance import grid
+from truerank.distance.base import Distances, Rows, Space
+from truerank.distance.cosine import Cosine, ShortPairs, SourcedCosine
+from truerank.distance.elementwise import Cityblock, Hamming
+from truerank.distance.grid import LARGEST_EXPONENT, SCALED_BITS, ShortRows
+from truerank.distance.inner_product import Dot, Euclidean, SquaredDistance
+from truerank.distance.remote_rows import DeviceRows
+from truerank.distance.rows import propose
+from truerank.engine.cuda import counting, torch_kernels
 from truerank.engine.cuda.transfer import DeviceQueries, sent, sent_rows, settled
-from truerank.space.base import Distances, Rows, Space
-from truerank.space.cosine import Cosine, ShortPairs
-from truerank.space.device_rows import DeviceRows
-from truerank.space.elementwise import Cityblock, Hamming
-from truerank.space.grid import SCALED_BITS
-from truerank.space.inner import Dot, Euclidean, SquaredDistance
-from truerank.space.short import ShortRows
-
-__all__ = ["DeviceSpace", "Elementwise", "InnerProducts", "Side", "Tile", "free_bytes"]
 
 _NUMBERS = 1 << 25
 """Numbers of rows that become halves at a time."""
@@ -267,7 +270,7 @@ class InnerProducts(DeviceSpace):
         """The whole gallery as it enters exact distances."""
         return *self.gallery_rows(0, self.space.gallery), self._right.scale
 
-    def half_items(self) -> tuple[tensor_filter.Halves, tensor_filter.Extremes] | None:
+    def half_items(self) -> tuple[counting.Halves, counting.Extremes] | None:
         """The whole gallery in half precision, to be kept; None where there is no room.
 
         Integers that are too large to stay are sent once, and half of the memory may hold halves.
@@ -275,13 +278,13 @@ class InnerProducts(DeviceSpace):
         if not self._halves_fit(4 if self.resident else 2):
             return None
         gallery = self.space.gallery
-        kept = tensor_filter.Halves.room(gallery, self.dimension, self.device)
+        kept = counting.Halves.room(gallery, self.dimension, self.device)
         norms = torch.empty(gallery, dtype=torch.float64, device=self.device)
         for start in range(0, gallery, self._step):
             some = slice(start, min(start + self._step, gallery))
             integers, norms[some] = self.unit_items(some.start, some.stop)
-            kept.put(start, tensor_filter.halves(integers))
-        return kept, tensor_filter.Extremes.of(kept, norms)
+            kept.put(start, counting.halves(integers))
+        return kept, counting.Extremes.of(kept, norms)
 
     @property
     def _step(self) -> int:
@@ -393,3 +396,210 @@ def free_bytes(device: Any) -> int:
         return 1 << 62
     free, total = torch.cuda.mem_get_info(device)
     return int(min(free, gpu_share() * total))
+
+
+# Which kind of space on a device belongs to a space in main memory.
+
+
+def place(space: Space, device: Any, kernels: ModuleType) -> DeviceSpace:
+    """The space on this device."""
+    if isinstance(space, SourcedCosine):
+        return SourcedProducts(space, device, kernels)
+    if isinstance(space, (SquaredDistance, Euclidean, Dot)):
+        return InnerProducts(space, device, kernels)
+    if isinstance(space, (Cityblock, Hamming)):
+        return Elementwise(space, device, kernels)
+    return DeviceSpace(space, device, kernels)
+
+
+# The rows of items about which half precision leaves a doubt.
+
+
+@dataclass(frozen=True)
+class OpenRows:
+    """Integer rows of items, their norms, and the lists of those that are open for each query."""
+
+    integers: Any
+    norm: Any
+    entries: Any
+    chosen: Any
+    """Which items of the strip the rows are; None for all of them."""
+
+
+def chosen_rows(items: int, found: Any, entries: Any) -> tuple[Any, Any] | None:
+    """The items of a strip that are open for some query, and the lists in their numbers.
+
+    `entries` lists the open items of each query, as many as `found` says. None if there are none.
+    """
+    device = entries.device
+    wide = min(int(found.max()), entries.shape[1])
+    entries = entries[:, :wide]
+    held = torch.arange(wide, device=device) < found[:, None]
+    listed = entries[held].long()
+    if not len(listed):
+        return None
+    is_open = torch.zeros(items, dtype=torch.bool, device=device)
+    is_open[listed] = True
+    place = torch.cumsum(is_open, 0, dtype=torch.int32) - 1
+    renamed = torch.zeros(entries.shape, dtype=entries.dtype, device=device)
+    renamed[held] = place[listed]
+    return torch.nonzero(is_open).flatten(), renamed
+
+
+# What a search in half precision multiplies: a gallery that is kept, and queries.
+
+
+_HALF_NUMBERS = 1 << 26
+"""Most numbers that are widened at a time."""
+
+
+def half_rows(space: InnerProducts) -> HalfRows | None:
+    """The rows of this space; None where half precision cannot tell, or has no room."""
+    size = 2 * space.space.gallery * space.dimension
+    if not space.resident or size > free_bytes(space.device) // 4:
+        return None
+    if isinstance(space.space, (Euclidean, Dot)):
+        return _ScaledRows(space, space.space)
+    return HalfRows(space) if space.filters else None
+
+
+class HalfRows:
+    """Unit vectors, for the cosine."""
+
+    items: counting.Halves
+    shift: Any = None
+    """What each item's products are less, in float32."""
+
+    def __init__(self, space: InnerProducts) -> None:
+        self._space = space
+        integers, norm = space.unit_items(0, space.space.gallery)
+        self.items = counting.halves(integers)
+        self._extremes = counting.Extremes.of(self.items, norm)
+
+    def queries(self, queries: DeviceQueries) -> tuple[counting.Halves, Any]:
+        """These queries, and their margins."""
+        if self._space.one_side:
+            halves = self.items.take(queries.there)
+        else:
+            halves = counting.halves(self._space.unit_queries(queries)[0])
+        bound = counting.error_bound(halves, self._extremes, self._space.slack)
+        return halves, 2 * counting.IN_PRODUCTS * bound
+
+
+class _ScaledRows(HalfRows):
+    """Rows in units of the longest: x.y tells who is near, and x.y - |y|^2 / 2 does for the
+    euclidean distance |x|^2 + |y|^2 - 2 x.y."""
+
+    def __init__(self, space: InnerProducts, distance: Euclidean | Dot) -> None:
+        self._space = space
+        exponents = [grid.exponent[~grid.zero] for grid in distance.grids]
+        longest = max(int(some.max(initial=-LARGEST_EXPONENT)) for some in exponents)
+        self._unit = 2.0 ** (SCALED_BITS - longest)
+        self._factor = distance.factor
+        integers, norm, scale = space.gallery_side()
+        self.items = counting.Halves.room(len(integers), space.dimension, space.device)
+        step = max(1, _HALF_NUMBERS // space.dimension)
+        for start in range(0, len(integers), step):
+            some = slice(start, start + step)
+            rows = integers[some].double() * (scale[some] * self._unit)[:, None]
+            self.items.put(start, counting.halves(rows))
+        square = self.items.length**2
+        self._extremes = counting.Extremes.of(self.items, square)
+        self._shifted = isinstance(distance, Euclidean)
+        if self._shifted:
+            in_products = self._unit**2 * counting.IN_PRODUCTS
+            self.shift = (norm * in_products / 2).float()
+
+    def queries(self, queries: DeviceQueries) -> tuple[counting.Halves, Any]:
+        """See HalfRows.
+
+        A shift is rounded to float32, and so is the difference; a euclidean distance to float64.
+        """
+        integers, _, scale = self._space.query_side(queries)
+        rows = integers.double() * (scale * (self._unit / self._factor))[:, None]
+        halves = counting.halves(rows)
+        bound = counting.product_bound(halves, self._extremes)
+        if self._shifted:
+            both = halves.half_length * self._extremes.half_length + self._extremes.longest
+            bound += 2.0**-23 * both + 2.0**-50 * (halves.length**2 + self._extremes.longest)
+        return halves, 2 * counting.IN_PRODUCTS * bound
+
+
+# A gallery that stays at its source: a device keeps it in half precision, and nothing else.
+
+
+class SourcedProducts(InnerProducts):
+    """Products with items that are rounded when they are needed."""
+
+    def __init__(self, space: SourcedCosine, device: Any, kernels: ModuleType) -> None:
+        self.space, self.device, self.kernels = space, device, kernels
+        self._source = space.source
+        self.mode, self.one_side, self.resident = "cosine", False, False
+        self.dimension: int = space.dimension
+        self._short = None
+        self._queries = sent(space.left.integers, device)
+        self._norm = sent(space.query_norm(), device).double()
+        # Orthogonal rows are moved by what their squares differ from 1: that of a row of d
+        # components, each off by half a step at most, by less than sqrt(d) |X| + d/4.
+        self.slack = 2 * (self.dimension**0.5 * 2.0**25 + self.dimension / 4 + 1)
+
+    def _items(self, rows: Any) -> tuple[Any, Any]:
+        """See InnerProducts: they are rounded again."""
+        return unit_rows(self._source.send(rows))
+
+    def _range(self, start: int, stop: int) -> tuple[Any, Any]:
+        return self._items(torch.arange(start, stop, device=self.device))
+
+    def block(self, queries: DeviceQueries) -> tuple[Any, Tile]:
+        """See DeviceSpace."""
+        left = self.query_rows(queries).double()
+
+        def give(start: int, stop: int) -> tuple[Any, Any]:
+            integers, norm = self._range(start, stop)
+            return left @ integers.double().T, norm
+
+        return self.query_norm(queries), give
+
+    def pairs(self, queries: DeviceQueries, query: Any, item: Any) -> Any:
+        """See DeviceSpace."""
+        out = torch.empty(len(query), dtype=torch.float64, device=self.device)
+        for start in range(0, len(query), self._step):
+            some = slice(start, start + self._step)
+            rows, place = torch.unique(item[some], return_inverse=True)
+            integers, norm = self._items(rows)
+            mine = queries.there[query[some]]
+            product = self.kernels.pair_products(self._queries, integers, mine, place)
+            out[some] = self.distances(product, self._norm[mine], norm[place])
+        return out
+
+    def unit_queries(self, queries: DeviceQueries) -> tuple[Any, Any]:
+        """See InnerProducts."""
+        return self.query_rows(queries), self.query_norm(queries)
+
+    def unit_items(self, start: int, stop: int) -> tuple[Any, Any]:
+        """See InnerProducts."""
+        return self._range(start, stop)
+
+    def query_rows(self, queries: DeviceQueries) -> Any:
+        """See InnerProducts."""
+        return self._queries[queries.there]
+
+    def query_norm(self, queries: DeviceQueries) -> Any:
+        """See InnerProducts."""
+        return self._norm[queries.there]
+
+
+# Rows of a source rounded to the grid of unit vectors on a device: the integers of the CPU.
+
+
+def unit_rows(rows: Any) -> tuple[Any, Any]:
+    """Integer rows of x/|x| (float64 in, int32 out), and |X|^2, that of a row of zeros being 1."""
+    integers, (bad, zero, doubtful, _) = propose(rows)
+    if bool(bad.any()):
+        raise InputError("NaN or infinity in the gallery; every number must be finite.")
+    some = torch.nonzero(doubtful).flatten()
+    if len(some):
+        integers[some] = sent(grid.unit_grid(rows[some].cpu().numpy())[0], rows.device)
+    wide = integers.double()
+    square = (wide * wide).sum(1)
+    return integers, torch.where(zero, 2.0 ** (2 * grid.UNIT_BITS), square)

@@ -1,12 +1,12 @@
-"""Triton kernels of the search: who may be among the k nearest, their exact distances, their order.
-
-Products in half precision are compared where they are made: of a tile, only parts reach memory in
-which one may belong to the k nearest of its query. What is written down for a query is short: one
-program selects from it, two measure it exactly, and one puts it in order, by counting for each item
-how many stand before it.
-"""
-
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls
+
+"""Triton kernels of the search: candidates for the k nearest, exact distances, their order.
+
+Products in half precision are compared where they are made: only parts of a tile in which one
+may belong to the k nearest of its query reach memory. The list of a query is short: one program
+selects from it, two measure it exactly, and one orders it by counting how many items stand
+before each.
+"""
 
 from __future__ import annotations
 
@@ -15,26 +15,10 @@ from typing import Any
 import triton
 import triton.language as tl
 
-from truerank.engine.cuda import torch_search
-from truerank.engine.cuda.half_kernels import (
-    half_product,
-    half_products,
-    place_of_tile,
-    room_for_products,
-)
-from truerank.engine.cuda.torch_search import MISSED, PART
-from truerank.engine.cuda.triton_kernels import EXACT, MODES, distance
-
-__all__ = [
-    "choose",
-    "half_products",
-    "limits",
-    "measure",
-    "near_parts",
-    "order",
-    "room_for_products",
-    "write_down",
-]
+from truerank.engine.cuda import torch_kernels
+from truerank.engine.cuda.exact_kernels import EXACT, MODES, distance
+from truerank.engine.cuda.filter_kernels import half_product, place_of_tile
+from truerank.engine.cuda.torch_kernels import MISSED, SEARCH_PART
 
 TILE: dict[str, Any] = {
     "ROWS": 128,
@@ -117,7 +101,7 @@ def near_parts(
         items,
         parts.shape[1],
         DIMENSION=left.shape[1],
-        PART=PART,
+        PART=SEARCH_PART,
         **TILE,
         **EXACT,
     )
@@ -182,7 +166,7 @@ def write_down(
         parts.shape[1],
         entries.shape[1],
         MISSED,
-        PART=PART,
+        PART=SEARCH_PART,
         TAKEN=_TAKEN,
         num_warps=1,
     )
@@ -283,7 +267,7 @@ def choose(
     """
     room = entries.shape[1]
     if room > _SELECTED:
-        torch_search.choose(entries, count, limit, margin, k, steps, cut, number, chosen)
+        torch_kernels.choose(entries, count, limit, margin, k, steps, cut, number, chosen)
         return
     size = triton.next_power_of_2(room)
     _choose[(len(entries),)](
@@ -422,7 +406,7 @@ def order(number: Any, most: int, chosen: Any, distances: Any, out: tuple[Any, A
     many of the chosen lie at the last distance. `most` is the largest number; rows of queries
     without any stay as they are."""
     if most > _ORDERED:
-        torch_search.order(number, most, chosen, distances, out)
+        torch_kernels.order(number, most, chosen, distances, out)
         return
     _order[(len(number),)](
         number,

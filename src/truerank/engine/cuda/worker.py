@@ -1,17 +1,18 @@
-"""One GPU at work: a block of queries in, its tie groups out.
+"""One GPU at work: a block of queries in, its tie groups or a block of distances out.
 
-Two paths give the same integers. The exact path makes every tile by a float64 product. The filter
-path (cosine, with Triton) lets half-precision tensor cores decide what they can and refines the
-rest (truerank.engine.cuda.filtered_count); what it leaves is counted by the exact path.
+Two paths give the same integers. The exact path makes every tile by a float64 product. The
+filter path (cosine, with Triton) decides by half-precision tensor cores what it can and refines
+the rest (engine/cuda/filtered_count.py); queries that it leaves are counted by the exact path.
+The block of distances answers reducers on the device, as engine/blocks.py does in main memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
-from itertools import count
+from itertools import count, pairwise
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -19,32 +20,48 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from truerank.core.folds import GalleryFolds
-from truerank.core.groups import Block, LocatedGroups, SplitGroups, TieGroups
-from truerank.engine.cuda import tensor_filter
-from truerank.engine.cuda.both_ways import BothWays, Party
-from truerank.engine.cuda.counting import DeviceTally, Frame
-from truerank.engine.cuda.distance_block import DeviceDistanceBlock
-from truerank.engine.cuda.filtered_count import TRIED, FilteredCount
-from truerank.engine.cuda.pairs import DevicePairs, Lists
-from truerank.engine.cuda.placing import place
-from truerank.engine.cuda.rows import DeviceSpace, InnerProducts, free_bytes
-from truerank.engine.cuda.splitting import Splitting
-from truerank.engine.cuda.streams import Lane, moment, wait_for
-from truerank.engine.cuda.transfer import DeviceCache, DeviceQueries, fetched, sent, settled
-from truerank.engine.distance_block import ExcludedPairs
-from truerank.engine.observers import Deferred, Observers
-from truerank.engine.threads import PerThread
-from truerank.errors import ExactnessError
-from truerank.relevance import View
-from truerank.settings import Settings
-from truerank.space.base import Rows, Space
-from truerank.space.probe import probe
+from truerank._util.errors import ExactnessError
+from truerank._util.settings import Settings
+from truerank._util.threads import PerThread, Workspace
+from truerank.core.jackknife import GalleryFolds
+from truerank.core.tie_groups import Block, LocatedGroups, SplitGroups, TieGroups
+from truerank.distance.base import Distances, Rows, Space
+from truerank.distance.probe import probe
+from truerank.engine.blocks import (
+    LARGEST,
+    TINY,
+    Borrow,
+    Columns,
+    Counters,
+    Cuts,
+    DistanceBlock,
+    DistanceRange,
+    ExcludedPairs,
+    Integers,
+    underestimated,
+)
+from truerank.engine.cuda import counting
+from truerank.engine.cuda.counting import DeviceTally, Frame, Splitting
+from truerank.engine.cuda.filtered_count import TRIED, FilteredCount, Party, SymmetricCount
+from truerank.engine.cuda.rows import DeviceSpace, InnerProducts, free_bytes, place
+from truerank.engine.cuda.transfer import (
+    DeviceCache,
+    DevicePairs,
+    DeviceQueries,
+    Lane,
+    Lists,
+    fetched,
+    moment,
+    sent,
+    settled,
+    wait_for,
+)
+from truerank.engine.reducers import Deferred, Observers
+from truerank.task.relevance import View
 
 if TYPE_CHECKING:
-    from truerank.engine.cuda.ranked import Ranked
+    from truerank.engine.cuda.ranking import Ranked
 
-__all__ = ["Worker", "accumulates_well", "own_filters"]
 
 INEXACT = (
     "a distance differs from integer arithmetic: the matrix product of this GPU is not exact in "
@@ -153,7 +170,7 @@ class Worker:
 
     def _counted_both_ways(
         self,
-        pairs: BothWays,
+        pairs: SymmetricCount,
         blocks: Sequence[Rows],
         limits: Settings,
         folds: GalleryFolds | None,
@@ -278,7 +295,7 @@ class Worker:
 
     def rank(self, rows: Rows) -> tuple[Ranked, npt.NDArray[np.bool_]]:
         """Many relevant items: whole rows sorted. Which queries have ties is said, not resolved."""
-        from truerank.engine.cuda.ranked import Ranked
+        from truerank.engine.cuda.ranking import Ranked
 
         queries = DeviceQueries.of(rows, self.device)
         shape = (len(rows), self._gallery)
@@ -347,13 +364,158 @@ def own_filters(device: Any, kernels: ModuleType) -> ModuleType | None:
 @cache
 def accumulates_well(device: Any) -> bool:
     """Whether the tensor cores of this device keep the accumulation bound on adversarial rows."""
-    from truerank.engine.cuda.half_kernels import half_products, room_for_products
+    from truerank.engine.cuda.filter_kernels import half_products, room_for_products
 
     for dimension in (64, 512, 2048):
-        rows = tensor_filter.halves(tensor_filter.probe_rows(dimension, device))
+        rows = counting.halves(counting.probe_rows(dimension, device))
         count = len(rows.rows)
         products = room_for_products(count, count, device)
         half_products(rows.rows, rows.rows, count, count, products)
-        if not tensor_filter.holds(products[:, :count], rows):
+        if not counting.holds(products[:, :count], rows):
             return False
     return True
+
+
+# A block of distances that lies on a device: what observers ask of it is counted there.
+#
+# Every answer is the one of truerank.engine.blocks; what is not answered here is fetched.
+
+
+_SORTED_DISTANCES = 1 << 24
+"""Most distances in rows that are sorted at a time."""
+
+
+@dataclass(frozen=True)
+class DeviceCuts:
+    """truerank.engine.blocks.Cuts on a device."""
+
+    at: Any
+    start: Any
+    axis: Any
+    """The start of the table of cells, and its cells for a unit of distance."""
+    steps: int
+    """Steps of bisection that find a place among the cuts of any one cell."""
+
+
+class DeviceDistanceBlock(DistanceBlock):
+    """A block of queries against the whole gallery, on a device."""
+
+    def __init__(self, rows: Rows, distances: Any, kernels: ModuleType, cache: DeviceCache) -> None:
+        super().__init__(rows, distances, compiled=True)
+        self._tensor, self._kernels, self._cache = distances, kernels, cache
+
+    @property
+    def distances(self) -> Distances:
+        """See DistanceBlock; fetched each time."""
+        return fetched(self._tensor)
+
+    def separate(self, excluded: ExcludedPairs) -> None:
+        """See DistanceBlock."""
+        self._tensor[excluded.query, excluded.item] = torch.inf
+
+    def some(self, chosen: Rows) -> DistanceBlock:
+        """See DistanceBlock."""
+        return DistanceBlock(
+            self.rows[chosen], fetched(self._tensor[self._send(chosen)]), self.compiled
+        )
+
+    def rooted(self) -> DistanceBlock:
+        """See DistanceBlock: the square root of a float64 is the nearest one here as well."""
+        roots = torch.sqrt(self._tensor)
+        return DeviceDistanceBlock(self.rows, roots, self._kernels, self._cache)
+
+    def nearer(self, limit: Distances) -> Any:
+        """How many items each query has below its own limit; on the device."""
+        return self._kernels.nearer(self._tensor, self._send(limit))
+
+    def least(self) -> Distances:
+        """See DistanceBlock."""
+        return fetched(self._tensor.min(1).values)
+
+    def ends(self) -> tuple[float, float]:
+        """See DistanceBlock."""
+        low, high = torch.aminmax(self._tensor)
+        return float(low), float(high)
+
+    def nearest(self, chosen: Rows, count: int) -> Distances:
+        """See DistanceBlock."""
+        rows = self._tensor[self._send(chosen)]
+        return fetched(torch.sort(rows, dim=1).values[:, :count].contiguous())
+
+    def ranked(self) -> Iterator[tuple[int, Distances]]:
+        """See DistanceBlock."""
+        step = max(1, _SORTED_DISTANCES // self._tensor.shape[1])
+        for start in range(0, len(self.rows), step):
+            yield start, fetched(torch.sort(self._tensor[start : start + step], dim=1).values)
+
+    def within(self, limit: float) -> Integers:
+        """See DistanceBlock."""
+        return fetched((self._tensor <= limit).sum(1))
+
+    def largest(self, limit: float) -> float:
+        """See DistanceBlock."""
+        return float(torch.where(self._tensor <= limit, self._tensor, -torch.inf).max())
+
+    def accepted(self, grid: Distances, low: float, width: float) -> Counters:
+        """See DistanceBlock."""
+        scale = underestimated(grid, width) if width > TINY else None
+        counts = self._kernels.count_on_grid(self._tensor, self._cache(grid), low, scale)
+        return fetched(counts)[:, :-1]
+
+    def between(self, ranges: Sequence[DistanceRange], workspace: Workspace) -> list[Distances]:
+        """See DistanceBlock."""
+        ends = [(low, min(high, LARGEST)) for low, high in ranges]
+        return [fetched(part) for part in self._kernels.between(self._tensor, ends)]
+
+    def tally(self, cuts: Cuts, owner: Integers, borrow: Borrow, *, turned: bool = False) -> None:
+        """See DistanceBlock."""
+        owners, number = np.unique(owner, return_inverse=True)
+        there = (self._on_device(cuts), self._send(number), len(owners))
+        home = fetched(self._kernels.tally(self._tensor, *there, turned=turned))
+        with borrow() as counts:
+            counts[owners] += home.astype(counts.dtype)
+
+    def _on_device(self, cuts: Cuts) -> DeviceCuts:
+        return DeviceCuts(
+            self._cache(cuts.at),
+            self._cache(cuts.start),
+            self._send(np.array([cuts.low, cuts.scale])),
+            cuts.most.bit_length(),
+        )
+
+    def tally_by_fold(
+        self,
+        cuts: Cuts,
+        owner: Integers,
+        fold: Columns,
+        columns: int,
+        borrow: Borrow,
+        *,
+        turned: bool = False,
+    ) -> None:
+        """See DistanceBlock."""
+        owners, number = np.unique(owner, return_inverse=True)
+        there = (self._on_device(cuts), self._send(number), len(owners), self._send(fold), columns)
+        home = fetched(self._kernels.tally_by_fold(self._tensor, *there, turned=turned))
+        known = owners >= 0
+        with borrow() as counts:
+            counts[owners[known]] += home[known].astype(counts.dtype)
+
+    def nearest_by_fold(
+        self, limit: Distances, fold: Columns, least: Distances, within: Counters
+    ) -> None:
+        """See DistanceBlock."""
+        most = self._send(limit[self.rows])[:, None]
+        for way in fold.T:
+            order = np.argsort(way, kind="stable")
+            columns, start = np.unique(way[order], return_index=True)
+            together = self._tensor[:, self._send(order)]  # the items of a fold side by side
+            parts = [together[:, a:b] for a, b in pairwise([*start.tolist(), len(order)])]
+            nearest = fetched(torch.stack([part.min(1).values for part in parts], 1))
+            near = [(part <= most).sum(1, dtype=torch.int32) for part in parts]
+            mine = np.ix_(self.rows, columns)
+            least[mine] = np.minimum(least[mine], nearest)
+            within[mine] += fetched(torch.stack(near, 1))
+
+    def _send(self, array: npt.NDArray[Any]) -> Any:
+        return sent(array, self._tensor.device)

@@ -1,0 +1,108 @@
+"""Exceptions and warnings of truerank by name, and checks that raise them.
+
+Each message is a sentence that states what was received and what to do.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Sequence
+from numbers import Integral
+
+LONGEST_WORD, LONGEST_MESSAGE = 300, 2000
+"""Letters of a word, which may be a path, and of a sentence."""
+
+
+class InputError(ValueError):
+    """The caller handed over something that cannot be evaluated; the message is one line.
+
+    What it repeats of the input is cut where it is long, whoever wrote the sentence.
+    """
+
+    __module__ = "truerank"
+
+    def __init__(self, message: str) -> None:
+        words = (_cut(word, LONGEST_WORD) for word in message.split())
+        super().__init__(_cut(" ".join(words), LONGEST_MESSAGE))
+
+
+def _cut(text: str, most: int) -> str:
+    """A text without its middle where it is longer."""
+    return text if len(text) <= most else f"{text[: most // 2]}...{text[-most // 4 :]}"
+
+
+class UnknownMetricError(InputError, KeyError):
+    """A result was asked for something that is no metric; a mapping calls that a KeyError."""
+
+    __str__ = ValueError.__str__
+
+
+class OwnCodeError(InputError):
+    """Code that the user passed has failed; `trace` is its traceback, from the user's file on."""
+
+    def __init__(self, message: str, trace: str) -> None:
+        super().__init__(message)
+        self.trace = trace.rstrip()
+
+    def __str__(self) -> str:
+        return f"{self.args[0]}\n{self.trace}"
+
+    def __reduce__(self) -> tuple[type[OwnCodeError], tuple[str, str]]:
+        return OwnCodeError, (self.args[0], self.trace)
+
+
+class ExactnessError(RuntimeError):
+    """This machine's arithmetic did not give the exact result that truerank relies on."""
+
+    __module__ = "truerank"
+
+
+class ClusterError(RuntimeError):
+    """A cluster could not do what it was asked for, however often it was tried."""
+
+
+class TruerankWarning(UserWarning):
+    """The evaluation goes on, but the user should read this before trusting the numbers."""
+
+    __module__ = "truerank"
+
+
+def warn(sentence: str) -> None:
+    """Warn with the line of the caller outside truerank, however deep this is called."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__", "")):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(sentence, TruerankWarning, stacklevel=level)
+
+
+def _is_ours(module: str) -> bool:
+    return module.split(".")[0] == "truerank"
+
+
+def shortened(value: object, most: int = 80) -> str:
+    """What Python calls a value, cut where it is long: enough to recognise it in a sentence."""
+    try:
+        text = repr(value)
+    except Exception:  # whatever a value's own repr raises
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
+def check_choice(parameter: str, value: object, choices: Sequence[str], of: str = "") -> None:
+    """Refuse what is none of the choices; `of` is the function whose parameter it is."""
+    if not isinstance(value, str) or value not in choices:
+        whose = f" of {of}" if of else ""
+        raise InputError(
+            f"The {parameter!r} parameter{whose} must be one of {', '.join(choices)}. "
+            f"Got {shortened(value)} instead."
+        )
+
+
+def check_seed(seed: object) -> None:
+    """Refuse what is no whole number from 0 on that 63 bits can hold."""
+    if isinstance(seed, bool) or not isinstance(seed, Integral) or not 0 <= int(seed) < 2**63:
+        raise InputError(
+            "The 'seed' parameter must be an int >= 0 and below 2^63. "
+            f"Got {shortened(seed)} instead."
+        )

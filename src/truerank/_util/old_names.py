@@ -1,0 +1,98 @@
+"""Names of earlier versions: module paths that moved, and what was removed, for one release."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+MOVED: dict[str, tuple[str, ...]] = {
+    "truerank.auditing": ("truerank.analysis.audit",),
+    "truerank.cards": ("truerank.report.threshold_card",),
+    "truerank.clustering": ("truerank.evaluation.clustering",),
+    "truerank.comparison": ("truerank.analysis.compare", "truerank.analysis.differences"),
+    "truerank.compression": ("truerank.analysis.compression",),
+    "truerank.errors": ("truerank._util.errors",),
+    "truerank.exact_neighbours": ("truerank.analysis.neighbors",),
+    "truerank.integrations": ("truerank.compat",),
+    "truerank.lists": ("truerank.evaluation.lists", "truerank.evaluation.index_loss"),
+    "truerank.neighbourhood": ("truerank.analysis.neighbors",),
+    "truerank.organise": ("truerank.competition",),
+    "truerank.ranked": ("truerank.result.ranked_rows",),
+    "truerank.settings": ("truerank._util.settings",),
+    "truerank.sharding": ("truerank.io.sharding",),
+    "truerank.taxonomy": ("truerank.io.judgements",),
+    "truerank.threshold": ("truerank.analysis.thresholds", "truerank.analysis.operating_points"),
+    "truerank.verification": ("truerank.evaluation.trials",),
+    "truerank.version": ("truerank._util.installed",),
+}
+"""Where the names of a module of 0.1 are now."""
+
+
+REMOVED = {
+    name: f"{name} was removed: {instead}."
+    for name, instead in {
+        "truerank.planning": "docs/scale.md has its figures as a table, to be worked out by hand",
+        "truerank plan": "docs/scale.md has its figures as a table, to be worked out by hand",
+        "truerank.reproduce": "python -m studies runs it, from a checkout of the repository",
+        "truerank reproduce": "python -m studies runs it, from a checkout of the repository",
+        "set_precision": "mrp@tau= is the mean precision at the relevant items accepted at tau",
+        "set_recall": "tar@tau= is the share of the positive pairs accepted at the distance tau",
+        "the band of mrp": "mrp@tau= or mrp@far= has an interval at each threshold",
+        "the band of mvp": "mvp@tau= or mvp@far= has an interval at each threshold",
+        "the band of utility": "opis has an interval",
+    }.items()
+}
+"""The sentence about each module ("truerank.NAME"), command ("truerank NAME"), metric and band."""
+
+
+class _OldNames(MetaPathFinder, Loader):
+    """The last finder that is asked for a module: no other has found it."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if name in REMOVED:
+            raise ImportError(REMOVED[name], name=name)
+        return ModuleSpec(name, self) if name in MOVED else None
+
+    def exec_module(self, module: ModuleType) -> None:
+        _warn(module.__name__, 3)  # frames of the import system are not counted
+        vars(module)["__getattr__"] = _in_new_places(module.__name__)
+
+
+def serve_old_paths() -> None:
+    """Let `import` find old module paths; truerank calls it once."""
+    sys.meta_path.append(_OldNames())
+
+
+def old_module(name: str) -> ModuleType:
+    """What stands at an old path, for an attribute of the package."""
+    _warn(name, 4)
+    module = ModuleType(name)
+    vars(module)["__getattr__"] = _in_new_places(name)
+    return module
+
+
+def _warn(old: str, level: int) -> None:
+    warnings.warn(
+        f"the module {old} is now {' and '.join(MOVED[old])}; its old path goes in 0.3.0.",
+        DeprecationWarning,
+        stacklevel=level,
+    )
+
+
+def _in_new_places(old: str) -> Callable[[str], Any]:
+    def look_up(name: str) -> Any:
+        for home in MOVED[old]:
+            found = import_module(home)
+            if hasattr(found, name):
+                return getattr(found, name)
+        raise AttributeError(f"module {old!r} has no attribute {name!r}")
+
+    return look_up

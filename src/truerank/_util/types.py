@@ -1,0 +1,1 @@
+"""Shared type aliases of numpy arrays: Int64Array, FloatArray, ArrayLike."""

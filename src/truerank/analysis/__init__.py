@@ -1,0 +1,1 @@
+"""Analyses of results and embeddings: compare, thresholds, neighbours, audit, compression."""

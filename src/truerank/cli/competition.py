@@ -1,0 +1,348 @@
+"""Commands for organisers and metric functions: truerank leaderboard, task and conform."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from truerank._util.errors import InputError
+from truerank._util.progress import progress_bar
+from truerank._util.text import count
+from truerank.cli.options import (
+    PATH,
+    MetricName,
+    Written,
+    device_option,
+    distance_option,
+    examples,
+    format_option,
+    junk_option,
+    label_options,
+    no_mate_option,
+    output_option,
+    threads_option,
+    unlabelled_option,
+)
+
+if TYPE_CHECKING:
+    from truerank.competition.task import PublicTask, Task
+
+
+# `truerank leaderboard`: submissions to a hidden task, as a board that gives no label away.
+
+
+FORMATS = ("table", "json", "markdown")
+ENDINGS = {".html": "html", ".md": "markdown", ".json": "json"}
+LEADERBOARD_EXAMPLES = examples(
+    "leaderboard hidden.task submissions/anna--1.npz submissions/ben.npz -o board.html",
+    "leaderboard hidden.task anna=a/embeddings.npz ben=b/embeddings.npz -m map@r",
+    "leaderboard hidden.task submissions/anna--1.npz submissions/ben.npz -o final.md --final",
+    "leaderboard hidden.task submissions/*.npz --final --choose chosen.csv -o final.html",
+)
+
+
+@click.command(epilog=LEADERBOARD_EXAMPLES, short_help="Rank submissions to a hidden task.")
+@click.argument("task", type=PATH)
+@click.argument("submissions", nargs=-1, required=True)
+@click.option("-m", "--metric", type=MetricName(), help="What the board goes by; map@r by default.")
+@click.option(
+    "--public-share", type=float, help="Of the classes, in the public part; 0.5 by default."
+)
+@distance_option(lambda catalogue: catalogue.names(given=False), default=None)
+@click.option("--confidence", type=float, help="Of the intervals; 0.95 by default.")
+@click.option("--final", is_flag=True, help="Score the private part exactly, and close the log.")
+@click.option(
+    "--choose",
+    type=PATH,
+    help="With --final, the entry that each participant chose: a CSV with the columns participant "
+    "and entry. Without it, and for who is not named, it is the entry that the board shows.",
+)
+@click.option("--log", type=PATH, help="All openings; TASK.log by default.")
+@device_option
+@threads_option
+@format_option(FORMATS)
+@click.option("-o", "--output", type=PATH, help="Write the board as well: .html, .md or .json.")
+def leaderboard(
+    task: Path,
+    submissions: tuple[str, ...],
+    log: Path | None,
+    form: str,
+    output: Path | None,
+    **options: Any,
+) -> None:
+    """Open SUBMISSIONS (.npz and other files with embeddings and ids) to a hidden TASK.
+
+    Give all files, new and old: each is opened once, in the order given, and the log remembers it.
+    anna--1.npz and anna--2.npz are entries of anna; NAME=FILE says whose a file is. Metric, share,
+    distance and confidence are fixed by the first run.
+    """
+    from truerank import competition
+    from truerank._util.files import write_text
+    from truerank.cli.outputs import check_targets, print_form, ruled
+
+    kept = Path(f"{task}.log") if log is None else log
+    if output is not None and output.suffix.lower() not in ENDINGS:
+        raise InputError(f"-o writes .html, .md or .json here. Got {output.name!r}.")
+    files = tuple(entry.path for entry in competition.list_entries(submissions))
+    check_targets({"-o": output, "--log": kept}, (task, options["choose"], *files))
+    with progress_bar("ranking") as progress:
+        board = competition.leaderboard(task, submissions, log=kept, progress=progress, **options)
+    forms = {
+        "table": lambda: board.to_text(rule=ruled()),
+        "json": board.to_json,
+        "markdown": board.to_markdown,
+        "html": board.to_html,
+    }
+    if output is not None:
+        write_text(output, forms[ENDINGS[output.suffix.lower()]]())
+    print_form(form, forms)
+
+
+# `truerank task`: make a hidden task from a table, check a submission, reveal the labels.
+
+
+TASK_FILE = Written(".task", ".json")
+
+
+@click.group(
+    epilog=examples(
+        "task make labels.csv -o hidden.task --public public.task",
+        "task check submission.npz --task public.task",
+        "task reveal hidden.task -o revealed.json",
+    ),
+    short_help="Run a competition with hidden labels.",
+)
+def task() -> None:
+    """Hide the labels of a competition, check submissions, reveal the labels at the end."""
+
+
+@task.command(
+    epilog=examples(
+        "task make labels.csv -o hidden.task --public public.task",
+        "task make query.csv --gallery-labels gallery.csv -o hidden.task",
+        "task make old.task -o hidden.task",
+    )
+)
+@click.argument("labels", type=PATH)
+@click.option("--gallery-labels", type=PATH, help="Labels of a gallery of its own.")
+@label_options
+@junk_option
+@no_mate_option
+@unlabelled_option
+@click.option(
+    "-o", "--output", type=TASK_FILE, required=True, help="The hidden task, which you keep (.task)."
+)
+@click.option("--public", type=TASK_FILE, help="Write what participants may have: ids, no label.")
+def make(
+    labels: Path,
+    gallery_labels: Path | None,
+    levels: str | None,
+    taxonomy: Path | None,
+    junk_label: tuple[str, ...],
+    no_mate: str | None,
+    unlabelled: str | None,
+    output: Path,
+    public: Path | None,
+) -> None:
+    """Make a hidden task from LABELS, a table with the columns label, id and optionally group.
+
+    A task that an earlier version saved gets a salt. The table's order and the labels stay out of
+    the public file; the commitment in it binds you to the labels.
+    """
+    from truerank._util.files import atomic_path
+    from truerank.cli.inputs import as_labels, expand, level_names
+    from truerank.cli.outputs import check_targets
+    from truerank.competition.leaderboards import warn_of_giveaways
+    from truerank.competition.task import Task, is_task
+    from truerank.io.reading import Bundle, read_labels
+
+    check_targets({"-o": output, "--public": public}, (labels, gallery_labels, taxonomy))
+    if is_task(labels):
+        if gallery_labels or levels or taxonomy or junk_label:
+            raise InputError(f"{labels} is a task already, which holds labels and rules.")
+        made = Task.load(labels)
+    else:
+        names = level_names(levels)
+        queries = read_labels(labels, names)
+        items = Bundle() if gallery_labels is None else read_labels(gallery_labels, names)
+        expand(taxonomy, queries, items)
+        made = Task(
+            queries.labels,
+            ids=queries.ids,
+            groups=queries.groups,
+            gallery_labels=items.labels,
+            gallery_ids=items.ids,
+            gallery_groups=items.groups,
+            junk_labels=as_labels(junk_label, queries.labels),
+            no_mate=no_mate or "report",
+            unlabelled=unlabelled or "error",
+        )
+    warn_of_giveaways(made)
+    with contextlib.ExitStack() as written:  # both files, or neither
+        made.save(written.enter_context(atomic_path(output)))
+        if public is not None:
+            made.public().save(written.enter_context(atomic_path(public)))
+    click.echo(f"{output}: {count(made.queries, 'query')}; keep it, it holds labels and salt.")
+    if public is not None:
+        click.echo(f"{public}: for participants.")
+    click.echo(f"Commitment, to be published now: {made.commitment}")
+
+
+@task.command(
+    epilog=examples(
+        "task check submission.npz --task public.task",
+        "task check revealed.json --task public.task",
+        "task check hidden.task.log --task public.task",
+    )
+)
+@click.argument("file", type=PATH)
+@click.option("--task", "task_file", type=PATH, required=True, help="The public task.")
+@distance_option(lambda catalogue: catalogue.names(given=False))
+def check(file: Path, task_file: Path, distance: str) -> None:
+    """Check FILE against a public task, as the organiser will.
+
+    FILE is a submission (ids, shape, numbers), what `task reveal` wrote (are these the labels that
+    were committed to?), or the log of a leaderboard (was a line changed?).
+    """
+    from truerank.competition.leaderboards import check_log, check_submission
+    from truerank.competition.task import check_revealed, is_json
+    from truerank.io.reading import read
+
+    public = _public(task_file)
+    if is_json(file) and file.suffix.lower() == ".json":
+        rows = check_revealed(file, public.commitment)
+        click.echo(f"{file}: these {rows:,} rows are what was committed to.")
+    elif is_json(file):
+        openings, head = check_log(file, public.commitment)
+        click.echo(f"{file}: the chain of {openings:,} openings holds; it ends with {head}.")
+    else:
+        bundle = read(file)
+        if bundle.embeddings is None:
+            raise InputError(f"{file} holds no embeddings: expected a 2-D array called embeddings.")
+        click.echo(f"{file}: {check_submission(public, bundle.embeddings, bundle.ids, distance)}")
+
+
+def _public(path: Path) -> PublicTask:
+    """The public task in a file, or that of a hidden one."""
+    from truerank.competition.task import PublicTask, Task, is_json
+
+    return PublicTask.load(path) if is_json(path) else Task.load(path).public()
+
+
+@task.command(epilog=examples("task reveal hidden.task -o revealed.json"))
+@click.argument("hidden", type=PATH)
+@click.option(
+    "-o", "--output", type=Written(".json"), required=True, help="Labels and salt, for all (.json)."
+)
+def reveal(hidden: Path, output: Path) -> None:
+    """Publish labels and salt of a HIDDEN task, once the competition is over.
+
+    Whoever has the public task checks with `truerank task check` that no label was changed.
+    """
+    from truerank import competition
+    from truerank.cli.outputs import check_targets
+
+    check_targets({"-o": output}, (hidden,))
+    found: Task = competition.Task.load(hidden)
+    competition.reveal(found, output)
+    click.echo(f"{output}: labels and salt of {hidden}; commitment {found.commitment}")
+
+
+# `truerank conform`: which conventions a metric function follows.
+
+
+FORMS = ("table", "json")
+CONFORM_EXAMPLES = examples(
+    "conform mypackage.metrics:mean_average_precision --like map@r",
+    "conform sklearn.metrics:label_ranking_average_precision_score --like map --call scores",
+    "conform metrics.py:average_precision --like map@2 --call scores --one-query --with k=2",
+    "conform metrics.py:hit_rate --like hit@3 --call lists --allow no-mates=zero",
+)
+
+
+@click.command(
+    epilog=CONFORM_EXAMPLES, short_help="Say which conventions a metric function follows."
+)
+@click.argument("function")
+@click.option(
+    "--like",
+    type=MetricName(),
+    default="map@r",
+    show_default=True,
+    help="What it is meant to compute.",
+)
+@click.option(
+    "--call",
+    type=click.Choice(("embeddings", "scores", "lists", "qrels")),
+    default="embeddings",
+    show_default=True,
+    help="What it takes: (embeddings, labels), (scores, relevance), (lists, relevant ids) or "
+    "(qrels, run).",
+)
+@click.option(
+    "--arrays",
+    type=click.Choice(("numpy", "torch", "lists")),
+    default="numpy",
+    show_default=True,
+    help="What embeddings, labels, scores and relevance are passed as.",
+)
+@click.option(
+    "--one-query", is_flag=True, help="It takes the scores or the list of a single query."
+)
+@click.option(
+    "--with", "more", multiple=True, help="A further argument, name=value; may be repeated."
+)
+@click.option("--allow", multiple=True, help="A convention that is meant, such as no-mates=zero.")
+@format_option(FORMS)
+@output_option(("table", "json"))
+def conform(
+    function: str,
+    like: str,
+    call: str,
+    arrays: str,
+    one_query: bool,
+    more: tuple[str, ...],
+    allow: tuple[str, ...],
+    form: str,
+    output: Path | None,
+) -> None:
+    """Call FUNCTION (package.module:function or file.py:function) with small cases, and say which
+    conventions and known bugs explain what it returns.
+
+    The exit status is 0 if it conforms to truerank's definition, 1 if not, 2 on bad input.
+    """
+    from truerank import conformance
+    from truerank.cli import outputs
+
+    outputs.check_targets({"-o": output})
+    found = conformance.check(
+        conformance.load(function),
+        like,
+        call,
+        arrays=arrays,
+        one_query=one_query,
+        arguments=dict(map(_argument, more)),
+        allow=allow,
+        name=function,
+    )
+    forms = {"table": found.to_text, "json": found.to_json}
+    if output is not None:
+        outputs.write_form(output, form, forms)
+    outputs.print_form(form, forms)
+    if not found.conforms:
+        raise click.exceptions.Exit(1)
+
+
+def _argument(text: str) -> tuple[str, Any]:
+    """'k=2' as ('k', 2); what is no JSON is text."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier():
+        raise InputError(f"--with takes name=value. Got {text!r}.")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value

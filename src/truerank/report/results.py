@@ -1,0 +1,520 @@
+"""The sections of a page about one result or several: plain values, with a line per metric."""
+
+from __future__ import annotations
+
+import json
+import math
+import textwrap
+from collections.abc import Mapping
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from truerank._util.text import level_name
+from truerank.analysis.compare import Comparison, compare
+from truerank.competition.board import groups
+from truerank.core import registry
+from truerank.core.metric import Metric
+from truerank.report.details import known_details, preferred_metric
+from truerank.report.page import column, metric_column, page_table, shortened
+from truerank.result import tables
+from truerank.result.curves import NONE, marks_of
+from truerank.result.result import Result
+from truerank.result.tables import Parts
+
+# One result as a page shows it: plain values, section by section.
+
+
+MOST_ROWS = 5000
+"""Classes that a table lists."""
+MOST_METRICS = 8
+SHARED = {"rows that share an id": "ids", "mates of the query's own group": "groups"}
+"""What a rule of a task is made from."""
+NEEDS_ROWS = (
+    "The embeddings are not at hand, so the page has no thresholds to slide over, no confused "
+    "classes, no neighbours, no map and no ties; evaluate with --report, or call to_html on a "
+    "fresh result whose embeddings are still in memory, to have them."
+)
+IS_PUBLIC = "This is a public result of a hidden task: it names scores, and nothing of queries."
+
+
+def model_data(result: Result, name: str) -> dict[str, Any]:
+    """All sections of a result."""
+    details = known_details(result) or {}
+    return {
+        "name": name,
+        "facts": _facts(result),
+        "headline": _headline(result),
+        "notes": tables.summary(result),
+        "missing": _missing(result, details),
+        "curves": _curves(result),
+        "marks": _marks(result),
+        "stops": details.get("stops"),
+        "distance": result.provenance.get("distance", {}).get("distance"),
+        "parts": _parts(result),
+        "confusions": _confusions(details.get("confusions")),
+        "ranked": details.get("ranked"),
+        "severity": _severity(result),
+        "centres": _centres(result, details.get("centres")),
+        "ties": details.get("ties"),
+        "audit": details.get("audit"),
+        "provenance": _provenance(result),
+    }
+
+
+def _missing(result: Result, details: Mapping[str, Any]) -> str | None:
+    if result.public:
+        return IS_PUBLIC
+    if details or "trials" in result.provenance:
+        return None
+    return NEEDS_ROWS
+
+
+def _facts(result: Result) -> list[list[str]]:
+    """What was evaluated, in a few numbers."""
+    facts = result.provenance
+    if "trials" in facts:
+        shown = {"trials": f"{sum(facts['trials'].values()):,}"}
+    else:
+        shown = {"queries": f"{facts['queries']:,}", "gallery": f"{facts['gallery']:,}"}
+        if facts.get("dimensions"):
+            shown["dimensions"] = f"{facts['dimensions']:,}"
+        if result.units is not None and not facts.get("part"):
+            shown["classes"] = f"{len(set(result.units.tolist())):,}"
+    shown["distance"] = str(facts["distance"]["distance"])
+    return [[name, text] for name, text in shown.items()]
+
+
+def _headline(result: Result) -> dict[str, Any]:
+    """The printed table with a line of words for each metric, and where its numbers lie."""
+    header, rows = tables.cells(result)
+    lines = []
+    for (name, score), cells in zip(result.items(), rows, strict=True):
+        known = registry.find(name)
+        low, high = score.interval or (None, None)
+        places = {
+            "value": _number(score.value),
+            "low": _number(low),
+            "high": _number(high),
+            "chance": _number(score.chance),
+            "upper": _number(score.upper) if score.tied else None,
+        }
+        share = known.unit == "share" and known.range == (0.0, 1.0)
+        lines.append(
+            {
+                "cells": cells,
+                "title": known.title,
+                "words": in_words(name),
+                "reason": score.reason,
+                "places": places if share else None,
+            }
+        )
+    return {"header": header, "rows": lines, "csv": tables.as_csv(result)}
+
+
+def _number(value: float | None) -> float | None:
+    return None if value is None or not math.isfinite(value) else float(value)
+
+
+def _curves(result: Result) -> dict[str, Any]:
+    """Every curve as it is saved: with as many points as it takes to draw it."""
+    saved = result.to_dict(per_query=False).get("curves") or {}
+    found = dict(saved.get("curves", {}))
+    if "levels" in result.curves:
+        bars = {name: _plain(values) for name, values in result.curve("levels").items()}
+        found["levels"] = {"points": len(bars["level"]), "columns": bars}
+    return found
+
+
+def _plain(values: Any) -> list[Any]:
+    return [None if value != value else value for value in values.tolist()]
+
+
+def _marks(result: Result) -> dict[str, list[list[Any]]]:
+    """Where scores were taken on each curve: their name, the place, and the threshold."""
+    found = {name: marks_of(result, name) for name in result.curves}
+    return {
+        name: [[mark.metric, mark.x, mark.y, mark.threshold] for mark in marks]
+        for name, marks in found.items()
+        if marks
+    }
+
+
+def _parts(result: Result) -> list[dict[str, Any]]:
+    """Tables of classes, of coarser levels and of groups, the worst first."""
+    held = [name for name, score in result.items() if score.per_query is not None]
+    if not held or result.provenance.get("part"):
+        return []
+    found = []
+    levels = (result.provenance.get("hierarchy") or {}).get("levels", [])
+    left_out = {"id", *levels[-1:]} - {"label"}  # the finest level is the label, by another name
+    for attribute in result.attributes:
+        if attribute in left_out:
+            continue
+        parts = Parts.of_result(result, attribute, MOST_ROWS)
+        metrics = parts.metrics[:MOST_METRICS]
+        columns = [column(attribute), column("queries", "count"), *map(metric_column, metrics)]
+        decimals = [one["decimals"] for one in columns[2:]]
+        rows = [
+            [str(value), int(part.provenance["queries"])]
+            + [shortened(part[m].value, d) for m, d in zip(metrics, decimals, strict=True)]
+            for value, part in parts.rows
+        ]
+        note = ""
+        if parts.of > len(parts.rows):
+            note = f"The {len(parts.rows):,} of {parts.of:,} that are worst in {metrics[0]}."
+        higher = registry.find(metrics[0]).higher_is_better
+        level = f"Level {attribute}" if attribute.isdigit() else attribute
+        title = {"label": "Classes", "group": "Groups"}.get(attribute, level)
+        order = (2, "ascending" if higher else "descending")
+        found.append(
+            page_table(title, columns, rows, note=note, sorted_by=order, file=f"by {attribute}")
+        )
+    return sorted(found, key=lambda table: table["title"] != "Classes")
+
+
+def _confusions(found: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    columns = [
+        column("class of the query"),
+        column("class found first"),
+        column("times", "count"),
+        column("queries of the class", "count"),
+        column("share", "percent"),
+    ]
+    rows = [[*row, shortened(row[2] / row[3])] for row in found["rows"]]
+    note = (
+        f"{found['errors']:,} queries find a wrong class first, {found['pairs']:,} pairs of "
+        "classes in all"
+    )
+    note += "." if found["pairs"] == len(rows) else f"; the {len(rows):,} most frequent are listed."
+    order = (2, "descending")
+    return page_table("Confused classes", columns, rows, note=note, sorted_by=order)
+
+
+def _severity(result: Result) -> dict[str, Any] | None:
+    """Top-1 errors by the finest level shared, the mildest first."""
+    facts = result.provenance.get("severity")
+    if facts is None or not facts["errors"]:
+        return None
+    levels = list(result.provenance["hierarchy"]["levels"])[:-1]
+    shown = [*reversed(levels), NONE]
+    counts = [int(facts["by_level"].get(name, 0)) for name in shown]
+    curve = result.curve("severity") if "severity" in result.curves else None
+    band = {}
+    if curve is not None and "low" in curve:  # the mildest first, in queries
+        ends = {end: (curve[end][::-1] * facts["queries"]).tolist() for end in ("low", "high")}
+        band = {end: [v if v == v else None for v in values] for end, values in ends.items()}
+    return {
+        **band,
+        "band_reason": None if curve is None else curve.band_reason,
+        "names": [
+            "shares nothing" if name == NONE else f"shares {level_name(name)}" for name in shown
+        ],
+        "errors": counts,
+        "queries": facts["queries"],
+    }
+
+
+def _centres(result: Result, found: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """The map, with each class's score for its colour."""
+    if found is None:
+        return None
+    metric = preferred_metric(result)
+    if metric is None:
+        return dict(found)
+    parts = result.by("label", metrics=[metric])
+    values = {str(label): part[metric].value for label, part in parts.items()}
+    scores = [shortened(values.get(label)) for label in found["labels"]]
+    return {**found, "metric": metric, "scores": scores}
+
+
+def _provenance(result: Result) -> dict[str, Any]:
+    """Facts for those who run it again."""
+    facts = result.provenance
+    distance = facts["distance"]
+    intervals = facts.get("intervals") or {}
+    shown = {
+        "truerank": facts["version"],
+        "distance": distance["distance"],
+        "grid": distance.get("grid"),
+        "digest of the embeddings": distance.get("input_digest"),
+        "digest of the task": facts.get("task_digest") or facts.get("task_commitment"),
+        "mean over": {"class": "classes", "query": "queries"}.get(facts.get("average", "")),
+        "without a mate": facts.get("no_mate_option"),
+        "never ranked": ", ".join(facts.get("excluded", [])) or None,
+        "intervals": intervals.get("method"),
+        "seed": intervals.get("seed"),
+        "device": facts.get("device"),
+        "seconds": facts.get("seconds"),
+    }
+    return {
+        "facts": [[name, str(value)] for name, value in shown.items() if value not in (None, "")],
+        "again": _again(result),
+    }
+
+
+def _again(result: Result) -> str:
+    """Lines of Python that give the same numbers from the same rows."""
+    facts = result.provenance
+    if "trials" in facts or facts.get("part") or result.public:
+        return ""
+    sides = ["query"] if facts["leave_one_out"] else ["query", "gallery"]
+    given = ["labels"] if "label" in result.attributes else ["relevance=relevance"]
+    of_lists = "lists" in facts
+    if len(sides) > 1:
+        more = [] if of_lists else ["gallery=gallery"]
+        given += [*more, *(["gallery_labels=gallery_labels"] if given == ["labels"] else [])]
+    for rule, name in SHARED.items():
+        if rule in facts["excluded"]:
+            given += [f"{side}_{name}={side}_{name}" for side in sides]
+    listed = textwrap.fill(
+        ", ".join(json.dumps(metric) for metric in result),
+        80,
+        initial_indent=" " * 8,
+        subsequent_indent=" " * 8,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    options = [] if of_lists else [f'distance="{facts["distance"]["distance"]}"']
+    options.append(f"metrics=[\n{listed},\n    ]")
+    for name, usual in (("average", "query"), ("no_mate", "report")):
+        value = facts["no_mate_option" if name == "no_mate" else name]
+        options += [] if value == usual else [f'{name}="{value}"']
+    intervals = facts.get("intervals")
+    if intervals is None:
+        options.append("confidence=None")
+    else:
+        options += [f"confidence={intervals['confidence']}, seed={intervals['seed']}"]
+    lines = ",\n    ".join(["neighbours" if of_lists else "embeddings", *given, *options])
+    head = f"import truerank  # {facts['version']}\n\n"
+    function = "evaluate_lists" if of_lists else "evaluate"
+    return f"{head}result = truerank.{function}(\n    {lines},\n)\n"
+
+
+# Several results of one task on a page: differences, groups, and who solves which query.
+
+
+MOST_MODELS = 6
+"""Models of which every two are held against each other query by query."""
+LISTED = 100
+"""Queries listed of each kind."""
+
+
+def comparison_data(results: list[Result], names: list[str]) -> dict[str, Any]:
+    """Differences with their intervals, who cannot be told apart, and who solves which query."""
+    found = compare(*results, names=names)
+    return {
+        "models": names,
+        "scores": _scores(found),
+        "differences": _differences(found),
+        "notes": found.notes(),
+        "solved": _solved(results, names),
+    }
+
+
+def _scores(found: Comparison) -> dict[str, Any]:
+    """A row for each metric and model, with letters for those that cannot be told apart.
+
+    A letter says that a test was made: where a metric lacks one, none of its rows has a letter.
+    """
+    rows = []
+    for metric in dict.fromkeys(row.metric for row in found.standings):
+        standing = [row for row in found.standings if row.metric == metric]
+        tests = {
+            frozenset((row.first, row.second)): row.adjusted_p
+            for row in found.differences
+            if row.metric == metric
+        }
+        apart = {two for two, p in tests.items() if p is not None and p < 1 - found.confidence}
+        letters = groups([row.model for row in standing], apart)
+        if None in tests.values():
+            letters = dict.fromkeys(letters, _OPEN[True])
+        shown = tables.number(metric)
+        for row in standing:
+            best, worst = row.ranks
+            ends = row.interval
+            rows.append(
+                [
+                    tables.marked(metric),
+                    row.model,
+                    shown(row.value),
+                    "" if ends is None else f"{shown(ends[0])} to {shown(ends[1])}",
+                    str(best) if best == worst else f"{best}-{worst}",
+                    letters[row.model],
+                ]
+            )
+    columns = [column("metric"), column("model")]
+    columns += [column(name, "number") for name in ("score", "interval", "rank")]
+    columns.append(column("group"))
+    return page_table("Scores", columns, rows, file="comparison scores")
+
+
+def _differences(found: Comparison) -> dict[str, Any]:
+    """All differences: their text, and where they lie."""
+    rows, places = [], []
+    for row in found.differences:
+        shown = tables.number(row.metric)
+        ends = row.interval
+        certain = row.adjusted_p is not None and row.adjusted_p < 1 - found.confidence
+        higher = registry.find(row.metric).higher_is_better
+        better = row.first if (row.value > 0) == higher else row.second
+        rows.append(
+            [
+                tables.marked(row.metric),
+                row.first,
+                row.second,
+                ("+" if row.value >= 0 else "-") + shown(abs(row.value)),
+                "" if ends is None else f"{shown(ends[0])} to {shown(ends[1])}",
+                _probability(row.p),
+                _probability(row.adjusted_p),
+                f"{better} is better" if certain else _OPEN[row.adjusted_p is None],
+            ]
+        )
+        share = registry.find(row.metric).unit == "share"
+        places.append([row.value, *(ends or (None, None))] if share else None)
+    columns = [column(name) for name in ("metric", "first", "second")]
+    columns += [column(name, "number") for name in ("difference", "interval", "p", "p (Holm)")]
+    return page_table("Differences", [*columns, column("verdict")], rows) | {"places": places}
+
+
+_OPEN = ("cannot be told apart", "no test")
+"""What is said of a difference that is not certain, and of one that has no test."""
+
+
+def _probability(p: float | None) -> str:
+    return "" if p is None else "< 0.0001" if p < 0.0001 else f"{p:.4f}"
+
+
+def _solved(results: list[Result], names: list[str]) -> dict[str, Any] | None:
+    """For every two models, how many queries both solve, one of them, or none."""
+    metric = next((m for m in ("precision@1", "hit@1") if all(m in one for one in results)), None)
+    if metric is None:
+        return None
+    right = []
+    for result in results[:MOST_MODELS]:
+        rows = result[metric].per_query
+        if rows is None:
+            return None
+        right.append(rows.lower)
+    about = results[0].queries()
+    pairs = [
+        _pair(right[a], right[b], about) | {"first": names[a], "second": names[b]}
+        for a, b in combinations(range(len(right)), 2)
+    ]
+    columns = ["query", *(name for name in ("id", "label", "group") if name in about)]
+    return {"pairs": pairs, "columns": columns}
+
+
+def _pair(
+    first: npt.NDArray[np.float64], second: npt.NDArray[np.float64], about: dict[str, list[Any]]
+) -> dict[str, Any]:
+    counts = ~np.isnan(first) & ~np.isnan(second)
+    one, other = first == 1.0, second == 1.0
+
+    def listed(which: npt.NDArray[np.bool_]) -> list[list[Any]]:
+        rows = np.flatnonzero(which & counts)[:LISTED].tolist()
+        told = [about[name] for name in ("id", "label", "group") if name in about]
+        return [[row, *(str(values[row]) for values in told)] for row in rows]
+
+    return {
+        "both": int((one & other & counts).sum()),
+        "only_first": int((one & ~other & counts).sum()),
+        "only_second": int((~one & other & counts).sum()),
+        "neither": int((~one & ~other & counts).sum()),
+        "first_list": listed(one & ~other),
+        "second_list": listed(other & ~one),
+    }
+
+
+# One line of plain words for each metric: what a reader who never met it may take it for.
+
+
+WORDS = {
+    "r_precision": "Of the R nearest items, the share that are mates; R is how many mates there "
+    "are.",
+    "mrr": "One over the rank of the first mate.",
+    "minp": "How soon the last, hardest mate is found.",
+    "bpref": "How rarely a wrong item stands before a mate.",
+    "h_ap": "Average precision in which a near miss counts in part.",
+    "sum_wap": "Average precision at every level of the labels, weighted.",
+    "asi": "How far the first items are the best that could stand there, over all depths.",
+    "auc": "How often two of a kind are nearer than two of different kinds.",
+    "eer": "The error rate at the threshold where both kinds of error are equally frequent.",
+    "best_f1": "The best balance of precision and recall that one threshold gives.",
+    "min_dcf": "The least cost of errors over all thresholds.",
+    "mrep": "Ranking and accepting at once, over all thresholds.",
+    "mfr": "How much queries with nothing to find accept, over all thresholds.",
+    "mrep_max": "Ranking and accepting at once, at the best threshold.",
+    "mvp_max": "How clean and complete the accepted items are, at the best threshold.",
+    "opis": "How unevenly one threshold serves the classes.",
+    "nmi": "How well clusters of the embeddings agree with the classes.",
+    "ami": "How well clusters of the embeddings agree with the classes, less luck.",
+    "pairwise_f1": "How well pairs in one cluster are pairs of one class.",
+}
+
+
+def in_words(text: str) -> str:
+    """What a metric says, in one line.
+
+    Examples
+    --------
+    >>> in_words("hit@5")
+    'How often a mate is among the 5 nearest items.'
+    """
+    metric = registry.of_result(text)
+    level = metric.get("level")
+    known = _with_cut(metric) or _with_rate(metric) or WORDS.get(metric.name)
+    if known is None:
+        definition = registry.definition(metric).definition
+        known = f"{definition[0].upper()}{definition[1:]}."
+    return known if level is None else f"{known[:-1]} (level {metric.text('level')} of the labels)."
+
+
+def _with_cut(metric: Metric) -> str | None:
+    """Metrics up to a rank."""
+    cut = metric.cut
+    if (metric.name, cut) in (("precision", 1), ("hit", 1)):
+        return "How often the nearest item is a mate."
+    if metric.name == "precision":
+        return f"Of the {cut} nearest items, the share that are mates."
+    if metric.name == "hit":
+        return f"How often a mate is among the {cut} nearest items."
+    if metric.name == "recall":
+        return f"The share of the mates that are among the {cut} nearest items."
+    if metric.name == "map":
+        if cut == "r":
+            return "How purely the R nearest items are mates, sooner counts more; R mates exist."
+        within = "" if cut is None else f" within the first {cut} items"
+        return f"How early all mates are found{within}."
+    if metric.name == "mrr" and cut is not None:
+        return (
+            f"One over the rank of the first relevant item, 0 if it is not among the first {cut}."
+        )
+    if metric.name == "ndcg":
+        within = "" if cut is None else f", within the first {cut} items"
+        return f"How near the order is to the best one, sooner counts more{within}."
+    return None
+
+
+def _with_rate(metric: Metric) -> str | None:
+    """Metrics at a rate of false accepts."""
+    far = metric.get("far")
+    if far is None or isinstance(far, tuple):
+        return None
+    rate = f"{100 * float(far):g} %"
+    return {
+        "tar": f"Pairs of one class accepted while {rate} of the others are.",
+        "fnmr": f"Positive pairs rejected while {rate} of the negative pairs are accepted.",
+        "threshold": f"The distance up to which to accept, for {rate} of false accepts.",
+        "dir": f"Mate found first and accepted while {rate} of strangers are let in.",
+        "fnir": f"Mated queries not identified while {rate} of the unmated ones are accepted.",
+        "ttr": f"Queries with a mate that accept anything while {rate} of strangers are let in.",
+        "mrep": f"Ranking and accepting at once, while {rate} of strangers are let in.",
+        "mvp": f"How clean and complete what is accepted is, while {rate} of strangers are let in.",
+        "mrp": f"How early accepted mates are found, while {rate} of strangers are let in.",
+        "mfr": f"How much strangers accept, where {rate} of them accept anything.",
+    }.get(metric.name)

@@ -1,3 +1,0 @@
-"""Statistics: intervals, what chance would give, and tests of differences."""
-
-__all__: list[str] = []

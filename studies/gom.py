@@ -1,0 +1,549 @@
+"""Study of GOM: two open sets, eight models, five seeds.
+
+Half of the test classes are unmated: their images share one camera, so that all relevant items
+of such a query are junk. All else is leave-one-out. The agreement of two metrics is a rank
+correlation with an interval over seeds and classes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from studies.claims import IN_DIRECTION, NOT_REPRODUCED, REPRODUCED, UNDECIDED, Claim, Evidence
+from studies.page import COLOURS, INK, Drawing, Page, Sheet, panels
+from studies.runner import Request
+from studies.trained import (
+    Finished,
+    Make,
+    at_defaults,
+    draw_learning,
+    emoji,
+    few_of_each_class,
+    quickdraw,
+    run_benchmark,
+    score_sheet,
+)
+from truerank.benchmark.statistics import compare_methods
+from truerank.core.jackknife import Replicates
+from truerank.datasets.base import Dataset
+from truerank.evaluation.evaluate import evaluate
+from truerank.plots import plot
+from truerank.result.result import Result
+
+CITATION = (
+    "Wang, Yuan, Yamasaki, Lin, Xu, Zeng: Re-identification = Retrieval + Verification: Back to "
+    "Essence and Forward with a New Metric. 2020."
+)
+INTRODUCTION = (
+    "A re-identification system must rank, and it must know when to say nothing. GOM measures both "
+    "at every threshold. The paper claims that its verification half orders models differently "
+    "from mAP, and that its false rate finds models unfit for the open set. Here eight losses are "
+    "trained alike on two open sets, half of whose test classes are strangers."
+)
+RANKED = ("hit@1", "map@r", "map", "minp", "mvp_max", "mrep_max", "tau_max", "mrep")
+LISTS = {
+    "I": ((0.10, 0.25, 0.35, 0.75, 0.85), "11100"),
+    "II": ((0.55, 0.65, 0.75, 0.85, 0.95), "11100"),
+    "III": ((0.25, 0.35, 0.40, 0.50, 0.80), "10110"),
+    "IV": ((0.20, 0.35, 0.45, 0.55, 0.70), "11010"),
+    "V": ((0.35, 0.55, 0.65, 0.75, 0.85), "00000"),
+    "VI": ((0.55, 0.75, 0.80, 0.85, 0.95), "00000"),
+}
+"""The lists of the paper's Table 2: distances, and which items are relevant."""
+
+
+def run(request: Request) -> Page:
+    """Train, judge and put the page together."""
+    finished = [run_benchmark(request, name, make) for name, make in benchmarks(request).items()]
+    rates = ("0.1",) if request.quick else RATES
+    return Page(
+        "gom",
+        "GOM: retrieval and verification order models differently",
+        CITATION,
+        INTRODUCTION,
+        [*(one.described() for one in finished), *RUNS],
+        judge(finished, rates),
+        [table_2(), *(sheet for one in finished for sheet in _sheets(one))],
+        draw(finished),
+        NOTES,
+        request.quick,
+        {one.name: one.numbers() for one in finished},
+    )
+
+
+RUNS = (
+    "Strangers: every second test class. Its images share one camera, so that all mates of its "
+    "queries are junk; the other images have their own (on the emoji, the design family).",
+    "Each loss has its paper's parameters; its learning rates are searched, with as many trials "
+    "for all. Scores are means over the models of two folds; differences are paired over test "
+    "classes, and both runs and classes enter their intervals.",
+)
+NOTES = (
+    "The text after the paper's Eq. 5 swaps FP and FN; the index i of Eq. 7 and 8 should be j; "
+    "section 6 gives FAR (0, 0) where Table 2 rightly has (0, 1).",
+    "The paper's Table 2 truncates sqrt(1/3) = .577 to .57.",
+    "The published MREP values need the authors' code, which stops counting false positives behind "
+    "the last ground truth (`fp=frozen`); Eq. 5 does not. The two must never share a column.",
+)
+
+
+def table_2() -> Sheet:
+    """The paper's Table 2, recomputed."""
+    distances = np.array([given for given, _ in LISTS.values()])
+    relevance = np.array([[mark == "1" for mark in marks] for _, marks in LISTS.values()])
+    names = [f"{n}@tau={t}" for t in ("0.3", "0.6") for n in ("mrp", "mvp", "mrep")]
+    names += [f"mfr@b=5,tau={t}" for t in ("0.3", "0.6")]
+    found = evaluate(
+        distances, relevance=relevance, distance="precomputed", metrics=["map", "minp", *names],
+        confidence=None,
+    )  # fmt: skip
+    rows = []
+    for number, name in enumerate(LISTS):
+        values = [_of(found[metric].per_query, number) for metric in ("map", "minp", *names)]
+        rows.append([name, *values])
+    parts = [f"{name} at {tau}" for tau in (".3", ".6") for name in ("RP", "VP", "ReP")]
+    header = ["list", "AP", "INP", *parts]
+    return Sheet(
+        "The paper's Table 2, recomputed (B = 5)", [*header, "FR at .3", "FR at .6"], rows,
+        "All cells agree with the paper's, but for those that it truncates.",
+    )  # fmt: skip
+
+
+def _of(per_query: Any, number: int) -> str:
+    value = float(per_query.lower[number])
+    return "" if value != value else f"{value:.4f}"
+
+
+def _sheets(one: Finished) -> list[Sheet]:
+    """Rankings and thresholds, false rates, and what is found at a common FAR."""
+    metrics = one.config.metrics
+    at_far = [metric for metric in metrics if "far=" in metric]
+    false = [metric for metric in metrics if metric.startswith("mfr@") and metric not in at_far]
+    return [
+        score_sheet(one, RANKED, about="rankings and best thresholds"),
+        score_sheet(one, false, about="false rates of strangers"),
+        score_sheet(one, at_far, about="at a common FAR"),
+    ]
+
+
+# The two open sets of the study, and the eight models that are trained on each.
+
+
+LOSSES = (
+    "contrastive", "triplet", "multi_similarity", "smooth_ap", "recall_at_k",
+    "normalized_softmax", "arcface", "proxy_nca_plus_plus",
+)  # fmt: skip
+RATES = ("0.01", "0.05")
+"""FARs at which models are compared; the first is the paper's field's own."""
+SHARES = (0.01, 0.1, 0.5)
+"""B as a share of the gallery."""
+
+
+def with_strangers(data: Dataset) -> Dataset:
+    """A data set in whose test split every second class has nothing to find."""
+    labels = data.fine_labels
+    classes = np.unique(labels[data.splits["test"]])
+    strangers = np.isin(labels, classes[1::2])
+    own = data.groups.astype(str) if data.groups is not None else np.arange(len(data)).astype(str)
+    alone = np.array([f"stranger {label}" for label in labels.tolist()])
+    is_test = np.zeros(len(data), bool)
+    is_test[data.splits["test"]] = True
+    return replace(data, groups=np.where(strangers & is_test, alone, own))
+
+
+def limits_of(gallery: int) -> dict[float, int]:
+    """B for each share of the gallery."""
+    return {share: max(1, round(share * gallery)) for share in SHARES}
+
+
+def metrics_of(gallery: int, rates: tuple[str, ...]) -> list[str]:
+    """What every model is scored by."""
+    limits = limits_of(gallery)
+    middle = limits[SHARES[1]]
+    found = ["hit@1", "map", "minp", "mvp_max", "mrep_max", "tau_max", "mrep", "tau_nz"]
+    found += [f"mfr@b={limit}" for limit in limits.values()]
+    found += [f"mfr@b={middle},scale=minmax"]
+    for rate in rates:
+        found += [f"dir@far={rate}", f"mrep@far={rate}", f"mvp@far={rate}", f"mrp@far={rate}"]
+        found += [f"mfr@b={middle},far={rate}"]
+    return found
+
+
+def benchmarks(request: Request) -> dict[str, Make]:
+    """What makes the configuration and the data of each open set."""
+    if request.quick:
+        return {"emoji": lambda: _open_set("emoji", _small(emoji(request)), True)}
+    return {
+        "emoji": lambda: _open_set("emoji", emoji(request), False),
+        "quickdraw": lambda: _open_set(
+            "quickdraw", few_of_each_class(quickdraw(request), 50), False
+        ),
+    }
+
+
+def _open_set(name: str, data: Dataset, quick: bool) -> tuple[dict[str, Any], Dataset]:
+    """A configuration, and the data with strangers."""
+    open_set = with_strangers(data)
+    gallery = len(open_set.splits["test"])
+    rates = ("0.1",) if quick else RATES
+    names = LOSSES[:3] if quick else LOSSES
+    size = {"emoji": 40, "quickdraw": 28}[name]
+    config = {
+        "data": {"name": name},
+        "protocol": {
+            "preset": "smoke" if quick else "standard", "folds": 2,
+            "trials": 1 if quick else 4, "startup": 1 if quick else 2,
+            "reruns": 2 if quick else 5, "metric": "map@r",
+            "metrics": metrics_of(gallery, rates),
+        },
+        "shared": {
+            "model": {"trunk": "convnet", "dimensions": 64},
+            "augmentation": {"resize": size + 4, "crop": size, "scale": [0.4, 1.0], "flip": 0},
+            "sampler": {"classes": 16, "samples": 4},
+            "optimiser": {"name": "adam", "lr": 1e-3},
+            "training": {
+                "epochs": 1 if quick else 8, "iterations": 20 if quick else 200,
+                "patience": 3, "precision": "float32", "deterministic": False,
+            },
+        },
+        "methods": [{"name": loss, "parameters": at_defaults(loss)} for loss in names],
+    }  # fmt: skip
+    return config, open_set
+
+
+def _small(data: Dataset) -> Dataset:
+    """Some of the classes, as many to train on as to test."""
+    kept = []
+    for split in ("train", "test"):
+        rows = data.splits[split]
+        classes = np.unique(data.fine_labels[rows])[:60]
+        kept.append(rows[np.isin(data.fine_labels[rows], classes)])
+    return data.subset(np.sort(np.concatenate(kept)))
+
+
+# The claims about GOM, judged from the results of every model and seed.
+
+
+AGREES = 0.7
+"""A rank correlation above which two metrics order eight models alike."""
+POWERS = {"sqrt d": 0.5, "d^2": 2.0}
+
+
+def judge(finished: Sequence[Finished], rates: Sequence[str]) -> list[Claim]:
+    """Claims (a) and (b)."""
+    return [_inversion(finished), _false_rate(finished, rates)]
+
+
+def inversions(one: Finished) -> list[dict[str, Any]]:
+    """Pairs that mAP and mVP_max order differently, with both differences and Holm's p."""
+    by_map, by_vp = (compare_methods(one.runs, metric)["pairs"] for metric in ("map", "mvp_max"))
+    found = []
+    for a, b in zip(by_map, by_vp, strict=True):
+        if a["difference"] * b["difference"] < 0:
+            both = [1.0 if p is None else p for p in (a["adjusted_p"], b["adjusted_p"])]
+            pair = {"first": a["first"], "second": a["second"], "map": a, "mvp_max": b}
+            found.append({**pair, "p": max(both), "p of one": min(both)})
+    return sorted(found, key=lambda pair: (pair["p"], pair["p of one"]))
+
+
+def _inversion(finished: Sequence[Finished]) -> Claim:
+    evidence, certain, half, seen = [], 0, 0, 0
+    for one in finished:
+        pairs = inversions(one)
+        seen += len(pairs)
+        certain += sum(pair["p"] < 0.05 for pair in pairs)
+        half += sum(pair["p"] >= 0.05 > pair["p of one"] for pair in pairs)
+        for pair in pairs[:2]:
+            for metric in ("map", "mvp_max"):
+                found = pair[metric]
+                ends = found["interval"]
+                p = found["adjusted_p"]
+                evidence.append(
+                    Evidence(
+                        f"{one.name}: {metric} of {pair['first']} less {pair['second']} (points; "
+                        f"p {'none' if p is None else f'{p:.3g}'} by Holm)",
+                        found["difference"],
+                        None if ends is None else (ends[0], ends[1]),
+                        scale=100,
+                        reason=found["reason"] or "",
+                    )
+                )
+        if not pairs:
+            evidence.append(Evidence(f"{one.name}: pairs in another order", 0, digits=0))
+    if certain:
+        verdict = REPRODUCED
+    elif half:
+        verdict = IN_DIRECTION
+    elif seen:
+        verdict = UNDECIDED
+    else:
+        verdict = NOT_REPRODUCED
+    count = sum(len(one.methods) * (len(one.methods) - 1) // 2 for one in finished)
+    return Claim(
+        "a",
+        "A model that is better by mAP need not be better by mVP_max: retrieval and verification "
+        "order models differently (section 7, Table 3).",
+        "Reproduced if at least one pair of models stands in opposite order in mAP and in mVP_max, "
+        "both differences certain (p below .05 by Holm over all pairs of a data set); in direction "
+        "if one of the two is; undecided if pairs do so and neither is; not reproduced if none "
+        "does.",
+        verdict,
+        evidence,
+        f"Of {count} pairs, {seen} stand in opposite order; both differences are certain for "
+        f"{certain} of them, one of the two for {half}.",
+        "More seeds, or models that lie farther apart.",
+    )
+
+
+def rescaled(one: Finished, limit: int, power: float) -> np.ndarray[Any, Any]:
+    """(models, seeds): MFR of the distances to a power, from the curves of the folds' models."""
+    folds = range(one.config.protocol.folds)
+    name = f"mfr@b={limit}"
+    found = []
+    for method in one.methods:
+        values = []
+        for seed in one.seeds:
+            ends = [
+                rescaled_false_rate(one.saved(method, seed, fold).curve(name), power)
+                for fold in folds
+            ]
+            values.append(math.fsum((low + high) / 2 for low, high in ends) / len(ends))
+        found.append(values)
+    return np.array(found)
+
+
+def _false_rate(finished: Sequence[Finished], rates: Sequence[str]) -> Claim:
+    evidence, stays, agrees = [], [], []
+    for one in finished:
+        gallery = int(one.saved(one.methods[0], one.seeds[0], 0).provenance["gallery"])
+        limits = limits_of(gallery)
+        limit = limits[SHARES[1]]
+        name = f"mfr@b={limit}"
+        plain = Column.of(one.runs, name)
+        others: Mapping[str, Column] = {
+            **{words: Column(rescaled(one, limit, power), None) for words, power in POWERS.items()},
+            "min-max": Column.of(one.runs, f"{name},scale=minmax"),
+        }
+        for words, column in others.items():
+            stays.append(_correlated(f"{one.name}: order after {words}", plain, column))
+        for rate in rates:
+            found = Column.of(one.runs, f"dir@far={rate}")
+            turned = Column(-found.values, None if found.moves is None else -found.moves)
+            what = f"{one.name}: order by DIR at FAR {rate} (reversed: lower is better)"
+            agrees.append(_correlated(what, plain, turned))
+            at_rate = Column.of(one.runs, f"mfr@b={limit},far={rate}")
+            agrees.append(_correlated(f"{one.name}: order by mFR at FAR {rate}", plain, at_rate))
+        for share, other in limits.items():
+            if other != limit:
+                column = Column.of(one.runs, f"mfr@b={other}")
+                evidence.append(
+                    _correlated(f"{one.name}: order with B {100 * share:g} % of the gallery",
+                                plain, column)
+                )  # fmt: skip
+    lows = [item.interval[0] if item.interval else None for item in [*stays, *agrees]]
+    highs = [item.interval[1] if item.interval else None for item in [*stays, *agrees]]
+    if any(high is not None and high < AGREES for high in highs):
+        verdict = NOT_REPRODUCED
+    elif all(low is not None and low > AGREES for low in lows):
+        verdict = REPRODUCED
+    else:
+        verdict = UNDECIDED
+    return Claim(
+        "b",
+        "MFR finds the models that are unfit for the open set (sections 5 and 7).",
+        "Reproduced if the order of the models by MFR survives the square root, the square and the "
+        "min-max rescaling of distances, and agrees with the orders by DIR and by mFR at a common "
+        f"FAR: Spearman's correlations with lower ends above {AGREES:g}. Not reproduced if one of "
+        f"them has its upper end below {AGREES:g}, else undecided.",
+        verdict,
+        [*stays, *agrees, *evidence],
+        "MFR integrates over a scale that each model makes for itself: "
+        f"{_ends(finished[-1], rates)} Tried to save it: other B, and a higher FAR, both in the "
+        "table. `mrep@far`, `mvp@far`, "
+        "`mrp@far` and `mfr@far` do not depend on the scale, and stand beside it among the "
+        "defaults.",
+        "More seeds narrow the intervals of the correlations; more models would as well."
+        if verdict == UNDECIDED
+        else "",
+    )
+
+
+def _ends(one: Finished, rates: Sequence[str]) -> str:
+    """The models that MFR finds best and worst, and what they find at a FAR, in a sentence."""
+    limit = limits_of(int(one.saved(one.methods[0], one.seeds[0], 0).provenance["gallery"]))
+    name, rate = f"mfr@b={limit[SHARES[1]]}", rates[-1]
+    values = {method: one.summary(method, name)["mean"] for method in one.methods}
+    told = [
+        f"{method} ({100 * values[method]:.1f} %, DIR at FAR {rate} "
+        f"{100 * one.summary(method, f'dir@far={rate}')['mean']:.2f} %)"
+        for method in (min(values, key=values.__getitem__), max(values, key=values.__getitem__))
+    ]
+    return f"on {one.name} it finds {told[0]} the best and {told[1]} the worst."
+
+
+def _correlated(what: str, a: Column, b: Column) -> Evidence:
+    value, ends = correlation_interval(a, b)
+    if math.isnan(value):
+        return Evidence(what, None, reason="all models are equal")
+    return Evidence(what, value, ends, reason="" if ends else "too few draws differ")
+
+
+# Whether two metrics order models alike: rank correlation with an interval over seeds and classes.
+#
+# Also what MFR becomes when distances are rescaled, from its curve alone.
+
+
+Integers = npt.NDArray[np.int64]
+Reals = npt.NDArray[np.float64]
+Runs = Mapping[str, Sequence[Result]]
+DRAWS = 2000
+
+
+class Column:
+    """One metric of some models: a value for each seed, and how classes move the mean.
+
+    Parameters
+    ----------
+    values : (models, seeds) array
+    moves : (models, folds) array, optional
+        The mean over seeds without each fold of the test classes.
+    """
+
+    def __init__(self, values: Reals, moves: Reals | None) -> None:
+        self.values, self.moves = values, moves
+
+    @staticmethod
+    def of(runs: Runs, metric: str) -> Column:
+        """A metric of each model's runs."""
+        values = np.array([[run[metric].value for run in some] for some in runs.values()])
+        kept = [[run[metric].replicates for run in some] for some in runs.values()]
+        if any(one is None for some in kept for one in some):
+            return Column(values, None)
+        means = [Replicates.mean([one for one in some if one is not None]) for some in kept]
+        return Column(values, np.array([mean.values for mean in means]))
+
+    @property
+    def means(self) -> Reals:
+        """The mean of each model."""
+        return np.asarray(self.values.mean(axis=1))
+
+    def drawn(self, seeds: Integers, folds: Integers | None) -> Reals:
+        """(draws, models): means for drawn seeds of each model and drawn folds of the classes.
+
+        A fold's pseudo-value is k times the mean less k - 1 times the mean without it.
+        """
+        means = np.take_along_axis(self.values[None], seeds, axis=2).mean(axis=2)
+        if self.moves is not None and folds is not None:
+            count = self.moves.shape[1]
+            whole = self.values.mean(axis=1, keepdims=True)
+            pseudo = count * whole - (count - 1) * self.moves
+            means = means + pseudo[:, folds].mean(axis=2).T - pseudo.mean(axis=1)
+        return np.asarray(means)
+
+
+def _ranks(values: Reals) -> Reals:
+    """Ranks along the last axis, from 0, the mean rank where values are equal."""
+    below = (values[..., :, None] > values[..., None, :]).sum(axis=-1)
+    equal = (values[..., :, None] == values[..., None, :]).sum(axis=-1)
+    return np.asarray(below + (equal - 1) / 2)
+
+
+def _correlations(a: Reals, b: Reals) -> Reals:
+    """Spearman's rank correlation along the last axis; NaN where all are equal."""
+    x, y = _ranks(a), _ranks(b)
+    x, y = x - x.mean(axis=-1, keepdims=True), y - y.mean(axis=-1, keepdims=True)
+    below = np.sqrt((x * x).sum(axis=-1) * (y * y).sum(axis=-1))
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.where(below > 0, (x * y).sum(axis=-1) / below, np.nan))
+
+
+def correlation(a: Reals, b: Reals) -> float:
+    """Spearman's rank correlation; NaN where all are equal."""
+    return float(_correlations(a, b))
+
+
+def correlation_interval(
+    a: Column, b: Column, *, seed: int = 0
+) -> tuple[float, tuple[float, float] | None]:
+    """The correlation of the means, and its 95 % interval over draws of seeds and classes."""
+    value = correlation(a.means, b.means)
+    if math.isnan(value):
+        return value, None
+    rng = np.random.default_rng([2020, seed])
+    seeds = rng.integers(a.values.shape[1], size=(DRAWS, *a.values.shape))
+    folds = None
+    if a.moves is not None and b.moves is not None and a.moves.shape == b.moves.shape:
+        folds = rng.integers(a.moves.shape[1], size=(DRAWS, a.moves.shape[1]))
+    found = _correlations(a.drawn(seeds, folds), b.drawn(seeds, folds))
+    found = found[~np.isnan(found)]
+    if len(found) < DRAWS // 2:
+        return value, None
+    low, high = np.quantile(found, [0.025, 0.975])
+    return value, (float(low), float(high))
+
+
+def rescaled_false_rate(curve: Mapping[str, Any], power: float) -> tuple[float, float]:
+    """MFR of the distances to a power: its lower and upper bound from the curve over tau.
+
+    mFR rises with tau, so that on each cell it lies between its values at the ends.
+    """
+    tau, rate = np.asarray(curve["tau"]), np.asarray(curve["value"])
+    steps = np.diff(tau**power)
+    return float((steps * rate[:-1]).sum()), float((steps * rate[1:]).sum())
+
+
+# The figures about GOM: curves over thresholds as in the paper's Figure 3, and two orders.
+
+
+def draw(finished: Sequence[Finished]) -> list[Drawing]:
+    """All figures of the page."""
+    found = [
+        Drawing(
+            "curves",
+            "mReP of queries with a mate (above) and mFR of strangers (below) over the threshold, "
+            "as the paper's Figure 3; the first seed and fold of each model.",
+            _curves(finished),
+        ),
+        Drawing(
+            "two-orders",
+            "The same models by mAP and by mVP_max: a dot for each seed, a cross for the mean. A "
+            "model to the right of another and below it stands in opposite order.",
+            _orders(finished),
+        ),
+    ]
+    return [*found, *(draw_learning(one) for one in finished)]
+
+
+def _curves(finished: Sequence[Finished]) -> Any:
+    figure, axes = panels(2, len(finished), width=4.6, height=3.0)
+    for column, one in enumerate(finished):
+        results = [one.saved(method, one.seeds[0], 0) for method in one.methods]
+        limit = limits_of(int(results[0].provenance["gallery"]))[SHARES[1]]
+        for place, curve in zip(axes[:, column], ("mrep", f"mfr@b={limit}"), strict=True):
+            plot(results, curve, names=one.methods, ax=place, band=None, marks=False)
+            place.set_title(f"{one.name}: {curve}", fontsize=9)
+            place.tick_params(labelsize=7)
+    return figure
+
+
+def _orders(finished: Sequence[Finished]) -> Any:
+    figure, axes = panels(1, len(finished), width=4.4, height=3.6)
+    for place, one in zip(axes[0], finished, strict=True):
+        for method, colour in zip(one.methods, COLOURS, strict=False):
+            x, y = one.summary(method, "map"), one.summary(method, "mvp_max")
+            place.plot([100 * v for v in x["values"]], [100 * v for v in y["values"]], ".",
+                       color=colour, alpha=0.5)  # fmt: skip
+            place.plot([100 * x["mean"]], [100 * y["mean"]], "+", color=INK, markersize=9)
+            place.annotate(method, (100 * x["mean"], 100 * y["mean"]), fontsize=6,
+                           textcoords="offset points", xytext=(4, 4), color=colour)  # fmt: skip
+        place.set_title(one.name, fontsize=9)
+        place.set_xlabel("mAP [%]", fontsize=8)
+        place.set_ylabel("mVP_max [%]", fontsize=8)
+        place.tick_params(labelsize=7)
+    return figure

@@ -1,0 +1,70 @@
+"""Old module paths: each is served by every form of import, with a warning that names the new."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import warnings
+
+import pytest
+
+import truerank
+from truerank._util.old_names import MOVED
+
+A_NAME = {
+    "truerank.auditing": "audit",
+    "truerank.cards": "ThresholdCard",
+    "truerank.clustering": "cluster",
+    "truerank.comparison": "Difference",
+    "truerank.compression": "Sweep",
+    "truerank.errors": "InputError",
+    "truerank.exact_neighbours": "Truth",
+    "truerank.integrations": "AccuracyCalculator",
+    "truerank.lists": "index_loss",
+    "truerank.neighbourhood": "neighbours",
+    "truerank.organise": "leaderboard",
+    "truerank.ranked": "Neighbours",
+    "truerank.settings": "Settings",
+    "truerank.sharding": "shard",
+    "truerank.taxonomy": "Taxonomy",
+    "truerank.threshold": "OperatingPoint",
+    "truerank.verification": "verify",
+    "truerank.version": "__version__",
+}
+
+
+@pytest.fixture(params=sorted(MOVED))
+def old(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.delitem(sys.modules, request.param, raising=False)
+    monkeypatch.delitem(vars(truerank), request.param.partition(".")[2], raising=False)
+    return str(request.param)
+
+
+def test_an_old_path_is_imported_with_one_warning(old: str) -> None:
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        module = importlib.import_module(old)
+        again = importlib.import_module(old)
+    assert module is again
+    messages = [str(one.message) for one in seen if one.category is DeprecationWarning]
+    assert messages == [
+        f"the module {old} is now {' and '.join(MOVED[old])}; its old path goes in 0.3.0."
+    ]
+    homes = [importlib.import_module(home) for home in MOVED[old]]
+    name = A_NAME[old]
+    assert getattr(module, name) in [getattr(home, name, None) for home in homes]
+    with pytest.raises(AttributeError, match=f"module '{old}' has no attribute 'nonsense'"):
+        module.nonsense  # noqa: B018
+
+
+def test_names_are_imported_from_old_paths(old: str) -> None:
+    with pytest.warns(DeprecationWarning, match="its old path goes in 0.3.0") as seen:
+        exec(f"from {old} import {A_NAME[old]}", {})
+    assert {one.filename for one in seen} == {"<string>"}
+
+
+def test_old_paths_are_attributes_of_the_package(old: str) -> None:
+    with pytest.warns(DeprecationWarning, match=f"the module {old} is now") as seen:
+        module = getattr(truerank, old.partition(".")[2])
+    assert getattr(module, A_NAME[old]) is not None
+    assert {one.filename for one in seen} == {__file__}
