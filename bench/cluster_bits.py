@@ -70,7 +70,7 @@ def contents(result: truerank.Result) -> dict[str, Any]:
     return found
 
 
-def neighbours(found: truerank.Truth) -> dict[str, Any]:
+def neighbors(found: truerank.ExactNeighbors) -> dict[str, Any]:
     """All that is known of exact neighbours."""
     return {name: spelled(getattr(found, name)) for name in ("item", "distance", "first", "tied")}
 
@@ -213,7 +213,7 @@ def compare_cluster(
         "strangers: shards that workers read", alone["strangers"],
         lambda: evaluate(sharded, **there),
     )  # fmt: skip
-    expected = neighbours(truerank.truth(rows, gallery, K, device="cpu"))
+    expected = neighbors(truerank.exact_neighbors(rows, gallery, K, device="cpu"))
     shards = (sharded["embeddings"], sharded["gallery"])
     kinds = {"cluster": ((rows, gallery), there), "shards": (shards, there)}
     if device == "cuda":
@@ -222,7 +222,9 @@ def compare_cluster(
         lines.compare(
             f"neighbours: {name}",
             expected,
-            lambda sides=sides, where=where: neighbours(truerank.truth(*sides, K, **where)),
+            lambda sides=sides, where=where: neighbors(
+                truerank.exact_neighbors(*sides, K, **where)
+            ),
         )
     for name, act in (("worker", nodes.kill_worker), ("node", nodes.kill_node)):
         data = plain if name == "worker" else sharded

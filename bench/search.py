@@ -1,7 +1,8 @@
 """python -m bench.search: exact neighbours on a GPU, and a gallery kept in half precision there.
 
-First truerank.truth's search beside the ranking pass over the same rows and beside a float32
-product with torch.topk, and the seconds of its steps. Then its products by tiles of several sizes.
+First the search of truerank.exact_neighbors beside the ranking pass over the same rows and beside
+a float32 product with torch.topk, and the seconds of its steps. Then its products by tiles of
+several sizes.
 Then the counts of many queries against a gallery that no memory holds: its rows are made anew from
 their numbers, the device keeps them in half precision, and what that leaves in doubt is rounded
 again from the source. A sample of queries is counted in float64 as well.
@@ -168,7 +169,7 @@ def measure(
         whole = partial(truerank.evaluate, x, labels, confidence=None, **given)
         base = bench.seconds(whole)
         bench.note(case, "evaluate, whole call", base, base)
-        spent = bench.seconds(partial(truerank.truth, x, x, 100, **given))
+        spent = bench.seconds(partial(truerank.exact_neighbors, x, x, 100, **given))
         bench.note(case, "truth, whole call, k=100", spent, base)
 
 

@@ -43,9 +43,16 @@ REFERENCE: dict[str, tuple[str, str, tuple[str, ...]]] = {
         "Looking at scores and data",
         "What single queries find, which model is better, which threshold to take, what could lie.",
         (
-            *("plot", "neighbours", "Neighbours", "compare", "Comparison", "choose_threshold"),
+            *("plot", "neighbors", "Neighbors", "compare", "Comparison", "choose_threshold"),
             *("threshold_card", "ThresholdCard"),
-            *("audit", "Audit", "sweep", "Sweep", "truth", "Truth"),
+            *(
+                "audit",
+                "Audit",
+                "compression_sweep",
+                "CompressionSweep",
+                "exact_neighbors",
+                "ExactNeighbors",
+            ),
             *("shard",),
         ),
     ),
@@ -83,8 +90,8 @@ REFERENCE: dict[str, tuple[str, str, tuple[str, ...]]] = {
 }
 """Pages of the reference: a title, a sentence, and public names or whole modules."""
 MORE = {
-    "neighbours": (
-        "truerank.result.ranked_rows.NeighbourList",
+    "neighbors": (
+        "truerank.result.ranked_rows.NeighborList",
         "truerank.result.ranked_rows.Items",
     ),
     "choose_threshold": (
@@ -92,7 +99,10 @@ MORE = {
         "truerank.analysis.operating_points.ClassRates",
     ),
     "audit": ("truerank.analysis.audit.Finding",),
-    "sweep": ("truerank.analysis.compression.Kept", "truerank.analysis.compression.Copy"),
+    "compression_sweep": (
+        "truerank.analysis.compression.Kept",
+        "truerank.analysis.compression.Copy",
+    ),
 }
 """What public functions give back and the package's own list does not name."""
 LINK = re.compile(r"(\]\()([^)\s#]+)(#[^)\s]*)?(\))")

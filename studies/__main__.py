@@ -16,7 +16,7 @@ EXAMPLES = """\b
 Examples:
   python -m studies ties --quick --data phocnet=phocnet.npz
   python -m studies ties --data phocnet=phocnet.npz -o runs/ties --pages pages
-  python -m studies gom -o runs/gom --jobs 8 --until 3600 --resume
+  python -m studies gom -o runs/gom --jobs 8 --time-limit 3600 --resume
   python -m studies reality-check --data benchmark=runs/losses -o runs/check
   python -m studies summary --pages pages
 """
@@ -46,7 +46,7 @@ def reproduce(
     quick: bool,
     resume: bool,
     jobs: int,
-    until: float | None,
+    time_limit: float | None,
     data: tuple[str, ...],
     pages: Path | None,
 ) -> None:
@@ -67,7 +67,7 @@ def reproduce(
     folder = output if output is not None else Path("reproduce") / paper
     try:
         page = run(
-            paper, folder, quick=quick, resume=resume, jobs=jobs, until=until,
+            paper, folder, quick=quick, resume=resume, jobs=jobs, time_limit=time_limit,
             data=_files(data), quiet=False,
         )  # fmt: skip
     except KeyboardInterrupt:

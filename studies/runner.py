@@ -40,7 +40,7 @@ def run(
     quick: bool = False,
     resume: bool = False,
     jobs: int = 1,
-    until: float | None = None,
+    time_limit: float | None = None,
     data: Mapping[str, str | os.PathLike[str]] | None = None,
     quiet: bool = True,
 ) -> Page | None:
@@ -58,7 +58,7 @@ def run(
         Go on with what is in the folder.
     jobs : int
         Trainings at a time, each in a process of its own.
-    until : float, optional
+    time_limit : float, optional
         Seconds after which to stop, with everything kept.
     data : mapping, optional
         Files by name: phocnet, grocery, quickdraw, emoji; benchmark, the folder of a finished one.
@@ -79,7 +79,7 @@ def run(
         raise InputError(f"The 'jobs' parameter of run must be an int >= 1. Got {jobs!r} instead.")
     target = _folder(folder, paper, quick, resume)
     files = {name: Path(path) for name, path in (data or {}).items()}
-    request = Request(target, quick, jobs, Clock(until), files, quiet)
+    request = Request(target, quick, jobs, Clock(time_limit), files, quiet)
     try:
         page: Page = _study(paper).run(request)
     except TimeOver:

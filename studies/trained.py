@@ -75,7 +75,7 @@ def run_benchmark(request: Request, name: str, make: Make) -> Finished:
     chosen = BenchmarkConfig.of(config)
     table = run(
         chosen, layout.folder, data=data, resume=True, jobs=request.jobs,
-        until=request.clock.left, display=Display(quiet=request.quiet),
+        time_limit=request.clock.left, display=Display(quiet=request.quiet),
     )  # fmt: skip
     if table is None:
         raise TimeOver

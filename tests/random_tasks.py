@@ -180,5 +180,5 @@ def cases(draw: st.DrawFn, distance: str) -> Case:
         options["gallery_ids"] = list(range(rows, rows + columns))
     if draw(st.booleans()):
         options["junk"] = draw(masks(rows, columns))
-    options["no_mate"] = draw(st.sampled_from(["report", "zero"]))
+    options["unmated"] = draw(st.sampled_from(["report", "zero"]))
     return Case(embeddings, labels, leave_one_out, options)

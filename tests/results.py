@@ -37,7 +37,7 @@ RESULTS = {
     "all metrics": lambda: evaluate(metrics="all"),
     "undefined": undefined,
     "skipped": lambda: evaluate(labels=list("abcdefgh"), metrics=None),
-    "zero": lambda: evaluate(no_mate="zero"),
+    "zero": lambda: evaluate(unmated="zero"),
     "groups": lambda: evaluate(query_groups=GROUPS, average="class"),
     "gallery": lambda: evaluate(
         gallery=FREE[:, :2], gallery_labels=LABELS, junk_labels=["c"], distance="euclidean"

@@ -56,7 +56,7 @@ def test_rates_at_gallery_sizes_have_intervals() -> None:
     """Those of the law; without a gallery every row is a stranger, of the class that it leaves."""
     card = threshold_card(ROWS, LABELS, fars=[0.1], gallery_sizes=[10, 60])
     tau = card.points[0].decimal
-    alone: Any = {"query_groups": np.zeros(60, np.int64), "no_mate": "zero"}
+    alone: Any = {"query_groups": np.zeros(60, np.int64), "unmated": "zero"}
     sizes: Any = {"gallery_sizes": [10, 60]}
     strangers = truerank.evaluate(ROWS, LABELS, metrics=[f"far@tau={tau}"], **alone, **sizes)
     found = truerank.evaluate(ROWS, LABELS, metrics=[f"dir@tau={tau}"], **sizes)

@@ -226,7 +226,7 @@ WATCHED: dict[str, tuple[Any, dict[str, Any]]] = {
                 *("map@r", "auc", "eer", "tar@far=0.01", "fnmr@tau=0.3", "dir@far=0.1"),
                 *("ttr@far=0.1", "mrep", "mrep@tau=0.4", "mrep_max", "tau_nz", "mfr@b=5", "opis"),
             ],
-            "no_mate": "report",
+            "unmated": "report",
         },
     ),
     "by class": (OPEN, {"metrics": ["opis", "auc", "mrep", "dir@far=0.1"], "average": "class"}),

@@ -40,7 +40,7 @@ def by_hand(distance: str, queries: Any, gallery: Any, k: int) -> list[tuple[Any
     return found
 
 
-def as_lists(truth: truerank.Truth) -> list[tuple[Any, ...]]:
+def as_lists(truth: truerank.ExactNeighbors) -> list[tuple[Any, ...]]:
     parts = (truth.item.tolist(), truth.first.tolist(), truth.tied.tolist())
     return list(zip(*parts, strict=True))
 
@@ -52,11 +52,11 @@ def test_shards_are_read_by_workers(distance: str, tmp_path: Path) -> None:
         truerank.shard(side, tmp_path / name, rows=20)
         for name, side in (("queries", QUERIES), ("gallery", GALLERY))
     ]
-    expected = truerank.truth(QUERIES, GALLERY, 7, distance=distance)
-    with settings(neighbour_rows=7, neighbour_items=8, task_pairs=100):
-        here = truerank.truth(*sides, 7, distance=distance)
+    expected = truerank.exact_neighbors(QUERIES, GALLERY, 7, distance=distance)
+    with settings(neighbor_rows=7, neighbor_items=8, task_pairs=100):
+        here = truerank.exact_neighbors(*sides, 7, distance=distance)
         with in_process(), patch("truerank.io.shards.Shards._part", side_effect=AssertionError):
-            there = truerank.truth(*sides, 7, distance=distance, cluster="auto")
+            there = truerank.exact_neighbors(*sides, 7, distance=distance, cluster="auto")
     for found in (here, there):
         assert as_lists(found) == as_lists(expected)
         assert found.distance.tobytes() == expected.distance.tobytes()
@@ -69,8 +69,8 @@ def test_the_nearest_are_those_of_brute_force(distance: str, k: int) -> None:
     rows = (QUERIES, GALLERY)
     if distance == "hamming":
         rows = tuple(side.astype(np.int8) for side in rows)
-    with settings(neighbour_rows=7, neighbour_items=8):
-        found = truerank.truth(*rows, k, distance=distance, threads=2)
+    with settings(neighbor_rows=7, neighbor_items=8):
+        found = truerank.exact_neighbors(*rows, k, distance=distance, threads=2)
     assert as_lists(found) == by_hand(distance, *rows, k)
     assert found.distance.shape == (23, k)
     assert (np.diff(found.distance, axis=1) >= 0).all()
@@ -90,10 +90,12 @@ def test_any_room_any_tiles_any_parts(
     expected = by_hand("euclidean", rows, items, k)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(neighbors, "SPARE", 1)
-        with settings(neighbour_rows=3, neighbour_items=width, task_pairs=3 * (k + seed)):
-            found = truerank.truth(rows, items, k, distance="euclidean", threads=1)
+        with settings(neighbor_rows=3, neighbor_items=width, task_pairs=3 * (k + seed)):
+            found = truerank.exact_neighbors(rows, items, k, distance="euclidean", threads=1)
             with in_process():
-                spread = truerank.truth(rows, items, k, distance="euclidean", cluster="auto")
+                spread = truerank.exact_neighbors(
+                    rows, items, k, distance="euclidean", cluster="auto"
+                )
     assert as_lists(found) == expected
     assert as_lists(spread) == expected
     assert spread.distance.tobytes() == found.distance.tobytes()
@@ -101,8 +103,8 @@ def test_any_room_any_tiles_any_parts(
 
 def test_neighbours_are_what_an_evaluation_ranks() -> None:
     labels = np.arange(90) % 30
-    found = truerank.truth(QUERIES, GALLERY, 10, threads=1)
-    listed = truerank.neighbours(
+    found = truerank.exact_neighbors(QUERIES, GALLERY, 10, threads=1)
+    listed = truerank.neighbors(
         QUERIES,
         np.arange(23),
         queries=list(range(23)),
@@ -121,7 +123,7 @@ def test_files_are_read_again(ending: str, tmp_path: Path) -> None:
         with (tmp_path / f"{name}.fbin").open("wb") as file:
             np.array(rows.shape, "<u4").tofile(file)
             rows.astype("<f4").tofile(file)
-    found = truerank.truth(
+    found = truerank.exact_neighbors(
         tmp_path / "queries.fbin", tmp_path / "gallery.fbin", 7, distance="euclidean"
     )
     assert as_lists(found) == by_hand("euclidean", QUERIES, GALLERY, 7)
@@ -145,8 +147,8 @@ def test_files_are_read_again(ending: str, tmp_path: Path) -> None:
 
 def test_progress_ends_with_all_pairs() -> None:
     heard = []
-    with settings(neighbour_rows=5):
-        truerank.truth(QUERIES, GALLERY, 2, progress=lambda *done: heard.append(done))
+    with settings(neighbor_rows=5):
+        truerank.exact_neighbors(QUERIES, GALLERY, 2, progress=lambda *done: heard.append(done))
     assert heard[-1] == (23 * 90, 23 * 90)
 
 
@@ -167,11 +169,11 @@ def test_progress_ends_with_all_pairs() -> None:
 )
 def test_what_cannot_be_searched(change: dict[str, Any], words: list[str]) -> None:
     given = {"queries": QUERIES, "gallery": GALLERY, "k": 3} | change
-    assert_refused(lambda: truerank.truth(**given), words)
+    assert_refused(lambda: truerank.exact_neighbors(**given), words)
 
 
 def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
-    found = truerank.truth(QUERIES, GALLERY, 1)
+    found = truerank.exact_neighbors(QUERIES, GALLERY, 1)
     assert_refused(lambda: found.save(tmp_path / "truth.txt"), [".ibin or .ivecs"])
 
 
@@ -197,7 +199,8 @@ def test_rows_among_themselves_are_rounded_once(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         two, one = (
-            truerank.truth(rows, other, 9, distance=distance) for other in (rows.copy(), rows)
+            truerank.exact_neighbors(rows, other, 9, distance=distance)
+            for other in (rows.copy(), rows)
         )
     assert one.facts == two.facts
     for name in ("item", "distance", "first", "tied"):

@@ -19,7 +19,7 @@ def clusters() -> tuple[np.ndarray, np.ndarray]:
 def test_the_worst_queries_come_first(metric: str) -> None:
     x, y = clusters()
     values = truerank.evaluate(x, y, metrics=metric)[metric].per_query.lower
-    found = truerank.neighbours(x, y, worst=7, metric=metric, k=3)
+    found = truerank.neighbors(x, y, worst=7, metric=metric, k=3)
     order = sorted(range(40), key=lambda row: (values[row], row))
     assert [one.query for one in found] == order[:7]
     assert [one.score for one in found] == values[order[:7]].tolist()
@@ -29,13 +29,13 @@ def test_the_worst_queries_come_first(metric: str) -> None:
 
 def test_a_query_without_a_mate_is_not_served_badly() -> None:
     x, y = clusters()
-    assert 40 not in [one.query for one in truerank.neighbours(x, y, worst=100)]
+    assert 40 not in [one.query for one in truerank.neighbors(x, y, worst=100)]
 
 
 def test_progress_is_told_while_the_worst_are_looked_for() -> None:
     x, y = clusters()
     told: list[tuple[int, int]] = []
-    truerank.neighbours(x, y, worst=1, progress=lambda done, total: told.append((done, total)))
+    truerank.neighbors(x, y, worst=1, progress=lambda done, total: told.append((done, total)))
     assert told
     assert told[-1][0] == told[-1][1]
 
@@ -44,23 +44,23 @@ def test_progress_is_told_while_the_worst_are_looked_for() -> None:
 def test_which_queries_must_be_said_once(options: dict[str, int]) -> None:
     x, y = clusters()
     with refused("say which queries to look at: pass queries or worst, one of the two."):
-        truerank.neighbours(x, y, **options)
+        truerank.neighbors(x, y, **options)
 
 
 @pytest.mark.parametrize("metric", ["auc", "tau_max", "nmi"])
 def test_metrics_without_a_value_for_each_query(metric: str) -> None:
     x, y = clusters()
     with refused(f"{metric} has no value for each query to choose the worst by; try map@r."):
-        truerank.neighbours(x, y, worst=1, metric=metric)
+        truerank.neighbors(x, y, worst=1, metric=metric)
 
 
 def test_bad_arguments() -> None:
     x, y = clusters()
     with refused("The 'worst' parameter must be an int >= 1. Got 0 instead."):
-        truerank.neighbours(x, y, worst=0)
+        truerank.neighbors(x, y, worst=0)
     with refused("embeddings have 41 rows but there are 40 labels"):
-        truerank.neighbours(x, y[:40], queries=0)
+        truerank.neighbors(x, y[:40], queries=0)
     with refused("The 'threads' parameter must be an int >= 1"):
-        truerank.neighbours(x, y, queries=0, threads=0)
+        truerank.neighbors(x, y, queries=0, threads=0)
     with refused("The 'progress' parameter must be True, None, or called as progress(done, total)"):
-        truerank.neighbours(x, y, worst=1, progress=3)
+        truerank.neighbors(x, y, worst=1, progress=3)

@@ -61,7 +61,7 @@ def things() -> dict[str, Any]:
         "Audit": truerank.audit(x, labels),
         "OperatingPoint": truerank.choose_threshold(x, labels, far=0.01),
         "Task": truerank.Task(labels, ids=[f"{EVIL}{row}" for row in range(150)]),
-        "Neighbours": truerank.neighbours(x, labels, queries=[0], k=5),
+        "Neighbours": truerank.neighbors(x, labels, queries=[0], k=5),
     }
 
 

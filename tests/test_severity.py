@@ -22,7 +22,7 @@ def test_severity_against_a_loop(data: st.DataObject) -> None:
     """The errors are those that hit@1 counts, of the queries that have a mate to find."""
     depth = data.draw(st.integers(2, 3))
     case = as_tree(data.draw(cases(depth, "precomputed")))
-    case.options["no_mate"] = "report"
+    case.options["unmated"] = "report"
     assert case.labels is not None
     result = case.evaluate(metrics=["h_ap", "hit@1"])
     severity = result.severity()

@@ -8,7 +8,7 @@ most of it LLVM, which takes some minutes to press. There, in a checkout:
 
     mkdir -p build/site && for part in site numba; do tar xf carry/$part.tar.xz -C build/site; done
     PYTHONPATH=src:build/site TRUERANK_CACHE=carry/cache python3 -m truerank benchmark \
-        examples/benchmark/quickdraw.yaml -o build/quickdraw --resume --jobs 14 --until 540
+        examples/benchmark/quickdraw.yaml -o build/quickdraw --resume --jobs 14 --time-limit 540
 
 and, to go on elsewhere while it still searches, these files of build/quickdraw: config.yaml,
 splits.json, study.sqlite, environment.json. A paper is re-run in the same way (`python -m studies

@@ -8,7 +8,14 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from truerank._util.old_names import MOVED, REMOVED, old_module, serve_old_paths
+from truerank._util.old_names import (
+    MOVED,
+    REMOVED,
+    RENAMED,
+    old_module,
+    serve_old_paths,
+    warn_of_new_name,
+)
 
 if TYPE_CHECKING:
     from truerank import benchmark, conformance, datasets, engine, losses, metrics, report, training
@@ -16,8 +23,8 @@ if TYPE_CHECKING:
     from truerank._util.installed import __version__
     from truerank.analysis.audit import Audit, audit
     from truerank.analysis.compare import Comparison, compare
-    from truerank.analysis.compression import Sweep, sweep
-    from truerank.analysis.neighbors import Truth, neighbours, truth
+    from truerank.analysis.compression import CompressionSweep, compression_sweep
+    from truerank.analysis.neighbors import ExactNeighbors, exact_neighbors, neighbors
     from truerank.analysis.thresholds import choose_threshold
     from truerank.competition.board import Board
     from truerank.competition.leaderboards import leaderboard
@@ -31,49 +38,49 @@ if TYPE_CHECKING:
     from truerank.io.sharding import shard
     from truerank.plots import plot
     from truerank.report.threshold_card import ThresholdCard, threshold_card
-    from truerank.result.ranked_rows import Neighbours
+    from truerank.result.ranked_rows import Neighbors
     from truerank.result.result import Result
 
 __all__ = [
     "Audit",
     "Board",
     "Comparison",
+    "CompressionSweep",
+    "ExactNeighbors",
     "ExactnessError",
     "IndexLoss",
     "InputError",
-    "Neighbours",
+    "Neighbors",
     "PublicTask",
     "Result",
     "Score",
-    "Sweep",
     "Task",
     "Taxonomy",
     "ThresholdCard",
     "TruerankWarning",
-    "Truth",
     "__version__",
     "audit",
     "benchmark",
     "choose_threshold",
     "compare",
     "compat",
+    "compression_sweep",
     "conformance",
     "datasets",
     "engine",
     "evaluate",
     "evaluate_lists",
+    "exact_neighbors",
     "index_loss",
     "leaderboard",
     "losses",
     "metrics",
-    "neighbours",
+    "neighbors",
     "plot",
     "report",
     "shard",
-    "sweep",
     "threshold_card",
     "training",
-    "truth",
     "verify",
 ]
 
@@ -82,8 +89,8 @@ _HOME = {
     "audit": "truerank.analysis.audit",
     "Comparison": "truerank.analysis.compare",
     "compare": "truerank.analysis.compare",
-    "Sweep": "truerank.analysis.compression",
-    "sweep": "truerank.analysis.compression",
+    "CompressionSweep": "truerank.analysis.compression",
+    "compression_sweep": "truerank.analysis.compression",
     "ExactnessError": "truerank._util.errors",
     "InputError": "truerank._util.errors",
     "TruerankWarning": "truerank._util.errors",
@@ -99,13 +106,13 @@ _HOME = {
     "ThresholdCard": "truerank.report.threshold_card",
     "threshold_card": "truerank.report.threshold_card",
     "evaluate": "truerank.evaluation.evaluate",
-    "Truth": "truerank.analysis.neighbors",
-    "truth": "truerank.analysis.neighbors",
+    "ExactNeighbors": "truerank.analysis.neighbors",
+    "exact_neighbors": "truerank.analysis.neighbors",
     "IndexLoss": "truerank.evaluation.index_loss",
     "evaluate_lists": "truerank.evaluation.lists",
     "index_loss": "truerank.evaluation.index_loss",
-    "Neighbours": "truerank.result.ranked_rows",
-    "neighbours": "truerank.analysis.neighbors",
+    "Neighbors": "truerank.result.ranked_rows",
+    "neighbors": "truerank.analysis.neighbors",
     "plot": "truerank.plots",
     "shard": "truerank.io.sharding",
     "verify": "truerank.evaluation.trials",
@@ -118,6 +125,9 @@ def __getattr__(name: str) -> Any:
         return getattr(import_module(_HOME[name]), name)
     if name in __all__:
         return import_module(f"truerank.{name}")
+    if name in RENAMED:
+        warn_of_new_name(f"truerank.{name}", f"truerank.{RENAMED[name]}", 2)
+        return __getattr__(RENAMED[name])
     if f"truerank.{name}" in MOVED:
         return old_module(f"truerank.{name}")
     if f"truerank.{name}" in REMOVED:

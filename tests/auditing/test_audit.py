@@ -14,7 +14,7 @@ from tests.conftest import Within
 from tests.refusals import refusal
 from truerank._util.errors import InputError
 from truerank._util.settings import settings
-from truerank.analysis.audit import _bfloat16, _first_changed, neighbours
+from truerank.analysis.audit import _bfloat16, _first_changed, neighbors
 from truerank.distance.catalogue import build
 
 
@@ -167,10 +167,10 @@ def test_a_nearest_row_that_changes() -> None:
 
 @pytest.mark.parametrize("labelled", [True, False])
 def test_neighbours_by_brute_force(labelled: bool, within: Within) -> None:
-    within(settings(neighbour_rows=7, neighbour_items=11))
+    within(settings(neighbor_rows=7, neighbor_items=11))
     x, y = clusters(9, classes=8, size=5)
     codes = y if labelled else np.arange(len(y))
-    seen = neighbours(build("euclidean", x), codes, codes, True)
+    seen = neighbors(build("euclidean", x), codes, codes, True)
     apart = np.sqrt(((x[:, None] - x[None]) ** 2).sum(axis=2))
     np.fill_diagonal(apart, np.inf)
     occurrences = np.zeros(len(y), int)

@@ -46,7 +46,7 @@ def test_two_folders_joined_are_one_benchmark(uninterrupted: Path, tmp_path: Pat
 def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A benchmark that has no time."""
     folder = tmp_path_factory.mktemp("begun")
-    finish(start(write_config(folder), folder / "out", "--until", "0.1"))
+    finish(start(write_config(folder), folder / "out", "--time-limit", "0.1"))
     return folder / "out"
 
 

@@ -148,7 +148,7 @@ def test_time_that_is_over_stops_and_a_few_files_go_on_elsewhere(
     uninterrupted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config, out, moved = write_config(tmp_path), tmp_path / "out", tmp_path / "moved"
-    stopped = start(config, out, "--until", "0.1")
+    stopped = start(config, out, "--time-limit", "0.1")
     _, errors = stopped.communicate(timeout=600)
     assert stopped.returncode == 0
     assert "the time is over" in errors
@@ -156,7 +156,7 @@ def test_time_that_is_over_stops_and_a_few_files_go_on_elsewhere(
     trials.unlink()
     monkeypatch.setattr(runner._Clock, "is_over", property(lambda _: trials.exists()))
     with pytest.warns(TruerankWarning, match="quickdraw is not complete"):
-        assert runner.run(config, out, resume=True, until=3600) is None
+        assert runner.run(config, out, resume=True, time_limit=3600) is None
     assert ",finished" in trials.read_text()
     assert not (out / "table.json").exists()
     assert not (out / "openings.jsonl").exists()

@@ -38,8 +38,8 @@ ARGUMENTS: dict[str, tuple[list[str], list[str]]] = {
         ["average", "class"],
     ),
     "unknown no-mate": (
-        ["evaluate", "{x}", "--labels", "{labels}", "--no-mate", "skip"],
-        ["--no-mate", "report"],
+        ["evaluate", "{x}", "--labels", "{labels}", "--unmated", "skip"],
+        ["--unmated", "report"],
     ),
     "unknown device": (
         ["evaluate", "{x}", "--labels", "{labels}", "--device", "gpu"],
@@ -101,7 +101,7 @@ ARGUMENTS: dict[str, tuple[list[str], list[str]]] = {
         ["--task"],
     ),
     "no-mate for a task": (
-        ["evaluate", "{submission}", "--task", "{task}", "--no-mate", "error"],
+        ["evaluate", "{submission}", "--task", "{task}", "--unmated", "error"],
         ["--task"],
     ),
     "unlabelled for a task": (

@@ -79,11 +79,11 @@ def test_a_task_with_a_gallery_levels_and_rules(data: Path, tmp_path: Path) -> N
         (tmp_path / f"{name}.csv").write_text("\n".join([lines[0], *part]))
     made = run(
         *("task", "make", tmp_path / "query.csv", "--gallery-labels", tmp_path / "gallery.csv"),
-        *("--no-mate", "zero", "--junk-label", SAMPLES[0], "-o", tmp_path / "hidden.task"),
+        *("--unmated", "zero", "--junk-label", SAMPLES[0], "-o", tmp_path / "hidden.task"),
     )
     assert made.status == 0, made.err
     task = truerank.Task.load(tmp_path / "hidden.task")
-    assert (task.leave_one_out, task.no_mate, task.junk_labels) == (False, "zero", [SAMPLES[0]])
+    assert (task.leave_one_out, task.unmated, task.junk_labels) == (False, "zero", [SAMPLES[0]])
     assert len(task.levels) == 2
 
 

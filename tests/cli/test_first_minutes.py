@@ -180,7 +180,7 @@ def test_a_saved_result_draws_its_curves(folder: Path) -> None:
     assert '"curves"' not in evaluate(folder, "-m", "auc", "--format", "json").out
 
 
-@pytest.mark.parametrize("command", ["evaluate", "threshold", "neighbours"])
+@pytest.mark.parametrize("command", ["evaluate", "threshold", "neighbors"])
 def test_labels_without_their_option(data: Path, command: str) -> None:
     labels = data / "labels.csv"
     done = run(command, data / "embeddings.npy", labels)

@@ -156,8 +156,8 @@ def test_all_metrics(simple: list[object]) -> None:
         (["--junk-label", "0003"], {"junk_labels": ["0003"]}),
         (["--junk-label", "0003", "--junk-label", "0005"], {"junk_labels": ["0003", "0005"]}),
         (
-            ["--junk-label", "0003", "--no-mate", "zero"],
-            {"junk_labels": ["0003"], "no_mate": "zero"},
+            ["--junk-label", "0003", "--unmated", "zero"],
+            {"junk_labels": ["0003"], "unmated": "zero"},
         ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

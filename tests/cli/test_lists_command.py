@@ -207,7 +207,8 @@ def test_exact_neighbours_of_a_file(tmp_path: Path) -> None:
     rows, gallery = draw.standard_normal((40, 4)), draw.standard_normal((60, 4))
     np.save(tmp_path / "q.npy", rows)
     np.save(tmp_path / "g.npy", gallery)
-    done = run("truth", tmp_path / "q.npy", tmp_path / "g.npy", "-k", 8, "-o", tmp_path / "t.ibin")
+    sides = ("neighbors", tmp_path / "q.npy", "--all", "--gallery", tmp_path / "g.npy")
+    done = run(*sides, "-k", 8, "-o", tmp_path / "t.ibin")
     assert done.status == 0, done.err
     unit = [side / np.linalg.norm(side, axis=1)[:, None] for side in (rows, gallery)]
     exact = np.argsort(-(unit[0] @ unit[1].T), axis=1)

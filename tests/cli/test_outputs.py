@@ -116,8 +116,16 @@ def walk(group: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], A
 
 def test_every_command_that_writes_is_tried() -> None:
     found = dict(written_files())
-    assert {"evaluate", "compare", "verify", "lists", "sweep", "report", "demo"} <= found.keys()
-    assert {"task make", "task reveal", "plot", "truth", "leaderboard", "embed"} <= found.keys()
+    assert {
+        "evaluate",
+        "compare",
+        "verify",
+        "lists",
+        "compression",
+        "report",
+        "demo",
+    } <= found.keys()
+    assert {"task make", "task reveal", "leaderboard", "embed"} <= found.keys()
 
 
 @pytest.mark.parametrize(("command", "option"), [*written_files()])
@@ -248,7 +256,7 @@ def test_a_threshold_for_misses_and_for_searches(data: Path, tmp_path: Path) -> 
     ("option", "word", "offered"),
     [
         ("--average", "macro", "'query', 'class'"),
-        ("--no-mate", "skip", "'report', 'zero', 'error'"),
+        ("--unmated", "skip", "'report', 'zero', 'error'"),
         ("--unlabelled", "drop", "'error', 'distractor'"),
         ("--device", "gpu", "'auto', 'cpu', 'cuda', 'reference'"),
         ("--distance", "cosin", "'cosine', 'euclidean', 'dot'"),

@@ -57,7 +57,7 @@ COMMANDS = {
     "threshold": ["threshold", "{}/proxy-anchor.npy", "--labels", "{}/labels.csv", "--levels",
                   "genus,species", "--far", "0.05", "--by-class"],
     "audit": ["audit", "{}/proxy-anchor.npy", "{}/labels.csv", "--levels", "genus,species"],
-    "sweep": ["sweep", "{}/proxy-anchor.npy", "--labels", "{}/labels.csv", "--levels",
+    "compression": ["compression", "{}/proxy-anchor.npy", "--labels", "{}/labels.csv", "--levels",
               "genus,species", "--dims", "8", "-m", "map@r,hit@1"],
     "metrics": ["metrics"],
     "one metric": ["metrics", "opis"],

@@ -43,7 +43,7 @@ def test_shards_score_as_their_file(files: tuple[Path, Path], tmp_path: Path) ->
 def test_other_commands_take_a_manifest(files: tuple[Path, Path], tmp_path: Path) -> None:
     rows, labels = files
     run("shard", rows, "--labels", labels, "--rows", 10, "-o", tmp_path / "s")
-    for command in (("neighbours", "--query", "3"), ("audit",), ("sweep", "--dims", "2")):
+    for command in (("neighbors", "--query", "3"), ("audit",), ("compression", "--dims", "2")):
         name, *options = command
         expected = run(name, rows, "--labels", labels, *options)
         assert expected.status == 0, expected.err

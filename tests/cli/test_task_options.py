@@ -79,10 +79,10 @@ def test_lists_sweeps_and_single_queries(task: list[object], tmp_path: Path) -> 
     assert done.status == 0, done.err
     assert json.loads(done.out)["scores"]["hit@1"]["value"] == hit_at_1()
     given = [tmp_path / "query.npy", "--gallery", tmp_path / "gallery.npy", *task]
-    done = run("sweep", *given, "-m", "hit@1", "--dtypes", "float16", "--format", "json")
+    done = run("compression", *given, "-m", "hit@1", "--dtypes", "float16", "--format", "json")
     assert done.status == 0, done.err
     assert repr(hit_at_1()) in done.out
-    done = run("neighbours", *given, "--query", "7", "-k", 1, "--format", "json")
+    done = run("neighbors", *given, "--query", "7", "-k", 1, "--format", "json")
     assert done.status == 0, done.err
     [nearest] = json.loads(done.out)["queries"][0]["nearest"]
     assert nearest["row"] == np.where(EXCLUDED, np.inf, distances())[7].argmin()

@@ -373,7 +373,7 @@ def evaluate(seed: int = 4, **options: Any) -> truerank.Result:
         ({"classes": 31}, "different tasks: 180 and 186 queries"),
         ({"labels": np.repeat(np.arange(31, 61), 6)}, "the labels of the queries differ"),
         ({"average": "class"}, "evaluated differently: means over query and means over class"),
-        ({"no_mate": "zero"}, "no_mate=report and no_mate=zero"),
+        ({"unmated": "zero"}, "unmated=report and unmated=zero"),
         ({"metrics": ["ndcg"]}, "no metric in common"),
     ],
 )

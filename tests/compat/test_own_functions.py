@@ -93,17 +93,17 @@ def test_lists_with_fewer_neighbours_than_asked_for() -> None:
 # -- functions that compare labels ----------------------------------------------------------------
 
 
-def neighbouring(x: Any, y: Any) -> Any:
+def neighboring(x: Any, y: Any) -> Any:
     return torch.abs(x - y) < 2
 
 
 @pytest.mark.parametrize("options", SHAPES)
 @pytest.mark.parametrize("searched", [False, True])
 def test_a_function_that_compares_labels(searched: bool, options: dict[str, Any]) -> None:
-    theirs = original_calculator(label_comparison_fn=neighbouring, **options)
+    theirs = original_calculator(label_comparison_fn=neighboring, **options)
     search = CustomKNN(LpDistance(normalize_embeddings=False)) if searched else None
     ours = AccuracyCalculator(
-        include=METRICS, label_comparison_fn=neighbouring, knn_func=search, **options
+        include=METRICS, label_comparison_fn=neighboring, knn_func=search, **options
     )
     for rows in SEARCHES:
         assert_same(ours.get_accuracy(*rows), theirs.get_accuracy(*rows))

@@ -26,7 +26,9 @@ FAST: dict[str, Any] = {"threads": 1, "device": "cpu"}
 
 @pytest.fixture(scope="module")
 def found() -> Sweep:
-    return truerank.sweep(ROWS, LABELS, dims=[8], margin=0.02, metrics=["map@r", "hit@1"], **FAST)
+    return truerank.compression_sweep(
+        ROWS, LABELS, dims=[8], margin=0.02, metrics=["map@r", "hit@1"], **FAST
+    )
 
 
 def copy_of(found: Sweep, dims: int, dtype: str) -> Kept:
@@ -64,7 +66,7 @@ def test_the_smallest_copy(found: Sweep) -> None:
     fit = [one.copy.bytes for one in found.copies if one.not_worse]
     assert found.smallest.copy.bytes == min(fit)
     assert found.smallest.copy.dims == 8
-    none = truerank.sweep(ROWS, LABELS, dims=[2], dtypes=[], margin=0, **FAST)
+    none = truerank.compression_sweep(ROWS, LABELS, dims=[2], dtypes=[], margin=0, **FAST)
     assert none.smallest is none.original
     assert "No smaller copy" in str(none)
 
@@ -93,7 +95,7 @@ def test_the_margin_and_the_direction(
 
 
 def test_without_intervals_nothing_is_called_not_worse() -> None:
-    few = truerank.sweep(ROWS[:20], LABELS[:20], dtypes="float16", **FAST)
+    few = truerank.compression_sweep(ROWS[:20], LABELS[:20], dtypes="float16", **FAST)
     assert [one.not_worse for one in few.copies] == [None]
     assert few.smallest is few.original
     assert "No interval:" in str(few)
@@ -102,7 +104,7 @@ def test_without_intervals_nothing_is_called_not_worse() -> None:
 def test_a_gallery_of_its_own_ids_and_groups() -> None:
     gallery, labels = ROWS[60:], LABELS[60:]
     queries = ROWS[60:] + np.float32(1e-3)
-    found = truerank.sweep(
+    found = truerank.compression_sweep(
         queries,
         labels,
         gallery=gallery,
@@ -129,7 +131,7 @@ def test_a_gallery_of_its_own_ids_and_groups() -> None:
 def test_codes_that_queries_and_gallery_share_are_no_mistake() -> None:
     """Each query's signs are those of a gallery item: of embeddings that would be refused."""
     gallery = np.abs(ROWS[:60, :2])
-    found = truerank.sweep(
+    found = truerank.compression_sweep(
         gallery + np.float32(0.5),
         LABELS[:60],
         gallery=gallery,
@@ -144,7 +146,7 @@ def test_large_sets_are_paired_query_by_query() -> None:
     """Intervals of many classes look at a sample of the queries: the same one in every copy."""
     labels = np.repeat(np.arange(1100), 3)
     rows = RNG.standard_normal((1100, 8))[labels] + RNG.standard_normal((3300, 8))
-    found = truerank.sweep(rows.astype(np.float32), labels, dtypes="float16", **FAST)
+    found = truerank.compression_sweep(rows.astype(np.float32), labels, dtypes="float16", **FAST)
     low, high = found.copies[0].differences["map@r"].interval or (-1, 1)
     assert -0.002 < low <= high < 0.002
     assert found.smallest is not found.original
@@ -153,8 +155,11 @@ def test_large_sets_are_paired_query_by_query() -> None:
 @needs_gpu
 def test_a_gpu_finds_the_same() -> None:
     options: dict[str, Any] = {"dims": [8], "margin": 0.02, "metrics": ["map@r", "hit@1"]}
-    on_cpu = truerank.sweep(ROWS, LABELS, device="cpu", **options)
-    assert truerank.sweep(ROWS, LABELS, device="cuda", **options).to_json() == on_cpu.to_json()
+    on_cpu = truerank.compression_sweep(ROWS, LABELS, device="cpu", **options)
+    assert (
+        truerank.compression_sweep(ROWS, LABELS, device="cuda", **options).to_json()
+        == on_cpu.to_json()
+    )
 
 
 def test_every_form_says_the_same(found: Sweep) -> None:
@@ -176,7 +181,9 @@ def test_every_form_says_the_same(found: Sweep) -> None:
 
 def test_progress_goes_through_all_copies() -> None:
     told: list[float] = []
-    truerank.sweep(ROWS, LABELS, dtypes=["int8"], progress=lambda d, n: told.append(d / n), **FAST)
+    truerank.compression_sweep(
+        ROWS, LABELS, dtypes=["int8"], progress=lambda d, n: told.append(d / n), **FAST
+    )
     assert told == sorted(told)
     assert 0 < told[0] <= 0.5
     assert told[-1] == 1.0
@@ -198,9 +205,9 @@ def test_bad_input(options: dict[str, Any], sentence: str) -> None:
     if options.get("distance") == "precomputed":
         rows = np.abs(ROWS @ ROWS.T)
     with pytest.raises(truerank.InputError, match=sentence):
-        truerank.sweep(rows, LABELS, **options)
+        truerank.compression_sweep(rows, LABELS, **options)
 
 
 def test_a_metric_without_a_value_is_refused() -> None:
     with pytest.raises(truerank.InputError, match="undefined here"):
-        truerank.sweep(ROWS, np.arange(120), **FAST)
+        truerank.compression_sweep(ROWS, np.arange(120), **FAST)

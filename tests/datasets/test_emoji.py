@@ -86,11 +86,11 @@ def test_queries_are_two_families_and_the_gallery_has_all_eight(data):
 def test_every_query_has_several_mates_or_is_not_in_the_gallery(data):
     relevant, junk = pairs(data)
     mates = relevant.sum(axis=1)
-    no_mate = mates == 0
-    assert int(no_mate.sum()) == 196
-    assert 0.10 <= no_mate.mean() <= 0.15
-    assert not junk[no_mate].any()
-    assert mates[~no_mate].min() >= 2
+    unmated = mates == 0
+    assert int(unmated.sum()) == 196
+    assert 0.10 <= unmated.mean() <= 0.15
+    assert not junk[unmated].any()
+    assert mates[~unmated].min() >= 2
 
 
 def test_junk_is_one_toned_drawing_by_the_same_family(data):

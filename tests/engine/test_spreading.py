@@ -65,7 +65,7 @@ def test_every_query_is_in_one_block(asked: str) -> None:
     left = Queries.of(wanted)
     items = spread(wanted, left, LIMITS).items
     found = np.concatenate([rows for item in items for rows in item.blocks])
-    assert sorted(found) == sorted([*left.rows, *left.no_mate_rows])
+    assert sorted(found) == sorted([*left.rows, *left.unmated_rows])
     names = {item.strategy for item in items}
     if asked in ("on GPUs", "whole rows observed"):
         assert names == {"spread rows"}

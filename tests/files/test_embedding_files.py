@@ -379,9 +379,10 @@ def test_the_distance_of_an_hdf5_file_is_taken(said: Any, distance: str, tmp_pat
     trials = [(0, 4, True), (1, 5, True), (0, 1, False), (2, 3, False)]
     apart = truerank.verify(paths[1], trials, "threshold@far=0.5")["threshold@far=0.5"]
     assert apart == truerank.verify(gallery, trials, apart.metric, distance=distance)[apart.metric]
-    near = truerank.truth(*paths, k=3)
+    near = truerank.exact_neighbors(*paths, k=3)
     assert (
-        near.item.tolist() == truerank.truth(queries, gallery, 3, distance=distance).item.tolist()
+        near.item.tolist()
+        == truerank.exact_neighbors(queries, gallery, 3, distance=distance).item.tolist()
     )
     for name, rows in (("q", labels), ("g", sides["gallery_labels"])):
         (tmp_path / f"{name}.csv").write_text("label\n" + "\n".join(map(str, rows)))

@@ -34,7 +34,7 @@ def written(path: Path) -> Path:
     if kind == ".npy":
         np.save(path, LISTS)
     elif kind == ".npz":
-        np.savez(path, neighbours=LISTS, distances=SCORES)
+        np.savez(path, neighbors=LISTS, distances=SCORES)
     elif kind == ".parquet":
         parquet.write_table(pyarrow.table({"neighbors": LISTS, "scores": SCORES}), path)
     elif kind == ".ivecs":
@@ -50,7 +50,7 @@ def written(path: Path) -> Path:
 @pytest.mark.parametrize("ending", [".npy", ".npz", ".parquet", ".ivecs", ".ibin", ".hdf5", ".h5"])
 def test_every_format_holds_the_same_lists(ending: str, tmp_path: Path) -> None:
     found = read_lists(written(tmp_path / f"x{ending}"))
-    assert plain(found.neighbours) == LISTS
+    assert plain(found.neighbors) == LISTS
     has_scores = ending not in (".npy", ".ivecs")
     assert (found.scores is not None) == has_scores
     if has_scores:
@@ -77,7 +77,7 @@ def test_parquet_names_queries_and_has_ragged_lists(tmp_path: Path) -> None:
     table = pyarrow.table({"query": ["q2", "q1"], "items": [["g3"], ["g1", "g4", None]]})
     parquet.write_table(table, path)
     found = read_lists(path)
-    assert (plain(found.neighbours), found.queries) == ([["g3"], ["g1", "g4", None]], ["q2", "q1"])
+    assert (plain(found.neighbors), found.queries) == ([["g3"], ["g1", "g4", None]], ["q2", "q1"])
     result = truerank.evaluate_lists(
         path,
         LABELS,
@@ -97,7 +97,7 @@ def test_a_run_is_sorted_by_score_whatever_its_ranks_say(tmp_path: Path) -> None
     )
     found = read_lists(path)
     assert found.queries == ["q1", "q2"]
-    assert found.neighbours == [["d2", "d1", "d3"], ["d9"]]
+    assert found.neighbors == [["d2", "d1", "d3"], ["d9"]]
     assert found.scores == [[7.5, 0.5, -1.0], [1.0]]
     assert found.by_id
 
@@ -150,7 +150,7 @@ def test_a_run_is_known_by_its_lines(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
     path.write_bytes(gzip.compress(RUN.encode()) if name.endswith(".gz") else RUN.encode())
     found = read_lists(path)
-    assert (found.neighbours, found.scores) == ([["a", "b"], ["c"]], [[7.0, 2.5], [1.0]])
+    assert (found.neighbors, found.scores) == ([["a", "b"], ["c"]], [[7.0, 2.5], [1.0]])
     assert found.queries == ["one", "two"]
 
 
@@ -160,7 +160,7 @@ def test_runs_of_ms_marco_go_by_rank(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
     path.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
     found = read_lists(path)
-    assert found.neighbours == [["100", "300"], ["100", "300"]]
+    assert found.neighbors == [["100", "300"], ["100", "300"]]
     judged = {"7": {"300": 1}, "9": {"300": 1}}
     score = truerank.evaluate_lists(path, relevance=judged, gallery_size=9, metrics="mrr")["mrr"]
     assert (score.lower, score.upper) == (0.5, 0.75)
@@ -169,7 +169,7 @@ def test_runs_of_ms_marco_go_by_rank(name: str, tmp_path: Path) -> None:
 def test_the_arrays_of_faiss(tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", I=LISTS, D=SCORES)
     found = read_lists(tmp_path / "x.npz")
-    assert (plain(found.neighbours), plain(found.scores)) == (LISTS, SCORES)
+    assert (plain(found.neighbors), plain(found.scores)) == (LISTS, SCORES)
 
 
 @pytest.mark.parametrize("text", ["inf", "-inf", "1e400", "nan", "x"])

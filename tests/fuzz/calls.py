@@ -85,7 +85,7 @@ def _shard(source: Any, **options: Any) -> Any:
 
 
 EVALUATE = ("confidence", "seed", "progress", "average", "checkpoint", "cluster")
-SIDES = ("query_ids", "query_groups", "junk", "junk_labels", "no_mate", "unlabelled")
+SIDES = ("query_ids", "query_groups", "junk", "junk_labels", "unmated", "unlabelled")
 
 CALLS = {
     "evaluate": Call(
@@ -107,13 +107,13 @@ CALLS = {
     ),
     "evaluate_lists": Call(
         truerank.evaluate_lists,
-        {"neighbours": LISTS, "labels": LABELS, "metrics": ["map@r"], "threads": 1},
+        {"neighbors": LISTS, "labels": LABELS, "metrics": ["map@r"], "threads": 1},
         (*SIDES, "scores", "relevance", "named_by", "settle", "confidence", "seed", "average"),
     ),
     "evaluate_lists, gallery": Call(
         truerank.evaluate_lists,
         {
-            "neighbours": [[IDS[item] for item in row] for row in LISTS],
+            "neighbors": [[IDS[item] for item in row] for row in LISTS],
             "labels": LABELS,
             "gallery_labels": LABELS,
             "gallery_ids": IDS,
@@ -126,7 +126,7 @@ CALLS = {
     "index_loss": Call(
         truerank.index_loss,
         {
-            "neighbours": LISTS,
+            "neighbors": LISTS,
             "labels": LABELS,
             "embeddings": EMBEDDINGS,
             "stored": np.round(EMBEDDINGS),
@@ -140,7 +140,7 @@ CALLS = {
     "Task": Call(
         truerank.Task,
         {"labels": LABELS, "ids": IDS, "groups": [0, 1] * (ROWS // 2), "junk_labels": ["1"]},
-        ("gallery_labels", "gallery_ids", "junk", "relevance", "no_mate", "leave_one_out"),
+        ("gallery_labels", "gallery_ids", "junk", "relevance", "unmated", "leave_one_out"),
     ),
     "Task.evaluate": Call(
         _task, {"embeddings": EMBEDDINGS, "ids": IDS, **FAST}, ("gallery", "distance", *EVALUATE)
@@ -195,13 +195,13 @@ CALLS = {
             *("gallery_groups", "junk", "junk_labels", "relevance", "unlabelled"),
         ),
     ),
-    "neighbours": Call(
-        truerank.neighbours,
+    "neighbors": Call(
+        truerank.neighbors,
         {"embeddings": EMBEDDINGS, "labels": LABELS, "queries": [0, 3], "k": 2, "threads": 1},
         ("worst", "metric", "distance", "gallery", "gallery_labels", "progress"),
     ),
-    "truth": Call(
-        truerank.truth,
+    "exact_neighbors": Call(
+        truerank.exact_neighbors,
         {"queries": EMBEDDINGS, "gallery": OTHER, "k": 3, "threads": 1},
         ("distance", "progress", "cluster"),
     ),
@@ -216,14 +216,14 @@ CALLS = {
         ("ax", "marks"),
     ),
     "Result.curve": Call(_result().curve, {"name": "cmc", "ranks": 3, "band": None}),
-    "Result.neighbours": Call(_result().neighbours, {"queries": [0], "k": 3}),
+    "Result.neighbors": Call(_result().neighbors, {"queries": [0], "k": 3}),
     "audit": Call(
         truerank.audit,
         {"embeddings": EMBEDDINGS, "labels": LABELS, "threads": 1, "seed": 0},
         ("train", "distance", "progress"),
     ),
-    "sweep": Call(
-        truerank.sweep,
+    "compression_sweep": Call(
+        truerank.compression_sweep,
         {"embeddings": EMBEDDINGS, "labels": LABELS, "dims": [2], "dtypes": ["int8"], **FAST},
         ("margin", "distance", "gallery", "gallery_labels", "confidence", "seed", "progress"),
     ),

@@ -30,7 +30,7 @@ COMMANDS = 150
 PARAMETERS = [
     *("embeddings", "labels", "gallery", "gallery_labels", "query_ids", "gallery_ids"),
     *("query_groups", "gallery_groups", "junk", "junk_labels", "relevance", "distance", "metrics"),
-    *("average", "no_mate", "unlabelled", "device", "threads", "confidence"),
+    *("average", "unmated", "unlabelled", "device", "threads", "confidence"),
 ]
 
 
@@ -45,7 +45,7 @@ def _bases() -> list[dict[str, Any]]:
         {"embeddings": EMBEDDINGS @ EMBEDDINGS.T, "labels": LABELS, "distance": "similarity"},
         {"embeddings": EMBEDDINGS > 0, "labels": LABELS, "distance": "hamming"},
         {"embeddings": EMBEDDINGS, "labels": LABELS, "distance": "cityblock", "average": "class"},
-        {"embeddings": EMBEDDINGS, "labels": LABELS, "distance": "euclidean", "no_mate": "zero"},
+        {"embeddings": EMBEDDINGS, "labels": LABELS, "distance": "euclidean", "unmated": "zero"},
         {"embeddings": EMBEDDINGS, "labels": LABELS, "distance": "dot", "junk_labels": ["1"]},
     ]
 
@@ -85,7 +85,7 @@ def test_everything_as_a_task() -> None:
     escapes = Escapes()
     names = [
         *("labels", "ids", "groups", "gallery_labels", "gallery_ids", "gallery_groups", "junk"),
-        *("junk_labels", "relevance", "no_mate", "unlabelled", "leave_one_out"),
+        *("junk_labels", "relevance", "unmated", "unlabelled", "leave_one_out"),
     ]
     for name in names:
         for thing in things():
@@ -165,7 +165,7 @@ def test_command_lines(tmp_path: Path) -> None:
     files = [str(tmp_path / name) for name in ("x.npy", "x.npz", "y.csv", "t.task", "nowhere", "")]
     options = [
         *("--labels", "--gallery", "--gallery-labels", "--levels", "--task", "--junk-label"),
-        *("--distance", "-m", "--average", "--no-mate", "--unlabelled", "--device", "--threads"),
+        *("--distance", "-m", "--average", "--unmated", "--unlabelled", "--device", "--threads"),
         *("--format", "--nothing", "-x", "--", "-"),
     ]
     words = ["1", "0", "-1", "a", "", "a,b", "cosine", "class", "zero", "json", "all", "hit@1", "é"]

@@ -53,8 +53,7 @@ GOOD: dict[tuple[str, ...], list[str]] = {
     ("threshold",): ["x.npz", "--far", "0.5"],
     ("plot",): ["drawn.json", "--curve", "cmc", "-o", "page.svg"],
     ("report",): ["a.json", "b.json", "-o", "page.html"],
-    ("neighbours",): ["x.npz", "--query", "id-1", "--threads", "1"],
-    ("truth",): ["x.npz", "x.npz", "-k", "3", "-o", "truth.ibin", "--threads", "1"],
+    ("neighbors",): ["x.npz", "--query", "id-1", "--threads", "1"],
     ("shard",): ["x.npz", "-o", "shards", "--rows", "5"],
     ("audit",): ["x.npz", "--threads", "1"],
     ("task", "make"): ["y.csv", "-o", "made.task", "--public", "public.json"],
@@ -66,7 +65,7 @@ GOOD: dict[tuple[str, ...], list[str]] = {
     ("benchmark",): ["benchmark.yaml", "--dry-run"],
     ("data", "get"): ["emoji", "--from", "folder"],
     ("data", "list"): [],
-    ("sweep",): ["x.npz", "--dims", "2", "--dtypes", "int8", "--threads", "1"],
+    ("compression",): ["x.npz", "--dims", "2", "--dtypes", "int8", "--threads", "1"],
     ("metrics",): ["map@r"],
     ("conform",): ["judge.py:hit", "--like", "hit@1", "--call", "lists"],
     ("demo",): [],
@@ -77,7 +76,7 @@ SECONDS = [("demo",)]
 """Commands that take seconds and read no file."""
 SUCCEEDING = [words for words in COMMANDS if words not in REFUSED + SECONDS]
 FEW = {("demo",): 2, ("data", "list"): 50, ("metrics",): 1000, ("conform",): 500, ("plot",): 1000,
-       ("sweep",): 2000}  # fmt: skip
+       ("compression",): 2000}  # fmt: skip
 """Commands that read no file, and have few words to go wrong (or many cases of their own)."""
 
 

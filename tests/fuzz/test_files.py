@@ -112,7 +112,7 @@ def _valid_lists(suffix: str, folder: Path) -> bytes:
     if suffix == ".npy":
         np.save(path, lists)
     elif suffix == ".npz":
-        np.savez(path, neighbours=lists, scores=-np.tile(np.arange(3.0), (ROWS, 1)))
+        np.savez(path, neighbors=lists, scores=-np.tile(np.arange(3.0), (ROWS, 1)))
     elif suffix == ".parquet":
         table = pyarrow.table(
             {"query": IDS, "neighbours": [[IDS[i] for i in row] for row in lists]}

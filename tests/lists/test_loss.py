@@ -336,7 +336,7 @@ def test_levels_classes_and_no_mates() -> None:
         stored=np.round(rows),
         metrics=["h_ap", "map@level=mean", "hit@1"],
         average="class",
-        no_mate="zero",
+        unmated="zero",
     )
     assert loss["map@level=mean"].total.value == (
         loss["map@level=mean"].full.value - loss["map@level=mean"].returned.value

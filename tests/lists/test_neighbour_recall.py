@@ -10,7 +10,7 @@ import pytest
 
 import truerank
 from tests.refusals import refused
-from truerank.analysis.neighbors import truth
+from truerank.analysis.neighbors import exact_neighbors
 
 
 def brute(
@@ -46,7 +46,7 @@ def test_the_file_of_truth_says_what_vectors_say(seed: int, alone: bool, tmp_pat
     out = np.zeros(squares.shape, bool)
     if alone:
         np.fill_diagonal(out, True)
-    truth(queries, gallery, 40, distance="euclidean").save(tmp_path / "truth.ibin")
+    exact_neighbors(queries, gallery, 40, distance="euclidean").save(tmp_path / "truth.ibin")
     sides: dict[str, Any] = {} if alone else {"gallery_labels": labels}
     for k in (1, 3, 8):
         result = truerank.evaluate_lists(
@@ -65,13 +65,13 @@ def test_the_file_of_truth_says_what_vectors_say(seed: int, alone: bool, tmp_pat
 def test_what_truth_leaves_open_is_refused(tmp_path: Path) -> None:
     """Four items at one distance, of which the file lists two."""
     queries, gallery = np.zeros((1, 1)), np.array([[1.0], [1.0], [-1.0], [1.0], [5.0]])
-    few = truth(queries, gallery, 2, distance="euclidean")
+    few = exact_neighbors(queries, gallery, 2, distance="euclidean")
     options: dict[str, Any] = {"gallery_labels": [0, 1, 0, 1, 0], "metrics": "map"}
     with refused("1 query could have other items among the 2 nearest"):
         truerank.evaluate_lists([[3, 2, 0]], [0], exact_neighbors=few, k=2, **options)
     with refused("neighbour_recall@3 needs 3"):
         truerank.evaluate_lists([[3, 2, 0]], [0], exact_neighbors=few, k=3, **options)
-    whole = truth(queries, gallery, 4, distance="euclidean")
+    whole = exact_neighbors(queries, gallery, 4, distance="euclidean")
     result = truerank.evaluate_lists([[3, 4, 0]], [0], exact_neighbors=whole, k=2, **options)
     assert result.provenance["lists"]["neighbour_recall"]["value"] == 0.5
     with refused("k is that of neighbour_recall, which needs exact_neighbors"):

@@ -451,12 +451,12 @@ def test_dictionaries_give_the_bits_of_the_files(kind: Any, tmp_path: Path) -> N
     (tmp_path / "x.qrels").write_text("\n".join(lines))
     options: dict[str, Any] = {"gallery_size": 1000, "metrics": ["map", "ndcg", "bpref", "mrr"]}
     filed = truerank.evaluate_lists(tmp_path / "x.run", relevance=tmp_path / "x.qrels", **options)
-    for neighbours, relevance in (
+    for neighbors, relevance in (
         (run, judged),
         (tmp_path / "x.run", judged),
         (run, tmp_path / "x.qrels"),
     ):
-        plain = truerank.evaluate_lists(neighbours, relevance=relevance, **options)
+        plain = truerank.evaluate_lists(neighbors, relevance=relevance, **options)
         mine, other = plain.to_dict(), filed.to_dict()
         for data in (mine, other):
             data["provenance"].pop("seconds")
@@ -466,10 +466,10 @@ def test_dictionaries_give_the_bits_of_the_files(kind: Any, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("run", "judged", "words"),
     [
-        ({"q": {"a": float("inf")}}, {"q": {"a": 1}}, "neighbours['q']['a'] is inf"),
+        ({"q": {"a": float("inf")}}, {"q": {"a": 1}}, "neighbors['q']['a'] is inf"),
         ({"q": {"a": "x"}}, {"q": {"a": 1}}, "expected a finite number"),
         ({"q": ["a"]}, {"q": {"a": 1}}, "must map each query to {item: score}"),
-        ({}, {"q": {"a": 1}}, "neighbours hold no list"),
+        ({}, {"q": {"a": 1}}, "neighbors hold no list"),
         ({"q": {"a": 1}}, {"q": ["a"]}, "must map each query to {item: grade}"),
         ({"q": {"a": 1}}, {"q": {"a": 0.5}}, "expected a whole number"),
         ({"q": {"a": 1}}, {}, "holds no judgement"),

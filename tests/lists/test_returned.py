@@ -69,7 +69,7 @@ def test_rows_whose_ids_repeat_are_named_by_their_numbers() -> None:
     ids = {"query_ids": [5, 6], "gallery_ids": [5, 5, 6, 8]}
     with refused("2 gallery rows share the id 5"):
         values([[0], [2]], **ids)
-    found = values([[0, 1, 2], [2, 3]], named_by="row", no_mate="zero", **ids)
+    found = values([[0, 1, 2], [2, 3]], named_by="row", unmated="zero", **ids)
     assert found["mrr"] == (0.5, 0.5, 0.5)
 
 
@@ -123,10 +123,10 @@ def test_a_row_that_nobody_labels_is_a_distractor() -> None:
 @pytest.mark.parametrize(
     ("lists", "options", "words"),
     [
-        ([[0]], {}, "there are 1 lists of neighbours but 2 queries"),
+        ([[0]], {}, "there are 1 lists of neighbors but 2 queries"),
         (np.zeros((2, 2, 2), int), {}, "Got shape (2, 2, 2)"),
         (np.zeros((2, 2)), {}, "row numbers or ids, with -1 for none. Got dtype float64"),
-        ([["x"], ["y"]], {}, "neighbours hold 'x', which is no row number; pass gallery_ids"),
+        ([["x"], ["y"]], {}, "neighbors hold 'x', which is no row number; pass gallery_ids"),
         ([[0], 3], {}, "Got 3 for query 1"),
         ("nowhere.npy", {}, "cannot read nowhere.npy"),
         (LISTS, {"named_by": "name"}, "must be one of auto, row, id"),
@@ -147,7 +147,7 @@ def test_a_row_that_nobody_labels_is_a_distractor() -> None:
             {"gallery_labels": None, "gallery_ids": [1, 2]},
             "without a gallery; pass query_ids",
         ),
-        (LISTS, {"no_mate": "never"}, "must be one of report, zero, error"),
+        (LISTS, {"unmated": "never"}, "must be one of report, zero, error"),
     ],
 )
 def test_what_is_refused(lists: Any, options: dict[str, Any], words: str) -> None:

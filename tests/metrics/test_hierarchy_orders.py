@@ -37,7 +37,7 @@ def truth(case: Case, metric: str) -> list[ranking.Triple | None]:
         hierarchy.triple(asked, depth, distances, levels)
         for distances, levels in zip(case.distances, every_levels, strict=True)
     ]
-    if case.options.get("no_mate") == "zero":
+    if case.options.get("unmated") == "zero":
         return [triple or (Fraction(0),) * 3 for triple in found]
     return found
 
@@ -83,7 +83,7 @@ def check_metric(case: Case, metric: str, score: truerank.Score) -> None:
         check_mean(f"{metric}, {bound}", getattr(score, bound), [t[position] for t in counted])
     asked, depth, every_levels = case.question(metric)
     chances = [hierarchy.chance(asked, depth, levels) for levels in every_levels]
-    if case.options.get("no_mate") == "zero":
+    if case.options.get("unmated") == "zero":
         chances = [value or Fraction(0) for value in chances]
     assert score.chance is not None, metric
     check_mean(f"{metric}, chance", score.chance, chances)
@@ -135,7 +135,7 @@ def test_a_level_is_the_task_with_that_column_alone(data: st.DataObject) -> None
     )
     for q, items in enumerate(case.items):
         removed[q, items] = False
-    common = {"distance": "precomputed", "no_mate": case.options["no_mate"], "junk": removed}
+    common = {"distance": "precomputed", "unmated": case.options["unmated"], "junk": removed}
     result = case.evaluate(metrics=[at_level(name, v) for name in SINGLE for v in (1, 2, 3)])
     for level in (1, 2, 3):
         sides: dict[str, Any] = {}
@@ -237,7 +237,7 @@ def test_sum_wap_is_the_weighted_mean_of_the_levels(data: st.DataObject) -> None
     """For each query, over the levels at which something is left for it."""
     depth = data.draw(st.integers(2, 3))
     case = as_tree(data.draw(cases(depth, "precomputed")))
-    case.options["no_mate"] = "report"
+    case.options["unmated"] = "report"
     weights = data.draw(st.lists(st.integers(1, 9), min_size=depth, max_size=depth))
     name = "sum_wap@weights=" + ":".join(map(str, weights))
     levels = [f"map@level={v}" for v in range(1, depth + 1)]

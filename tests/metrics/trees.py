@@ -219,7 +219,7 @@ def cases(draw: st.DrawFn, depth: int, distance: str) -> Case:
         options["gallery_ids"] = list(range(rows, rows + columns))
     if draw(st.integers(0, 2)) == 0:
         options["junk"] = draw(masks(rows, columns))
-    options["no_mate"] = draw(st.sampled_from(["report", "report", "zero"]))
+    options["unmated"] = draw(st.sampled_from(["report", "report", "zero"]))
     return Case(embeddings, labels, leave_one_out, options)
 
 

@@ -142,7 +142,7 @@ def test_a_commitment_depends_on_labels_rules_and_salt(tmp_path: Path) -> None:
     for labels, options in (
         (LABELS[order], {"ids": IDS[order]}),
         (LABELS[order], {"ids": IDS}),
-        (LABELS, {"ids": IDS, "no_mate": "zero"}),
+        (LABELS, {"ids": IDS, "unmated": "zero"}),
         (LABELS, {"ids": IDS, "groups": GROUPS}),
     ):
         salted.append(Task(labels, **options))

@@ -79,7 +79,7 @@ TASKS: dict[str, dict[str, Any]] = {
         "gallery_labels": [("p", "a"), ("p", None), (None, None), ("q", "b")],
         "unlabelled": "distractor",
     },
-    "zero": {"labels": [*range(N)], "no_mate": "zero"},
+    "zero": {"labels": [*range(N)], "unmated": "zero"},
 }
 
 
@@ -109,9 +109,9 @@ def test_a_task_comes_back_from_its_file(name: str, tmp_path: Path) -> None:
     task.save(path)
     again = load(path)
     assert again.digest == task.digest
-    for attribute in ("queries", "gallery_size", "items", "leave_one_out", "no_mate", "unlabelled"):
+    for attribute in ("queries", "gallery_size", "items", "leave_one_out", "unmated", "unlabelled"):
         assert getattr(again, attribute) == getattr(task, attribute)
-    for attribute in ("mates", "no_mate_reason"):
+    for attribute in ("mates", "unmated_reason"):
         np.testing.assert_array_equal(getattr(again, attribute), getattr(task, attribute))
     every = np.arange(task.queries)
     for pairs, others in (
@@ -123,7 +123,7 @@ def test_a_task_comes_back_from_its_file(name: str, tmp_path: Path) -> None:
         )
     again.save(tmp_path / "again.npz")
     assert load(tmp_path / "again.npz").digest == task.digest
-    assert again.no_mate_counts() == task.no_mate_counts()
+    assert again.unmated_counts() == task.unmated_counts()
     assert again.exclusions() == task.exclusions()
 
 

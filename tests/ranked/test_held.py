@@ -27,44 +27,44 @@ def test_the_same_lists_as_from_the_arrays() -> None:
     x = rows()
     ids = [f"image {number}" for number in range(30)]
     result = truerank.evaluate(x, LABELS, query_ids=ids)
-    expected = truerank.neighbours(x, LABELS, query_ids=ids, queries=[3, 7], k=4)
-    assert result.neighbours([3, "image 7"], 4).to_json() == expected.to_json()
-    assert len(result.neighbours(3)[0].nearest) == 10
+    expected = truerank.neighbors(x, LABELS, query_ids=ids, queries=[3, 7], k=4)
+    assert result.neighbors([3, "image 7"], 4).to_json() == expected.to_json()
+    assert len(result.neighbors(3)[0].nearest) == 10
 
 
 def test_a_gallery_of_its_own() -> None:
     x, gallery = rows(), rows()[::-1] + 1
     sides = {"gallery": gallery, "gallery_labels": LABELS}
     result = truerank.evaluate(x, LABELS, **sides)
-    expected = truerank.neighbours(x, LABELS, **sides, queries=0)
-    assert result.neighbours(0).to_json() == expected.to_json()
+    expected = truerank.neighbors(x, LABELS, **sides, queries=0)
+    assert result.neighbors(0).to_json() == expected.to_json()
     del sides, gallery
     with refused("the rows are gone"):
-        result.neighbours(0)
+        result.neighbors(0)
 
 
 def test_no_array_is_kept_alive() -> None:
     x = rows()
     watched = weakref.ref(x)
     result = truerank.evaluate(x, LABELS)
-    assert result.neighbours(0) is not None
+    assert result.neighbors(0) is not None
     del x
     assert watched() is None
     with refused("the rows are gone: a result does not keep arrays alive"):
-        result.neighbours(0)
+        result.neighbors(0)
 
 
 def test_tensors_lists_and_files(tmp_path: Path) -> None:
     x = rows()
-    expected = truerank.neighbours(x, LABELS, queries=5).to_json()
+    expected = truerank.neighbors(x, LABELS, queries=5).to_json()
     tensor, path = torch.from_numpy(x), tmp_path / "rows.npy"
     np.save(path, x)
     for source in (tensor, x.tolist(), path):
-        assert truerank.evaluate(source, LABELS).neighbours(5).to_json() == expected
+        assert truerank.evaluate(source, LABELS).neighbors(5).to_json() == expected
     result = truerank.evaluate(path, LABELS)
     np.save(path, x + 1)
     with refused("the rows have changed since they were evaluated"):
-        result.neighbours(5)
+        result.neighbors(5)
 
 
 @pytest.mark.parametrize("distance", ["cosine", "precomputed"])
@@ -73,14 +73,14 @@ def test_rows_that_have_changed(distance: str) -> None:
     result = truerank.evaluate(x, LABELS, distance=distance)
     x[[0, 1]] = x[[1, 0]]
     with refused("the rows have changed since they were evaluated"):
-        result.neighbours(0)
+        result.neighbors(0)
 
 
 def test_dense_masks_are_not_kept() -> None:
     x, junk = rows(), np.zeros((30, 30), bool)
     result = truerank.evaluate(x, LABELS, junk=junk)
     with refused("a result keeps no dense junk or relevance matrix"):
-        result.neighbours(0)
+        result.neighbors(0)
 
 
 def test_results_of_files_and_of_other_processes_have_no_rows() -> None:
@@ -91,6 +91,6 @@ def test_results_of_files_and_of_other_processes_have_no_rows() -> None:
         pickle.loads(pickle.dumps(result)),
         copy.deepcopy(result),
     ):
-        with refused("this result came without its rows; call truerank.neighbours"):
-            other.neighbours(0)
+        with refused("this result came without its rows; call truerank.neighbors"):
+            other.neighbors(0)
     assert pickle.loads(pickle.dumps(result)).to_json() == result.to_json()

@@ -9,7 +9,7 @@ import pytest
 
 import truerank
 from tests.refusals import refused
-from truerank.result.ranked_rows import Neighbours, find_queries
+from truerank.result.ranked_rows import Neighbors, find_queries
 
 
 def points(seed: int = 0, rows: int = 60) -> tuple[np.ndarray, np.ndarray]:
@@ -45,7 +45,7 @@ def listed(items: Any) -> dict[int, tuple[float, int, int, bool]]:
 @pytest.mark.parametrize("k", [1, 7, 200])
 def test_a_ranking_is_the_sorted_list(k: int) -> None:
     x, y = points()
-    found = truerank.neighbours(x, y, queries=range(len(x)), k=k, distance="euclidean")
+    found = truerank.neighbors(x, y, queries=range(len(x)), k=k, distance="euclidean")
     assert [one.query for one in found] == list(range(len(x)))
     for query, one in enumerate(found):
         expected = by_hand(x, query, y == y[query], np.arange(len(x)) == query)
@@ -60,7 +60,7 @@ def test_junk_never_stands_in_a_list() -> None:
     rng = np.random.default_rng(2)
     cameras, ids = rng.integers(0, 3, len(x)), rng.integers(0, 50, len(x)).astype(str)
     mask = rng.random((len(x), len(x))) < 0.1
-    found = truerank.neighbours(
+    found = truerank.neighbors(
         x,
         y,
         queries=range(len(x)),
@@ -84,7 +84,7 @@ def test_junk_never_stands_in_a_list() -> None:
 def test_a_gallery_of_its_own_with_distractors() -> None:
     x, y = points(3)
     labels = [None if label == 5 else str(label) for label in y[20:]]
-    found = truerank.neighbours(
+    found = truerank.neighbors(
         x[:20],
         y[:20].astype(str),
         gallery=x[20:],
@@ -108,7 +108,7 @@ def test_ranks_are_those_of_the_score(distance: str) -> None:
     y = np.repeat(np.arange(12), 4)
     x = (rng.standard_normal((12, 5))[y] + rng.standard_normal((48, 5))).astype(np.float32)
     result = truerank.evaluate(x, y, metrics=["mrr", "precision@5"], distance=distance)
-    found = truerank.neighbours(x, y, queries=range(48), k=5, distance=distance)
+    found = truerank.neighbors(x, y, queries=range(48), k=5, distance=distance)
     first, five = (result[metric].per_query.lower.tolist() for metric in ("mrr", "precision@5"))
     assert [1 / one.mates.last[0] for one in found] == first
     assert [one.nearest.right.mean() for one in found] == five
@@ -116,10 +116,10 @@ def test_ranks_are_those_of_the_score(distance: str) -> None:
 
 def test_similarities_and_given_distances() -> None:
     matrix = np.array([[0.0, 0.9, 0.1, 0.9], [0.9, 0, 0.5, 0.2], [0.1, 0.5, 0, 0.3], [0, 0, 0, 0]])
-    near = truerank.neighbours(matrix, [0, 0, 1, 1], queries=0, distance="similarity")[0]
+    near = truerank.neighbors(matrix, [0, 0, 1, 1], queries=0, distance="similarity")[0]
     assert near.nearest.row.tolist() == [3, 1, 2]
     assert near.nearest.distance.tolist() == [0.9, 0.9, 0.1]
-    far = truerank.neighbours(matrix, [0, 0, 1, 1], queries=0, distance="precomputed")[0]
+    far = truerank.neighbors(matrix, [0, 0, 1, 1], queries=0, distance="precomputed")[0]
     assert far.nearest.row.tolist() == [2, 3, 1]
 
 
@@ -129,7 +129,7 @@ def test_levels_make_near_misses() -> None:
         "species": ["lion", "lynx", "lion", "mini", "lynx"],
     }
     x = np.array([[0.0], [1], [2], [1], [4]])
-    one = truerank.neighbours(x, labels, queries=0, distance="euclidean")[0]
+    one = truerank.neighbors(x, labels, queries=0, distance="euclidean")[0]
     assert one.nearest.row.tolist() == [3, 1, 2, 4], "of tied items the more alike come last"
     plain = list(one.nearest.plain(["family", "species"]))
     assert [item["verdict"] for item in plain] == ["wrong", "near miss", "right", "near miss"]
@@ -139,7 +139,7 @@ def test_levels_make_near_misses() -> None:
 def test_judgements_show_their_grades() -> None:
     relevance = np.array([[0, 2, 0, 0.5], [0, 0, 0, 0]])
     x = np.array([[0.0], [9]])
-    found = truerank.neighbours(
+    found = truerank.neighbors(
         x, gallery=[[1.0], [2], [3], [4]], relevance=relevance, queries=[0, 1], distance="euclidean"
     )
     assert found[0].nearest.grade.tolist() == [0, 2, 0, 0.5]
@@ -150,15 +150,15 @@ def test_judgements_show_their_grades() -> None:
 
 
 def test_nothing_left_to_rank() -> None:
-    one = truerank.neighbours([[0.0], [1]], [0, 0], queries=0, query_ids=["a", "a"])[0]
+    one = truerank.neighbors([[0.0], [1]], [0, 0], queries=0, query_ids=["a", "a"])[0]
     assert (len(one.nearest), one.candidates) == (0, 0)
 
 
 def test_many_queries_are_done_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     x, y = points(5)
-    whole = truerank.neighbours(x, y, queries=range(60), distance="euclidean").to_json()
+    whole = truerank.neighbors(x, y, queries=range(60), distance="euclidean").to_json()
     monkeypatch.setattr("truerank.result.ranked_rows.PAIRS", 150)
-    assert truerank.neighbours(x, y, queries=range(60), distance="euclidean").to_json() == whole
+    assert truerank.neighbors(x, y, queries=range(60), distance="euclidean").to_json() == whole
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_many_queries_are_done_in_blocks(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_queries_that_are_not_there(asked: Any, sentence: str) -> None:
     x, y = points()
     with refused(sentence):
-        truerank.neighbours(x, y, queries=asked)
+        truerank.neighbors(x, y, queries=asked)
 
 
 def test_ids_find_all_their_rows() -> None:
@@ -188,14 +188,14 @@ def test_ids_find_all_their_rows() -> None:
 @pytest.mark.parametrize("k", [0, -1, 2.0, True, "3"])
 def test_k_is_a_number(k: Any) -> None:
     x, y = points()
-    with refused("The 'k' parameter of neighbours must be an int >= 1."):
-        truerank.neighbours(x, y, queries=0, k=k)
+    with refused("The 'k' parameter of neighbors must be an int >= 1."):
+        truerank.neighbors(x, y, queries=0, k=k)
 
 
 def test_forms_agree() -> None:
     x, y = points()
-    found = truerank.neighbours(x, y, queries=[0, 1], k=2, distance="euclidean")
-    assert isinstance(found, Neighbours)
+    found = truerank.neighbors(x, y, queries=[0, 1], k=2, distance="euclidean")
+    assert isinstance(found, Neighbors)
     data = found.to_dict()
     lines = found.to_csv().splitlines()
     header = lines[0].split(",")

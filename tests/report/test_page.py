@@ -314,7 +314,7 @@ def every_kind() -> dict[str, dict[str, Any]]:
             "embeddings": rows,
             "labels": np.maximum(labels, 2),
             "average": "class",
-            "no_mate": "zero",
+            "unmated": "zero",
         },
     }
 

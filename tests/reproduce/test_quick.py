@@ -36,7 +36,7 @@ def test_a_page_from_images(paper: str, tmp_path: Path) -> None:
         "quickdraw": write_drawings(tmp_path / "drawings.npz"),
     }
     folder = tmp_path / "out"
-    assert run(paper, folder, quick=True, jobs=2, until=5.0, data=files) is None
+    assert run(paper, folder, quick=True, jobs=2, time_limit=5.0, data=files) is None
     page = run(paper, folder, quick=True, resume=True, jobs=2, data=files)
     assert page is not None
     assert page.quick

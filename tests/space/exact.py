@@ -39,7 +39,7 @@ def exact(space: Space) -> list[list[Fraction]]:
     return [[(Fraction(value) + centre) * unit for value in row] for row in tile(space).tolist()]
 
 
-def neighbours(rows: np.ndarray, column: int = 0) -> np.ndarray:
+def neighbors(rows: np.ndarray, column: int = 0) -> np.ndarray:
     """The rows, and the rows with one component a unit in the last place larger and smaller."""
     above, below = rows.copy(), rows.copy()
     above[:, column] = np.nextafter(rows[:, column], np.inf)

@@ -111,9 +111,9 @@ def test_rows_among_themselves_have_the_lists_of_two_arrays(
 ) -> None:
     rows = noise(300, 12).astype(np.float32)
     rows[5], rows[7] = rows[6], 0
-    wanted = truerank.truth(rows, rows.copy(), 9, device="cpu")
+    wanted = truerank.exact_neighbors(rows, rows.copy(), 9, device="cpu")
     pretend(monkeypatch)
-    found = truerank.truth(rows, rows, 9, device="cuda")
+    found = truerank.exact_neighbors(rows, rows, 9, device="cuda")
     assert found.facts == wanted.facts
     for name in ("item", "distance", "first", "tied"):
         np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name))

@@ -10,7 +10,7 @@ import pytest
 
 import truerank
 from tests.oracles import scores
-from tests.space.exact import TINIEST, VECTORS, exact, make, mixed_rows, neighbours, pairs, tile
+from tests.space.exact import TINIEST, VECTORS, exact, make, mixed_rows, neighbors, pairs, tile
 from truerank.distance.digests import as_keys
 
 
@@ -18,8 +18,8 @@ from truerank.distance.digests import as_keys
     "rows",
     [
         np.array([[1.0, 0], [0.5, 0.5], [0.25, 0.75]]),
-        neighbours(np.array([[1.0, 0], [0.5, 0.5]])),
-        neighbours(np.array([[2.0**-300, 0], [0, 2.0**-301]])),
+        neighbors(np.array([[1.0, 0], [0.5, 0.5]])),
+        neighbors(np.array([[2.0**-300, 0], [0, 2.0**-301]])),
         np.array([[0.1, 0.2, 0.3], [0.3, 0.2, 0.1], [1e-20, 1, 1e-17]]),
         np.array([[1e100, 1e84], [1e83, 1e84]]),
         np.zeros((3, 2)),

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.oracles import scores
-from tests.space.exact import TINIEST, make, neighbours, pairs, tile
+from tests.space.exact import TINIEST, make, neighbors, pairs, tile
 from truerank.distance import grid
 
 
@@ -53,7 +53,7 @@ def test_unit_vectors_are_rounded_as_defined(rows: list[list[float]]) -> None:
 def test_components_exactly_halfway(number: int, power: int, factor: int) -> None:
     """x_i/|x| an odd multiple of 2^-26: the even neighbour, whatever the scale; then the ulps."""
     exact = np.array([unit_halfway(2 * number + 1)], np.float64)
-    rows = np.concatenate([neighbours(exact), exact * factor, -exact, exact * 2.0**power])
+    rows = np.concatenate([neighbors(exact), exact * factor, -exact, exact * 2.0**power])
     assert_unit_grid(rows)
     halfway = grid.unit_grid(exact)[0][0, 0]
     assert halfway in (number, number + 1)
@@ -62,7 +62,7 @@ def test_components_exactly_halfway(number: int, power: int, factor: int) -> Non
 
 def test_short_rows_with_rational_and_irrational_lengths() -> None:
     row = np.array([[2.0**26 - 1, math.sqrt(2.0**27 - 1)]])  # a length of nearly 2^26
-    assert_unit_grid(np.concatenate([neighbours(row, 0), neighbours(row, 1)]))
+    assert_unit_grid(np.concatenate([neighbors(row, 0), neighbors(row, 1)]))
     assert_unit_grid(np.array([[3.0, 4.0], [20, 21], [-5, 12], [0, -7], [1, 1]]))
 
 
@@ -103,7 +103,7 @@ def test_subnormals_and_mixed_magnitudes() -> None:
         ]
     )
     assert_unit_grid(rows)
-    assert_unit_grid(neighbours(rows, 0)[:16])
+    assert_unit_grid(neighbors(rows, 0)[:16])
 
 
 # --- rows with a length ---------------------------------------------------------------------------
@@ -147,9 +147,9 @@ def test_lengths_exactly_at_a_power_of_two(power: int) -> None:
             [2.0**-27, 0, 0, 0],
         ]
     )
-    rows = np.concatenate([neighbours(unit, 0), -neighbours(unit, 0)]) * 2.0**power
+    rows = np.concatenate([neighbors(unit, 0), -neighbors(unit, 0)]) * 2.0**power
     assert_scaled_grid(rows)
-    exponent = grid.scaled_grid(neighbours(unit[:1]) * 2.0**power)[1]
+    exponent = grid.scaled_grid(neighbors(unit[:1]) * 2.0**power)[1]
     assert exponent.tolist() == [power + 1, power + 1, power]
 
 
@@ -157,8 +157,8 @@ def test_lengths_exactly_at_a_power_of_two(power: int) -> None:
 @given(st.integers(1, 2**25), st.integers(-200, 200))
 def test_integer_rows_of_length_two_to_the_26(number: int, power: int) -> None:
     row = unit_halfway(number)
-    rows = neighbours(np.array([row], np.float64), len(row) - 1)
-    assert_scaled_grid(np.concatenate([rows, neighbours(rows[:1], 0)]) * 2.0**power)
+    rows = neighbors(np.array([row], np.float64), len(row) - 1)
+    assert_scaled_grid(np.concatenate([rows, neighbors(rows[:1], 0)]) * 2.0**power)
 
 
 @pytest.mark.parametrize("dimension", [3, 64, 4096, 5000])
@@ -176,7 +176,7 @@ def test_normalised_rows_sit_on_the_boundary(dimension: int) -> None:
 def test_rows_with_a_length_halfway_between_grid_points() -> None:
     """Lengths in [1/2, 1) have the grid 2^-26; its midpoints are odd multiples of 2^-27."""
     rows = np.array([[0.75, (2 * m + 1) * 2.0**-27] for m in (0, 1, 2, 3, 1000, 1001, 2**24)])
-    assert_scaled_grid(np.concatenate([neighbours(rows, 1), -rows]))
+    assert_scaled_grid(np.concatenate([neighbors(rows, 1), -rows]))
     assert grid.scaled_grid(rows[:4])[0][:, 1].tolist() == [0, 2, 2, 4]
 
 

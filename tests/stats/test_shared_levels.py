@@ -46,7 +46,7 @@ def check(found: truerank.core.curve.Curve, without: list[Labels]) -> None:
 
 
 @pytest.mark.parametrize("tied", [False, True])
-@pytest.mark.parametrize("options", [{}, {"no_mate": "zero"}, {"average": "class"}])
+@pytest.mark.parametrize("options", [{}, {"unmated": "zero"}, {"average": "class"}])
 def test_band_against_evaluations_without_each_class(tied: bool, options: dict[str, Any]) -> None:
     rows, labels = task(tied=tied)
     found = bars(rows, labels, **options)

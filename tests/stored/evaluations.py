@@ -247,8 +247,8 @@ SHAPES: dict[str, Callable[[], dict[str, Any]]] = {
 }
 OPTIONS: dict[str, dict[str, Any]] = {
     "by class": {"average": "class"},
-    "no mate counts 0": {"no_mate": "zero"},
-    "by class, no mate counts 0": {"average": "class", "no_mate": "zero"},
+    "no mate counts 0": {"unmated": "zero"},
+    "by class, no mate counts 0": {"average": "class", "unmated": "zero"},
     "half confident": {"confidence": 0.5},
     "no intervals": {"confidence": None},
     "another seed": {"seed": 5},

@@ -428,7 +428,7 @@ def rounded(value: Any, digits: int) -> Any:
 
 
 def catalogue() -> Iterator[tuple[str, Callable[[], Found]]]:
-    by_class = {"average": "class", "no_mate": "zero", "confidence": 0.8, "seed": 3}
+    by_class = {"average": "class", "unmated": "zero", "confidence": 0.8, "seed": 3}
     for shape in (
         "many classes",
         "gallery",

@@ -250,8 +250,8 @@ def test_the_reasons_for_having_no_mate() -> None:
     labels = [0, 0, 1, 2, 2, 3, 3]
     task = Task(labels, groups=[0, 1, 0, 0, 0, 0, 1], junk_labels=[3])
     assert task.mates.tolist() == [1, 1, 0, 0, 0, 0, 0]
-    assert task.no_mate_reason.tolist() == [-1, -1, 0, 1, 1, 1, 1]
-    assert task.no_mate_counts() == {"singleton": 1, "all mates junk": 4}
+    assert task.unmated_reason.tolist() == [-1, -1, 0, 1, 1, 1, 1]
+    assert task.unmated_counts() == {"singleton": 1, "all mates junk": 4}
 
     task = Task(
         [0, 1, 2, 3],
@@ -261,21 +261,21 @@ def test_the_reasons_for_having_no_mate() -> None:
         junk=[[0] * 4, [0] * 4, [0, 0, 1, 1], [0] * 4],
     )
     assert task.mates.tolist() == [1, 0, 0, 0]
-    assert task.no_mate_counts() == {"singleton": 1, "all mates junk": 1, "not in gallery": 1}
+    assert task.unmated_counts() == {"singleton": 1, "all mates junk": 1, "not in gallery": 1}
 
 
 def test_the_reasons_under_relevance() -> None:
     relevance = [[1, 0], [0, 0], [0, 1]]
     task = Task(None, relevance=relevance, ids=[1, 2, 3], gallery_ids=[1, 9])
-    assert task.no_mate_counts() == {"singleton": 1, "unjudged": 1}
+    assert task.unmated_counts() == {"singleton": 1, "unjudged": 1}
     task = Task(None, relevance=relevance, junk=[[1, 1], [1, 1], [0, 0]])
-    assert task.no_mate_counts() == {"all mates junk": 1, "unjudged": 1}
+    assert task.unmated_counts() == {"all mates junk": 1, "unjudged": 1}
 
 
 def test_no_mate_queries_are_refused_with_numbers_by_reason() -> None:
     labels, groups = [0, 0, 1, 2, 2], [0, 0, 0, 0, 1]
     assert_refused(
-        lambda: evaluate(ROWS[:5], labels, query_groups=groups, no_mate="error"),
+        lambda: evaluate(ROWS[:5], labels, query_groups=groups, unmated="error"),
         [
             "3 of 5 queries have no mate",
             "1 singleton",
@@ -283,20 +283,20 @@ def test_no_mate_queries_are_refused_with_numbers_by_reason() -> None:
             "share the query's group",
             "query_groups",
             "rows 0, 1 and 2",
-            "no_mate='report'",
+            "unmated='report'",
         ],
     )
-    message = refusal(lambda: Task([0, 5], gallery_labels=[0], no_mate="error"))
+    message = refusal(lambda: Task([0, 5], gallery_labels=[0], unmated="error"))
     assert "1 of 2 queries have no mate" in message
     assert "1 not in gallery" in message
     assert "group" not in message
-    assert Task([0, 0], no_mate="error").mates.tolist() == [1, 1]
+    assert Task([0, 0], unmated="error").mates.tolist() == [1, 1]
 
 
 def test_groups_are_not_blamed_for_other_junk() -> None:
     """Every mate here has another group than its query; the junk label is what removes them."""
     message = refusal(
-        lambda: Task([0, 0, 1, 1], groups=[0, 1, 0, 1], junk_labels=[1], no_mate="error")
+        lambda: Task([0, 0, 1, 1], groups=[0, 1, 0, 1], junk_labels=[1], unmated="error")
     )
     assert "2 all mates junk" in message
     assert "share the query's group" not in message
@@ -305,7 +305,7 @@ def test_groups_are_not_blamed_for_other_junk() -> None:
 def test_no_mate_queries_count_as_zero_on_request() -> None:
     rows = [[1.0, 0], [2, 0.5], [0, 1]]
     reported = evaluate(rows, [0, 0, 1])["hit@1"]
-    zero = evaluate(rows, [0, 0, 1], no_mate="zero")["hit@1"]
+    zero = evaluate(rows, [0, 0, 1], unmated="zero")["hit@1"]
     assert (reported.n, zero.n) == (2, 3)
     assert (reported.value, zero.value) == (1.0, 2 / 3)
     assert np.isnan(reported.per_query.lower[2])
@@ -320,7 +320,7 @@ def test_no_mate_queries_count_as_zero_on_request() -> None:
     [
         ("distance", "manhattan", ["cosine, euclidean", "'manhattan'"]),
         ("average", "macro", ["query, class", "'macro'"]),
-        ("no_mate", "ignore", ["report, zero, error", "'ignore'"]),
+        ("unmated", "ignore", ["report, zero, error", "'ignore'"]),
         ("unlabelled", "ignore", ["error, distractor", "'ignore'"]),
         ("device", "tpu", ["cpu", "reference", "'tpu'"]),
         ("threads", 0, ["int >= 1", "0"]),

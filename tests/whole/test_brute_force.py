@@ -66,7 +66,7 @@ def truth(
         if any(query.relevant):
             per_query.append(ranking.triple(metric, [row[g] for g in query.items], query.relevant))
             chances.append(ranking.chance(metric, query.relevant))
-        elif case.options["no_mate"] == "zero":
+        elif case.options["unmated"] == "zero":
             per_query.append((zero, zero, zero))
             chances.append(zero)
         else:
@@ -154,7 +154,7 @@ def test_no_mate_as_an_error() -> None:
     """Of six queries two are alone in their class and two have their mate on their own camera."""
     labels, cameras = ["a", "a", "b", "c", "d", "d"], [0, 1, 0, 0, 1, 1]
     with pytest.raises(truerank.InputError):
-        truerank.evaluate(np.eye(6), labels, query_groups=cameras, no_mate="error")
+        truerank.evaluate(np.eye(6), labels, query_groups=cameras, unmated="error")
 
 
 def test_gallery_that_contains_the_queries() -> None:

@@ -159,8 +159,8 @@ def test_a_cluster_gives_the_bits_of_one_process(nodes: Nodes, tmp_path: Path) -
             given: dict[str, Any] = {"distance": distance, "metrics": [metric]}
             there = truerank.evaluate(manifest, LABELS, cluster="auto", **given)
             assert bits(there) == bits(truerank.evaluate(WIDE, LABELS, **given))
-        near = truerank.truth(manifest, manifest, 5, cluster="auto")
-        expected = truerank.truth(WIDE, WIDE, 5)
+        near = truerank.exact_neighbors(manifest, manifest, 5, cluster="auto")
+        expected = truerank.exact_neighbors(WIDE, WIDE, 5)
         assert near.distance.tobytes() == expected.distance.tobytes()
         assert np.array_equal(near.item, expected.item)
         ranked_alone = {"metrics": ["map@r"], "cluster": "auto", "checkpoint": kept}

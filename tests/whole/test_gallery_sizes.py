@@ -34,7 +34,7 @@ def check(case: Case, share: Fraction) -> None:
             for q, (row, query) in enumerate(zip(distances, queries, strict=True)):
                 values = [getattr(rows, end)[q] for end in ("lower", "expected", "upper")]
                 if not any(query.relevant):
-                    assert case.options["no_mate"] == "zero" or np.isnan(values).all()
+                    assert case.options["unmated"] == "zero" or np.isnan(values).all()
                     continue
                 others = len(query.items) - sum(query.relevant)
                 drawn = oracle.drawn_of(others, size, items)

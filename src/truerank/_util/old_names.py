@@ -1,7 +1,8 @@
-"""Names of earlier versions: module paths that moved, and what was removed, for one release."""
+"""Names of earlier versions, for one release: what moved, was renamed or was removed."""
 
 from __future__ import annotations
 
+import functools
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -9,7 +10,7 @@ from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 MOVED: dict[str, tuple[str, ...]] = {
     "truerank.auditing": ("truerank.analysis.audit",),
@@ -32,6 +33,19 @@ MOVED: dict[str, tuple[str, ...]] = {
     "truerank.version": ("truerank._util.installed",),
 }
 """Where the names of a module of 0.1 are now."""
+
+RENAMED = {
+    "Neighbours": "Neighbors",
+    "Sweep": "CompressionSweep",
+    "Truth": "ExactNeighbors",
+    "neighbours": "neighbors",
+    "sweep": "compression_sweep",
+    "truth": "exact_neighbors",
+}
+"""Public names of truerank."""
+
+RENAMED_COMMANDS = {"neighbours": "neighbors", "sweep": "compression", "truth": "neighbors --all"}
+RENAMED_OPTIONS = {"--no-mate": "--unmated", "--until": "--time-limit"}
 
 
 REMOVED = {
@@ -91,8 +105,60 @@ def _in_new_places(old: str) -> Callable[[str], Any]:
     def look_up(name: str) -> Any:
         for home in MOVED[old]:
             found = import_module(home)
-            if hasattr(found, name):
-                return getattr(found, name)
+            for spelling in (name, RENAMED.get(name, name)):
+                if hasattr(found, spelling):
+                    return getattr(found, spelling)
         raise AttributeError(f"module {old!r} has no attribute {name!r}")
 
     return look_up
+
+
+Given = ParamSpec("Given")
+Value = TypeVar("Value")
+_warned: set[tuple[str, str]] = set()
+
+
+def warn_of_new_name(old: str, new: str, level: int) -> None:
+    """Say once per process what an old name is called now; `level` is that of warnings.warn."""
+    if (old, new) not in _warned:
+        _warned.add((old, new))
+        warnings.warn(
+            f"{old} is now {new}; the old name goes in 0.3.0.", DeprecationWarning, level + 1
+        )
+
+
+def renamed_keywords(
+    **new_names: str,
+) -> Callable[[Callable[Given, Value]], Callable[Given, Value]]:
+    """Let a function take keywords by their old names, with a warning."""
+
+    def decorate(function: Callable[Given, Value]) -> Callable[Given, Value]:
+        @functools.wraps(function)
+        def call(*args: Given.args, **kwargs: Given.kwargs) -> Value:
+            for old, new in new_names.items():
+                if old in kwargs:
+                    warn_of_new_name(f"{old}=", f"{new}=", 2)
+                    if new in kwargs:
+                        raise TypeError(f"{old}= and {new}= are one keyword: pass {new}= alone.")
+                    kwargs[new] = kwargs.pop(old)
+            return function(*args, **kwargs)
+
+        return call
+
+    return decorate
+
+
+class RenamedAttribute:
+    """An attribute by its old name, with a warning."""
+
+    def __init__(self, new: str) -> None:
+        self._new = new
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._old = name
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        if instance is None:
+            return self
+        warn_of_new_name(f"{owner.__name__}.{self._old}", f"{owner.__name__}.{self._new}", 2)
+        return getattr(instance, self._new)

@@ -55,9 +55,9 @@ class Settings:
     """Tiles in which a float32 filter may fail, beyond a quarter of all, before it is given up."""
     collected: int = _or_none(1 << 22)
     """Up to this many pairs all distances are kept, where order statistics of them are wanted."""
-    neighbour_rows: int = 512
-    neighbour_items: int = 4096
-    """Items of the tiles in which nearest neighbours are looked for; `neighbour_rows` queries."""
+    neighbor_rows: int = 512
+    neighbor_items: int = 4096
+    """Items of the tiles in which nearest neighbors are looked for; `neighbour_rows` queries."""
     task_pairs: int = 1 << 28
     """Pairs of a task of a cluster: some seconds of a core."""
     chapter_pairs: int = 1 << 33

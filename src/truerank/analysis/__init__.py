@@ -1,1 +1,1 @@
-"""Analyses of results and embeddings: compare, thresholds, neighbours, audit, compression."""
+"""Analyses of results and embeddings: compare, thresholds, neighbors, audit, compression."""

@@ -103,7 +103,7 @@ def audit(
     codes = np.arange(len(rows)) if task is None else task.query_codes
     known = None if train is None else as_matrix(train, "train")
     with shown(progress, "looking") as report:
-        seen = neighbours(space, codes, codes, True, report)
+        seen = neighbors(space, codes, codes, True, report)
         leaks = [] if known is None else [leaked_labels(rows, known, distance, report)]
     checks = [
         equal_rows(space, codes, task is not None),
@@ -306,7 +306,7 @@ def leaked_labels(
             advice,
         )
     apart = np.arange(len(rows)), -1 - np.arange(len(train))
-    seen = neighbours(space, *apart, False, progress).other
+    seen = neighbors(space, *apart, False, progress).other
     near = _far_nearer(seen)
     if len(near):
         found.add(
@@ -809,7 +809,7 @@ class NearestFound:
     """How often each item is among the ten nearest of another, or as near as the tenth."""
 
 
-def neighbours(
+def neighbors(
     space: Space,
     query_codes: Integers,
     gallery_codes: Integers,
@@ -821,7 +821,7 @@ def neighbours(
     same, other = TwoNearest.empty(queries), TwoNearest.empty(queries)
     occurrences = np.zeros(items, np.int64)
     sizes = current_settings()
-    tall, wide = sizes.neighbour_rows, sizes.neighbour_items
+    tall, wide = sizes.neighbor_rows, sizes.neighbor_items
     for top in range(0, queries, tall):
         rows = np.arange(top, min(top + tall, queries))
         block = slice(top, top + len(rows))
@@ -870,7 +870,7 @@ def _count_tied(
     space: Space, rows: Integers, limit: Reals, leave_one_out: bool, occurrences: Integers
 ) -> None:
     """Count every item that is as near as the tenth: none of them is before another."""
-    tile, wide = space.block(rows), current_settings().neighbour_items
+    tile, wide = space.block(rows), current_settings().neighbor_items
     for start in range(0, space.gallery, wide):
         stop = min(start + wide, space.gallery)
         near = tile(start, stop) <= limit[:, None]

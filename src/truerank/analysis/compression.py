@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from truerank._util import text
 from truerank._util.errors import InputError, TruerankWarning, shortened
+from truerank._util.old_names import renamed_keywords
 from truerank._util.progress import shown
 from truerank._util.text import TextTable, either
 from truerank.analysis.compare import Comparison, compare
@@ -45,7 +46,8 @@ DTYPES = ("float16", "int8", "binary")
 """What components may become."""
 
 
-def sweep(
+@renamed_keywords(no_mate="unmated")
+def compression_sweep(
     embeddings: Any,
     labels: Any = None,
     *,
@@ -64,7 +66,7 @@ def sweep(
     relevance: Any = None,
     distance: str | None = None,
     average: str = "query",
-    no_mate: str = "report",
+    unmated: str = "report",
     unlabelled: str = "error",
     device: str = "auto",
     threads: int | None = None,
@@ -72,7 +74,7 @@ def sweep(
     seed: int = 0,
     units: str = "metric",
     progress: Callable[[int, int], None] | bool | None = None,
-) -> Sweep:
+) -> CompressionSweep:
     """The smallest copy of embeddings that is not worse than the original.
 
     Parameters
@@ -96,7 +98,7 @@ def sweep(
 
     Returns
     -------
-    Sweep
+    CompressionSweep
         It prints as a table; `smallest` is the smallest copy that is not worse.
 
     Examples
@@ -105,7 +107,7 @@ def sweep(
     >>> rng = np.random.default_rng(0)
     >>> y = np.repeat(np.arange(60), 5)
     >>> rows = rng.standard_normal((60, 64))[y] + 0.7 * rng.standard_normal((300, 64))
-    >>> found = truerank.sweep(rows.astype(np.float32), y, dims=[8, 32], margin=0.02)
+    >>> found = truerank.compression_sweep(rows.astype(np.float32), y, dims=[8, 32], margin=0.02)
     >>> str(found.smallest.copy), found.original.copy.bytes
     ('64 x int8', 256)
     """
@@ -123,7 +125,7 @@ def sweep(
         junk_labels=junk_labels,
         relevance=relevance,
         distance=distance,
-        no_mate=no_mate,
+        unmated=unmated,
         unlabelled=unlabelled,
     )
     return sweep_task(
@@ -159,7 +161,7 @@ def sweep_task(
     seed: int = 0,
     progress: Callable[[int, int], None] | bool | None = None,
     **options: Any,
-) -> Sweep:
+) -> CompressionSweep:
     """The same for the rows (and gallery items) of a task, in its order."""
     _check_distance(distance)
     allowed = _margin(margin)
@@ -214,7 +216,7 @@ def sweep_task(
                 seed=seed,
             )
             kept.append(Kept.of(copy, result, compared, allowed))
-    return Sweep(
+    return CompressionSweep(
         Kept.of(original, whole, None, allowed),
         tuple(kept),
         tuple(chosen),
@@ -425,7 +427,7 @@ def _not_worse(row: Difference, margin: float) -> bool | None:
 
 
 @dataclass(frozen=True)
-class Sweep:
+class CompressionSweep:
     """All copies of a sweep, the smallest first."""
 
     original: Kept

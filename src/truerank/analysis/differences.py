@@ -155,7 +155,7 @@ def _read(result: Any) -> Result:
 _NAMES = ("id", "label", "group")
 _SETTINGS = {
     "average": "means over {}",
-    "no_mate_option": "no_mate={}",
+    "no_mate_option": "unmated={}",
     "leave_one_out": "leave-one-out: {}",
 }
 

@@ -1,4 +1,4 @@
-"""Kernels of the nearest neighbour search: take in a tile of distances, keep the k nearest."""
+"""Kernels of the nearest neighbor search: take in a tile of distances, keep the k nearest."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Exact nearest neighbours: of some queries with their relevant items, and of a whole data set.
+"""Exact nearest neighbors: of some queries with their relevant items, and of a whole data set.
 
 `neighbors` looks into the ranking that was scored; `exact_neighbors` gives ground truth
-neighbours, with their ties, for benchmarks of indexes. Items at one distance come in the order
+neighbors, with their ties, for benchmarks of indexes. Items at one distance come in the order
 of their numbers, and how many items lie exactly at the last distance is counted, listed or not.
 Parts of a gallery add up, in tiles, on GPUs or on a cluster.
 """
@@ -37,16 +37,16 @@ from truerank.evaluation.evaluate import evaluate_task
 from truerank.evaluation.task_input import check_options, check_task, check_threads, prepare
 from truerank.io.reading import as_matrix, is_path, read_side
 from truerank.io.vectors import chosen_distance
-from truerank.result.ranked_rows import Neighbours, find_queries, rank
+from truerank.result.ranked_rows import Neighbors, find_queries, rank
 from truerank.task.task import TaskRules
 
-# neighbours: what some queries find, and where their mates are, in the ranking that was scored.
+# neighbors: what some queries find, and where their mates are, in the ranking that was scored.
 
 
 Array = npt.NDArray[Any]
 
 
-def neighbours(
+def neighbors(
     embeddings: Any,
     labels: Any = None,
     *,
@@ -67,7 +67,7 @@ def neighbours(
     unlabelled: str = "error",
     threads: int | None = None,
     progress: Callable[[int, int], None] | bool | None = None,
-) -> Neighbours:
+) -> Neighbors:
     """The nearest items of some queries, and the ranks of all their mates.
 
     Distances are those that `evaluate` ranks by, so what is listed is what was scored; a query
@@ -92,14 +92,14 @@ junk_labels, relevance, distance, unlabelled, threads
 
     Returns
     -------
-    Neighbours
-        A NeighbourList for each query; it prints as tables.
+    Neighbors
+        A NeighborList for each query; it prints as tables.
 
     Examples
     --------
     >>> import truerank
     >>> points, labels = [[0.0], [1], [1], [3], [9]], ["a", "a", "b", "b", "b"]
-    >>> found = truerank.neighbours(points, labels, queries=0, k=3, distance="euclidean")
+    >>> found = truerank.neighbors(points, labels, queries=0, k=3, distance="euclidean")
     >>> print(found)
     query 0, label a
     rank  label  verdict  row  distance
@@ -157,7 +157,7 @@ def look(
     distance: str,
     threads: int | None,
     progress: Callable[[int, int], None] | None,
-) -> Neighbours:
+) -> Neighbors:
     """The same for rows (and gallery items) in a task's order; `ids` are the queries' names."""
     if (queries is None) == (worst is None):
         raise InputError("say which queries to look at: pass queries or worst, one of the two.")
@@ -201,11 +201,11 @@ def _lowest(values: npt.NDArray[np.float64], most: int) -> npt.NDArray[np.int64]
     return order
 
 
-# truth: the exact nearest neighbours of queries, with their ties, for benchmarks of indexes.
+# truth: the exact nearest neighbors of queries, with their ties, for benchmarks of indexes.
 
 
 MOST = 1_000_000
-"""Most neighbours of a query."""
+"""Most neighbors of a query."""
 NUMBERS = 1 << 24
 """Most numbers that a thread holds for the lists of the queries it is at."""
 TALLER = 128
@@ -219,8 +219,8 @@ ENDINGS = (".ibin", ".ivecs")
 
 
 @dataclass(frozen=True)
-class Truth:
-    """The exact nearest neighbours of queries.
+class ExactNeighbors:
+    """The exact nearest neighbors of queries.
 
     Attributes
     ----------
@@ -286,7 +286,7 @@ def check_ending(path: str | os.PathLike[str]) -> Path:
     return target
 
 
-def truth(
+def exact_neighbors(
     queries: Any,
     gallery: Any,
     k: int = 100,
@@ -296,14 +296,14 @@ def truth(
     threads: int | None = None,
     progress: Callable[[int, int], None] | bool | None = None,
     cluster: str | None = None,
-) -> Truth:
+) -> ExactNeighbors:
     """The exact k nearest gallery rows of each query, with their ties.
 
     Parameters
     ----------
     queries, gallery : (Q, d) and (G, d) arrays, tensors or paths
     k : int
-        Neighbours of each query: up to a million, and no more than the gallery has.
+        Neighbors of each query: up to a million, and no more than the gallery has.
     distance : str, optional
         cosine, euclidean, dot, cityblock or hamming; by default cosine, or what an HDF5 file of the
         rows says.
@@ -320,7 +320,7 @@ def truth(
     Examples
     --------
     >>> import truerank
-    >>> found = truerank.truth([[0.0, 1.0]], [[1.0, 0.0], [0.0, 3.0], [0.0, 2.0]], k=1)
+    >>> found = truerank.exact_neighbors([[0.0, 1.0]], [[1.0, 0.0], [0.0, 3.0], [0.0, 2.0]], k=1)
     >>> found.item.tolist(), found.tied.tolist(), found.ambiguous
     ([[1]], [2], 1)
     """
@@ -328,7 +328,7 @@ def truth(
     distance = chosen_distance(distance, queries, gallery)
     known = catalogue.find(distance)
     if known.given:
-        raise InputError(f"neighbours are looked for among rows; {distance} has none.")
+        raise InputError(f"neighbors are looked for among rows; {distance} has none.")
     rows = _matrix(queries, "queries")
     items = rows if gallery is queries else _matrix(gallery, "gallery")
     if rows.shape[1] != items.shape[1]:
@@ -363,7 +363,9 @@ def truth(
             else:
                 found = _here(space, int(k), threads or available_cores(), report)
     facts = {"format": "truerank-truth", "version": __version__, **space.facts.to_dict()}
-    return Truth(found.item, space.in_unit(found.distance), found.first_places(), found.tied, facts)
+    return ExactNeighbors(
+        found.item, space.in_unit(found.distance), found.first_places(), found.tied, facts
+    )
 
 
 Report = Callable[[int, int], None] | None
@@ -404,18 +406,18 @@ class _Lists:
 
 def _blocks(space: Space, k: int) -> list[Rows]:
     """Queries whose lists, with room to sort them, are held at a time."""
-    step = max(1, min(current_settings().neighbour_rows, NUMBERS // (4 * k)))
+    step = max(1, min(current_settings().neighbor_rows, NUMBERS // (4 * k)))
     return [np.arange(at, min(at + step, space.queries)) for at in range(0, space.queries, step)]
 
 
 def _tall_blocks(space: Space, k: int) -> list[Rows]:
     """Queries that a GPU takes at a time."""
-    step = max(1, min(TALLER * current_settings().neighbour_rows, ON_GPU // k))
+    step = max(1, min(TALLER * current_settings().neighbor_rows, ON_GPU // k))
     return [np.arange(at, min(at + step, space.queries)) for at in range(0, space.queries, step)]
 
 
 def _here(space: Space, k: int, threads: int, report: Report) -> Nearest:
-    lists, width = _Lists(space, k, report), current_settings().neighbour_items
+    lists, width = _Lists(space, k, report), current_settings().neighbor_items
 
     def work(rows: Rows, unused: Workspace) -> None:
         lists.put(rows, nearest(space, rows, (0, space.gallery), k, width))
@@ -437,7 +439,7 @@ def _on_gpus(space: Space, k: int, report: Report) -> Nearest:
 
 
 def _there(space: Space, k: int, cluster: Cluster, report: Report) -> Nearest:
-    lists, width = _Lists(space, k, report), current_settings().neighbour_items
+    lists, width = _Lists(space, k, report), current_settings().neighbor_items
     held = (cluster.put(space),)
     target, blocks = "nearest_part", _blocks(space, k)
     step = max(k, current_settings().task_pairs // len(blocks[0]))

@@ -22,6 +22,7 @@ from typing import IO, Any
 
 from truerank._util.cluster import Cluster, connect
 from truerank._util.errors import InputError
+from truerank._util.old_names import renamed_keywords
 from truerank._util.progress import Estimate
 from truerank.benchmark.config import BenchmarkConfig, read
 from truerank.benchmark.holdout import Openings, check_scored, looks, write_reruns
@@ -57,6 +58,7 @@ TICK = 0.5
 """Seconds between two looks at the clock."""
 
 
+@renamed_keywords(until="time_limit")
 def run(
     config: BenchmarkConfig | Mapping[str, Any] | str | os.PathLike[str],
     folder: str | os.PathLike[str],
@@ -64,7 +66,7 @@ def run(
     data: Dataset | None = None,
     resume: bool = False,
     jobs: int = 1,
-    until: float | None = None,
+    time_limit: float | None = None,
     display: Display | None = None,
     cluster: str | None = None,
     gpu_share: float = 1.0,
@@ -83,7 +85,7 @@ def run(
         Go on with the benchmark in the folder, if there is one.
     jobs : int
         Trainings at a time, each in a process of its own with one thread.
-    until : float, optional
+    time_limit : float, optional
         Seconds after which to stop, with everything kept; `resume=True` goes on.
     display : Display, optional
         What is told about the progress.
@@ -123,7 +125,7 @@ def run(
             hire = partial(
                 _spread, stack.enter_context(connect(cluster, gpu=gpu, share=float(gpu_share)))
             )
-        call = _Call(chosen, layout, hire, _Clock(until), shown)
+        call = _Call(chosen, layout, hire, _Clock(time_limit), shown)
         return _locked(call, data, resume, only)
 
 

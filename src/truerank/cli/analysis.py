@@ -1,6 +1,6 @@
 """Commands that analyse: truerank compare, audit, threshold, compression and neighbors.
 
-`truerank neighbors --all` writes ground truth neighbours in the files that index benchmarks
+`truerank neighbors --all` writes ground truth neighbors in the files that index benchmarks
 read.
 """
 
@@ -29,12 +29,12 @@ from truerank.cli.options import (
     id_options,
     label_options,
     metrics_option,
-    no_mate_option,
     output_option,
     seed_option,
     task_options,
     threads_option,
     units_option,
+    unmated_option,
 )
 
 if TYPE_CHECKING:
@@ -462,14 +462,14 @@ def _write_card(
     click.echo(found.to_text().rstrip("\n"))
 
 
-# `truerank sweep`: how small a copy of embeddings may be.
+# `truerank compression`: how small a copy of embeddings may be.
 
 
-SWEEP_EXAMPLES = examples(
-    "sweep embeddings.npy --labels labels.csv --dims 64,128,256",
-    "sweep embeddings.npz --dims 128 --dtypes int8,binary --margin 0.01 -m map@r,hit@1",
-    "sweep query.npy --labels query.csv --gallery gallery.npy --gallery-labels gallery.csv "
-    "-o sweep.csv",
+COMPRESSION_EXAMPLES = examples(
+    "compression embeddings.npy --labels labels.csv --dims 64,128,256",
+    "compression embeddings.npz --dims 128 --dtypes int8,binary --margin 0.01 -m map@r,hit@1",
+    "compression query.npy --labels query.csv --gallery gallery.npy --gallery-labels gallery.csv "
+    "-o copies.csv",
 )
 
 OF_SCORES = ("distance", "average", "device", "threads", "confidence", "units", "seed")
@@ -477,7 +477,9 @@ OF_SCORES = ("distance", "average", "device", "threads", "confidence", "units", 
 
 
 @click.command(
-    cls=Labelled, epilog=SWEEP_EXAMPLES, short_help="Find the smallest copy that is not worse."
+    cls=Labelled,
+    epilog=COMPRESSION_EXAMPLES,
+    short_help="Find the smallest copy that is not worse.",
 )
 @file_options
 @click.option("--dims", help="Prefixes to try beside all dimensions, such as 64,128,256.")
@@ -497,7 +499,7 @@ OF_SCORES = ("distance", "average", "device", "threads", "confidence", "units", 
 @distance_option(lambda catalogue: [n for n in catalogue.names(points=True) if n != "hamming"])
 @metrics_option("Such as map@r,hit@1; map@r if left out. A copy must not be worse in any.")
 @average_option
-@no_mate_option
+@unmated_option
 @device_option
 @threads_option
 @confidence_option
@@ -505,7 +507,7 @@ OF_SCORES = ("distance", "average", "device", "threads", "confidence", "units", 
 @seed_option
 @format_option()
 @output_option()
-def sweep(
+def compression(
     form: str,
     output: Path | None,
     dims: str | None,
@@ -528,7 +530,7 @@ def sweep(
     outputs.check_targets({"-o": output}, files)
     prefixes = None if dims is None else [_number(part) for part in dims.split(",")]
     options = {name: given.pop(name) for name in OF_SCORES}
-    with progress_bar("sweeping") as progress:
+    with progress_bar("compressing") as progress:
         task, rows, items, _ = read_task(**given, distance=options["distance"])
         found = sweep_task(
             task,
@@ -559,19 +561,21 @@ def _number(text: str) -> int:
     return int(text)
 
 
-# `truerank neighbours`: what single queries find, and where their mates are.
+# `truerank neighbors`: what single queries find, and where their relevant items are; with --all,
+# the exact nearest items of every row, in the files that index benchmarks read.
 
 
-NEIGHBOURS_FORMS = ("table", "json", "csv")
-NEIGHBOURS_EXAMPLES = examples(
-    "neighbours embeddings.npy --labels labels.csv --query 17 --query 42",
-    "neighbours embeddings.npy --labels labels.csv --worst 20 -k 5",
-    "neighbours query.npz --gallery gallery.npz --query img-0017 -o neighbours.csv",
+NEIGHBORS_FORMS = ("table", "json", "csv")
+NEIGHBORS_EXAMPLES = examples(
+    "neighbors embeddings.npy --labels labels.csv --query 17 --query 42",
+    "neighbors embeddings.npy --labels labels.csv --worst 20 -k 5",
+    "neighbors query.npz --gallery gallery.npz --query img-0017 -o neighbors.csv",
+    "neighbors queries.fbin --all --gallery gallery.fbin -k 100 -o exact.ibin --distance euclidean",
 )
 
 
 @click.command(
-    cls=Labelled, epilog=NEIGHBOURS_EXAMPLES, short_help="Look at what single queries find."
+    cls=Labelled, epilog=NEIGHBORS_EXAMPLES, short_help="Look at what single queries find."
 )
 @file_options
 @click.option(
@@ -593,17 +597,43 @@ NEIGHBOURS_EXAMPLES = examples(
     show_default=True,
     help="By which --worst chooses.",
 )
-@click.option("-k", type=click.IntRange(1), default=10, show_default=True, help="Items to list.")
+@click.option(
+    "--all",
+    "every",
+    is_flag=True,
+    help="Search for every row of EMBEDDINGS in --gallery, and write the exact neighbors to -o: "
+    ".ibin, with distances behind them, or .ivecs. Ties go to OUTPUT.ties.npz.",
+)
+@click.option("-k", type=click.IntRange(1), help="Items to list per query: 10, or 100 with --all.")
 @distance_option()
+@click.option(
+    "--device",
+    type=click.Choice(("auto", "cpu", "cuda")),
+    default="auto",
+    show_default=True,
+    help="Where --all searches; auto takes GPUs for large tasks.",
+)
 @threads_option
-@format_option(NEIGHBOURS_FORMS)
-@output_option(NEIGHBOURS_FORMS)
-def neighbours(
+@click.option(
+    "--cluster",
+    help="Let a Ray cluster search for --all: auto for the one that runs here, or an address.",
+)
+@format_option(NEIGHBORS_FORMS)
+@click.option(
+    "-o",
+    "--output",
+    type=Written(".json", ".csv", ".txt", ".ibin", ".ivecs"),
+    help="Write the result as well: .json, .csv or .txt by the ending; with --all the lists.",
+)
+def neighbors(
     queries: tuple[str, ...],
     worst: int | None,
     metric: str,
-    k: int,
+    every: bool,
+    k: int | None,
+    device: str,
     threads: int | None,
+    cluster: str | None,
     form: str,
     output: Path | None,
     **files: Any,
@@ -613,19 +643,31 @@ def neighbours(
     Files are those of evaluate, and so is the ranking: what is listed is what was scored. An item
     is right, wrong, or with labels of several levels a near miss that shares a coarser label. CSV
     holds the nearest items of each query and then its mates beyond them.
+
+    With --all, which takes rows without labels, items at one distance are listed by their numbers;
+    OUTPUT.ties.npz says which places tie, and how many items beyond the list tie with its last.
     """
-    from truerank.analysis import neighbors as neighbourhood
+    from truerank.analysis import neighbors as neighborhood
     from truerank.cli import outputs
     from truerank.cli.inputs import read_task
 
+    if every:
+        if queries or worst is not None:
+            raise InputError("--all searches for every row; leave --query and --worst out.")
+        _search_for_all(files, k, output, device=device, threads=threads, cluster=cluster)
+        return
+    if device != "auto" or cluster is not None:
+        raise InputError("--device and --cluster go with --all.")
+    if output is not None and output.suffix.lower() in neighborhood.ENDINGS:
+        raise InputError(f"{output.suffix} holds the lists of all rows: pass --all.")
     if bool(queries) == (worst is not None):
-        raise InputError("say which queries to look at: pass --query ID or --worst NUMBER.")
+        raise InputError("say which queries to look at: pass --query ID, --worst NUMBER or --all.")
     paths = tuple(value for value in files.values() if isinstance(value, Path))
     outputs.check_targets({"-o": output}, paths)
     with progress_bar("ranking") as progress:
         found = read_task(**files)
         asked = None if worst is not None else [_row(text, found.ids) for text in queries]
-        shown = neighbourhood.look(
+        shown = neighborhood.look(
             found.task,
             found.rows,
             found.items,
@@ -633,7 +675,7 @@ def neighbours(
             queries=asked,
             worst=worst,
             metric=metric,
-            k=k,
+            k=10 if k is None else k,
             distance=files["distance"],
             threads=threads,
             progress=progress,
@@ -648,6 +690,42 @@ def neighbours(
     outputs.print_form(form, forms)
 
 
+def _search_for_all(
+    files: dict[str, Any], k: int | None, output: Path | None, **options: Any
+) -> None:
+    """Write the exact neighbors of all rows; a search needs neither labels nor ids."""
+    from truerank._util.text import count
+    from truerank.analysis import neighbors as neighborhood
+    from truerank.cli import outputs
+
+    rows, gallery, distance = (files.pop(name) for name in ("embeddings", "gallery", "distance"))
+    for name, value in files.items():
+        if value not in (None, ()):
+            raise InputError(
+                f"--all takes EMBEDDINGS and --gallery alone; leave --{name.replace('_', '-')} out."
+            )
+    if gallery is None:
+        raise InputError("say where to search: pass --gallery FILE.")
+    if output is None:
+        raise InputError("say where the lists go: pass -o FILE, which ends in .ibin or .ivecs.")
+    outputs.check_targets({"-o": output}, (rows, gallery))
+    neighborhood.check_ending(output)
+    k = 100 if k is None else k
+    with progress_bar("searching", "pairs") as progress:
+        found = neighborhood.exact_neighbors(
+            rows, gallery, k, distance=distance, progress=progress, **options
+        )
+    beside = found.save(output)
+    click.echo(
+        f"{output}: the {k} nearest of {count(len(found.item), 'query')}; ties in {beside.name}."
+    )
+    if found.ambiguous:
+        click.echo(
+            f"{count(found.ambiguous, 'query')} could have other items in the last places: further "
+            "ones are exactly as near."
+        )
+
+
 def _row(text: str, ids: list[Any] | None) -> int | str:
     """An id as it is; a row number where there are no ids."""
     if ids is not None:
@@ -658,78 +736,3 @@ def _row(text: str, ids: list[Any] | None) -> int | str:
             "with a row number."
         )
     return int(text)
-
-
-# `truerank truth`: the exact nearest neighbours, in the files that index benchmarks read.
-
-
-TRUTH_EXAMPLES = examples(
-    "truth queries.fbin gallery.fbin -k 100 -o truth.ibin --distance euclidean",
-    "truth queries.npy gallery.npy -k 10 -o truth.ivecs --device cuda",
-    "truth queries.u8bin gallery.u8bin -o truth.ibin --distance euclidean --cluster auto",
-)
-
-
-@click.command(epilog=TRUTH_EXAMPLES, short_help="Write exact neighbours, with their ties.")
-@click.argument("queries", type=PATH)
-@click.argument("gallery", type=PATH)
-@click.option("-k", type=int, default=100, show_default=True, help="Neighbours of each query.")
-@click.option(
-    "-o",
-    "--output",
-    type=PATH,
-    required=True,
-    help="The lists: .ibin, with distances behind them, or .ivecs. Ties go to OUTPUT.ties.npz.",
-)
-@distance_option(lambda catalogue: catalogue.names(given=False))
-@click.option(
-    "--device",
-    type=click.Choice(("auto", "cpu", "cuda")),
-    default="auto",
-    show_default=True,
-    help="Where to search; auto takes GPUs for large tasks.",
-)
-@threads_option
-@click.option(
-    "--cluster", help="Have a Ray cluster search: auto for the one that runs here, or an address."
-)
-def truth(
-    queries: Path,
-    gallery: Path,
-    k: int,
-    output: Path,
-    distance: str,
-    device: str,
-    threads: int | None,
-    cluster: str | None,
-) -> None:
-    """Find the exact k nearest rows of GALLERY for each of QUERIES.
-
-    Rows at one distance are listed by their numbers; the second file says which places tie, and how
-    many rows beyond the list tie with its last place.
-    """
-    from truerank._util.text import count
-    from truerank.analysis import neighbors as exact_neighbours
-    from truerank.cli import outputs
-
-    outputs.check_targets({"-o": output}, (queries, gallery))
-    exact_neighbours.check_ending(output)
-    with progress_bar("searching", "pairs") as progress:
-        found = exact_neighbours.truth(
-            queries,
-            gallery,
-            k,
-            distance=distance,
-            device=device,
-            threads=threads,
-            progress=progress,
-            cluster=cluster,
-        )
-    beside = found.save(output)
-    rows = len(found.item)
-    click.echo(f"{output}: the {k} nearest of {count(rows, 'query')}; ties in {beside.name}.")
-    if found.ambiguous:
-        click.echo(
-            f"{count(found.ambiguous, 'query')} could have other items in the last places: further "
-            "ones are exactly as near."
-        )

@@ -26,11 +26,12 @@ from truerank._util.errors import (
     OwnCodeError,
     TruerankWarning,
     shortened,
+    warn,
 )
 from truerank._util.installed import __version__
-from truerank._util.old_names import REMOVED
+from truerank._util.old_names import REMOVED, RENAMED_COMMANDS, RENAMED_OPTIONS
 from truerank._util.progress import show_notices
-from truerank.cli.analysis import audit, compare, neighbours, sweep, threshold, truth
+from truerank.cli.analysis import audit, compare, compression, neighbors, threshold
 from truerank.cli.competition import conform, leaderboard, task
 from truerank.cli.evaluate import evaluate, lists, metrics, verify
 from truerank.cli.pages import demo, plot, report
@@ -164,7 +165,41 @@ class _Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if f"truerank {args[0]}" in REMOVED:
             raise InputError(REMOVED[f"truerank {args[0]}"])
-        return super().resolve_command(ctx, args)
+        return super().resolve_command(ctx, _in_new_words(args))
+
+
+def _in_new_words(args: list[str]) -> list[str]:
+    """A command line whose renamed command and options have their new names, with a note each."""
+    name, *rest = args
+    if name in RENAMED_COMMANDS:
+        new = RENAMED_COMMANDS[name]
+        warn(f"truerank {name} is now truerank {new}; the old name goes in 0.3.0.")
+        rest = _of_truth(rest) if name == "truth" else rest
+        name, *more = new.split()
+        rest = [*more, *rest]
+    for place, word in enumerate(rest):
+        option, equals, value = word.partition("=")
+        if option == "--":
+            break
+        if option in RENAMED_OPTIONS:
+            warn(f"{option} is now {RENAMED_OPTIONS[option]}; the old name goes in 0.3.0.")
+            rest[place] = RENAMED_OPTIONS[option] + equals + value
+    return [name, *rest]
+
+
+def _of_truth(args: list[str]) -> list[str]:
+    """The arguments of `truerank truth QUERIES GALLERY` for neighbors: every option has a value."""
+    given, names = [], 0
+    words = iter(args)
+    for word in words:
+        if word.startswith("-") and len(word) > 1:
+            given.append(word)
+            if "=" not in word and word not in ("-h", "--help"):
+                given += [value for value in [next(words, None)] if value is not None]
+        else:
+            names += 1
+            given += ["--gallery", word] if names == 2 else [word]
+    return given
 
 
 @click.group(
@@ -187,10 +222,9 @@ for command in (
     lists,
     compare,
     threshold,
-    sweep,
+    compression,
     audit,
-    neighbours,
-    truth,
+    neighbors,
     report,
     plot,
     task,

@@ -22,10 +22,10 @@ from truerank.cli.options import (
     format_option,
     junk_option,
     label_options,
-    no_mate_option,
     output_option,
     threads_option,
     unlabelled_option,
+    unmated_option,
 )
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def task() -> None:
 @click.option("--gallery-labels", type=PATH, help="Labels of a gallery of its own.")
 @label_options
 @junk_option
-@no_mate_option
+@unmated_option
 @unlabelled_option
 @click.option(
     "-o", "--output", type=TASK_FILE, required=True, help="The hidden task, which you keep (.task)."
@@ -143,7 +143,7 @@ def make(
     levels: str | None,
     taxonomy: Path | None,
     junk_label: tuple[str, ...],
-    no_mate: str | None,
+    unmated: str | None,
     unlabelled: str | None,
     output: Path,
     public: Path | None,
@@ -178,7 +178,7 @@ def make(
             gallery_ids=items.ids,
             gallery_groups=items.groups,
             junk_labels=as_labels(junk_label, queries.labels),
-            no_mate=no_mate or "report",
+            unmated=unmated or "report",
             unlabelled=unlabelled or "error",
         )
     warn_of_giveaways(made)

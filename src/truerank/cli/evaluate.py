@@ -31,7 +31,6 @@ from truerank.cli.options import (
     label_options,
     metrics_option,
     no_intervals_option,
-    no_mate_option,
     output_option,
     per_query_option,
     relevance_option,
@@ -40,6 +39,7 @@ from truerank.cli.options import (
     threads_option,
     units_option,
     unlabelled_option,
+    unmated_option,
     worst_option,
 )
 
@@ -77,7 +77,7 @@ IMAGES = (
 @distance_option(told=True)
 @metrics_option("Such as map@r,hit@10 (divided by spaces or commas), or all; may be repeated.")
 @average_option
-@no_mate_option
+@unmated_option
 @device_option
 @threads_option
 @click.option(
@@ -193,16 +193,16 @@ def evaluate(
 
 
 LISTS_EXAMPLES = examples(
-    "lists neighbours.ibin --labels query.csv --gallery-labels gallery.csv",
-    "lists neighbours.npy --labels labels.csv -m map@r,hit@10 --settle 0.01",
-    "lists neighbours.ibin --labels query.csv --gallery-labels gallery.csv --embeddings query.fbin "
+    "lists neighbors.ibin --labels query.csv --gallery-labels gallery.csv",
+    "lists neighbors.npy --labels labels.csv -m map@r,hit@10 --settle 0.01",
+    "lists neighbors.ibin --labels query.csv --gallery-labels gallery.csv --embeddings query.fbin "
     "--gallery gallery.fbin --stored decoded.fbin --distance euclidean",
     "lists system.run --relevance judgements.qrels --gallery-size 8841823 -m map@1000,ndcg@10",
 )
 
 
 @click.command(cls=Labelled, epilog=LISTS_EXAMPLES, short_help="Judge what a search returned.")
-@click.argument("neighbours", type=PATH)
+@click.argument("neighbors", type=PATH)
 @click.option("--labels", type=PATH, help="Labels of the queries.")
 @click.option(
     "--gallery-labels",
@@ -225,7 +225,7 @@ LISTS_EXAMPLES = examples(
 @junk_option
 @metrics_option("Ranking metrics such as map@r,hit@10, or all; may be repeated.")
 @average_option
-@no_mate_option
+@unmated_option
 @unlabelled_option
 @click.option(
     "--settle",
@@ -279,7 +279,7 @@ def lists(
     report: Path | None,
     **options: Any,
 ) -> None:
-    """Judge NEIGHBOURS, what a search returned for each query, by every ranking metric.
+    """Judge NEIGHBORS, what a search returned for each query, by every ranking metric.
 
     Lists come from .npy, .npz, .parquet, .ivecs, .ibin, .hdf5 (ann-benchmarks) or a run of TREC or
     MS MARCO (any ending): row numbers of the gallery, nearest first, -1 for none, or ids. What was
@@ -288,7 +288,7 @@ def lists(
 
     With --embeddings the table shows instead how much of each metric is lost on the way from the
     full vectors to the lists: by quantisation, by the cut at k, and by the search. Without labels
-    it tells the share of the true neighbours that were found, and no metric.
+    it tells the share of the true neighbors that were found, and no metric.
     """
     from truerank.cli import outputs
     from truerank.cli.inputs import lost, read_files, scored
@@ -331,7 +331,7 @@ def lists(
     if per_query is not None:
         outputs.write_per_query(result, prepared.names, per_query)
     if report is not None:
-        write_report(result, report, options["neighbours"], pictures)
+        write_report(result, report, options["neighbors"], pictures)
     outputs.deliver(result, form, output, adjusted, parts)
 
 

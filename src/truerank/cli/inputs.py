@@ -1,4 +1,4 @@
-"""Files that commands read: embeddings with labels, neighbour lists, submissions, trial scores.
+"""Files that commands read: embeddings with labels, neighbor lists, submissions, trial scores.
 
 A file task or the lists of files are also scored here, for the commands in evaluate.py.
 """
@@ -172,7 +172,7 @@ HELD_BY_A_TASK = (
     "groups",
     "gallery_groups",
     "junk_label",
-    "no_mate",
+    "unmated",
     "unlabelled",
 )
 OF_A_TASK = ("embeddings", "gallery", *HELD_BY_A_TASK)
@@ -253,7 +253,7 @@ def read_task(
     junk_label: tuple[str, ...],
     unlabelled: str | None,
     distance: str,
-    no_mate: str | None = None,
+    unmated: str | None = None,
     lazily: bool = False,
     start: str = "--",
     needed: str = "--labels",
@@ -293,7 +293,7 @@ def read_task(
         junk_labels=as_labels(junk_label, queries.labels),
         relevance=None if relevance is None else _judgements(relevance, queries, items, separate),
         distance=distance,
-        no_mate=no_mate or "report",
+        unmated=unmated or "report",
         unlabelled=unlabelled or "error",
         lazily=lazily,
     )
@@ -368,7 +368,7 @@ def read_files(options: dict[str, Any]) -> tuple[Prepared, Any]:
         metrics, relevance = NO_METRICS, nothing_relevant(*_vectors(options)[:2])
     scores = read_matrix(options["scores"]) if options["scores"] is not None else None
     prepared = prepare(
-        options["neighbours"],
+        options["neighbors"],
         queries.labels,
         gallery_labels=items.labels,
         query_ids=queries.ids,
@@ -377,7 +377,7 @@ def read_files(options: dict[str, Any]) -> tuple[Prepared, Any]:
         gallery_groups=items.groups,
         scores=False if options["ignore_scores"] else scores,
         relevance=relevance,
-        no_mate=options["no_mate"] or "report",
+        unmated=options["unmated"] or "report",
         junk_labels=as_labels(options["junk_label"], queries.labels),
         unlabelled=options["unlabelled"] or "error",
         named_by=options["named_by"],

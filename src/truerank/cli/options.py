@@ -86,8 +86,8 @@ per_query_option = click.option(
 junk_option = click.option(
     "--junk-label", multiple=True, help="Exclude gallery items of this label."
 )
-no_mate_option = click.option(
-    "--no-mate",
+unmated_option = click.option(
+    "--unmated",
     type=click.Choice(("report", "zero", "error")),
     help="Queries with nothing to find are left out and counted (report, the default), count as "
     "0, or are refused.",
@@ -188,7 +188,7 @@ def task_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def long_run_options(resumed: str) -> Decorator:
-    """--resume, --jobs and --until of runs that train; `resumed` is what --resume goes on with."""
+    """--resume, --jobs and --time-limit of runs that train; `resumed` names what is resumed."""
     resume = click.option("--resume", is_flag=True, help=f"Go on with {resumed}.")
     jobs = click.option(
         "--jobs",
@@ -197,13 +197,13 @@ def long_run_options(resumed: str) -> Decorator:
         show_default=True,
         help="Trainings at a time, each in a process of its own.",
     )
-    until = click.option(
-        "--until",
+    time_limit = click.option(
+        "--time-limit",
         type=click.FloatRange(min=0, min_open=True),
         metavar="SECONDS",
         help="Stop after so many seconds, with everything kept.",
     )
-    return lambda command: resume(jobs(until(command)))
+    return lambda command: resume(jobs(time_limit(command)))
 
 
 def distance_option(

@@ -16,7 +16,7 @@ from truerank.cli.options import PATH, examples, long_run_options
 BENCHMARK_EXAMPLES = examples(
     "benchmark config.yaml --dry-run",
     "benchmark config.yaml -o runs/losses --jobs 8",
-    "benchmark config.yaml -o runs/losses --resume --until 3600",
+    "benchmark config.yaml -o runs/losses --resume --time-limit 3600",
     "benchmark config.yaml -o /shared/losses --cluster auto --gpu-share 0.25",
 )
 
@@ -67,7 +67,7 @@ def benchmark(
     output: Path | None,
     resume: bool,
     jobs: int,
-    until: float | None,
+    time_limit: float | None,
     cluster: str | None,
     gpu_share: float,
     only: tuple[str, ...],
@@ -95,7 +95,7 @@ def benchmark(
             folder,
             resume=resume or bool(join),
             jobs=jobs,
-            until=until,
+            time_limit=time_limit,
             display=protocol.Display(),
             cluster=cluster,
             gpu_share=gpu_share,

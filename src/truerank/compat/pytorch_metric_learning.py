@@ -1,7 +1,7 @@
 """AccuracyCalculator: pytorch-metric-learning's class of this name, with exact scores.
 
-Its metrics come from truerank.evaluate. For a user's own function of neighbours (`knn_func`, or
-methods calculate_* of a subclass) neighbour lists are made, at their cost. Labels match by
+Its metrics come from truerank.evaluate. For a user's own function of neighbors (`knn_func`, or
+methods calculate_* of a subclass) neighbor lists are made, at their cost. Labels match by
 value (1 is 1.0), rows of a label matrix as a whole, or as a function of two tensors of labels
 says.
 """
@@ -185,7 +185,7 @@ class AccuracyCalculator:
         return ["NMI", "AMI"]
 
     def requires_knn(self) -> list[str]:
-        """The metrics that are given lists of neighbours."""
+        """The metrics that are given lists of neighbors."""
         return list(METRICS)
 
     def description(self) -> str:
@@ -289,7 +289,7 @@ class AccuracyCalculator:
         else:
             arguments = tensors(sides, self.device, self.label_comparison_fn)
         if any(name in self.requires_knn() for name in called):
-            arguments |= neighbours(sides, depth, arguments, self.knn_func, self.distance)
+            arguments |= neighbors(sides, depth, arguments, self.knn_func, self.distance)
         if clustered:
             arguments["cluster_labels"] = self.get_cluster_labels(**arguments)
         return arguments
@@ -314,7 +314,7 @@ class AccuracyCalculator:
         return _clustering("ami", query_labels, cluster_labels)
 
     def calculate_precision_at_1(self, **kwargs: Any) -> float | list[float]:
-        """Share of queries whose first neighbour is a mate."""
+        """Share of queries whose first neighbor is a mate."""
         return self._of_lists(precision_at_1, **kwargs)
 
     def calculate_mean_reciprocal_rank(self, **kwargs: Any) -> float | list[float]:
@@ -391,14 +391,14 @@ def tensors(sides: SearchSides, device: Any, compare: Callable[[Any, Any], Any])
     }
 
 
-def neighbours(
+def neighbors(
     sides: SearchSides,
     depth: int,
     given: Mapping[str, Any],
     knn_func: Callable[..., Any] | None,
     distance: str,
 ) -> dict[str, Any]:
-    """Lists of neighbours, by the user's function or exact ones, and how many mates there are."""
+    """Lists of neighbors, by the user's function or exact ones, and how many mates there are."""
     import torch
 
     labels, others = given["query_labels"], given["reference_labels"]
@@ -413,7 +413,7 @@ def neighbours(
         apart = torch.tensor(far, dtype=torch.float32, device=device)
         places = torch.tensor(near, device=device)
     near_labels = others[places]
-    near_labels[places < 0] = float("nan")  # faiss: fewer neighbours than asked for
+    near_labels[places < 0] = float("nan")  # faiss: fewer neighbors than asked for
     lone = torch.tensor(sides.mates <= 0, device=device)
     distinct = torch.tensor(sides.distinct, device=device)
     return {
@@ -494,9 +494,9 @@ def _task(sides: SearchSides) -> dict[str, Any]:
     return {"labels": own, "gallery": sides.reference, "gallery_labels": others, **ids}
 
 
-# Lists of neighbours: how they are made where nobody else makes them, and what they score.
+# Lists of neighbors: how they are made where nobody else makes them, and what they score.
 #
-# `same` is (queries, places): whether the neighbour in each place is a mate. `mates` is how many
+# `same` is (queries, places): whether the neighbor in each place is a mate. `mates` is how many
 # mates each query has in all, found or not.
 
 
@@ -527,7 +527,7 @@ def nearest(sides: SearchSides, space: Space, depth: int) -> tuple[Reals, Intege
 
 
 def precision_at_1(same: Flags, mates: Integers) -> Reals:
-    """1 where the first neighbour is a mate."""
+    """1 where the first neighbor is a mate."""
     return np.asarray(same[:, :1].any(axis=1), np.float64)
 
 

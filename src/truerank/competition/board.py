@@ -53,7 +53,7 @@ class Row:
 def groups(order: list[str], told_apart: set[frozenset[str]]) -> dict[str, str]:
     """Letters by name: of two who share a letter, nobody can say which is better.
 
-    A group is a run of neighbours on the board, as long as possible, none of whom is told apart
+    A group is a run of neighbors on the board, as long as possible, none of whom is told apart
     from any other.
 
     Examples

@@ -74,7 +74,7 @@ class Task(TaskRules):
         else:
             facts.append(("relevance", "by judgements"))
         facts += [("never ranked", ", ".join(self.exclusions()))] if self.exclusions() else []
-        without = [f"{number:,} {reason}" for reason, number in self.no_mate_counts().items()]
+        without = [f"{number:,} {reason}" for reason, number in self.unmated_counts().items()]
         facts += [("without a mate", f"{', '.join(without)} ({self.no_mate})")] if without else []
         return [*facts, ("commitment", self.commitment or "none")]
 
@@ -87,7 +87,7 @@ class Task(TaskRules):
     def committed(self) -> tuple[dict[str, Any], str]:
         """The rules and the rows, as text, that the commitment binds to."""
         names = [] if self.levels is None else [str(name) for name in self.levels.names]
-        rules = {"levels": names, "no_mate": self.no_mate, "unlabelled": self.unlabelled}
+        rules = {"levels": names, "no_mate": self.unmated, "unlabelled": self.unlabelled}
         text = task.canonical_text(self.counted_records(), self.junk_labels, self.mask_records())
         return rules, text
 
@@ -174,7 +174,7 @@ def save_task(task: TaskRules, salt: bytes, path: str | os.PathLike[str]) -> Non
         "digest": task.digest,
         "salt": salt.hex(),
         "leave_one_out": task.leave_one_out,
-        "no_mate": task.no_mate,
+        "no_mate": task.unmated,
         "unlabelled": task.unlabelled,
         "junk_labels": plain_values(task.junk_labels, "junk_labels"),
         "levels": [] if task.levels is None else task.levels.names,
@@ -273,8 +273,8 @@ def _saved_arguments(arrays: dict[str, npt.NDArray[Any]], header: dict[str, Any]
         pairs = PairList(arrays[f"{name}_query"], arrays[f"{name}_item"])
         grade = arrays[f"{name}_grade"]
         arguments[name] = Mask.of_pairs(name, (shape[0], shape[1]), pairs, grade)
-    rules = ("junk_labels", "no_mate", "unlabelled", "leave_one_out")
-    return arguments | {name: header[name] for name in rules}
+    rules = ("junk_labels", "unlabelled", "leave_one_out")
+    return arguments | {name: header[name] for name in rules} | {"unmated": header["no_mate"]}
 
 
 def _read(path: str | os.PathLike[str]) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
@@ -542,7 +542,7 @@ def _arguments(task: Task, queries: Integers, items: Integers) -> dict[str, Any]
         arguments[name] = Mask.of_pairs(name, (len(queries), len(items)), pairs, grades)
     return arguments | {
         "junk_labels": task.junk_labels,
-        "no_mate": task.no_mate,
+        "unmated": task.unmated,
         "unlabelled": task.unlabelled,
         "leave_one_out": task.leave_one_out,
     }

@@ -110,7 +110,7 @@ class CurveMoves:
     which the noise of single queries may hide it; NaN where a simultaneous band need not hold."""
     sparse: npt.NDArray[np.bool_] | None = None
     """Points so near an end of the range that hardly anything makes up the difference, and how the
-    column would move is not known: the neighbours limit a whole monotone curve there, and the
+    column would move is not known: the neighbors limit a whole monotone curve there, and the
     simultaneous band of another leaves them out."""
     bare: npt.NDArray[np.bool_] | None = None
     """Points at which a score alone would have no interval: the pointwise band leaves them out."""

@@ -10,7 +10,6 @@ is better).
 from __future__ import annotations
 
 import os
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -24,7 +23,7 @@ import numpy.typing as npt
 from truerank._util.arrays import DeviceMatrix, name_rows
 from truerank._util.cached import cached_property
 from truerank._util.cluster import Cluster
-from truerank._util.errors import InputError, TruerankWarning
+from truerank._util.errors import InputError, warn
 from truerank.distance.digests import (
     Digests,
     Fingerprints,
@@ -323,7 +322,7 @@ class Sides:
                 f"({grid}); distances are exact between the rounded rows"
             )
             facts.notes.append(note)
-            warnings.warn(note + ".", TruerankWarning, stacklevel=6)
+            warn(note + ".")
         return facts
 
 

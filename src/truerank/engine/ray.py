@@ -118,7 +118,7 @@ def spread(request: PassRequest, left: Queries, limits: Settings) -> Schedule:
     """Tasks for all the queries that are left."""
     observers = request.observers
     whole = request.device != "cpu" or (observers is not None and observers.whole_rows)
-    every = np.concatenate([left.no_mate_rows, left.rows])
+    every = np.concatenate([left.unmated_rows, left.rows])
     if whole or request.splitting:
         items = [_rows(request, every, limits)]
     elif not request.groups:
@@ -128,7 +128,7 @@ def spread(request: PassRequest, left: Queries, limits: Settings) -> Schedule:
         few = np.asarray(request.view.mates[left.rows] <= limits.sort_share * request.space.gallery)
         if request.only is not None:
             few[:] = True
-        tiled, others = Queries(left.rows[few], left.no_mate_rows), left.rows[~few]
+        tiled, others = Queries(left.rows[few], left.unmated_rows), left.rows[~few]
         items = [_tiles(request, tiled, limits), _rows(request, others, limits)]
     return Schedule(tuple(item for item in items if item.blocks), Queries.none())
 
@@ -150,7 +150,7 @@ def _tiles(request: PassRequest, queries: Queries, limits: Settings) -> WorkItem
     if request.observers is None:
         name = COUNTING[method_of(request.space, mates[queries.rows], limits)]
         name = "filter" if name == "symmetric" else name  # no worker has both sides of a tile
-    blocks = cut(mates, queries.no_mate_rows, limits.query_rows, most)
+    blocks = cut(mates, queries.unmated_rows, limits.query_rows, most)
     blocks += cut(mates, queries.rows, limits.query_rows, most)
     return WorkItem("spread tiles", blocks, request.folds, worker=name)
 

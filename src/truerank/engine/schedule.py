@@ -76,13 +76,13 @@ class Queries:
 
     rows: Rows
     """Queries that have a relevant item, by their number of mates; without tie groups, all."""
-    no_mate_rows: Rows
+    unmated_rows: Rows
     """Queries that have no relevant item, and are there for the observers only."""
     behind: int = 0
     """Queries with a relevant item that had been seen before."""
 
     def __len__(self) -> int:
-        return len(self.rows) + len(self.no_mate_rows)
+        return len(self.rows) + len(self.unmated_rows)
 
     def and_rows(self, rows: Rows) -> Queries:
         """The queries, and some more that have a relevant item."""
@@ -116,13 +116,13 @@ class Queries:
         if request.device != "cuda":  # whose blocks are in ascending order
             rows = rows[stable_order(view.kinds(rows))]
         rows = rows[stable_order(view.mates[rows])]
-        no_mate_rows = rows[:0]
+        unmated_rows = rows[:0]
         if request.observers is not None:
-            no_mate_rows = np.arange(view.queries) if only is None else np.sort(only)
-            no_mate_rows = no_mate_rows[view.mates[no_mate_rows] == 0]
+            unmated_rows = np.arange(view.queries) if only is None else np.sort(only)
+            unmated_rows = unmated_rows[view.mates[unmated_rows] == 0]
             if seen is not None:
-                no_mate_rows = no_mate_rows[~seen[no_mate_rows]]
-        return Queries(rows, no_mate_rows, every - len(rows))
+                unmated_rows = unmated_rows[~seen[unmated_rows]]
+        return Queries(rows, unmated_rows, every - len(rows))
 
 
 # The schedule: which rows go to which strategy, in which blocks. Nothing is run here.
@@ -216,8 +216,8 @@ def _by_gpus(
     if request.only is not None and request.observers is None and not request.splitting:
         few[:] = True  # these are too few for a device of their own
         return _in_main_memory(request, left, few, limits, device_backed=True)
-    if few.any() or len(left.no_mate_rows):
-        counted = Queries(left.rows[few], left.no_mate_rows)
+    if few.any() or len(left.unmated_rows):
+        counted = Queries(left.rows[few], left.unmated_rows)
         items = _counted_by_gpus(request, counted, limits, facts)
         return Schedule(items, Queries.with_mates(left.rows[~few]))
     ranks = request.rankings and facts.walks and request.only is None and request.observers is None
@@ -253,7 +253,7 @@ def _split_mates(request: PassRequest, limits: Settings) -> int:
 def _in_turn(request: PassRequest, left: Queries, height: int, most: int) -> tuple[Rows, ...]:
     """Blocks of queries without a mate, then of the others."""
     mates = request.view.mates
-    return cut(mates, left.no_mate_rows, height, most) + cut(mates, left.rows, height, most)
+    return cut(mates, left.unmated_rows, height, most) + cut(mates, left.rows, height, most)
 
 
 def _counted_by_gpus(
@@ -278,7 +278,7 @@ def _counted_by_gpus(
             WorkItem("cuda count both ways", once, folds),
             WorkItem("cuda count", rest, folds),
         )
-    without_mate = (queries.no_mate_rows,) if len(queries.no_mate_rows) else ()
+    without_mate = (queries.unmated_rows,) if len(queries.unmated_rows) else ()
     blocks = without_mate + _ascending(mates, queries, tall, most)
     return (WorkItem("cuda count observed", blocks, folds, observed=facts.observed_rows),)
 
@@ -311,7 +311,7 @@ def _in_main_memory(
     device_backed: bool,
 ) -> Schedule:
     """Rows with few relevant items are counted, and rows with many are sorted, or split."""
-    counted = Queries(left.rows[few], left.no_mate_rows)
+    counted = Queries(left.rows[few], left.unmated_rows)
     return _last(
         _counted(request, counted, limits, device_backed=device_backed),
         _whole(request, left.rows[~few], len(left.rows), limits, device_backed=device_backed),

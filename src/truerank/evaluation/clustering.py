@@ -9,7 +9,6 @@ kept.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -20,8 +19,8 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from truerank._util import errors
 from truerank._util.cluster import Call
-from truerank._util.errors import TruerankWarning
 from truerank._util.text import either
 from truerank._util.threads import single_threaded_blas
 from truerank.core.jackknife import FEWEST_CLASSES, FoldAssignment
@@ -155,11 +154,9 @@ def warn(scores: dict[str, Score]) -> None:
     high = [s for name, s in scores.items() if name != "ami" and (s.chance or 0) > 0.05]
     if high:
         shown = ", ".join(f"{s.metric} {100 * (s.chance or 0):.1f} %" for s in high)
-        warnings.warn(
+        errors.warn(
             f"random embeddings of these labels score {shown}: clustering metrics say little about "
-            "an embedding space; read ami, or better map@r.",
-            TruerankWarning,
-            stacklevel=4,
+            "an embedding space; read ami, or better map@r."
         )
 
 

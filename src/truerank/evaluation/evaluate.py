@@ -22,6 +22,7 @@ from truerank._util.checkpoint import Checkpoint
 from truerank._util.cluster import Cluster, connect
 from truerank._util.errors import InputError, check_choice, warn
 from truerank._util.installed import __version__
+from truerank._util.old_names import renamed_keywords
 from truerank._util.progress import shown
 from truerank._util.threads import available_cores, meanwhile
 from truerank.core import metric as definitions
@@ -59,6 +60,7 @@ from truerank.task.task import TaskRules
 Array = npt.NDArray[Any]
 
 
+@renamed_keywords(no_mate="unmated")
 def evaluate(
     embeddings: Any,
     labels: Any = None,
@@ -75,7 +77,7 @@ def evaluate(
     distance: str | None = None,
     metrics: Iterable[str] | str | None = None,
     average: str = "query",
-    no_mate: str = "report",
+    unmated: str = "report",
     unlabelled: str = "error",
     device: str = "auto",
     threads: int | None = None,
@@ -185,7 +187,7 @@ def evaluate(
         junk_labels=junk_labels,
         relevance=relevance,
         distance=distance,
-        no_mate=no_mate,
+        unmated=unmated,
         unlabelled=unlabelled,
         lazily=True,
         on_device=isinstance(device, str) and device in ("auto", "cuda") and cluster is None,
@@ -430,8 +432,8 @@ def provenance(
         "distance": space.facts.to_dict(),
         "average": average,
         "excluded": task.exclusions(),
-        "no_mate_option": task.no_mate,
-        "no_mate": task.no_mate_counts(),
+        "no_mate_option": task.unmated,
+        "no_mate": task.unmated_counts(),
         "ties": findings.ties,
         "hierarchy": findings.hierarchy,
         "severity": None if findings.severity is None else findings.severity.to_dict(),

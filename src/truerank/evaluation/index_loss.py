@@ -7,7 +7,7 @@ search       = stored cut at k - list
 Each part is the difference of two scores, with an interval: whole classes of queries are drawn
 with replacement, paired. In an exact ranking that is cut at k, the rest is one tie group; a tie
 group that the cut divides gives any of its items to the list, each choice with its probability.
-Lists are also compared with the exact neighbours, computed or from a file.
+Lists are also compared with the exact neighbors, computed or from a file.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from truerank._util import text
 from truerank._util.errors import InputError, check_choice, shortened
 from truerank._util.files import as_path, read_archive, to_json
 from truerank._util.installed import __version__
+from truerank._util.old_names import renamed_keywords
 from truerank._util.progress import shown
 from truerank._util.text import TextTable, count, separated
 from truerank._util.threads import available_cores
@@ -58,8 +59,9 @@ NO_METRICS: tuple[str, ...] = ()
 """Where nothing says who is relevant."""
 
 
+@renamed_keywords(neighbours="neighbors", no_mate="unmated")
 def index_loss(
-    neighbours: Any,
+    neighbors: Any,
     labels: Any = None,
     *,
     embeddings: Any,
@@ -75,7 +77,7 @@ def index_loss(
     junk: Any = None,
     junk_labels: Iterable[Any] = (),
     unlabelled: str = "error",
-    no_mate: str = "report",
+    unmated: str = "report",
     named_by: str = "auto",
     distance: str | None = None,
     stored_distance: str | None = None,
@@ -97,7 +99,7 @@ def index_loss(
 
     Parameters
     ----------
-    neighbours, labels : as in evaluate_lists
+    neighbors, labels : as in evaluate_lists
         What the index returned. Scores of a file are not used: listed items tie if their stored
         vectors are exactly as far from the query. Without labels or relevance there is only
         neighbour_recall.
@@ -146,7 +148,7 @@ junk_labels, unlabelled, no_mate, named_by
         metrics = NO_METRICS
         relevance = nothing_relevant(queries.embeddings, items.embeddings)
     prepared = prepare(
-        neighbours,
+        neighbors,
         queries.labels,
         gallery_labels=items.labels,
         query_ids=queries.ids if query_ids is None else query_ids,
@@ -155,7 +157,7 @@ junk_labels, unlabelled, no_mate, named_by
         gallery_groups=items.groups if gallery_groups is None else gallery_groups,
         scores=False,
         relevance=relevance,
-        no_mate=no_mate,
+        unmated=unmated,
         junk=junk,
         junk_labels=junk_labels,
         unlabelled=unlabelled,
@@ -263,7 +265,7 @@ def loss_of(
             "repeated": places.repeated,
             "unknown": places.unknown,
             "excluded": task.exclusions(),
-            "no_mate": task.no_mate_counts(),
+            "no_mate": task.unmated_counts(),
             "task_digest": task.digest,
             "device": device,
         },
@@ -456,7 +458,7 @@ class MetricLoss:
 
 
 @dataclass(frozen=True)
-class NeighbourRecall:
+class NeighborRecall:
     """Of the first k places, the share that belongs to the true k nearest; not recall@k."""
 
     k: int
@@ -481,8 +483,8 @@ class IndexLoss(Mapping[str, MetricLoss]):
         self,
         losses: Mapping[str, MetricLoss],
         *,
-        full_recall: NeighbourRecall,
-        stored_recall: NeighbourRecall,
+        full_recall: NeighborRecall,
+        stored_recall: NeighborRecall,
         provenance: Mapping[str, Any],
         skipped: Mapping[str, str],
     ) -> None:
@@ -690,12 +692,12 @@ class Spread:
                     intervals[end] = self._around(values[end], error, units)
         return LossPart(**values, intervals=intervals, reason=reason, per_query=rows)
 
-    def recall(self, k: int, values: Reals) -> NeighbourRecall:
+    def recall(self, k: int, values: Reals) -> NeighborRecall:
         """The mean of shares of queries."""
         held = ~np.isnan(values)
         mean = math.fsum(values[held].tolist()) / int(held.sum()) if held.any() else math.nan
         if self._request is None or not held.any():
-            return NeighbourRecall(k, mean, None, None, values)
+            return NeighborRecall(k, mean, None, None, values)
         codes = np.arange(len(values)) if self._task.levels is None else self._task.query_codes
         sums = ClassSums.of(values, codes).in_order()
         reason = self._too_few(len(sums), finest_unit(self._task))
@@ -704,7 +706,7 @@ class Spread:
             (error,) = standard_errors([sums], self._request.seed)
             low, high = self._around(mean, error, len(sums))
             interval = (max(low, 0.0), min(high, 1.0)) if error > 0 else None
-        return NeighbourRecall(k, mean, interval, reason, values)
+        return NeighborRecall(k, mean, interval, reason, values)
 
     def _around(self, value: float, error: float, units: int) -> Interval:
         assert self._request is not None
@@ -887,8 +889,8 @@ def _ways(graded: tuple[int, ...], first: int) -> Iterator[tuple[int, ...]]:
             yield way
 
 
-# Lists against exact search, by vectors or by a file of exact neighbours: the distance of each
-# place, and the share of the true neighbours.
+# Lists against exact search, by vectors or by a file of exact neighbors: the distance of each
+# place, and the share of the true neighbors.
 
 
 PAIRS = 1 << 22
@@ -952,7 +954,7 @@ def compare_with_exact(
 
 
 def depth(k: Any, places: ListPlaces) -> int:
-    """How many neighbours are looked for: k, or the places left for eligible items."""
+    """How many neighbors are looked for: k, or the places left for eligible items."""
     if k is None:
         return max(1, int((places.asked - places.taken_out).min()))
     if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
@@ -980,7 +982,7 @@ def compare_with_neighbors(
     short = np.flatnonzero(exact.lengths < wanted)
     if len(short):
         raise InputError(
-            f"exact_neighbors hold {exact.lengths[short].min():,} neighbours of "
+            f"exact_neighbors hold {exact.lengths[short].min():,} neighbors of "
             f"{count(len(short), 'query')} once its own row and junk are taken out, but "
             f"neighbour_recall@{most} needs {wanted[short[0]]:,}; pass a smaller k, or have truth "
             "write more."
@@ -1032,8 +1034,8 @@ def _exact(source: Any) -> tuple[Any, Any, Integers | None]:
     path = as_path(source)
     beside = path.with_name(path.name + ".ties.npz")
     if not beside.exists():
-        return found.neighbours, found.scores, None
+        return found.neighbors, found.scores, None
     ties = read_archive(beside)
-    if {"first", "tied"} - set(ties) or ties["first"].shape != np.shape(found.neighbours):
+    if {"first", "tied"} - set(ties) or ties["first"].shape != np.shape(found.neighbors):
         raise InputError(f"{beside} does not belong to {path}: its lists are of another shape.")
-    return found.neighbours, ties["first"], ties["tied"]
+    return found.neighbors, ties["first"], ties["tied"]

@@ -57,15 +57,15 @@ class Names:
         whole = cells.dtype.kind in "iu"
         if not whole and cells.dtype.kind not in "OUST":
             raise InputError(
-                "neighbours must be row numbers or ids, with -1 for none. Got dtype "
-                f"{cells.dtype} instead; convert with neighbours.astype(numpy.int64)."
+                "neighbors must be row numbers or ids, with -1 for none. Got dtype "
+                f"{cells.dtype} instead; convert with neighbors.astype(numpy.int64)."
             )
         if named_by == "row" or (ids is None and named_by == "auto"):
             if not whole and not _all_whole(cells):
                 some = next(cell for cell in cells.tolist() if not _is_whole(cell))
                 fix = "named_by='id'" if ids is not None else "gallery_ids"
                 raise InputError(
-                    f"neighbours hold {shortened(some)}, which is no row number; pass {fix}."
+                    f"neighbors hold {shortened(some)}, which is no row number; pass {fix}."
                 )
             return Names(items, None)
         if ids is None:
@@ -76,7 +76,7 @@ class Names:
             if not any(_digits(one) for one in known):
                 return Names(items, None)
             raise InputError(
-                f"neighbours are integers and ids are text of digits ({shortened(known[0])}): say "
+                f"neighbors are integers and ids are text of digits ({shortened(known[0])}): say "
                 "what is meant, named_by='row' or named_by='id'."
             )
         twice, number = Counter(known).most_common(1)[0]
@@ -102,7 +102,7 @@ class Names:
             try:
                 found[number] = place.get(name, NOBODY)
             except TypeError:
-                raise InputError(f"neighbours hold {shortened(cell)}, which is no id.") from None
+                raise InputError(f"neighbors hold {shortened(cell)}, which is no id.") from None
         return found, (found == NOBODY) & _nowhere(cells)
 
     def _by_number(self, cells: Array) -> tuple[Integers, Flags]:
@@ -200,7 +200,7 @@ class Returned:
 
     @staticmethod
     def of(
-        neighbours: Any,
+        neighbors: Any,
         scores: Any,
         *,
         queries: int,
@@ -214,10 +214,10 @@ class Returned:
         Of the items, the last so many may be `unnamed`.
         """
         check_choice("named_by", named_by, NAMED_BY)
-        found, lengths = flattened(neighbours, "neighbours")
+        found, lengths = flattened(neighbors, "neighbors")
         if len(lengths) != queries:
             raise InputError(
-                f"there are {len(lengths)} lists of neighbours but {queries} queries; pass one "
+                f"there are {len(lengths)} lists of neighbors but {queries} queries; pass one "
                 "list for each query."
             )
         names = Names.of(ids, items - unnamed, named_by, found)
@@ -283,7 +283,7 @@ def _scores(scores: Any, lengths: Integers) -> npt.NDArray[np.float64]:
     if not np.array_equal(own, lengths):
         wrong = int(np.flatnonzero(own != lengths)[0]) if len(own) == len(lengths) else None
         where = "" if wrong is None else f" (query {wrong} has {own[wrong]} for {lengths[wrong]})"
-        raise InputError(f"scores must be as many as neighbours{where}; pass one for each place.")
+        raise InputError(f"scores must be as many as neighbors{where}; pass one for each place.")
     if flat.dtype.kind not in "fiub":
         raise InputError(f"scores must be numbers. Got dtype {flat.dtype} instead.")
     if flat.dtype.kind in "iu" and len(flat) and np.abs(flat.astype(object)).max() > 2**53:
@@ -535,7 +535,7 @@ class Prepared:
 
 
 def prepare(
-    neighbours: Any,
+    neighbors: Any,
     labels: Any = None,
     *,
     gallery_labels: Any = None,
@@ -545,7 +545,7 @@ def prepare(
     gallery_groups: Any = None,
     scores: Any = None,
     relevance: Any = None,
-    no_mate: str = "report",
+    unmated: str = "report",
     junk: Any = None,
     junk_labels: Iterable[Any] = (),
     unlabelled: str = "error",
@@ -559,7 +559,7 @@ def prepare(
     sides have them; those that only a run and its judgements name do not, since there queries and
     items have names of their own.
     """
-    found = _lists(neighbours, scores)
+    found = _lists(neighbors, scores)
     queries, items = read_side(None, labels), read_side(None, gallery_labels)
     own = queries.ids if query_ids is None else query_ids
     other = items.ids if gallery_ids is None else gallery_ids
@@ -580,11 +580,11 @@ def prepare(
         junk=junk,
         junk_labels=junk_labels,
         relevance=relevance,
-        no_mate=no_mate,
+        unmated=unmated,
         unlabelled=unlabelled,
         leave_one_out=leave_one_out,
     )
-    lists, of_items = found.neighbours, found.scores
+    lists, of_items = found.neighbors, found.scores
     if found.queries is not None:
         lists, of_items = names.in_order(found, task.queries)
     returned = Returned.of(
@@ -601,15 +601,15 @@ def prepare(
     return Prepared(task, returned, ListPlaces.of(returned, task, sized=sized), listed)
 
 
-def _lists(neighbours: Any, scores: Any) -> ListFile:
+def _lists(neighbors: Any, scores: Any) -> ListFile:
     """The lists as they came, with the scores that go with them."""
     ignored = scores is False
-    if is_path(neighbours):
-        found = read_lists(neighbours)
-    elif isinstance(neighbours, Mapping):
-        found = run_of_mapping(neighbours)
+    if is_path(neighbors):
+        found = read_lists(neighbors)
+    elif isinstance(neighbors, Mapping):
+        found = run_of_mapping(neighbors)
     else:
-        return ListFile(neighbours, None if ignored else scores)
+        return ListFile(neighbors, None if ignored else scores)
     return found if scores is None else replace(found, scores=None if ignored else scores)
 
 
@@ -642,7 +642,7 @@ class _Names:
     def _from_judgements(self, grades: Grades, gallery_size: Any) -> None:
         """The queries that are judged, and all items that a run or judgements name."""
         self.queries, judged = judged_names(grades)
-        returned = [name for row in self.found.neighbours for name in row]
+        returned = [name for row in self.found.neighbors for name in row]
         self.items = list(dict.fromkeys([*returned, *judged]))
         self.from_judgements = True
         if gallery_size is None:
@@ -669,11 +669,11 @@ class _Names:
             warn(f"{count(strangers, 'list')} of queries that are not evaluated are left out.")
         if len(rows) != queries:
             raise InputError(f"query_ids must have one value a row ({queries}). Got {len(rows)}.")
-        lists = [() if row is None else found.neighbours[row] for row in rows]
+        lists = [() if row is None else found.neighbors[row] for row in rows]
         if found.scores is None:
             return lists, None
         if len(found.scores) != len(found.queries):
-            raise InputError("scores must be as many lists as neighbours.")
+            raise InputError("scores must be as many lists as neighbors.")
         return lists, [() if row is None else found.scores[row] for row in rows]
 
 

@@ -1,4 +1,4 @@
-"""evaluate_lists: neighbour lists and labels in, a Result out; and the smallest sufficient k.
+"""evaluate_lists: neighbor lists and labels in, a Result out; and the smallest sufficient k.
 
 A k suffices for a metric if its lower and upper bounds are no further apart than requested.
 """
@@ -14,6 +14,7 @@ import numpy as np
 
 from truerank._util.errors import InputError, shortened
 from truerank._util.installed import __version__
+from truerank._util.old_names import renamed_keywords
 from truerank._util.threads import available_cores
 from truerank.core.average import plain_mean
 from truerank.core.metric import Metric
@@ -27,8 +28,9 @@ from truerank.result.result import Result
 from truerank.task.task import TaskRules, level_parts
 
 
+@renamed_keywords(neighbours="neighbors", no_mate="unmated")
 def evaluate_lists(
-    neighbours: Any,
+    neighbors: Any,
     labels: Any = None,
     *,
     gallery_labels: Any = None,
@@ -40,7 +42,7 @@ def evaluate_lists(
     relevance: Any = None,
     metrics: Iterable[str] | str | None = None,
     average: str = "query",
-    no_mate: str = "report",
+    unmated: str = "report",
     confidence: float | None = 0.95,
     junk: Any = None,
     junk_labels: Iterable[Any] = (),
@@ -61,7 +63,7 @@ def evaluate_lists(
 
     Parameters
     ----------
-    neighbours : (Q, k), or a list of lists, or {query: {item: score}}, or a path
+    neighbors : (Q, k), or a list of lists, or {query: {item: score}}, or a path
         Row numbers of the gallery, nearest first, -1 for none; or ids, where gallery_ids are given
         (query_ids without a gallery of its own). A path names .npy, .npz, .parquet, .ivecs, .ibin,
         .hdf5 (ann-benchmarks) or a run of TREC or MS MARCO, which goes by ids, as a mapping does.
@@ -92,7 +94,7 @@ def evaluate_lists(
         A width such as 0.01: the result says, for each metric, the smallest k of the lists at which
         lower and upper are no further apart.
     exact_neighbors : path, or what truth returned, optional
-        The exact neighbours of the queries, by rows of the gallery: the result also says
+        The exact neighbors of the queries, by rows of the gallery: the result also says
         neighbour_recall@k, in `provenance["lists"]["neighbour_recall"]`.
     k : int, optional
         Of neighbour_recall; by default as many places as every list had left for eligible items.
@@ -113,7 +115,7 @@ def evaluate_lists(
     (0.75, 0.7916666666666666, 0.8333333333333334)
     """
     prepared = prepare(
-        neighbours,
+        neighbors,
         labels,
         gallery_labels=gallery_labels,
         query_ids=query_ids,
@@ -122,7 +124,7 @@ def evaluate_lists(
         gallery_groups=gallery_groups,
         scores=scores,
         relevance=relevance,
-        no_mate=no_mate,
+        unmated=unmated,
         junk=junk,
         junk_labels=junk_labels,
         unlabelled=unlabelled,
@@ -220,8 +222,8 @@ def _provenance(
         "lists": about(places, task),
         "average": average,
         "excluded": task.exclusions(),
-        "no_mate_option": task.no_mate,
-        "no_mate": task.no_mate_counts(),
+        "no_mate_option": task.unmated,
+        "no_mate": task.unmated_counts(),
         "ties": findings.ties,
         "hierarchy": findings.hierarchy,
         "severity": None if findings.severity is None else findings.severity.to_dict(),

@@ -615,12 +615,12 @@ def score_column(
     """
     entry = registry.definition(column.metric)
     has_mates = ~np.isnan(column.values[0])
-    counts = has_mates if task.no_mate == "report" else np.ones(task.queries, bool)
+    counts = has_mates if task.unmated == "report" else np.ones(task.queries, bool)
     if kinds is None:
         kinds = Kinds.of(column.totals[has_mates], column.candidates[has_mates])
     chance = chance_of(column.metric, column.scale, kinds)
     every = column.values
-    if task.no_mate == "zero":
+    if task.unmated == "zero":
         every = np.where(has_mates, every, 0.0)
 
     def averaged(values: Reals) -> float:
@@ -701,7 +701,7 @@ def column_bounds(column: Column, task: TaskRules, average: str) -> tuple[float,
     """Lower, expected and upper of a filled column, and nothing else; NaN if no query counts."""
     has_mates = ~np.isnan(column.values[0])
     every, counts = column.values, has_mates
-    if task.no_mate != "report":
+    if task.unmated != "report":
         every, counts = np.where(has_mates, every, 0.0), np.ones(task.queries, bool)
     lower, expected, upper = (_averaged(values, counts, task, average) for values in every)
     return lower, expected, upper

@@ -47,7 +47,7 @@ def prepare(
     junk_labels: Iterable[Any] = (),
     relevance: Any = None,
     distance: str = "cosine",
-    no_mate: str = "report",
+    unmated: str = "report",
     unlabelled: str = "error",
     lazily: bool = False,
     on_device: bool = False,
@@ -84,7 +84,7 @@ def prepare(
         junk=junk,
         junk_labels=junk_labels,
         relevance=relevance,
-        no_mate=no_mate,
+        unmated=unmated,
         unlabelled=unlabelled,
         leave_one_out=alone and not (given and queries.labels is None),
     )

@@ -33,7 +33,7 @@ DRAWS = 2000
 SEED = 0
 """The draws do not follow the user's seed: they stand for no data."""
 MOST_POINTS = 128
-"""Points whose largest deviation is looked at: neighbours move together."""
+"""Points whose largest deviation is looked at: neighbors move together."""
 GRID = 2.0**30
 """Deviations, in units of their root mean square, are multiples of 2^-30: sums do not round."""
 
@@ -45,7 +45,7 @@ def put_band(curve: Curve, moves: BandMoves, confidence: float) -> Curve:
     it has none.
 
     Both are NaN where the score has no interval; where it is at an end of its range, a curve that
-    only rises or falls lies between its neighbours' limits. Its simultaneous band does so, too.
+    only rises or falls lies between its neighbors' limits. Its simultaneous band does so, too.
     """
     if isinstance(moves, str):
         return curve.without_band(moves)

@@ -202,7 +202,7 @@ class Estimation:
         uses = self._uses(columns)
         for column, unit in uses:
             values = headline(column.metric, column.values)
-            if self.task.no_mate == "zero":
+            if self.task.unmated == "zero":
                 values = np.where(np.isnan(values), 0.0, values)
             sums.append(self._sums(values, unit))
         errors = standard_errors(sums, self.request.seed)

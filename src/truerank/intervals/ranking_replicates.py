@@ -159,7 +159,7 @@ class JackknifePlan:
         Without some of the others a query at its best stays there, unless it can lose its mates
         and count as 0.
         """
-        return bool(self.counted[self.few].all()) or self.task.no_mate == "zero"
+        return bool(self.counted[self.few].all()) or self.task.unmated == "zero"
 
     @cached_property
     def gallery_folds(self) -> GalleryFolds:
@@ -233,7 +233,7 @@ class JackknifePlan:
                 np.stack([headline(c.metric, c.values)[rows] for c in columns]),
                 self.sets.folds[unit].query[rows],
                 self._weights.of(grade)[rows],
-                none_counts=self.task.no_mate == "zero",
+                none_counts=self.task.unmated == "zero",
             )
             for key, sums in zip(keys, moved, strict=True):
                 self._sums[key].take(sums)
@@ -292,7 +292,7 @@ class JackknifePlan:
 
     def _settled(self, values: Reals) -> Reals:
         """Values without folds; a query without any mate left may count as 0."""
-        return np.where(np.isnan(values), 0.0, values) if self.task.no_mate == "zero" else values
+        return np.where(np.isnan(values), 0.0, values) if self.task.unmated == "zero" else values
 
     def finish(
         self, device: str, workers: HelperThreads
@@ -331,7 +331,7 @@ class JackknifePlan:
 
     def _counting(self, column: Column) -> Integers:
         """The queries that a column's score is a mean over."""
-        if self.task.no_mate == "zero":
+        if self.task.unmated == "zero":
             return np.arange(len(self.few))
         return np.flatnonzero(~np.isnan(headline(column.metric, column.values)))
 
@@ -577,7 +577,7 @@ class QueryWeights:
             if not self.by_class:
                 return self._of_grade.setdefault(grade, np.ones(self.task.queries))
             codes, counts = self.task.query_codes, np.ones(self.task.queries, bool)
-            if self.task.no_mate != "zero":
+            if self.task.unmated != "zero":
                 is_tree = isinstance(self.view, TreeView) and grade > self.view.lowest
                 view = self.task.tree_view(grade) if is_tree else self.view
                 counts = view.mates > 0

@@ -1,4 +1,4 @@
-"""Neighbour lists on disk: one list per query as a search returned it, with or without scores.
+"""Neighbor lists on disk: one list per query as a search returned it, with or without scores.
 
 Formats: .npy, .npz, .parquet, .ivecs, .ibin, HDF5 of ann-benchmarks, and runs, which name
 queries and items by id: TREC's (sorted by score), MS MARCO's (sorted by rank) and {query:
@@ -32,7 +32,7 @@ RUNS = (".run", ".trec", ".txt", ".res", ".tsv")
 class ListFile:
     """Lists as they are in a file, or as a user passed them."""
 
-    neighbours: Any
+    neighbors: Any
     scores: Any = None
     queries: list[str] | None = None
     """Whose list each one is; None where they are in the order of the queries."""
@@ -110,22 +110,22 @@ def run_of_mapping(run: Mapping[Any, Any]) -> ListFile:
     for query, items in run.items():
         if not isinstance(items, Mapping):
             raise InputError(
-                "neighbours must map each query to {item: score}. "
+                "neighbors must map each query to {item: score}. "
                 f"Got {shortened(items)} for query {shortened(query)}."
             )
         if str(query) in found:
-            raise InputError(f"neighbours name query {shortened(str(query))} twice, as text.")
+            raise InputError(f"neighbors name query {shortened(str(query))} twice, as text.")
         row = found[str(query)] = []
         for item, value in items.items():
             score = _finite(value)
             if score is None:
                 raise InputError(
-                    f"neighbours[{query!r}][{item!r}] is {shortened(value)}; expected a finite "
+                    f"neighbors[{query!r}][{item!r}] is {shortened(value)}; expected a finite "
                     "number, the item's score."
                 )
             row.append((score, str(item)))
     if not found:
-        raise InputError("neighbours hold no list.")
+        raise InputError("neighbors hold no list.")
     return _sorted(found, rising=False)
 
 

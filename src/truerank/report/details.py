@@ -21,7 +21,7 @@ from truerank.distance import catalogue
 from truerank.distance.base import Space
 from truerank.evaluation.evaluate import NearestItem
 from truerank.report.threshold_slider import collect_stops
-from truerank.result.ranked_rows import AtHand, NeighbourList, rank
+from truerank.result.ranked_rows import AtHand, NeighborList, rank
 from truerank.result.result import Result
 from truerank.task.task import TaskRules
 
@@ -292,8 +292,8 @@ def preferred_metric(result: Result) -> str | None:
     return next(iter([*preferred, *ranking]), None)
 
 
-def _plain(one: NeighbourList, mates: int, value: float, levels: list[str]) -> dict[str, Any]:
-    """A query with its neighbours as plain values."""
+def _plain(one: NeighborList, mates: int, value: float, levels: list[str]) -> dict[str, Any]:
+    """A query with its neighbors as plain values."""
     known = {"label": one.label, "id": one.id, "group": one.group}
     first = one.mates.distance == one.mates.distance[0]
     items = [

@@ -34,7 +34,7 @@ SHARED = {"rows that share an id": "ids", "mates of the query's own group": "gro
 """What a rule of a task is made from."""
 NEEDS_ROWS = (
     "The embeddings are not at hand, so the page has no thresholds to slide over, no confused "
-    "classes, no neighbours, no map and no ties; evaluate with --report, or call to_html on a "
+    "classes, no neighbors, no map and no ties; evaluate with --report, or call to_html on a "
     "fresh result whose embeddings are still in memory, to have them."
 )
 IS_PUBLIC = "This is a public result of a hidden task: it names scores, and nothing of queries."
@@ -289,7 +289,7 @@ def _again(result: Result) -> str:
         options.append("confidence=None")
     else:
         options += [f"confidence={intervals['confidence']}, seed={intervals['seed']}"]
-    lines = ",\n    ".join(["neighbours" if of_lists else "embeddings", *given, *options])
+    lines = ",\n    ".join(["neighbors" if of_lists else "embeddings", *given, *options])
     head = f"import truerank  # {facts['version']}\n\n"
     function = "evaluate_lists" if of_lists else "evaluate"
     return f"{head}result = truerank.{function}(\n    {lines},\n)\n"

@@ -352,7 +352,7 @@ def _grown(tau: str, trials: TaskTrials, sizes: Sequence[int]) -> tuple[AtGaller
     names = [f"far@tau={tau}", f"dir@tau={tau}"]
     unmated = found = trials.evaluate(names, **more)
     if trials.task.leave_one_out:
-        unmated = trials.evaluate(names[:1], task=trials.task.unmated(), **more)
+        unmated = trials.evaluate(names[:1], task=trials.task.without_relevant(), **more)
     found_at = []
     for size in sizes:
         far, far_interval = _told(unmated, size, f"far@tau={tau}")

@@ -96,7 +96,7 @@ class _Seen(RankObserver):
         mates = context.with_mate
         codes = task.query_codes
         self._with_mate = ExactMean(codes, mates, by_class=context.by_class)
-        self._no_mate = ExactMean(codes, ~mates, by_class=context.by_class)
+        self._unmated = ExactMean(codes, ~mates, by_class=context.by_class)
         buckets = self._with_mate.buckets
         self._shares = PerThread(lambda: np.zeros((buckets, stops, 2, LIMBS), np.int64))
         classes = 0 if task.levels is None else len(task.levels.finest.values)
@@ -144,7 +144,7 @@ class _Seen(RankObserver):
         mates = context.with_mate
         identified = np.where(self._hits == 1, self._first, np.inf)
         columns["dir"] = self._with_mate.up_to(identified, self._at)
-        columns["open_set_far"] = self._no_mate.up_to(self._nearest, self._at)
+        columns["open_set_far"] = self._unmated.up_to(self._nearest, self._at)
         if context.space.unit_scale is not None:
             shares = np.sum(self._shares.all(), axis=0)
             columns["vp"] = self._with_mate.of_limbs(shares[:, :, 0])

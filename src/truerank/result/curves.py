@@ -340,7 +340,7 @@ def _from_chord(x: Reals, y: Reals, start: int, stop: int, inside: slice) -> Rea
 
 
 def _filled(values: Reals) -> Reals:
-    """Values with something between their neighbours for those that are not finite."""
+    """Values with something between their neighbors for those that are not finite."""
     finite = np.flatnonzero(np.isfinite(values))
     if not len(finite):
         return np.zeros(len(values))

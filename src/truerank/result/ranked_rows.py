@@ -38,7 +38,7 @@ from truerank.task.task import TaskRules
 # was given. Rows that have changed since are refused.
 
 
-INSTEAD = "call truerank.neighbours with the embeddings"
+INSTEAD = "call truerank.neighbors with the embeddings"
 Array = npt.NDArray[Any]
 
 
@@ -83,8 +83,8 @@ class HeldRows:
         self._content = _content(space)
         return self
 
-    def neighbours(self, queries: Any, k: int) -> Neighbours:
-        """The neighbours of these queries: row numbers, or ids as text."""
+    def neighbors(self, queries: Any, k: int) -> Neighbors:
+        """The neighbors of these queries: row numbers, or ids as text."""
         check_k(k)
         found = self.at_hand()
         names = found.task.id_names
@@ -215,7 +215,7 @@ class Items:
 
 
 @dataclass(frozen=True)
-class NeighbourList:
+class NeighborList:
     """One query: its nearest items, and where all its mates stand."""
 
     query: int
@@ -290,10 +290,10 @@ class NeighbourList:
 
 
 @dataclass(frozen=True)
-class Neighbours:
+class Neighbors:
     """The rankings of some queries; it prints as a table for each."""
 
-    lists: list[NeighbourList]
+    lists: list[NeighborList]
     distance: str
     k: int
     """How many of the nearest items are listed."""
@@ -305,10 +305,10 @@ class Neighbours:
     def __len__(self) -> int:
         return len(self.lists)
 
-    def __iter__(self) -> Iterator[NeighbourList]:
+    def __iter__(self) -> Iterator[NeighborList]:
         return iter(self.lists)
 
-    def __getitem__(self, place: int) -> NeighbourList:
+    def __getitem__(self, place: int) -> NeighborList:
         return self.lists[place]
 
     def __str__(self) -> str:
@@ -325,7 +325,7 @@ class Neighbours:
         ]
         return text.block(*parts, text.paragraphs(self.notes()))
 
-    def chosen_by(self, metric: str, scores: Reals) -> Neighbours:
+    def chosen_by(self, metric: str, scores: Reals) -> Neighbors:
         """The same, with the score of each query in a metric."""
         pairs = zip(self.lists, scores.tolist(), strict=True)
         return replace(self, metric=metric, lists=[replace(one, score=s) for one, s in pairs])
@@ -363,7 +363,7 @@ class Neighbours:
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
         return {
-            "format": "truerank-neighbours",
+            "format": "truerank-neighbors",
             "distance": self.distance,
             "k": self.k,
             "levels": list(self.levels),
@@ -394,12 +394,12 @@ PAIRS = 1 << 22
 """Most distances that are held at a time, but for a single row."""
 
 
-def rank(task: TaskRules, space: Space, queries: Integers, k: int) -> Neighbours:
+def rank(task: TaskRules, space: Space, queries: Integers, k: int) -> Neighbors:
     """The k nearest items and all mates of these queries, by their row numbers."""
     check_k(k)
     names = [] if task.levels is None else [str(name) for name in task.levels.names]
     step = max(1, PAIRS // space.gallery)
-    found: list[NeighbourList] = []
+    found: list[NeighborList] = []
     for start in range(0, len(queries), step):
         rows = queries[start : start + step]
         distances = space.block(rows)(0, space.gallery)
@@ -409,7 +409,7 @@ def rank(task: TaskRules, space: Space, queries: Integers, k: int) -> Neighbours
             mine = pairs.relevant.query == place
             one = _Row(task, space, query, row, excluded, pairs.relevant.item[mine])
             found.append(one.listed(k, pairs.grade[mine]))
-    return Neighbours(found, space.facts.distance, k, names if len(names) > 1 else [])
+    return Neighbors(found, space.facts.distance, k, names if len(names) > 1 else [])
 
 
 def find_queries(asked: Any, ids: Any, count: int) -> Integers:
@@ -455,10 +455,10 @@ def _some(names: list[str]) -> str:
 
 
 def check_k(k: Any) -> None:
-    """Refuse what is no number of neighbours."""
+    """Refuse what is no number of neighbors."""
     if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
         raise InputError(
-            f"The 'k' parameter of neighbours must be an int >= 1. Got {shortened(k)} instead."
+            f"The 'k' parameter of neighbors must be an int >= 1. Got {shortened(k)} instead."
         )
 
 
@@ -482,10 +482,10 @@ class _Row:
         self._mates = mates
         self._ordered = np.sort(distances[self._candidate])
 
-    def listed(self, k: int, grades: Integers) -> NeighbourList:
+    def listed(self, k: int, grades: Integers) -> NeighborList:
         """The nearest and the mates; `grades` are the mates', in their order."""
         task, query = self._task, self._query
-        return NeighbourList(
+        return NeighborList(
             query=query,
             **_named(task, query, 0),
             nearest=self._items(self._nearest(k), grades),

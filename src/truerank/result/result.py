@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank._util.errors import InputError, UnknownMetricError, shortened
+from truerank._util.old_names import RenamedAttribute
 from truerank.core import registry
 from truerank.core.curve import FIRST_RANKS
 from truerank.core.score import Score, part_score
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from truerank.core.score import AtSize
     from truerank.metrics.thresholds.consistency import Consistency
     from truerank.result.curves import NearestRelevant
-    from truerank.result.ranked_rows import HeldRows, Neighbours
+    from truerank.result.ranked_rows import HeldRows, Neighbors
 
 
 SCHEMA_VERSION = 1
@@ -225,17 +226,19 @@ class Result(Galleries, Mapping[str, Score]):
         """
         return import_module("truerank.plots").plot(self, curve, ax=ax, band=band, marks=marks)
 
-    def neighbours(self, queries: Any, k: int = 10) -> Neighbours:
+    def neighbors(self, queries: Any, k: int = 10) -> Neighbors:
         """The k nearest items of some queries (row numbers, or ids as text), and all mates' ranks.
 
         A result keeps no array alive: this works while the embeddings that were evaluated are still
-        there, and otherwise says to call truerank.neighbours.
+        there, and otherwise says to call truerank.neighbors.
         """
         if self.held is None:
             raise InputError(
-                "this result came without its rows; call truerank.neighbours with the embeddings."
+                "this result came without its rows; call truerank.neighbors with the embeddings."
             )
-        return self.held.neighbours(queries, k)
+        return self.held.neighbors(queries, k)
+
+    neighbours = RenamedAttribute("neighbors")
 
     def consistency(self) -> Consistency:
         """Where OPIS was taken, its noise floor, and the classes from worst to best served."""

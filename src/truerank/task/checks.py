@@ -163,12 +163,12 @@ def kept_columns(
 Sides = tuple[Codes, Codes]
 """A code for each query and for each gallery item."""
 
-NO_MATE_REASONS = ("singleton", "all mates junk", "not in gallery", "unjudged")
+UNMATED_REASONS = ("singleton", "all mates junk", "not in gallery", "unjudged")
 SINGLETON, ALL_JUNK, NOT_IN_GALLERY, UNJUDGED = range(4)
 
 
 def by_labels(mates: Codes, labels: Sides, ids: Sides | None, leave_one_out: bool) -> Codes:
-    """Index into NO_MATE_REASONS for each no-mate query, -1 for the others."""
+    """Index into UNMATED_REASONS for each unmated query, -1 for mated ones."""
     reason, none = _nobody(mates)
     if not none.size:
         return reason
@@ -224,5 +224,5 @@ def refuse(mates: Codes, counts: dict[str, int], by_group: bool) -> None:
     where = name_rows(np.flatnonzero(mates == 0))
     raise InputError(
         f"{sum(counts.values())} of {len(mates)} queries have no mate in the gallery: "
-        f"{parts}{hint}; {where}; pass no_mate='report' to leave them out."
+        f"{parts}{hint}; {where}; pass unmated='report' to leave them out."
     )

@@ -24,10 +24,11 @@ import numpy.typing as npt
 from truerank._util.arrays import numbered
 from truerank._util.cached import cached_property
 from truerank._util.errors import InputError, check_choice
+from truerank._util.old_names import RenamedAttribute, renamed_keywords
 from truerank.core import registry
 from truerank.core.metric import Metric, RankingDefinition
 from truerank.task import checks
-from truerank.task.checks import NO_MATE_REASONS, Sides
+from truerank.task.checks import UNMATED_REASONS, Sides
 from truerank.task.labels import MISSING, Codes, Encoded, Levels, as_number
 from truerank.task.relevance import (
     Equality,
@@ -80,10 +81,15 @@ class TaskRules:
     >>> task = Task(["cat", "cat", "dog"])
     >>> task.mates.tolist()
     [1, 1, 0]
-    >>> task.no_mate_counts()
+    >>> task.unmated_counts()
     {'singleton': 1}
     """
 
+    no_mate = RenamedAttribute("unmated")
+    no_mate_counts = RenamedAttribute("unmated_counts")
+    no_mate_reason = RenamedAttribute("unmated_reason")
+
+    @renamed_keywords(no_mate="unmated")
     def __init__(
         self,
         labels: Any,
@@ -96,15 +102,15 @@ class TaskRules:
         junk: Any = None,
         junk_labels: Iterable[Any] = (),
         relevance: Any = None,
-        no_mate: str = "report",
+        unmated: str = "report",
         unlabelled: str = "error",
         leave_one_out: bool | None = None,
     ) -> None:
         if not isinstance(leave_one_out, (bool, np.bool_, type(None))):
             raise InputError("The 'leave_one_out' parameter must be True, False or None.")
-        check_choice("no_mate", no_mate, ("report", "zero", "error"))
+        check_choice("unmated", unmated, ("report", "zero", "error"))
         check_choice("unlabelled", unlabelled, ("error", "distractor"))
-        self.no_mate = no_mate
+        self.unmated = unmated
         self.unlabelled = unlabelled
         judged = self._relevance = Mask.of(relevance, "relevance")
         checks.check_source(labels, gallery_labels, judged)
@@ -134,9 +140,9 @@ class TaskRules:
             self._gallery_codes = self._gallery_codes[self.columns]
         self._set_exclusions()
         self.mates = self.view.mates
-        self.no_mate_reason = self._reasons()
-        if no_mate == "error" and (self.mates == 0).any():
-            self._refuse_no_mate()
+        self.unmated_reason = self._reasons()
+        if unmated == "error" and (self.mates == 0).any():
+            self._refuse_unmated()
         if self.masks:  # what they hold may change
             self.digest = self._digested()
 
@@ -162,17 +168,17 @@ class TaskRules:
         task.digest = task._digested()
         return task
 
-    def unmated(self) -> TaskRules:
+    def without_relevant(self) -> TaskRules:
         """Return the same task with every relevant item as junk, where such queries count as 0."""
         task = copy(self)
-        task.no_mate = "zero"
+        task.unmated = "zero"
         shape = self.queries, self.gallery_size
         query, item = (np.zeros(size, np.int64) for size in shape)
         alone = self.leave_one_out
         task._group_names = checks.encode_groups(query, None if alone else item, shape, alone)
         task.__dict__.pop("view", None)
         task._set_exclusions()
-        task.mates, task.no_mate_reason = task.view.mates, task._reasons()
+        task.mates, task.unmated_reason = task.view.mates, task._reasons()
         task.digest = task._digested()
         return task
 
@@ -296,7 +302,7 @@ class TaskRules:
         item = [path.codes[-1][self._keep] for path in paths]
         return TreeView(query, item, lowest, self._exclusions)
 
-    # -- no-mate queries ----------------------------------------------------------------------
+    # -- unmated queries ----------------------------------------------------------------------
 
     def _reasons(self) -> Codes:
         if self._relevance is not None:
@@ -304,21 +310,21 @@ class TaskRules:
         labels = self._query_codes, self._all_gallery_codes
         return checks.by_labels(self.mates, labels, self._ids, self.leave_one_out)
 
-    def no_mate_counts(self) -> dict[str, int]:
-        """Number of no-mate queries by reason, reasons that occur only."""
-        reasons = self.no_mate_reason[self.no_mate_reason >= 0]
-        counts = np.bincount(reasons, minlength=len(NO_MATE_REASONS))
+    def unmated_counts(self) -> dict[str, int]:
+        """Number of unmated queries by reason, reasons that occur only."""
+        reasons = self.unmated_reason[self.unmated_reason >= 0]
+        counts = np.bincount(reasons, minlength=len(UNMATED_REASONS))
         return {
-            name: int(count) for name, count in zip(NO_MATE_REASONS, counts, strict=True) if count
+            name: int(count) for name, count in zip(UNMATED_REASONS, counts, strict=True) if count
         }
 
-    def _refuse_no_mate(self) -> None:
+    def _refuse_unmated(self) -> None:
         by_group = False
         if self._groups is not None and self._relevance is None:
             labels = self._query_codes, self._all_gallery_codes
             blocked = checks.blocked_by_group(self.mates, labels, self._groups, self._ids)
             by_group = bool(blocked.any())
-        checks.refuse(self.mates, self.no_mate_counts(), by_group)
+        checks.refuse(self.mates, self.unmated_counts(), by_group)
 
     # -- identity -----------------------------------------------------------------------------
 
@@ -511,7 +517,7 @@ class Unit:
         if task.levels is not None and self != finest_unit(task):
             of_level = task.tree_view if self.by_path else task.level_view
             view = of_level(self.level)
-        return np.asarray((view.mates > 0) | (task.no_mate == "zero"))
+        return np.asarray((view.mates > 0) | (task.unmated == "zero"))
 
     def named(self, task: TaskRules) -> str:
         """Which level it is, in words; empty where there is only one."""

@@ -60,10 +60,10 @@ def test_the_bits_are_those_of_arrays(distance: str, kind: str, tmp_path: Path) 
 def test_neighbours_are_those_of_arrays(distance: str, tmp_path: Path) -> None:
     rows = KINDS["tied"]
     manifest = truerank.shard(rows, tmp_path, rows=33)
-    expected = truerank.truth(rows[:50], rows, 9, distance=distance, device="cpu")
+    expected = truerank.exact_neighbors(rows[:50], rows, 9, distance=distance, device="cpu")
     with in_process() as ray:
         ray.cluster_resources = lambda: {"CPU": 3.0, "GPU": 2.0}  # type: ignore[method-assign]
-        found = truerank.truth(rows[:50], manifest, 9, distance=distance, cluster="auto")
+        found = truerank.exact_neighbors(rows[:50], manifest, 9, distance=distance, cluster="auto")
     assert found.distance.tobytes() == expected.distance.tobytes()
     np.testing.assert_array_equal(found.item, expected.item)
     np.testing.assert_array_equal(found.tied, expected.tied)

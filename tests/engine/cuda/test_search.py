@@ -41,7 +41,7 @@ def rows_of(kind: str, count: int = 300, dimension: int = 12) -> np.ndarray:
     return KINDS[kind](rng, count, dimension)
 
 
-def assert_same(found: truerank.Truth, expected: truerank.Truth) -> None:
+def assert_same(found: truerank.ExactNeighbors, expected: truerank.ExactNeighbors) -> None:
     assert found.distance.tobytes() == expected.distance.tobytes()
     for name in ("item", "first", "tied"):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
@@ -66,8 +66,8 @@ def test_every_distance(distance: str, kind: str, k: int) -> None:
     if distance == "hamming":
         rows = rows.astype(np.int8)
     given: dict[str, Any] = {"k": k, "distance": distance}
-    expected = truerank.truth(rows[:90], rows, device="cpu", threads=1, **given)
-    assert_same(truerank.truth(rows[:90], rows, device="cuda", **given), expected)
+    expected = truerank.exact_neighbors(rows[:90], rows, device="cpu", threads=1, **given)
+    assert_same(truerank.exact_neighbors(rows[:90], rows, device="cuda", **given), expected)
 
 
 @pytest.mark.usefixtures("a_device", "small_tiles")
@@ -76,9 +76,9 @@ def test_every_distance(distance: str, kind: str, k: int) -> None:
 @pytest.mark.parametrize("kind", [*KINDS, "clustered"])
 def test_every_kind_of_rows_by_either_method(kind: str, k: int, method: str) -> None:
     rows = rows_of(kind)
-    expected = truerank.truth(rows[:90], rows, k, device="cpu", threads=1)
-    with settings(neighbour_rows=1, method=method):
-        assert_same(truerank.truth(rows[:90], rows, k, device="cuda"), expected)
+    expected = truerank.exact_neighbors(rows[:90], rows, k, device="cpu", threads=1)
+    with settings(neighbor_rows=1, method=method):
+        assert_same(truerank.exact_neighbors(rows[:90], rows, k, device="cuda"), expected)
 
 
 @pytest.fixture
@@ -209,14 +209,14 @@ def test_any_product_within_the_bound_finds_the_same(
 
 def test_on_a_cluster_whose_workers_have_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = rows_of("tied")
-    expected = truerank.truth(rows[:90], rows, 12, device="cpu", threads=1)
+    expected = truerank.exact_neighbors(rows[:90], rows, 12, device="cpu", threads=1)
     pretend(monkeypatch)
-    with in_process() as ray, settings(neighbour_rows=1, task_pairs=100):
+    with in_process() as ray, settings(neighbor_rows=1, task_pairs=100):
         monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 3.0, "GPU": 2.0})
         monkeypatch.setattr("truerank.analysis.neighbors.TALLER", 20)
-        found = truerank.truth(rows[:90], rows, 12, cluster="auto")
+        found = truerank.exact_neighbors(rows[:90], rows, 12, cluster="auto")
         assert ray.calls == ["truerank.analysis.neighbors:nearest_by_gpu"] * 5
-        on_cpus = truerank.truth(rows[:90], rows, 12, cluster="auto", device="cpu")
+        on_cpus = truerank.exact_neighbors(rows[:90], rows, 12, cluster="auto", device="cpu")
         assert "truerank.analysis.neighbors:nearest_part" in ray.calls
     assert_same(found, expected)
     assert_same(on_cpus, expected)
@@ -226,13 +226,15 @@ def test_progress_and_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = rows_of("tied")
     if front.unavailable() is not None:
         with pytest.raises(InputError, match="cannot be used"):
-            truerank.truth(rows, rows, 3, device="cuda")
+            truerank.exact_neighbors(rows, rows, 3, device="cuda")
     with pytest.raises(InputError, match="'device' parameter"):
-        truerank.truth(rows, rows, 3, device="tpu")
+        truerank.exact_neighbors(rows, rows, 3, device="tpu")
     pretend(monkeypatch)
     heard: list[tuple[int, int]] = []
-    with settings(neighbour_rows=1):
-        truerank.truth(rows, rows, 3, device="cuda", progress=lambda *done: heard.append(done))
+    with settings(neighbor_rows=1):
+        truerank.exact_neighbors(
+            rows, rows, 3, device="cuda", progress=lambda *done: heard.append(done)
+        )
     assert [done for done, _ in heard] == sorted(done for done, _ in heard)
     assert heard[-1] == (300 * 300, 300 * 300)
 
@@ -246,8 +248,8 @@ def test_a_gpu_finds_what_the_cpu_finds(
 ) -> None:
     rows = rows_of(kind, 20_000, 64)
     given: dict[str, Any] = {"k": k, "distance": distance}
-    expected = truerank.truth(rows[:500], rows, device="cpu", **given)
-    assert_same(truerank.truth(rows[:500], rows, device="cuda", **given), expected)
+    expected = truerank.exact_neighbors(rows[:500], rows, device="cpu", **given)
+    assert_same(truerank.exact_neighbors(rows[:500], rows, device="cuda", **given), expected)
 
 
 @needs_gpu
@@ -258,5 +260,5 @@ def test_a_gpu_misses_nobody_without_a_place(
     monkeypatch.setattr(exact_search, "FILTERED_SPARE", room)
     monkeypatch.setattr(exact_search, "ROOMY", 0)
     rows = crowds()
-    expected = truerank.truth(rows[:100], rows, 10, device="cpu")
-    assert_same(truerank.truth(rows[:100], rows, 10, device="cuda"), expected)
+    expected = truerank.exact_neighbors(rows[:100], rows, 10, device="cpu")
+    assert_same(truerank.exact_neighbors(rows[:100], rows, 10, device="cuda"), expected)

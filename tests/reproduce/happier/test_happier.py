@@ -105,7 +105,7 @@ def test_figures() -> None:
     some = np.flatnonzero(emoji.is_query)[:120]
     whole = truerank.evaluate(
         emoji.models["pixels"][some], emoji.levels[some], metrics=["h_ap"], confidence=None,
-        no_mate="report",
+        unmated="report",
     )  # fmt: skip
     one = rows((0.5, 0.4), (0.45, 0.42), 1)
     one.__dict__["whole"] = whole

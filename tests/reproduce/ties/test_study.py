@@ -61,7 +61,7 @@ def test_it_stops_in_time_and_goes_on_where_it_was(
     monkeypatch.setattr(ties, "draw", lambda *given: [])  # figures have a test of their own
     given = {"phocnet": words}
     folder = tmp_path / "out"
-    assert run("ties", folder, quick=True, data=given, until=1e-9) is None
+    assert run("ties", folder, quick=True, data=given, time_limit=1e-9) is None
     page = run("ties", folder, quick=True, resume=True, data=given)
     assert page is not None
     whole = run("ties", tmp_path / "other", quick=True, data=given)

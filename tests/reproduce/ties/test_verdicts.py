@@ -9,7 +9,7 @@ from studies.claims import IN_DIRECTION, NOT_REPRODUCED, REPRODUCED
 from studies.ties import judge
 
 BOUNDS = (
-    "neighbours", "epsilon 1e-10", "epsilon 1e-10 of spread", "epsilon 1e-06",
+    "neighbors", "epsilon 1e-10", "epsilon 1e-10 of spread", "epsilon 1e-06",
     "epsilon 1e-06 of spread", "places 0", "places 1", "spread",
 )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Nearest neighbour search on GPUs: the k nearest items, exact or filtered by half precision.
+"""Nearest neighbor search on GPUs: the k nearest items, exact or filtered by half precision.
 
 A product P in half precision orders items up to a margin M: if k items have products of at
 least p, an item below p - M is farther than all of them. The starting product is estimated from
@@ -37,7 +37,7 @@ from truerank.engine.cuda.torch_kernels import MISSED, SEARCH_PART
 from truerank.engine.cuda.transfer import DeviceQueries, fetched
 from truerank.engine.cuda.worker import own_filters
 
-# Nearest neighbours by the GPUs of this machine: each searches for blocks of queries in turn.
+# Nearest neighbors by the GPUs of this machine: each searches for blocks of queries in turn.
 
 
 Lists = tuple[Distances, Rows, Rows]

@@ -466,7 +466,7 @@ class OpenSetFolds:
         rate = np.array([float(metric["far"])])
         steps = places_moved(self._without, self._folds, rows, np.array([limit]), rate)[:, 0]
         place = np.array([allowed(metric["far"], len(rows))])
-        low, high = (int(end[0]) for end in neighbours_of(place, ranked))
+        low, high = (int(end[0]) for end in neighbors_of(place, ranked))
         taken = [self._accepted(metric, weight, ranked[end]) for end in (low, high)]
         worth = (taken[1] - taken[0]) / int(weight.sum()) / max(high - low, 1)
         return float(np.nextafter(limit, -np.inf)), worth * steps
@@ -585,7 +585,7 @@ def places_moved(
     return found
 
 
-def neighbours_of(places: Integers, impostors: Distances) -> tuple[Integers, Integers]:
+def neighbors_of(places: Integers, impostors: Distances) -> tuple[Integers, Integers]:
     """Places of ascending impostors on either side, between which a place's worth is measured."""
     reach = math.isqrt(len(impostors)) + 1
     last = max(int(np.isfinite(impostors).sum()) - 1, 0)
@@ -622,7 +622,7 @@ def moved_dir(
     order = np.flatnonzero(mates)[np.argsort(seen.first[mates], kind="stable")]
     at = np.searchsorted(seen.first[order], limits, side="left")
     # what a place among the impostors is worth to the score, from many of them on either side
-    low, high = neighbours_of(accepted, impostors)
+    low, high = neighbors_of(accepted, impostors)
     hits = np.append(0, np.cumsum(seen.hits[rank][0][order] == 1.0))
     ends = (np.searchsorted(seen.first[order], impostors[end], side="left") for end in (low, high))
     below, above = (hits[end] for end in ends)

@@ -529,7 +529,7 @@ class Points:
     """Operating points by threshold: a row for all pairs, then one without each fold."""
 
     at: Reals
-    """Thresholds in the user's unit; the ends, nothing and everything, repeat their neighbours."""
+    """Thresholds in the user's unit; the ends, nothing and everything, repeat their neighbors."""
     true: Reals
     """(1 + columns, points): share of positives accepted."""
     false: Reals

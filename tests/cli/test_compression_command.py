@@ -1,4 +1,4 @@
-"""`truerank sweep` on the command line."""
+"""`truerank compression` on the command line."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def files(tmp_path: Path) -> Path:
 
 def test_as_in_python(files: Path) -> None:
     done = run(
-        *("sweep", files / "rows.npy", "--labels", files / "labels.csv", "--dims", "4, 6"),
+        *("compression", files / "rows.npy", "--labels", files / "labels.csv", "--dims", "4, 6"),
         *("--dtypes", "int8,binary", "--margin", "0.05", "--threads", "1", "--format", "json"),
         *("-o", files / "sweep.csv"),
     )
     assert done.status == 0, done
-    wanted = truerank.sweep(
+    wanted = truerank.compression_sweep(
         ROWS,
         list(map(str, LABELS)),
         dims=[4, 6],
@@ -52,7 +52,7 @@ def test_units_of_finer_levels(files: Path) -> None:
     np.save(files / "tree.npy", rows.astype(np.float32))
     lines = [f"{kind % 4},{kind}" for kind in types]
     (files / "tree.csv").write_text("department,kind\n" + "\n".join(lines))
-    given = ("sweep", files / "tree.npy", "--labels", files / "tree.csv")
+    given = ("compression", files / "tree.npy", "--labels", files / "tree.csv")
     given += ("--levels", "department,kind", "-m", "ndcg", "--dtypes", "float16", "--threads", "1")
     few = run(*given)
     assert few.status == 0
@@ -60,7 +60,7 @@ def test_units_of_finer_levels(files: Path) -> None:
     done = run(*given, "--units", "finer", "--format", "json", "-o", files / "sweep.json")
     assert done.status == 0, done
     labels = {"department": [f"{kind % 4}" for kind in types], "kind": list(map(str, types))}
-    wanted = truerank.sweep(
+    wanted = truerank.compression_sweep(
         rows.astype(np.float32),
         labels,
         dtypes=["float16"],
@@ -74,7 +74,9 @@ def test_units_of_finer_levels(files: Path) -> None:
 
 
 def test_the_table_names_the_smallest(files: Path) -> None:
-    done = run("sweep", files / "rows.npy", "--labels", files / "labels.csv", "--threads", "1")
+    done = run(
+        "compression", files / "rows.npy", "--labels", files / "labels.csv", "--threads", "1"
+    )
     assert done.status == 0
     assert "12 x int8" in done.out
     assert "the original" in done.out
@@ -90,5 +92,5 @@ def test_the_table_names_the_smallest(files: Path) -> None:
     ],
 )
 def test_bad_input(files: Path, options: tuple[str, ...], sentence: str) -> None:
-    command = ("sweep", files / "rows.npy", "--labels", files / "labels.csv")
+    command = ("compression", files / "rows.npy", "--labels", files / "labels.csv")
     assert sentence in run(*command, *options).complaint()
