@@ -50,9 +50,9 @@ def reproduce(
     data: tuple[str, ...],
     pages: Path | None,
 ) -> None:
-    """Re-run PAPER: its claims, each judged by a rule that stands on its page.
+    """Re-run PAPER: its claims, each judged by a rule on its page.
 
-    The folder keeps what is needed to go on (--resume), the page (Markdown and JSON) and its
+    The folder keeps what is needed to resume (--resume), the page (Markdown and JSON) and its
     figures. Data sets come from `truerank data get`; what has no package is given as a file.
     `summary` puts the pages in --pages together.
     """
@@ -71,10 +71,12 @@ def reproduce(
             data=_files(data), quiet=False,
         )  # fmt: skip
     except KeyboardInterrupt:
-        click.echo(f"truerank: what is done is kept in {folder}; --resume goes on.", err=True)
+        kept = f"finished work is kept in {folder}; pass --resume to continue."
+        click.echo(f"truerank: {kept}", err=True)
         raise
     if page is None:
-        click.echo(f"truerank: the time is over; {folder} is kept, --resume goes on.", err=True)
+        reached = "the time limit is reached"
+        click.echo(f"truerank: {reached}; {folder} is kept, pass --resume to continue.", err=True)
         return
     if pages is not None:
         page.write(pages)

@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from studies.claims import IN_DIRECTION, NOT_REPRODUCED, REPRODUCED, UNDECIDED, Claim, Evidence
 from studies.page import COLOURS, INK, Drawing, Page, Sheet, panels
@@ -29,6 +28,7 @@ from studies.trained import (
     run_benchmark,
     score_sheet,
 )
+from truerank._util.types import Integers, Reals
 from truerank.benchmark.statistics import compare_methods
 from truerank.core.jackknife import Replicates
 from truerank.datasets.base import Dataset
@@ -399,8 +399,6 @@ def _correlated(what: str, a: Column, b: Column) -> Evidence:
 # Also what MFR becomes when distances are rescaled, from its curve alone.
 
 
-Integers = npt.NDArray[np.int64]
-Reals = npt.NDArray[np.float64]
 Runs = Mapping[str, Sequence[Result]]
 DRAWS = 2000
 

@@ -196,8 +196,8 @@ def new_figure(width: float, height: float) -> Any:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise InputError(
-            "figures need matplotlib: pip install matplotlib; what is done is kept, and --resume "
-            "goes on, here or elsewhere."
+            "figures need matplotlib: pip install matplotlib; finished work is kept; pass --resume "
+            "to continue, here or elsewhere."
         ) from error
     return Figure(figsize=(width, height), layout="constrained")
 

@@ -24,6 +24,7 @@ from studies.page import COLOURS, INK, QUIET, Drawing, Page, Sheet, new_figure, 
 from studies.runner import Ledger, Request
 from studies.trained import Embeddings, read_embedded
 from truerank._util.errors import InputError
+from truerank._util.types import Array, Flags, Integers
 from truerank.core.student import quantile
 from truerank.datasets.emoji import emoji
 from truerank.evaluation.evaluate import evaluate
@@ -220,7 +221,6 @@ EPSILONS = {"trained": 1e-10, "random": 1e-6}
 """Of the paper's Figure 2 and of its Figure 3."""
 CLASSES, EACH = 10, 100
 """Of the embeddings that are all zero."""
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -417,7 +417,6 @@ DIVISORS = ("R", "R + 1 where the first item is wrong")
 SAME = 1e-12
 """A cosine distance below this is 0, so that rounding does not order equal directions."""
 Reals = npt.NDArray[np.floating[Any]]
-Integers = npt.NDArray[np.int64]
 
 
 def devices() -> list[str]:
@@ -556,8 +555,6 @@ def _divided(matches: npt.NDArray[np.bool_], divisor: str) -> npt.NDArray[np.flo
 
 
 DISTANCES = ("cosine", "euclidean", "cityblock")
-
-Flags = npt.NDArray[np.bool_]
 
 
 def distance_rows(rows: npt.NDArray[Any], distance: str) -> Reals:

@@ -90,7 +90,7 @@ def test_with_a_gallery_strangers_are_those_who_are_not_in_it() -> None:
     truth = np.mean([1 - missed(48, int(a), 4) for a in near])
     assert card.growth[0][0].far == pytest.approx(truth, abs=1e-12)
     assert card.growth[0][1].far == card.points[0].values["far"]
-    assert "queries without a mate" in card.to_text()
+    assert "unmated queries" in card.to_text()
 
 
 def card_of(names: Any = LABELS) -> ThresholdCard:
@@ -127,7 +127,7 @@ def test_refusals() -> None:
         threshold_card(ROWS, LABELS, fars="0.1")
     with pytest.raises(InputError, match="at least one FAR target"):
         threshold_card(ROWS, LABELS, fars=[])
-    with pytest.raises(InputError, match="cannot tell of one of 61"):
+    with pytest.raises(InputError, match="gallery_sizes has 61"):
         threshold_card(ROWS, LABELS, fars=[0.1], gallery_sizes=[61])
     further: Any = [OTHERS, LABELS]
     with pytest.raises(InputError, match="'further' parameter must be a mapping"):

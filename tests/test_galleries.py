@@ -94,7 +94,7 @@ def test_levels_and_their_mean() -> None:
     at = result.at_gallery(20)
     assert at["map@level=mean"].value == (at["map"].value + at["map@level=1"].value) / 2
     assert at["map"].interval is not None
-    assert "mates" in (at["map@level=1"].interval_reason or "")
+    assert "relevant items" in (at["map@level=1"].interval_reason or "")
 
 
 def test_small_sets_are_not_sampled() -> None:
@@ -154,7 +154,7 @@ def test_what_is_no_size(wrong: Any) -> None:
 
 
 def test_larger_sizes_are_refused() -> None:
-    with pytest.raises(InputError, match="60 items cannot tell of one of 61"):
+    with pytest.raises(InputError, match="gallery_sizes has 61, and the gallery has 60 items"):
         evaluated(gallery_sizes=[61])
 
 
@@ -208,7 +208,7 @@ def test_why_a_smaller_gallery_has_no_interval_is_said_once() -> None:
     ("options", "sentence"),
     [
         (("--gallery-sizes", "10,x"), "--gallery-sizes takes whole numbers"),
-        (("--gallery-sizes", "61"), "cannot tell of one of 61"),
+        (("--gallery-sizes", "61"), "gallery_sizes has 61"),
         (("--extrapolate", "60"), "more than the 60 items"),
         (("--extrapolate", "0"), "--extrapolate takes whole numbers"),
     ],
@@ -225,7 +225,7 @@ def test_a_task_tells_sizes_in_the_full_result_alone(tmp_path: Any) -> None:
     np.savez(tmp_path / "x.npz", embeddings=ROWS)
     given = ("evaluate", tmp_path / "x.npz", "--task", tmp_path / "hidden.task", "-m", "map")
     sizes = ("--gallery-sizes", "10,30", "-o", tmp_path / "public.json")
-    assert "at which ranks the mates" in driving.run(*given, *sizes).complaint()
+    assert "the ranks of relevant items" in driving.run(*given, *sizes).complaint()
     run = driving.run(*given, *sizes, "--full", tmp_path / "full.json")
     assert run.status == 0, run
     full, public = (Result.from_json(tmp_path / f"{name}.json") for name in ("full", "public"))
@@ -236,7 +236,7 @@ def test_a_task_tells_sizes_in_the_full_result_alone(tmp_path: Any) -> None:
     assert "gallery_sizes" not in (tmp_path / "public.json").read_text()
     fit = ("--extrapolate", "600", "--full", tmp_path / "other.json")
     assert "--extrapolate goes with labels" in driving.run(*given, *fit).complaint()
-    with pytest.raises(InputError, match="at which ranks the mates"):
+    with pytest.raises(InputError, match="the ranks of relevant items"):
         task.evaluate(ROWS, gallery_sizes=[10])
     again = task.evaluate(ROWS, metrics="map", gallery_sizes=[10], full=True)
     assert again.at_gallery(10)["map"].value == expected

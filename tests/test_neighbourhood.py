@@ -43,7 +43,7 @@ def test_progress_is_told_while_the_worst_are_looked_for() -> None:
 @pytest.mark.parametrize("options", [{}, {"queries": 0, "worst": 1}])
 def test_which_queries_must_be_said_once(options: dict[str, int]) -> None:
     x, y = clusters()
-    with refused("say which queries to look at: pass queries or worst, one of the two."):
+    with refused("no queries are chosen: pass queries or worst, one of the two."):
         truerank.neighbors(x, y, **options)
 
 

@@ -106,7 +106,7 @@ def test_tasks_of_every_kind_are_told() -> None:
     assert ("classes of the queries", "2 / 3") in levels.facts()
     assert ("gallery", "1 items") not in levels.facts()
     assert ("gallery", "1 item") in levels.facts()
-    assert ("without a mate", "2 not in gallery (report)") in levels.facts()
+    assert ("unmated queries", "2 not in gallery (report)") in levels.facts()
     judged = truerank.Task(None, relevance=np.eye(3))
     assert ("relevance", "by judgements") in judged.facts()
 

@@ -81,14 +81,14 @@ def test_what_is_not_defined_is_null_with_a_reason() -> None:
     data = undefined().to_dict()["scores"]["map"]
     for name in ("value", "lower", "expected", "upper", "chance", "interval"):
         assert data[name] is None
-    assert "no query has a mate" in data["reason"]
+    assert "no query has a relevant item" in data["reason"]
     assert data["per_query"] == {"value": [None] * 8}
 
 
 def test_default_metrics_that_are_not_defined_are_skipped() -> None:
     result = RESULTS["skipped"]()
     assert list(result) == []
-    assert "no query has a mate" in result.skipped["map@r"]
+    assert "no query has a relevant item" in result.skipped["map@r"]
     assert "Skipped precision@1, hit@5, hit@10, r_precision, map@r, map, mrr, minp: not" in str(
         result
     )
@@ -159,11 +159,11 @@ def test_parts_by_label() -> None:
                 assert score.expected == mean(rows.expected[chosen])
                 assert score.upper == mean(rows.upper[chosen])
     assert math.isnan(parts["alone"]["map"].value)
-    assert "no query of this part has a mate" in parts["alone"]["map"].reason
+    assert "no query of this part has a relevant item" in parts["alone"]["map"].reason
     assert "no query of this part" in str(parts["alone"])
     parts = evaluate(metrics=["far@tau=1"]).by("label")
     assert parts["alone"]["far@tau=1"].n == 1
-    assert parts["a"]["far@tau=1"].reason == "every query of this part has a mate"
+    assert parts["a"]["far@tau=1"].reason == "every query of this part has a relevant item"
 
 
 def test_parts_by_group_and_by_array() -> None:

@@ -42,22 +42,22 @@ def test_the_table_says_what_was_ranked() -> None:
     text = str(evaluate(query_groups=GROUPS))
     assert "8 queries leave-one-out, cosine distance, mean over queries" in text
     assert "lower bound over ties, in percent" in text
-    assert "queries without a mate left out" in text
+    assert "unmated queries left out" in text
     assert "1 singleton" in text
-    assert "all mates junk" in text
-    assert "Ties between relevant and other items" in text
+    assert "all relevant items junk" in text
+    assert "Ties between relevant and irrelevant items" in text
     text = str(RESULTS["gallery"]())
     assert "against 6 gallery items, euclidean distance" in text
     assert "2 items with junk labels" in text
     assert "mean over classes" in str(RESULTS["groups"]())
     assert "counted as 0" in str(RESULTS["zero"]())
-    assert "map, hit@1: not defined: no query has a mate" in str(undefined())
+    assert "map, hit@1: not defined: no query has a relevant item" in str(undefined())
     assert repr(evaluate()) == str(evaluate())
 
 
 def test_the_table_names_what_a_matrix_holds_and_counts_singletons() -> None:
     labels = ["a", "a", "b", "b", "b", "c", "d", "e"]
-    assert "3 queries without a mate left out: 3 singletons." in str(evaluate(labels=labels))
+    assert "3 unmated queries left out: 3 singletons." in str(evaluate(labels=labels))
     matrix = 1 - np.eye(8)
     assert "leave-one-out, given distances," in str(evaluate(matrix, distance="precomputed"))
     assert "leave-one-out, given similarities," in str(evaluate(-matrix, distance="similarity"))

@@ -390,7 +390,7 @@ def test_a_search_is_judged_on_other_queries_and_galleries() -> None:
     mixed = seen | {"embeddings": other["embeddings"], "labels": other["labels"]}
     assert same.values["far"] == pytest.approx(by_brute_force(mixed, same.threshold)[0])
     text = point.to_text(by_class=True)
-    assert "mate not found first or not accepted (FRR)" in text
+    assert "relevant item not found first or not accepted (FRR)" in text
     assert "classes have a FAR above the target of 10 %." in text
 
 
@@ -414,7 +414,8 @@ def test_targets_that_cannot_be() -> None:
     with pytest.raises(truerank.InputError, match="the FRR is at least"):
         truerank.choose_threshold(**data, frr=0.02)
     known = data | {"embeddings": data["embeddings"][:60], "labels": data["labels"][:60]}
-    with pytest.raises(truerank.InputError, match=r"every query has a mate, .* choose by frr"):
+    unresolved = r"every query has a relevant item, .* choose by frr"
+    with pytest.raises(truerank.InputError, match=unresolved):
         truerank.choose_threshold(**known, far=0.1)
 
 

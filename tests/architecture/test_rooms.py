@@ -116,7 +116,7 @@ def test_a_room_imports_lower_rooms_only(module: str) -> None:
 
 
 def test_every_room_is_listed() -> None:
-    folders = {path.name for path in SOURCE.iterdir() if path.is_dir() and path.name[:2] != "__"}
+    folders = {path.parent.name for path in SOURCE.glob("*/*.py")}
     assert folders == set(HEIGHT)
     files = {path.name for path in SOURCE.iterdir() if path.is_file()}
     assert files == {"__init__.py", "__main__.py", "py.typed"}

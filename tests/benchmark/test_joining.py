@@ -35,10 +35,10 @@ def test_two_folders_joined_are_one_benchmark(uninterrupted: Path, tmp_path: Pat
         assert (folder / "runs" / done).is_dir()
         assert not (folder / "runs" / left).exists()
     printed = finish(start(config, here, "--join", str(there)))
-    assert "0 of them were second looks" in printed
+    assert "0 of them were repetitions" in printed
     for name in ("table.json", "reruns.csv", "trials.csv", "openings.jsonl"):
         assert (here / name).read_bytes() == (uninterrupted / name).read_bytes(), name
-    with pytest.raises(InputError, match=r"the test half of .*here is open"):
+    with pytest.raises(InputError, match=r"the test split of .*here is evaluated"):
         join(here, [there])
 
 

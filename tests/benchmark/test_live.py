@@ -45,9 +45,9 @@ def test_a_terminal_has_a_table_and_is_told_of_the_opening(
     monkeypatch.setenv("COLUMNS", "100")
     shown = show(Terminal(), tmp_path)
     assert "2 of 24 trainings" in shown
-    for word in ("method", "trial", "folds at work", "best so far", "1 of 3", "50.00 %"):
+    for word in ("method", "trial", "running folds", "best so far", "1 of 3", "50.00 %"):
         assert word in shown
-    assert "the test half is open: 3 of 8 looks" in shown
+    assert "test evaluations: 3 of 8" in shown
 
 
 def test_the_time_left_is_that_of_training(tmp_path: Path) -> None:
@@ -71,4 +71,4 @@ def test_a_log_has_a_line_now_and_then(tmp_path: Path, monkeypatch: pytest.Monke
     assert told.count("\n") == 1  # the next one comes half a minute later
     monkeypatch.setattr("truerank.benchmark.runner.LOG_SECONDS", 0.0)
     _, line = show(io.StringIO(), tmp_path / "again").splitlines()
-    assert line == "truerank: the test half is open: 3 of 8 looks"
+    assert line == "truerank: test evaluations: 3 of 8"

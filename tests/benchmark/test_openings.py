@@ -81,5 +81,5 @@ def test_a_score_without_its_opening_is_noticed(path: Path) -> None:
     path.write_text("\n".join(lines[:2]) + "\n")
     openings = Openings(path)
     openings.check_announced(LOOKS[1])
-    with pytest.raises(InputError, match="does not hold the opening of triplet, rerun 1"):
+    with pytest.raises(InputError, match="does not hold the test evaluation of triplet, rerun 1"):
         openings.check_announced(LOOKS[2])

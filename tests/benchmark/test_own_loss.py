@@ -128,8 +128,8 @@ def test_every_kind_of_range_has_its_default(tmp_path: Path) -> None:
     ("name", "search", "sentence"),
     [
         ("Plain", {"wanted": {"low": 0, "high": 1}},
-         r"the method 'mine' searches wanted, for which Plain has no default value; say where the "
-         r"search starts: search: \{wanted: \{..., default: VALUE\}\}"),
+         r"the method 'mine' searches wanted, for which Plain has no default value; set the "
+         r"start of the search: search: \{wanted: \{..., default: VALUE\}\}"),
         ("Passes", MARGIN, "searches margin, for which Passes has no default value"),
         ("Plain", {"margn": {"low": 0, "high": 1}},
          "'margn', which is no parameter of Plain; it has margin, power, kind, wanted"),

@@ -54,7 +54,7 @@ def test_killed_twice_and_resumed_is_as_never_killed(uninterrupted: Path, tmp_pa
         assert (out / name).read_bytes() == (uninterrupted / name).read_bytes(), name
     assert (out / "openings.jsonl").read_bytes() == (uninterrupted / "openings.jsonl").read_bytes()
     assert "Contrastive" in printed
-    assert "The test half was opened 8 times; 0 of them were second looks." in printed
+    assert "8 test evaluations; 0 of them were repetitions." in printed
 
 
 def workers_of(process: subprocess.Popen[str]) -> list[int]:
@@ -151,7 +151,7 @@ def test_time_that_is_over_stops_and_a_few_files_go_on_elsewhere(
     stopped = start(config, out, "--time-limit", "0.1")
     _, errors = stopped.communicate(timeout=600)
     assert stopped.returncode == 0
-    assert "the time is over" in errors
+    assert "the time limit is reached" in errors
     trials = out / "trials.csv"
     trials.unlink()
     monkeypatch.setattr(runner._Clock, "is_over", property(lambda _: trials.exists()))

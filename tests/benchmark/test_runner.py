@@ -162,7 +162,7 @@ def test_a_benchmark_goes_on_from_any_folder_but_with_the_same_losses(
     [
         (
             {"protocol": {**QUICK, "metrics": ["dir@far=0.1"]}},
-            r"dir@far=0\.1 is undefined on the test half: .*every query has a mate",
+            r"dir@far=0\.1 is undefined on the test split: .*every query has a relevant item",
         ),
         ({"data": {"split": "nowhere.json"}}, "must be classes, stratified, images or a JSON file"),
     ],
@@ -248,6 +248,7 @@ def test_a_dry_run_says_what_would_be_done(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="not complete"):
         ran = CliRunner().invoke(commands, arguments)
     assert ran.exit_code == 0
-    assert "96 images of 16 classes to search on, 96 of 16 sealed." in ran.output
+    sizes = "96 images of 16 classes in the development split, 96 of 16 in the test split."
+    assert sizes in ran.output
     assert "12 trainings of the search (2 methods x 3 trials x 2 folds)" in ran.output
     assert not (tmp_path / "out").exists()

@@ -109,8 +109,8 @@ def test_forms(uninterrupted: Path) -> None:
     )
     assert f"**{100 * best:.2f} ±" in markdown
     text = str(benchmark.Table(table))
-    assert "opened 8 times" in text
-    assert "Untrained: the trunk's own features, as many as it has, without a head" in text
+    assert "8 test evaluations" in text
+    assert "Untrained: all features of the trunk, without a head" in text
     assert f"  ArcFace: margin {arcface['parameters']['margin']:.4g}, scale" in text
 
 
@@ -241,7 +241,8 @@ def test_a_difference_has_both_variances() -> None:
     assert found["p"] == pytest.approx(
         2 * stats.t.sf(0.105 / math.sqrt(variance), freedom), rel=1e-6
     )
-    assert difference(a[:1], b, "map@r")["reason"] == "a single rerun says nothing about others"
+    reason = "a single rerun gives no variance between reruns"
+    assert difference(a[:1], b, "map@r")["reason"] == reason
 
 
 def test_ranks_are_what_holm_leaves_open() -> None:

@@ -91,7 +91,7 @@ def test_a_task_with_a_gallery_levels_and_rules(data: Path, tmp_path: Path) -> N
 def test_a_participant_checks_a_submission(name: str, folder: Path) -> None:
     checked = run("task", "check", folder / f"{name}.npz", "--task", folder / "public.task")
     assert checked.status == 0
-    assert "120 rows, as the task wants them" in checked.out
+    assert "120 rows, as the task requires" in checked.out
     assert ("degenerate: constant" in checked.out) == (name == "same")
 
 
@@ -215,7 +215,7 @@ def test_a_board_is_written_and_printed(ending: str, folder: Path) -> None:
     assert "constant: all rows are equal" in text
     assert SubmissionLog(folder / "hidden.task.log").head in text
     checked = run("task", "check", folder / "hidden.task.log", "--task", folder / "public.task")
-    assert "chain of 4 openings holds" in checked.out
+    assert "chain of 4 scored submissions is intact" in checked.out
 
 
 def test_a_final_board(folder: Path) -> None:

@@ -96,8 +96,8 @@ def test_a_similarity_for_a_distance(folder: Path) -> None:
     np.save(folder / "all.npy", rows @ rows.T)
     outcome = evaluate(folder, "--distance", "precomputed", "-m", "map")
     assert outcome.err == (
-        "truerank: note: mates stand far behind where chance would put them: the matrix seems to "
-        "hold similarities; if so, pass distance='similarity'.\n"
+        "truerank: note: relevant items rank far lower than by chance: the matrix seems to hold "
+        "similarities; if so, pass distance='similarity'.\n"
     )
     assert evaluate(folder, "--distance", "similarity", "-m", "map").err == ""
 
@@ -128,7 +128,7 @@ def test_all_metrics_and_the_reasons_for_the_rest(folder: Path) -> None:
     assert [line for line in scored if re.match(r"\S+ (\u2193 )?\s*-\s", line)] == []
     skipped = [line for line in lines if line.startswith("Skipped ")]
     assert skipped[0].startswith("Skipped dir@far=0.1, far@tau=0.5, ttr@far=0.1, ")
-    assert skipped[0].endswith(": not defined: every query has a mate.")
+    assert skipped[0].endswith(": not defined: every query has a relevant item.")
     assert skipped[1].startswith("Skipped h_ap, sum_wap")
     assert skipped[1].endswith(": the labels have one level, at which it repeats another metric.")
     assert len(skipped) == len({line.rpartition(": ")[2] for line in skipped})
@@ -209,4 +209,4 @@ def test_queries_that_nobody_judged(tmp_path: Path) -> None:
     np.save(tmp_path / "rows.npy", np.eye(3))
     np.save(tmp_path / "relevance.npy", relevance)
     done = run("evaluate", tmp_path / "rows.npy", "--relevance", tmp_path / "relevance.npy")
-    assert "2 queries without a mate left out: 2 unjudged." in done.out
+    assert "2 unmated queries left out: 2 unjudged." in done.out

@@ -68,7 +68,7 @@ def test_the_table_shows_percent_and_both_ends_of_a_tie(by_hand: list[object]) -
     assert shown["queries"] == "4"
     text = " ".join(" ".join(lines).split())
     assert "4 queries leave-one-out, cosine distance" in text
-    assert "Ties between relevant and other items in 1 " in text
+    assert "Ties between relevant and irrelevant items in 1 " in text
 
 
 def test_json_on_stdout(simple: list[object]) -> None:
@@ -409,11 +409,11 @@ def test_an_undefined_metric_is_null_with_its_reason(data: Path, tmp_path: Path)
     path = tmp_path / "result.json"
     arguments = (data / "embeddings.npy", "--labels", tmp_path / "alone.csv", "-o", path)
     outcome = succeed(*arguments, "-m", "map@r")
-    assert "no query has a mate" in " ".join(outcome.out.split())
+    assert "no query has a relevant item" in " ".join(outcome.out.split())
     written = json.loads(path.read_text())
     jsonschema.validate(written, SCHEMA)
     assert written["scores"]["map@r"]["value"] is None
-    assert "no query has a mate" in written["scores"]["map@r"]["reason"]
+    assert "no query has a relevant item" in written["scores"]["map@r"]["reason"]
     succeed(*arguments)
     written = json.loads(path.read_text())
     jsonschema.validate(written, SCHEMA)
@@ -441,8 +441,8 @@ def test_sampled_opis_with_a_gallery_says_why_not(data: Path) -> None:
         *("-m", "opis@negatives=5"),
     ).out.splitlines()
     assert lines[2] == (
-        "opis@negatives=5: not defined: negatives= draws pairs of one set, and there is a gallery "
-        "of its own."
+        "opis@negatives=5: not defined: negatives= draws pairs of one set, and there is a separate "
+        "gallery."
     )
 
 
@@ -497,7 +497,7 @@ def test_queries_without_a_mate_have_empty_cells(data: Path, tmp_path: Path) -> 
     outcome = succeed(
         data / "embeddings.npy", "--labels", labels, "--per-query", path, "-m", "hit@1"
     )
-    assert "without a mate left out: 1 singleton" in " ".join(outcome.out.split())
+    assert "unmated query left out: 1 singleton" in " ".join(outcome.out.split())
     lines = path.read_text().splitlines()
     assert lines[0] == (
         "query,label,found,found_label,found_distance,hit@1:lower,hit@1:expected,hit@1:upper"

@@ -87,7 +87,7 @@ def test_a_run_against_judgements(tmp_path: Path) -> None:
     ("options", "sentence"),
     [
         ((), "pass --labels FILE, or --relevance FILE in place of labels"),
-        (("--labels", "y.csv", "--relevance", "y.csv"), "leave the labels out"),
+        (("--labels", "y.csv", "--relevance", "y.csv"), "pass one of the two"),
         (("--labels", "y.csv", "--gallery-ids", "i.csv"), "came without --gallery-labels"),
         (
             ("--labels", "y.csv", "--scores", "y.csv", "--ignore-scores"),
@@ -170,7 +170,7 @@ def test_parts_units_and_a_page(lists: Path, data: Path, tmp_path: Path) -> None
     assert done.out.rstrip().endswith(parts.to_text().rstrip())
     assert "<html" in page.read_text()
     for refusal, sentence in (
-        (("--worst", 2), "say by what with --by"),
+        (("--worst", 2), "needs --by; pass --by"),
         (("--units", "classes"), "Invalid value for '--units'"),
         (("--exact-neighbors", lists, "--embeddings", lists), "--exact-neighbors goes with scores"),
         (("--by", "label", "--embeddings", lists), "--by goes with scores"),

@@ -66,9 +66,9 @@ def test_aliases_and_whole_strings_are_understood() -> None:
 
 def test_what_n_counts() -> None:
     for name, words in {
-        "map": "queries with a mate",
-        "mfr": "queries without a mate",
-        "far": "queries without a mate",
+        "map": "mated queries",
+        "mfr": "unmated queries",
+        "far": "unmated queries",
         "opis": "classes",
         "auc": "pairs",
     }.items():

@@ -63,8 +63,8 @@ def test_ids_of_the_queries_alone_find_them(data: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ([], "say which queries to look at: pass --query ID, --worst NUMBER or --all."),
-        (["--query", "1", "--worst", "2"], "say which queries to look at"),
+        ([], "no query is chosen: pass --query ID, --worst NUMBER or --all."),
+        (["--query", "1", "--worst", "2"], "no query is chosen"),
         (["--query", "image"], "the rows have no ids by which 'image' could be found; pass --ids"),
         (["--query", "99"], "there is no query 99: rows are numbered 0 to 35."),
         (["--worst", "2", "-m", "auc"], "auc has no value for each query"),

@@ -218,7 +218,7 @@ def test_judgements_by_id(data: Path, tmp_path: Path) -> None:
     assert "pass --ids FILE" in run(*by_ids).complaint()
     assert "pass --gallery-ids FILE" in run(*by_ids, *ids[:2]).complaint()
     both = run(*by_ids, *ids, "--labels", data / "query.csv").complaint()
-    assert both == "--relevance says who is relevant; leave the labels out."
+    assert both == "--relevance and labels both define the relevant items; pass one of the two."
     assert "--gallery-ids came without" in run(*sides[:2], *ids[2:]).complaint()
 
 
@@ -243,7 +243,7 @@ def test_a_threshold_for_misses_and_for_searches(data: Path, tmp_path: Path) -> 
     )
     text = good(*search, "--far", "0.2")
     assert text.startswith("Accept the nearest item if its cosine distance is at most")
-    assert "queries without a mate that accept any item (FAR)" in text
+    assert "unmated queries that accept any item (FAR)" in text
     assert "pass --far or --frr" in run(*files).complaint()
     assert "only one of the two" in run(*files, "--far", "0.1", "--frr", "0.1").complaint()
     assert "--gallery-labels came" in run(*files, *search[6:], "--far", "0.1").complaint()

@@ -88,8 +88,9 @@ def test_markdown() -> None:
         "| c | _40.00_ | 20.00† |",
         r"| d | 10.00\*\*\* | 40.00\*\* |",
         "",
-        "Scores in percent; ↓ lower is better. Best in bold. In italics: not told apart from the "
-        r"best (p ≥ 0.05). \*, \*\*, \*\*\*: worse than the best (p &lt; 0.05, 0.01, 0.001). "
+        "Scores in percent; ↓ lower is better. Best in bold. In italics: no significant "
+        r"difference from the best (p ≥ 0.05). \*, \*\*, \*\*\*: worse than the best (p &lt; "
+        "0.05, 0.01, 0.001). "
         "†: no test against the best. Paired tests by jackknife, corrected for 11 tests (Holm).",
     ]
 
@@ -101,7 +102,7 @@ def test_latex() -> None:
         r"\centering",
         r"\caption{Scores in percent; $\downarrow$ lower is better.",
         "  Best in bold.",
-        r"  Underlined: not told apart from the best ($p \geq 0.05$).",
+        r"  Underlined: no significant difference from the best ($p \geq 0.05$).",
         "  $^{*}$, $^{**}$, $^{***}$: worse than the best ($p < 0.05$, 0.01, 0.001).",
         r"  $^{\dagger}$: no test against the best.",
         r"  Paired tests by jackknife, corrected for 11 tests (Holm).}\smallskip",

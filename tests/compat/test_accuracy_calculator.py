@@ -252,7 +252,7 @@ def test_a_depth_below_the_number_of_mates(metric: str, k: int, options: dict[st
 
 
 def test_the_warning_goes_to_the_log_as_well(caplog: pytest.LogCaptureFixture) -> None:
-    with pytest.warns(TruerankWarning, match="so that r_precision counts mates"):
+    with pytest.warns(TruerankWarning, match="so that r_precision counts relevant items"):
         AccuracyCalculator(include=("r_precision",), k=4).get_accuracy(ROWS, LABELS)
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     caplog.clear()

@@ -209,7 +209,7 @@ def test_an_optimistic_bound() -> None:
         return float(np.mean(values))
 
     verdict = conformance.check(reciprocal_rank, "mrr", "scores")
-    assert verdict.findings == ["gives the optimistic bound: mates first among equal scores"]
+    assert verdict.findings == ["gives the upper bound: relevant items first among equal scores"]
     assert conformance.check(reciprocal_rank, "mrr", "scores", allow="ties=upper").conforms
 
 

@@ -34,7 +34,8 @@ def similarities(rows: Any) -> Any:
 def test_a_matrix_the_wrong_way_round(size: int, distance: str, sign: int, meant: str) -> None:
     rows, labels = clusters(size=size)
     matrix = sign * similarities(rows)
-    with pytest.warns(TruerankWarning, match=rf"far behind.*pass distance='{meant}'") as caught:
+    swapped = rf"far lower than by chance.*pass distance='{meant}'"
+    with pytest.warns(TruerankWarning, match=swapped) as caught:
         truerank.evaluate(matrix, labels, distance=distance, metrics="map", confidence=None)
     assert len(caught) == 1
     assert caught[0].filename == __file__
@@ -115,4 +116,4 @@ def test_all_metrics_are_those_that_apply() -> None:
         assert names == set(definitions.names()) - {"accuracy"}  # of lists of trials
         said = [line for line in str(result).splitlines() if line.startswith("Skipped ")]
         assert len(said) == len(set(result.skipped.values()))
-        assert result.skipped["dir@far=0.1"] == "not defined: every query has a mate"
+        assert result.skipped["dir@far=0.1"] == "not defined: every query has a relevant item"

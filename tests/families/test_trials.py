@@ -107,7 +107,8 @@ def test_lists_without_folds() -> None:
     assert result.provenance["folds"] is None
     lopsided = truerank.verify([0.9, 0.1], pairs, "accuracy", folds=[0, 1])
     assert "all trials are of one kind" in lopsided["accuracy"].reason
-    assert_refused(lambda: truerank.verify([0.9, 0.1], pairs, folds=[1]), ["one value a trial (2)"])
+    given = {"folds": [1]}
+    assert_refused(lambda: truerank.verify([0.9, 0.1], pairs, **given), ["one value per trial (2)"])
     assert_refused(lambda: truerank.verify([0.9, 0.1], pairs, folds=[1, 1]), ["at least two"])
 
 

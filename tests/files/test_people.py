@@ -150,4 +150,4 @@ def test_wrong_labels() -> None:
     assert_refused(lambda: interval(pairs, labels=swapped), ["is of two people", "say otherwise"])
     assert_refused(lambda: interval(pairs, labels=["a"] * 60), ["whose label is which"])
     ids = [f"r{person}x{number}" for person, number in RECORDINGS]
-    assert_refused(lambda: interval(pairs, labels=["a"], ids=ids), ["one value an id (60)", "(1,)"])
+    assert_refused(lambda: interval(pairs, labels=["a"], ids=ids), ["per id (60)", "(1,)"])

@@ -32,7 +32,7 @@ def test_rows(ids: object, wanted: list[object], found: list[int]) -> None:
         (["a", "b"], "c", ["trial 0 names 'c'", "not among the ids"]),
         (["x/a.jpg", "y/a.jpg"], "a", ["'a' may be 'x/a.jpg' and 'y/a.jpg'", "whole ids"]),
         (["a", "a"], "a", ["a row twice"]),
-        (["a"], "a", ["one value a row (2)", "Got 1"]),
+        (["a"], "a", ["one value per row (2)", "Got 1"]),
     ],
 )
 def test_ids_that_name_no_row_or_two(ids: object, wanted: object, words: list[str]) -> None:

@@ -316,7 +316,7 @@ def test_without_labels_there_is_neighbour_recall() -> None:
     assert bare.full_recall.value == full.full_recall.value < 1.0
     assert bare.stored_recall.value == full.stored_recall.value
     assert bare.full_recall.interval is not None  # over queries, where there are no classes
-    assert str(bare).startswith("In percent; without labels there are no metrics to lose.")
+    assert str(bare).startswith("In percent; without labels there are no metrics.")
     assert json.loads(bare.to_json())["losses"] == {}
     other = truerank.index_loss(lists, gallery=rows, **options)
     assert other.full_recall.k == 10  # no row is itself: nothing says so

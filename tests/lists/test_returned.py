@@ -80,7 +80,7 @@ def test_repeated_and_unknown_items_are_wrong_in_their_places() -> None:
     assert result["map"].value == (1 + 2 / 4) / 2
     assert result["recall@4"].value == 1.0
     assert result.provenance["lists"]["repeated"] == 2
-    assert "2 repeated items, 0 unknown ones" in str(result)
+    assert "2 repeated items, 0 unknown items" in str(result)
     result = truerank.evaluate_lists(
         [[99, 0]], ["a"], gallery_labels=["a", "b"], metrics=["mrr", "map"]
     )
@@ -131,7 +131,7 @@ def test_a_row_that_nobody_labels_is_a_distractor() -> None:
         ("nowhere.npy", {}, "cannot read nowhere.npy"),
         (LISTS, {"named_by": "name"}, "must be one of auto, row, id"),
         (LISTS, {"named_by": "id"}, "named_by='id' needs gallery_ids"),
-        (LISTS, {"gallery_ids": [1, 2]}, "gallery_ids must have one value a row (4)"),
+        (LISTS, {"gallery_ids": [1, 2]}, "gallery_ids must have one value per row (4)"),
         (LISTS, {"gallery_ids": [1, 2, 3, None]}, "None or NaN in gallery_ids row 3"),
         (LISTS, {"scores": [[1, 2, 3], [1, 2]]}, "query 1 has 2 for 3"),
         (LISTS, {"scores": [[1.0, 3, 2], [1, 2, 3]]}, "rise in place 2 of query 0 and fall in"),

@@ -76,7 +76,7 @@ def test_a_line_of_no_known_kind_is_refused(
     log = SubmissionLog(competition.log)
     log.append(record)
     log.write()
-    assert_refused(lambda: competition.board(file), ["line 3", "no known kind"])
+    assert_refused(lambda: competition.board(file), ["line 3", "unknown kind"])
 
 
 def test_two_runs_at_once_lose_no_line(tmp_path: Path) -> None:

@@ -216,7 +216,7 @@ def test_a_public_task_holds_ids_in_an_order_of_their_own(tmp_path: Path) -> Non
 
 def test_a_submission_is_checked_as_the_organiser_would() -> None:
     public = Task(LABELS, ids=IDS).public()
-    assert check_submission(public, ROWS, IDS, "cosine") == "60 rows, as the task wants them."
+    assert check_submission(public, ROWS, IDS, "cosine") == "60 rows, as the task requires."
     assert_refused(lambda: public.check(ROWS), ["pass ids="])
     assert_refused(lambda: public.check(ROWS[1:], IDS[1:]), ["1 missing"])
     bad = ROWS.copy()

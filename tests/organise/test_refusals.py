@@ -65,7 +65,7 @@ def test_a_first_entry_without_a_score_counts_and_is_not_on_the_board(
     file = competition.send("eve", near([]))
     board = competition.board(file, metric="opis@far=0.01:0.1")
     assert (board.rows, board.refused, board.openings) == ([], {}, 1)
-    assert "1 opening" in str(board)
+    assert "1 scored submission" in str(board)
     assert competition.board(file) == board  # it is not scored again
     better = competition.send("eve--2", rows(1.0))
     assert [row.openings for row in competition.board(file, better).rows] == [2]

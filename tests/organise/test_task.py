@@ -362,7 +362,7 @@ def test_a_matrix_is_aligned_in_both_directions_or_refused(distance: str) -> Non
     ("ids", "words"),
     [
         (None, ["aligns submissions by id", "pass ids="]),
-        (IDS[:-1], ["one value a row (12)", "Got 11"]),
+        (IDS[:-1], ["one value per row (12)", "Got 11"]),
         ([*IDS[:-1], "new"], ["12", "1 missing", "1 unknown", "'new'", repr(IDS[-1])]),
         ([*IDS[:-1], IDS[0]], ["1 repeated", "1 missing", repr(IDS[0]), repr(IDS[-1])]),
         (["x"] * N, ["1 repeated", "12 missing", "1 unknown", "..."]),

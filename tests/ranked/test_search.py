@@ -146,7 +146,7 @@ def test_judgements_show_their_grades() -> None:
     assert found[0].mates.row.tolist() == [1, 3]
     assert found[0].mates.grade.tolist() == [2, 0.5]
     assert len(found[1].mates) == 0
-    assert "No mate among 4 candidates." in str(found)
+    assert "No relevant item among 4 candidates." in str(found)
 
 
 def test_nothing_left_to_rank() -> None:

@@ -97,7 +97,7 @@ def test_a_page_has_every_section(written: tuple[str, dict[str, Any]]) -> None:
     assert model["audit"]["of"] == "embeddings"
     assert "truerank.evaluate(" in model["provenance"]["again"]
     words = {row["cells"][0]: row["words"] for row in model["headline"]["rows"]}
-    assert words["precision@1"] == "How often the nearest item is a mate."
+    assert words["precision@1"] == "How often the nearest item is relevant."
 
 
 def test_a_result_read_back_shows_what_its_file_holds(

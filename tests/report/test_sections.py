@@ -158,13 +158,19 @@ def test_names_of_files_are_plain() -> None:
 @pytest.mark.parametrize(
     ("metric", "words"),
     [
-        ("hit@1", "How often the nearest item is a mate."),
-        ("map", "How early all mates are found."),
-        ("dir@far=0.01", "Mate found first and accepted while 1 % of strangers are let in."),
-        ("mrep@far=0.01", "Ranking and accepting at once, while 1 % of strangers are let in."),
+        ("hit@1", "How often the nearest item is relevant."),
+        ("map", "How early all relevant items are found."),
+        (
+            "dir@far=0.01",
+            "Relevant item found first and accepted at 1 % false accepts of unmated queries.",
+        ),
+        (
+            "mrep@far=0.01",
+            "Ranking and accepting at once, at 1 % false accepts of unmated queries.",
+        ),
         ("mrep", "Ranking and accepting at once, over all thresholds."),
-        ("precision@1,level=1", "How often the nearest item is a mate (level 1 of the labels)."),
-        ("ttr@tau=0.5", "Share of queries with a mate that have any item accepted, the right one "
+        ("precision@1,level=1", "How often the nearest item is relevant (level 1 of the labels)."),
+        ("ttr@tau=0.5", "Share of mated queries that have any item accepted, the right one "
          "or not."),
     ],
 )  # fmt: skip

@@ -230,7 +230,7 @@ def test_judgements_draw_queries(square: bool) -> None:
     ("name", "words"),
     [
         ("tar@far=0.0001", "1 negative pair below its threshold"),
-        ("dir@far=0.05", "queries without a mate below its threshold"),
+        ("dir@far=0.05", "unmated queries below its threshold"),
         ("tau_max", "the place of a maximum jumps"),
         ("tau_nz", "the smallest of all distances"),
         ("mrep@scale=minmax", "scale=minmax follows"),
@@ -270,7 +270,7 @@ def test_a_perfect_score_has_no_interval() -> None:
     result = truerank.evaluate(np.eye(40)[y], y, metrics=["auc", "eer", "mrep_max"])
     for score in result.values():
         assert score.interval is None
-        assert "says nothing about the spread" in score.interval_reason
+        assert "the spread cannot be estimated" in score.interval_reason
 
 
 # --- ends and degrees of freedom ------------------------------------------------------------------

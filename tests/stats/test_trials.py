@@ -102,7 +102,7 @@ def test_labels_that_contradict_the_trials() -> None:
     person = person.copy()
     person[trials.left[0]] = 99
     assert_refused(lambda: judged(rows, trials, person), ["trial 0 is of one person", "labels"])
-    assert_refused(lambda: judged(rows, trials, person[:5]), ["one value a row (120)", "(5,)"])
+    assert_refused(lambda: judged(rows, trials, person[:5]), ["one value per row (120)", "(5,)"])
     assert_refused(
         lambda: truerank.verify([0.5, 0.1], [(0, 1, True), (0, 2, False)], labels=[0, 0, 1]),
         ["labels must say whose label is which", "id and label", "or ids as well"],

@@ -14,15 +14,15 @@ _RATE = r"[\d.e-]+"
 
 PATTERNS: dict[str, str] = {
     # Why a score is not defined.
-    "far-not-resolved": rf"not defined: {_COUNT} (?:impostor|negative)s? cannot resolve a FAR of "
-    rf"{_RATE}; the smallest that they can is {_RATE}",
-    "no-unmated-query": "not defined: every query has a mate",
+    "far-not-resolved": rf"not defined: {_COUNT} (?:impostors?|negatives?|unmated quer(?:y|ies)) "
+    rf"cannot resolve a FAR of {_RATE}; the smallest that they can is {_RATE}",
+    "no-unmated-query": "not defined: every query has a (mate|relevant item)",
     "no-classes": "not defined: it compares classes, which relevance= does not name",
     "no-labels": "not defined: there are no labels to compare clusters with",
     "no-vectors-for-k-means": "not defined: k-means needs embeddings and the cosine or euclidean "
     "distance",
     "negatives-need-one-set": "not defined: negatives= draws pairs of one set, and there is a "
-    "gallery of its own",
+    "(gallery of its own|separate gallery)",
     "no-threshold-accepts": "not defined: no pair is nearer than the nearest negative one",
     "empty-threshold-range": "not defined: no thresholds lie between the FAR targets "
     rf"{_RATE} and {_RATE}",
@@ -35,34 +35,35 @@ PATTERNS: dict[str, str] = {
     "few-classes": rf"{_COUNT} class(es)? with a query that counts; an interval needs at least "
     rf"{_COUNT}"
     r"(; a finer level has enough: pass units=\"finer\" \(--units finer\))?",
-    "few-classes-of-unmated-queries": rf"{_COUNT} class(es)? of queries without a mate; an "
-    rf"interval needs at least {_COUNT}",
+    "few-classes-of-unmated-queries": rf"{_COUNT} class(es)? of (queries without a mate|unmated "
+    rf"queries); an interval needs at least {_COUNT}",
     "few-classes-to-compare": rf"{_COUNT} class(es)? to compare; an interval of how far classes "
     rf"are apart needs at least {_COUNT}",
     "few-negative-pairs-accepted": rf"{_COUNT} negative pairs? below its threshold; an interval "
     rf"needs at least {_COUNT}",
-    "few-unmated-queries-accepted": rf"{_COUNT} quer(y|ies) without a mate below its threshold; "
-    rf"an interval needs at least {_COUNT}",
+    "few-unmated-queries-accepted": rf"{_COUNT} (quer(y|ies) without a mate|unmated "
+    rf"quer(y|ies)) below its threshold; an interval needs at least {_COUNT}",
     "trials-name-no-classes": r"the list of trials names no people; pass labels \(--labels, a file "
     r"with the columns id and label\), or columns left_label and right_label in the list",
-    "every-query-at-the-limit": rf"every query scores {_RATE} %, which says nothing about the "
-    "spread",
-    "score-at-the-limit": rf"the score is {_RATE} %, which says nothing about the spread",
+    "every-query-at-the-limit": rf"every query scores {_RATE} %, (which says nothing about the "
+    "spread|so that the spread cannot be estimated)",
+    "score-at-the-limit": rf"the score is {_RATE} %, (which says nothing about the spread|so that "
+    "the spread cannot be estimated)",
     "same-without-any-class": "the score is the same without any class",
     "sampled-negatives": "its negatives are a sample; opis over all of them has one",
     "scale-follows-extremes": "scale=minmax follows the smallest and the largest distance, whose "
     "spread is unknown",
-    "place-of-a-maximum": "the place of a maximum jumps, and how far cannot be told by leaving "
-    "classes out",
-    "smallest-distance": "the smallest of all distances is no mean, and leaving classes out says "
-    "little of it",
+    "place-of-a-maximum": "the place of a maximum jumps, (and how far cannot be told by leaving "
+    "classes out|so that a jackknife cannot estimate its spread)",
+    "smallest-distance": "the smallest of all distances is no mean, (and leaving classes out says "
+    "little of it|so that a jackknife cannot estimate its spread)",
     # Why nothing is told of a smaller gallery, and why there is no test.
-    "accepted-item-not-followed": "any item may be the accepted one, and which are drawn beside "
-    "mates is not followed",
-    "other-clusters": "clusters of a smaller gallery would be others",
+    "accepted-item-not-followed": "any item may be the accepted one, and (which are drawn beside "
+    "mates is|irrelevant items that are drawn are) not followed",
+    "other-clusters": "clusters of a smaller gallery would (be others|differ)",
     "open-grades": "grades leave open which items would stay in a smaller gallery",
-    "share-of-pairs": "it counts pairs, of which a smaller gallery has as large a share, or it is "
-    "an integral",
+    "share-of-pairs": "it counts pairs, (of which a smaller gallery has as large a share|whose "
+    "shares a smaller gallery keeps), or it is an integral",
     "few-classes-for-a-test": rf"{_COUNT} class(es)?: a test needs at least {_COUNT}",
     # What is never compared, and why a query has nothing to find.
     "self": "each row itself",

@@ -103,11 +103,11 @@ def test_sides_that_do_not_fit(options: dict[str, Any], words: list[str]) -> Non
         ),
         (
             {"query_ids": np.zeros((6, 2)), "gallery_ids": range(4)},
-            ["query_ids", "one value a row", "(6, 2)"],
+            ["query_ids", "one value per row", "(6, 2)"],
         ),
         (
             {"query_groups": np.zeros((6, 2)), "gallery_groups": range(4)},
-            ["query_groups", "one value a row", "(6, 2)"],
+            ["query_groups", "one value per row", "(6, 2)"],
         ),
     ],
 )
@@ -277,17 +277,17 @@ def test_no_mate_queries_are_refused_with_numbers_by_reason() -> None:
     assert_refused(
         lambda: evaluate(ROWS[:5], labels, query_groups=groups, unmated="error"),
         [
-            "3 of 5 queries have no mate",
+            "3 of 5 queries have no relevant item",
             "1 singleton",
-            "2 all mates junk",
-            "share the query's group",
+            "2 all relevant items junk",
+            "of the query's group are junk",
             "query_groups",
             "rows 0, 1 and 2",
             "unmated='report'",
         ],
     )
     message = refusal(lambda: Task([0, 5], gallery_labels=[0], unmated="error"))
-    assert "1 of 2 queries have no mate" in message
+    assert "1 of 2 queries have no relevant item" in message
     assert "1 not in gallery" in message
     assert "group" not in message
     assert Task([0, 0], unmated="error").mates.tolist() == [1, 1]
@@ -298,8 +298,8 @@ def test_groups_are_not_blamed_for_other_junk() -> None:
     message = refusal(
         lambda: Task([0, 0, 1, 1], groups=[0, 1, 0, 1], junk_labels=[1], unmated="error")
     )
-    assert "2 all mates junk" in message
-    assert "share the query's group" not in message
+    assert "2 all relevant items junk" in message
+    assert "of the query's group" not in message
 
 
 def test_no_mate_queries_count_as_zero_on_request() -> None:

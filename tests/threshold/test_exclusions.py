@@ -295,7 +295,7 @@ def test_sets_that_do_not_fit() -> None:
         ({**pairs, "apply": {"labels": 1}}, "It has no embeddings"),
         ({**pairs, "apply": lacking, "apply_labels": [1]}, "apply is a mapping, which holds"),
         ({**pairs, "gallery_groups": one["camera"]}, "gallery_groups came without a gallery"),
-        ({**pairs, "query_groups": np.zeros(360)}, "all of it is excluded|no query has a mate"),
+        ({**pairs, "query_groups": np.zeros(360)}, "all of it is excluded|has a relevant item"),
     ):
         with pytest.raises(truerank.InputError, match=words):
             chosen(**{"far": 0.1} | options)

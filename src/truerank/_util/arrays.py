@@ -23,15 +23,13 @@ import numpy.typing as npt
 
 from truerank._util.errors import InputError
 from truerank._util.installed import install
+from truerank._util.types import Array
 
 # Anything a user calls an array becomes a numpy array, or one sentence says why it cannot.
 #
 # Accepts numpy arrays and memory maps, torch tensors of any device and dtype (torch itself is
 # never imported here), nested lists, whatever offers `__array__` or `__dlpack__`, Arrow arrays,
 # and paths (read by truerank.io).
-
-
-Array = npt.NDArray[Any]
 
 
 def as_array(value: Any, name: str) -> Array:

@@ -13,17 +13,15 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from truerank._util.arrays import TooLargeError
 from truerank._util.errors import InputError
 from truerank._util.files import as_path, atomic_path, check_readable, check_writable, read_archive
 from truerank._util.settings import current_settings
+from truerank._util.types import Array, Integers
 
-Array = npt.NDArray[Any]
 FORMAT = "truerank-checkpoint"
 _SEEN = "@"
 
@@ -167,9 +165,6 @@ class Checkpoint:
                     "to start anew, or name another file."
                 )
         return arrays
-
-
-Integers = npt.NDArray[np.int64]
 
 
 def chapters(queries: Integers, gallery: int, seconds: float | None) -> Iterator[Integers]:

@@ -1,4 +1,4 @@
-"""Connection to a Ray cluster: put values there, start tasks, gather answers as they arrive.
+"""Connection to a Ray cluster: tasks are started, gathered, and run again when a worker dies.
 
 Ray keeps the values, finds a worker for each task and runs it again where a worker or a machine
 has died. A task is the name of a function, which workers import. Arguments and results arrive
@@ -274,7 +274,7 @@ def _get(ray: Any, reference: Any) -> Any:
     except ray.exceptions.RayError as error:
         raise ClusterError(
             f"a task was run {RETRIES + 1} times or more and its worker died each time "
-            f"({type(error).__name__}); look at the memory of the cluster's machines."
+            f"({type(error).__name__}); check the memory of the cluster's machines."
         ) from None
 
 

@@ -17,7 +17,7 @@ LONGEST_WORD, LONGEST_MESSAGE = 300, 2000
 class InputError(ValueError):
     """The caller handed over something that cannot be evaluated; the message is one line.
 
-    What it repeats of the input is cut where it is long, whoever wrote the sentence.
+    Parts of the input that the message repeats are cut where they are long.
     """
 
     __module__ = "truerank"

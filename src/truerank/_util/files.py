@@ -22,8 +22,9 @@ from typing import Any
 
 import numpy as np
 
-from truerank._util.arrays import Array, check_fits
+from truerank._util.arrays import check_fits
 from truerank._util.errors import InputError, shortened
+from truerank._util.types import Array
 
 # Paths as users pass them: text or path objects, and nothing else.
 

@@ -31,8 +31,9 @@ def count(number: int, noun: str) -> str:
 
 
 def plural(noun: str) -> str:
-    """'queries', 'positive pairs'."""
-    return _IRREGULAR.get(noun, noun + "s")
+    """'queries', 'positive pairs', 'unmated queries'."""
+    before, space, last = noun.rpartition(" ")
+    return before + space + _IRREGULAR.get(last, last + "s")
 
 
 def either(choices: Sequence[str]) -> str:
@@ -44,6 +45,17 @@ def either(choices: Sequence[str]) -> str:
 def level_name(name: str) -> str:
     """'level 2' for a level that is called 2; a name of its own, 'genus' or 'level1', as it is."""
     return f"level {name}" if name.isdigit() else name
+
+
+def reworded(rule: str) -> str:
+    """A rule or reason as people read it: files keep the text that programs compare."""
+    return _SHOWN.get(rule, rule)
+
+
+_SHOWN = {
+    "mates of the query's own group": "relevant items of the query's group",
+    "all mates junk": "all relevant items junk",
+}
 
 
 # Tables and sentences as people see them: plain text as wide as the screen, Markdown, LaTeX.

@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank._util.checkpoint import Checkpoint, fill
+from truerank._util.types import Integers
 
 
 @contextmanager
@@ -53,7 +54,6 @@ NextTile = Callable[[], Tile | None]
 Outcome = TypeVar("Outcome")
 Part = TypeVar("Part")
 Kept = TypeVar("Kept")
-Integers = npt.NDArray[np.int64]
 SPARSE = 4
 """A table of which at most one in so many entries is filled travels as places and values."""
 

@@ -24,6 +24,7 @@ from truerank._util.errors import InputError, TruerankWarning, check_choice, che
 from truerank._util.progress import check_progress, shown
 from truerank._util.settings import current_settings
 from truerank._util.text import count
+from truerank._util.types import Array, Integers, Reals
 from truerank.core.jackknife import random_numbers
 from truerank.core.score import Score
 from truerank.distance import catalogue
@@ -54,14 +55,14 @@ def audit(
     seed: int = 0,
     progress: Callable[[int, int], None] | bool | None = None,
 ) -> Audit:
-    """Look for what could make a score lie.
+    """Check embeddings and labels for what makes scores misleading.
 
     Parameters
     ----------
     embeddings : (N, d) array, tensor or path
     labels : (N,) or (N, L), or the path of a file, optional
         Without them, and where the file of embeddings has none, nothing that concerns classes is
-        looked for. Of several levels the finest makes the classes; ties are looked for at all.
+        checked. Of several levels the finest makes the classes; ties are checked at all levels.
     train : (M, d) array, tensor or path, optional
         Embeddings of the training rows: test rows found among them are leaks.
     distance : {"cosine", "euclidean"}, optional
@@ -183,9 +184,6 @@ def sizes(task: TaskRules) -> Found:
 # Rows that stand twice, or nearly: inside a class, across classes, and in the training set.
 
 
-Array = npt.NDArray[Any]
-Integers = npt.NDArray[np.int64]
-
 NEAR = 0.05
 """A near duplicate is at most this much of the usual nearest distance away (squared distances)."""
 EXPECTED = 0.01
@@ -239,7 +237,7 @@ def near_rows(seen: NearestFound, labelled: bool) -> Found:
             seen.other,
             "warning",
             "far nearer to a row of another class than rows usually are",
-            "Look at these pairs: wrong labels, or one object under two names.",
+            "Check these pairs: wrong labels, or one object under two names.",
         ),
         (
             "near duplicates",
@@ -295,7 +293,7 @@ def leaked_labels(
         where.setdefault(digest, row)
     pairs = [(r, where[d]) for r, d in enumerate(as_keys(space.query_digests)) if d in where]
     found = Found()
-    advice = "The model has seen them: drop them from the test set, and look for how they got in."
+    advice = "The model has seen them: drop them from the test set, and find out how they got in."
     if pairs:
         found.add(
             "leaks",
@@ -345,7 +343,7 @@ class Finding:
 
     name: str
     severity: str
-    """error: scores are wrong or misleading; warning: look at it; note: good to know."""
+    """error: scores are wrong or misleading; warning: check it; note: for information."""
     count: int
     rows: tuple[tuple[int, ...], ...]
     """Examples: single rows, or pairs of rows that belong together."""
@@ -445,8 +443,6 @@ class Audit:
 
 # How the vectors lie in space: collapse, odd norms, and rows that are near to everything.
 
-
-Reals = npt.NDArray[np.float64]
 
 HUB_SKEW, WORSE_HUB_SKEW = 3.0, 6.0
 """Plain Gaussian noise of 128 dimensions has a skew near 3.5."""
@@ -595,7 +591,7 @@ def norms(shape: Shape) -> Found:
             len(odd),
             [(int(row),) for row in odd],
             f"{count(len(odd), 'row')} with a norm far from the usual {2**centre:.3g}.",
-            "Look at these inputs; with euclidean or dot they distort the ranking.",
+            "Check these inputs; with euclidean or dot they distort the ranking.",
         )
     return found
 
@@ -607,7 +603,8 @@ def hubness(occurrences: Integers) -> Found:
     found.measure(
         "skew of occurrences among the ten nearest",
         round(skew, 2),
-        f"How often a row is among the ten nearest of others has a skew of {skew:.2f} (hubness).",
+        f"How often a row is among the ten nearest of other rows has a skew of {skew:.2f} "
+        "(hubness).",
     )
     if skew > HUB_SKEW and len(occurrences) > 50:
         hubs = np.argsort(-occurrences, kind="stable")
@@ -917,6 +914,6 @@ def left_open(task: TaskRules, rows: Array, distance: str, threads: int | None) 
         f"The {name} of these rows is anywhere from {tables.percent(score.lower)} to "
         f"{tables.percent(score.upper)} % for ties: row order alone can gain "
         f"{tables.percent(score.upper - score.lower)} points in a tool that sorts.",
-        "Report the lower bound; look for equal rows, coarse scores or too low a precision.",
+        "Report the lower bound; check for equal rows, coarse scores or too low a precision.",
     )
     return found

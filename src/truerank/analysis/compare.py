@@ -51,7 +51,8 @@ def compare(
     *results : Result, path of a result's JSON file, or list of these
         One for each model; a list holds runs of one model that differ in their seed.
     names : iterable of str, optional
-        Of the models; otherwise what tells their files apart, or model 1, model 2, ...
+        Names of the models; by default the differing parts of their files' names, or model 1,
+        model 2, ...
     metrics : strings, optional
         By default all that every result has. Fewer metrics, fewer tests to correct for.
     confidence : float
@@ -194,8 +195,8 @@ class Comparison:
             lines.append("Differences are {} minus {}.".format(*self.models))
         else:
             lines.append(
-                "Ranks are what is left open once differences with a corrected p below "
-                f"{1 - self.confidence:.3g} are taken for real."
+                "A model ranks below those from which it differs with a corrected p below "
+                f"{1 - self.confidence:.3g}; the other ranks are open."
             )
         if any(row.runs > 1 for row in self.standings):
             lines.append(
@@ -379,7 +380,7 @@ class Judged:
     best: bool = False
     """No other score is better; several models may share it."""
     tied: bool = False
-    """Worse, but the test cannot tell it from the best."""
+    """Worse, with no significant difference from the best."""
     stars: int = 0
     """Worse, and so surely: at the level of the tests, a fifth and a fiftieth of it."""
     untested: bool = False
@@ -623,7 +624,7 @@ def _caption(
     level = levels(confidence)
     if any(one.tied for one in judged.values()):
         tied = language.above.format(level[0])
-        lines.append(f"{language.tie_named}: not told apart from the best ({tied}).")
+        lines.append(f"{language.tie_named}: no significant difference from the best ({tied}).")
     if any(one.stars for one in judged.values()):
         stars = ", ".join(_raised(language.star * n, language) for n in range(1, STARS + 1))
         at = [language.below.format(level[0]), *(f"{one:.3g}" for one in level[1:])]

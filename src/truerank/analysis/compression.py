@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from truerank._util import text
 from truerank._util.errors import InputError, TruerankWarning, shortened
 from truerank._util.old_names import renamed_keywords
 from truerank._util.progress import shown
 from truerank._util.text import TextTable, either
+from truerank._util.types import Array
 from truerank.analysis.compare import Comparison, compare
 from truerank.analysis.differences import Difference
 from truerank.core import registry
@@ -32,9 +32,6 @@ from truerank.io.vectors import chosen_distance
 from truerank.result import tables
 from truerank.result.result import Result
 from truerank.task.task import TaskRules
-
-Array = npt.NDArray[Any]
-
 
 # Smaller copies of embeddings: the first dimensions, and components of fewer bits.
 #

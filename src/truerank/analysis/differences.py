@@ -168,7 +168,7 @@ def check_same_task(models: list[Model], names: list[str]) -> None:
     if len(of_trials) > 1:
         raise InputError(
             f"{of_trials[True]} is of a list of trials and {of_trials[False]} is not; compare "
-            "results of verify with each other, and those of evaluate."
+            "results of verify with each other, or results of evaluate."
         )
     if True in of_trials:
         _check_same_list(runs)
@@ -176,7 +176,7 @@ def check_same_task(models: list[Model], names: list[str]) -> None:
     for name, run in runs:
         if run.public:
             raise InputError(
-                f"{name} is a public result, which holds nothing to pair; compare full results "
+                f"{name} is a public result, which has no scores per query; compare full results "
                 "(evaluate --task TASK --full FILE)."
             )
         if "task_digest" not in run.provenance or run.provenance.get("part"):
@@ -213,8 +213,8 @@ def _warn_of_sizes(runs: list[tuple[str, Result]]) -> None:
         sized, other = (next(n for n in unsized if unsized[n] is way) for way in (False, True))
         warn(
             f"{sized} was evaluated with gallery_size and {other} without it. Without a cut, as in "
-            "map, mrr and ndcg, an item that was not returned earns a little in the one and "
-            "nothing in the other. Evaluate both with it, or both without it."
+            "map, mrr and ndcg, an item that was not returned counts a little in the one and "
+            "zero in the other. Evaluate both with it, or both without it."
         )
 
 
@@ -241,8 +241,8 @@ def _check_same_list(runs: list[tuple[str, Result]]) -> None:
         mine, other = (one.provenance.get("digests") for one in (first, run))
         if not isinstance(other, Mapping) or not isinstance(other.get("trials"), str):
             raise InputError(
-                f"{name} was written by a version of truerank that kept neither which trials were "
-                "judged nor how scores move without each person; run verify again and compare "
+                f"{name} was written by a version of truerank without a digest of the trials "
+                "and without replicates; run verify again and compare "
                 "the new results."
             )
         assert mine is not None  # the first one was looked at before
@@ -509,11 +509,9 @@ def _standings_between_runs(
 
 
 ONLY_RUNS = "over runs on this very test set alone"
-OTHER_PEOPLE = (
-    "the results take the people from other ids or labels; evaluate them with the same labels"
-)
+OTHER_PEOPLE = "the results have different people; evaluate them with the same ids and labels"
 OTHER_UNITS = (
-    "the results leave out other units (of another version, or evaluated with other units=); "
+    "the results have different sampling units (of another version, or of other units=); "
     "evaluate them alike"
 )
 

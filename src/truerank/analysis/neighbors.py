@@ -26,6 +26,7 @@ from truerank._util.installed import __version__
 from truerank._util.progress import shown
 from truerank._util.settings import current_settings
 from truerank._util.threads import Workspace, available_cores, run_in_threads
+from truerank._util.types import Array
 from truerank.analysis.neighbor_kernels import shorten, take
 from truerank.core import registry
 from truerank.distance import catalogue
@@ -41,9 +42,6 @@ from truerank.result.ranked_rows import Neighbors, find_queries, rank
 from truerank.task.task import TaskRules
 
 # neighbors: what some queries find, and where their mates are, in the ranking that was scored.
-
-
-Array = npt.NDArray[Any]
 
 
 def neighbors(
@@ -68,7 +66,7 @@ def neighbors(
     threads: int | None = None,
     progress: Callable[[int, int], None] | bool | None = None,
 ) -> Neighbors:
-    """The nearest items of some queries, and the ranks of all their mates.
+    """The nearest items of some queries, and the ranks of all their relevant items.
 
     Distances are those that `evaluate` ranks by, so what is listed is what was scored; a query
     costs a single row of distances.
@@ -79,13 +77,13 @@ def neighbors(
     queries : int, str or a list of these
         Row numbers, or ids as text; all rows that share an id.
     worst : int, optional
-        Instead, so many of the queries with the lowest value of a metric, the worst first.
+        Instead, this number of queries, those with the lowest value of a metric, worst first.
     metric : str
         The metric by which `worst` chooses; one with a value for each query.
     k : int
         How many of the nearest items to list.
     progress : callable or bool, optional
-        As in evaluate, while the worst queries are looked for.
+        As in evaluate, for the search of the worst queries.
     gallery, gallery_labels, query_ids, gallery_ids, query_groups, gallery_groups, junk, \
 junk_labels, relevance, distance, unlabelled, threads
         As in evaluate.
@@ -106,9 +104,9 @@ junk_labels, relevance, distance, unlabelled, threads
     1-2   b      wrong      2         1
     1-2   a      right      1         1
     3     b      wrong      3         3
-    1 mate among 4 candidates, at rank 1-2.
+    1 relevant item among 4 candidates, at rank 1-2.
     <BLANKLINE>
-    Items at one distance share their ranks; of these, mates are listed last.
+    Items at one distance share their ranks; of these, relevant items are listed last.
     """
     distance = chosen_distance(distance, embeddings, gallery)
     task, rows, items = prepare(
@@ -160,7 +158,7 @@ def look(
 ) -> Neighbors:
     """The same for rows (and gallery items) in a task's order; `ids` are the queries' names."""
     if (queries is None) == (worst is None):
-        raise InputError("say which queries to look at: pass queries or worst, one of the two.")
+        raise InputError("no queries are chosen: pass queries or worst, one of the two.")
     check_options(task, "query", threads, progress)
     check_task(task, rows, items, given=catalogue.find(distance).given)
     values = None
@@ -232,7 +230,7 @@ class ExactNeighbors:
         The first place (from 0) of the tie group of each place.
     tied : (Q,)
         Gallery rows at exactly the distance of the last place, listed or not. A search that returns
-        others of them in the last group's places is as right as this list.
+        others of them in the places of the last tie group is as exact as this list.
     facts : dict
         The distance, the digests of the rows, the version.
     """
@@ -328,7 +326,9 @@ def exact_neighbors(
     distance = chosen_distance(distance, queries, gallery)
     known = catalogue.find(distance)
     if known.given:
-        raise InputError(f"neighbors are looked for among rows; {distance} has none.")
+        raise InputError(
+            f"neighbors are searched among embeddings; distance {distance!r} has none."
+        )
     rows = _matrix(queries, "queries")
     items = rows if gallery is queries else _matrix(gallery, "gallery")
     if rows.shape[1] != items.shape[1]:
@@ -340,8 +340,8 @@ def exact_neighbors(
     most = min(MOST, len(items))
     if not whole or not 1 <= k <= most:
         raise InputError(
-            f"The 'k' parameter must be an int from 1 to {most}, as many as the gallery has and at "
-            f"most {MOST}. Got {shortened(k)} instead."
+            f"The 'k' parameter must be an int from 1 to {most}, the size of the gallery or "
+            f"{MOST}. Got {shortened(k)} instead."
         )
     if len(items) >= LARGEST:
         raise InputError(f"{len(items)} gallery rows are more than 32 bits can number.")

@@ -26,6 +26,7 @@ from truerank._util import text
 from truerank._util.cached import cached_property
 from truerank._util.errors import InputError
 from truerank._util.text import TextTable
+from truerank._util.types import Array, Integers, Reals
 from truerank.core import registry
 from truerank.core.jackknife import FEWEST_CLASSES
 from truerank.distance import catalogue
@@ -71,7 +72,6 @@ def on_axis(space: Space, scale: float, tau: str) -> str:
 # Trials of a task, pairs or searches: what must be known of them to choose a threshold.
 
 
-Array = npt.NDArray[Any]
 Ends = tuple[float, float]
 
 
@@ -213,9 +213,7 @@ def found_threshold(trials: Rated, rate: str, target: Decimal) -> tuple[float, E
         named = f"{'an' if rate == 'frr' else 'a'} {rate.upper()} of {float(target):g}"
         hint = ""
         if threshold == NO_IMPOSTORS:
-            hint = (
-                ", and FAR is the share of queries without one that accept an item; choose by frr"
-            )
+            hint = ", and FAR is the share of unmated queries that accept an item; choose by frr"
         raise InputError(f"no threshold for {named}: {threshold}{hint}.")
     return threshold, _threshold_interval(trials, rate, threshold)
 
@@ -424,20 +422,17 @@ def _intervals(table: ClassTable) -> dict[str, Ends | None]:
 # An operating point: a threshold with all that it leads to, as text, CSV or JSON.
 
 
-Integers = npt.NDArray[np.int64]
-Reals = npt.NDArray[np.float64]
-
 NAMES = {
     "far": "false accepts among pairs of two classes (FAR)",
     "frr": "false rejects among pairs of one class (FRR)",
-    "dir": "mate found first and accepted (DIR, rank 1)",
-    "open_set_far": "queries without a mate that accept any item",
+    "dir": "relevant item found first and accepted (DIR, rank 1)",
+    "open_set_far": "unmated queries that accept any item",
     "vp": "verification precision (VP)",
     "rep": "re-identification precision (ReP)",
 }
 SEARCH_NAMES = NAMES | {
-    "far": "queries without a mate that accept any item (FAR)",
-    "frr": "mate not found first or not accepted (FRR)",
+    "far": "unmated queries that accept any item (FAR)",
+    "frr": "relevant item not found first or not accepted (FRR)",
 }
 OF_JUDGEMENTS = {
     "far": "false accepts among irrelevant pairs (FAR)",
@@ -599,12 +594,12 @@ class OperatingPoint:
         if self.within:
             lines.append(
                 f"{self.within:,} pairs lie within 1e-7 of that: another program may decide them "
-                "otherwise."
+                "differently."
             )
         if self.threshold_interval is not None:
             low, high = self.threshold_interval
             lines.append(
-                f"Other {self._units} to choose it on might have given {low:.6g} to {high:.6g}."
+                f"Confidence interval of the threshold over {self._units}: {low:.6g} to {high:.6g}."
             )
         return lines
 
@@ -635,11 +630,11 @@ class OperatingPoint:
             )
         if self.optimistic:
             lines.append(
-                "Chosen and judged on the same data: this is optimistic. Judge it on data it has "
-                "not seen (--apply)."
+                "Chosen and judged on the same data: this is optimistic. Evaluate it on other "
+                "data (--apply)."
             )
         if self.excluded:
-            lines.append(f"Never a pair: {', '.join(self.excluded)}.")
+            lines.append(f"Never a pair: {', '.join(map(text.reworded, self.excluded))}.")
         if self.classes:
             worst = ", ".join(_served(one) for one in self.classes[:WORST])
             lines.append(f"Served worst, of {len(self.classes):,} classes: {worst}.")
@@ -708,12 +703,12 @@ class OpenSetSearches(TaskTrials):
         return [scores[name].reason or _or_nothing(scores[name].threshold) for name in names]
 
     def _at_frr(self, target: Decimal, found: Reals) -> float | str:
-        kept = kept_of(self.trials("frr"), target, "queries with a mate")
+        kept = kept_of(self.trials("frr"), target, "mated queries")
         if isinstance(kept, str):
             return kept
         if len(found) < kept:
             least = 1 - len(found) / self.trials("frr")
-            return f"too few queries find their mate first; the FRR is at least {least:.4g}"
+            return f"too few queries find a relevant item first; the FRR is at least {least:.4g}"
         return float(self._space.in_unit(found[kept - 1 : kept])[0])
 
     def interval(self, rate: str, threshold: float) -> Ends | None:

@@ -109,8 +109,8 @@ def choose_threshold(
     apply, apply_labels : optional
         The set on which it is judged; without them the same one, which is optimistic. `apply` may
         be a mapping of the keywords of a set, such as {"embeddings": x, "labels": y,
-        "query_groups": cameras}. junk_labels and unlabelled are those of the first set, unless it
-        names others.
+        "query_groups": cameras}. junk_labels and unlabelled are those of the first set, unless
+        it has its own.
     apply_gallery, apply_gallery_labels : optional
         What that set searches in; without them the gallery of the first set.
     pairs, apply_pairs : path, or sequence of (left, right, same), optional
@@ -257,7 +257,7 @@ def check_alike(first: TaskTrials, name: str, other: TaskTrials) -> None:
         has = ("a gallery", "none") if first.task.leave_one_out else ("no gallery", "one")
         raise InputError(
             f"{name} has {has[0]} and the set on which the threshold is chosen has {has[1]}; a "
-            "threshold for pairs of rows says nothing of searches: pass both a gallery, or neither."
+            "threshold for pairs of rows is none for searches: pass both a gallery, or neither."
         )
     if (first.task.group_names is None) != (other.task.group_names is None):
         warn(

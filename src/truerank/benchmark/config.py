@@ -246,7 +246,7 @@ class BenchmarkConfig(Section):
             if method.objective is not None and method.objective.of not in plain:
                 raise ValueError(
                     f"the method {method.name} is searched beside {method.objective.of!r}, which "
-                    "is no trained method without an objective of its own"
+                    "is no trained method without an objective"
                 )
         return self
 

@@ -165,20 +165,20 @@ class Openings:
         write_text(self.path, text)
 
     def check_announced(self, opening: Opening) -> None:
-        """Refuse a score of a model for which the test half was never opened."""
+        """Refuse a score of a model without a test evaluation in the log."""
         if opening not in set(self.entries):
             raise InputError(
-                f"{self.path} does not hold the opening of {opening.method}, rerun "
+                f"{self.path} does not hold the test evaluation of {opening.method}, rerun "
                 f"{opening.rerun}, which has been scored; the log is not complete."
             )
 
     @property
     def count(self) -> int:
-        """How often the test half was looked at."""
+        """The number of test evaluations."""
         return len(self.entries)
 
     def second_looks(self, method: str | None = None) -> int:
-        """How often another model was looked at in the place of one that had been seen."""
+        """The number of repeated test evaluations, of another model in the place of one."""
         looks: dict[tuple[str, str], int] = defaultdict(int)
         for entry in self.entries:
             if method is None or entry.method == method:
@@ -199,7 +199,7 @@ class Openings:
             if given != wanted:
                 raise InputError(
                     f"{self.path} has been changed: line {number + 1} does not follow from the "
-                    "lines before it, so that nobody knows how often the test half was opened."
+                    "lines before it, so that the number of test evaluations is unknown."
                 )
             self.head = wanted["hash"]
             self.entries.append(opening)

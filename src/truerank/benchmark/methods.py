@@ -155,7 +155,7 @@ def _own_defaults(own: OwnLoss, given: MethodConfig) -> dict[str, Any]:
         if default is None:
             raise InputError(
                 f"the method {given.name!r} searches {name}, for which {own.object} has no default "
-                f"value; say where the search starts: search: {{{name}: {{..., default: VALUE}}}}."
+                f"value; set the start of the search: search: {{{name}: {{..., default: VALUE}}}}."
             )
         defaults[name] = default
     return defaults

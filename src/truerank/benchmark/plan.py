@@ -331,7 +331,7 @@ def _check(layout: Layout) -> None:
         if not path.exists():
             raise InputError(f"{layout.folder} holds no benchmark: {path.name} is missing.")
     if layout.openings.exists():
-        raise InputError(f"the test half of {layout.folder} is open; nothing can be joined.")
+        raise InputError(f"the test split of {layout.folder} is evaluated; nothing can be joined.")
 
 
 def _take(

@@ -84,18 +84,18 @@ def run(
     resume : bool
         Go on with the benchmark in the folder, if there is one.
     jobs : int
-        Trainings at a time, each in a process of its own with one thread.
+        Number of trainings at a time, each in a separate process with one thread.
     time_limit : float, optional
         Seconds after which to stop, with everything kept; `resume=True` goes on.
     display : Display, optional
-        What is told about the progress.
+        How the progress is shown.
     cluster : str, optional
         The Ray cluster that trains and scores, "auto" or an address, as many at a time as it has
         room for; all of its machines must see the folder. The table is the same.
     gpu_share : float
         The part of a GPU that a training takes on a cluster that has some.
     only : collection of str, optional
-        Search and rerun these methods alone, where other machines have the others; `join` puts
+        Search and rerun these methods alone, where other machines run the rest; `join` puts
         their folders together.
 
     Returns
@@ -114,7 +114,7 @@ def run(
             f"Got {gpu_share!r} instead."
         )
     if cluster is not None and jobs != 1:
-        raise InputError("jobs are for one machine; a cluster does as many as it has room for.")
+        raise InputError("jobs are for one machine; a cluster fills its resources. Leave jobs out.")
     # Workers of a cluster are at work in folders of their own.
     layout = Layout(folder if cluster is None else os.path.abspath(folder))
     shown = display or Display(quiet=True)
@@ -329,8 +329,8 @@ def describe_plan(
     classes = [len(set(whole.fine_labels[rows].tolist())) for rows in (splits.search, splits.test)]
     training = chosen.shared.training
     lines = [
-        f"{whole.name}: {len(splits.search):,} images of {classes[0]:,} classes to search on, "
-        f"{len(splits.test):,} of {classes[1]:,} sealed.",
+        f"{whole.name}: {len(splits.search):,} images of {classes[0]:,} classes in the "
+        f"development split, {len(splits.test):,} of {classes[1]:,} in the test split.",
         f"{searched:,} trainings of the search ({len(trained)} methods x {protocol.trials} trials "
         f"x {protocol.folds} folds), {again:,} of reruns and of default parameters.",
         f"A training has up to {training.epochs * training.iterations:,} iterations of "
@@ -368,7 +368,7 @@ LOG_SECONDS = 30.0
 
 
 class Display:
-    """Method, trial, fold, best so far and the time left, on stderr unless told otherwise."""
+    """Method, trial, fold, best so far and the time left, by default on stderr."""
 
     def __init__(self, stream: IO[str] | None = None, *, quiet: bool = False) -> None:
         self.stream = sys.stderr if stream is None else stream
@@ -397,7 +397,7 @@ class Display:
             self._live = None
 
     def show(self, plan: Plan, running: Collection[Any]) -> None:
-        """Tell how far the trainings are."""
+        """Show the progress of the trainings."""
         if self.quiet:
             return
         done, total = plan.progress
@@ -411,10 +411,10 @@ class Display:
             self._log(text + leader)
 
     def opened(self, done: int, total: int) -> None:
-        """Tell how many models have been scored on the test half."""
+        """Report how many models have been scored on the test split."""
         if self.quiet:
             return
-        text = f"the test half is open: {done:,} of {total:,} looks"
+        text = f"test evaluations: {done:,} of {total:,}"
         if self._live is not None:
             from rich.text import Text
 
@@ -440,7 +440,7 @@ class Display:
         from rich.table import Table
 
         table = Table(title=title, title_justify="left")
-        for column in ("method", "trial", "folds at work", "reruns", "best so far"):
+        for column in ("method", "trial", "running folds", "reruns", "best so far"):
             table.add_column(column)
         bests = {name: value for value, name in self._bests(plan)}
         for method in plan.methods:

@@ -81,8 +81,8 @@ def make_splits(data: Dataset, split: str, folds: int) -> Splits:
         kept = np.unique(labels[rows], return_counts=True)[1]
         if kept.max(initial=0) < 2:
             raise InputError(
-                f"no class of fold {number} has two images, so that nothing can be found in it; "
-                "take fewer folds."
+                f"no class of fold {number} has two images, so that no query is mated; "
+                "set fewer folds."
             )
     total = sha256()
     part = np.zeros(len(data), np.int64)
@@ -180,9 +180,9 @@ def check_unchanged(splits: Splits, path: Path) -> None:
         )
     if saved.get("folds") != splits.to_dict()["folds"]:
         raise InputError(
-            f"the folds in {path} are not those that its data have now: earlier versions put "
-            "numbered classes into the order of their text (1, 10, 100, 2), this one into that of "
-            "their numbers. Name another folder, or finish this one with the version that began it."
+            f"the folds in {path} are not those of its data in this version: earlier ones sorted "
+            "numbered classes as text (1, 10, 100, 2), this one sorts them as numbers. "
+            " Name another folder, or finish this one with the version that began it."
         )
 
 

@@ -179,7 +179,7 @@ def difference(a: Sequence[Result], b: Sequence[Result], metric: str) -> dict[st
     kept = [_mean_replicates(some, metric) for some in (a, b)]
     unknown: dict[str, Any] = {"difference": value, "interval": None, "p": None}
     if spreads[0] is None or spreads[1] is None:
-        return {**unknown, "reason": "a single rerun says nothing about others"}
+        return {**unknown, "reason": "a single rerun gives no variance between reruns"}
     if kept[0] is None or kept[1] is None:
         return {**unknown, "reason": "the results have no replicates over test classes"}
     classes = kept[0].minus(kept[1])

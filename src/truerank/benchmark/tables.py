@@ -15,6 +15,7 @@ from typing import Any
 
 from truerank._util.errors import TruerankWarning
 from truerank._util.files import atomic_path, to_json, write_text
+from truerank._util.text import count as count_of
 from truerank._util.text import separated, visible
 from truerank.benchmark.config import RESERVED, SPLITS, BenchmarkConfig
 from truerank.benchmark.holdout import Openings, read_reruns
@@ -310,16 +311,16 @@ def legend(content: Content) -> list[str]:
     """Sentences below a table: what it is, what it deviates in, what to be careful about."""
     count = content["reruns"]
     lines = [
-        f"{content['title']}: {content['trials']} trials a method, {content['folds']} folds, "
+        f"{content['title']}: {content['trials']} trials per method, {content['folds']} folds, "
         f"{count} rerun{'s' if count != 1 else ''}; percent, with 95 % intervals over the "
         f"reruns{_over_classes(content)}.",
-        "Ranks are those that differences over runs and test classes leave open (Holm over all "
-        "pairs). The luck of the search itself is in no interval.",
+        "Ranks are ranges: significant differences over runs and test classes (Holm over all "
+        "pairs) set their ends. No interval includes the luck of the search itself.",
     ]
     if any(row["kind"] == "untrained" for row in content["rows"]):
         lines.append(
-            "Untrained: the trunk's own features, as many as it has, without a head; + PCA: in the "
-            "dimensions of the heading."
+            "Untrained: all features of the trunk, without a head; + PCA: in the dimensions "
+            "of the heading."
         )
     if content["lane"] == "linear":
         lines.append(
@@ -352,8 +353,8 @@ def legend(content: Content) -> list[str]:
     looks = content["openings"]
     again = looks["second_looks"]
     lines.append(
-        f"The test half was opened {looks['count']} times; "
-        f"{again} of them {'was a second look' if again == 1 else 'were second looks'}."
+        f"{count_of(looks['count'], 'test evaluation')}; {again} of them "
+        f"{'was a repetition' if again == 1 else 'were repetitions'}."
     )
     return lines
 

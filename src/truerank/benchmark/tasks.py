@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from truerank._util.errors import InputError, OwnCodeError, TruerankWarning
 from truerank._util.files import atomic_path, to_json, write_text
+from truerank._util.types import Array
 from truerank.benchmark.config import BenchmarkConfig
 from truerank.benchmark.methods import OwnLoss, load_object, own_error, seed_of
 from truerank.benchmark.workers import Half
@@ -420,7 +421,6 @@ def _units(rows: Features) -> Floats:
 
 CONCAT = "concat"
 NOISE_DIMENSIONS = 4
-Array = npt.NDArray[Any]
 Scores = dict[str, dict[str, float]]
 
 
@@ -450,7 +450,7 @@ class ScoreModels:
         for fold, (path, wanted) in enumerate(zip(self.checkpoints, self.hashes, strict=True)):
             model, config = load_embedder(path)
             if checkpoint_hash(model.state_dict()) != wanted:
-                raise InputError(f"{path} is not the model that was opened the test half for.")
+                raise InputError(f"{path} is not the model whose test evaluation was announced.")
             rows.append(_embed(model.to(device), data, config, device))
             scores[str(fold)] = score(
                 rows[-1], data, self.metrics, self.folder, str(fold), self.units
@@ -517,7 +517,7 @@ def read_finished(path: str, rows: int) -> Array:
     embeddings = np.asarray(read_embeddings(path))
     if embeddings.ndim != 2 or len(embeddings) != rows:
         raise InputError(
-            f"{path} must have a row for each of the {rows} images of the test half, in the order "
+            f"{path} must have a row for each of the {rows} images of the test split, in the order "
             f"of splits.json. Got shape {embeddings.shape} instead."
         )
     return embeddings
@@ -560,7 +560,7 @@ def _evaluate(embeddings: Array, data: Dataset, metrics: Sequence[str], **option
     result = evaluate(embeddings, **arguments, metrics=list(metrics), **options)
     for metric in metrics:
         if result[metric].reason is not None:
-            raise InputError(f"{metric} is undefined on the test half: {result[metric].reason}.")
+            raise InputError(f"{metric} is undefined on the test split: {result[metric].reason}.")
     return result
 
 

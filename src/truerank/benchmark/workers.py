@@ -199,8 +199,8 @@ class Workers(Crew):
                 return Reply(stopped=True)
             status = None if process is None else process.wait()
             return Reply(
-                error=f"a worker process ended with status {status} (is the memory full?); what is "
-                "done is kept, and --resume goes on, perhaps with fewer --jobs."
+                error=f"a worker process ended with status {status} (is the memory full?); "
+                "finished work is kept; pass --resume to continue, perhaps with fewer --jobs."
             )
         return reply
 

@@ -69,14 +69,14 @@ COMPARE_EXAMPLES = examples(
 @click.option(
     "--distance",
     type=DistanceName(lambda catalogue: catalogue.names()),
-    help="Of embeddings, as in evaluate.  [default: cosine]",
+    help="Distance between embeddings, as in evaluate.  [default: cosine]",
 )
 @confidence_option
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the bootstrap.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the bootstrap.")
 @click.option(
     "--units",
     type=click.Choice(("metric", "finer", "finest")),
-    help="Of embeddings, as in evaluate.  [default: metric]",
+    help="Sampling units, as in evaluate, for embeddings.  [default: metric]",
 )
 @format_option()
 @click.option(
@@ -184,15 +184,15 @@ AUDIT_EXAMPLES = examples(
 )
 
 
-@click.command(epilog=AUDIT_EXAMPLES, short_help="Look for what could make a score lie.")
+@click.command(epilog=AUDIT_EXAMPLES, short_help="Check for what makes scores misleading.")
 @click.argument("embeddings", type=PATH)
 @click.argument("labels", required=False, type=PATH)
-@click.option("--labels", "named", type=PATH, help="LABELS, by name.")
+@click.option("--labels", "named", type=PATH, help="Labels of the rows, instead of LABELS.")
 @label_options
 @click.option("--train", type=PATH, help="Embeddings of the training rows.")
 @distance_option(lambda catalogue: catalogue.names(points=True))
 @threads_option
-@click.option("--seed", type=int, default=0, show_default=True, help="Of what is sampled.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the samples.")
 @format_option(AUDIT_FORMS)
 @output_option(AUDIT_FORMS)
 def audit(
@@ -206,7 +206,7 @@ def audit(
     output: Path | None,
     **options: Any,
 ) -> None:
-    """Look for what could make a score of EMBEDDINGS lie: duplicates, leaks, collapse, ties.
+    """Check EMBEDDINGS for what makes scores misleading: duplicates, leaks, collapse, ties.
 
     LABELS is a file as for evaluate; without it the embeddings file may hold them. Classes are
     those of the finest level.
@@ -254,7 +254,7 @@ RULES = ("levels", "taxonomy", "relevance", "junk_label", "unlabelled", "distanc
 
 
 @click.command(
-    cls=Labelled, epilog=THRESHOLD_EXAMPLES, short_help="Choose a threshold for a rate of errors."
+    cls=Labelled, epilog=THRESHOLD_EXAMPLES, short_help="Choose a threshold for an error rate."
 )
 @click.argument("embeddings", metavar="CALIBRATION", type=PATH)
 @task_options
@@ -270,9 +270,9 @@ RULES = ("levels", "taxonomy", "relevance", "junk_label", "unlabelled", "distanc
     help="Instead, share of positive pairs that may be rejected; with --gallery, of mated queries "
     "that may not find and accept a relevant item.",
 )
-@click.option("--apply", "apply_embeddings", type=PATH, help="Judge it on this set.")
+@click.option("--apply", "apply_embeddings", type=PATH, help="Evaluate the threshold on this set.")
 @click.option("--apply-labels", type=PATH, help="Labels of that set.")
-@click.option("--apply-gallery", type=PATH, help="What that set searches in, if another gallery.")
+@click.option("--apply-gallery", type=PATH, help="Gallery of that set, if it is another.")
 @click.option("--apply-gallery-labels", type=PATH, help="Labels of that gallery.")
 @id_options("rows", "--apply-")
 @click.option(
@@ -281,7 +281,7 @@ RULES = ("levels", "taxonomy", "relevance", "junk_label", "unlabelled", "distanc
     help="A list of trials, as for verify: the only pairs, of which CALIBRATION holds scores or "
     "embeddings.",
 )
-@click.option("--apply-pairs", type=PATH, help="Judge it on this list of trials.")
+@click.option("--apply-pairs", type=PATH, help="Evaluate the threshold on this list of trials.")
 @click.option(
     "--card",
     type=Written(".html", ".md", ".txt", ".json"),
@@ -295,9 +295,11 @@ RULES = ("levels", "taxonomy", "relevance", "junk_label", "unlabelled", "distanc
     help="With --card: a further set, labels inside, to judge the thresholds on; may be repeated.",
 )
 @click.option(
-    "--gallery-sizes", metavar="N,N,...", help="With --card: sizes at which FAR and DIR are told."
+    "--gallery-sizes", metavar="N,N,...", help="With --card: sizes at which FAR and DIR are shown."
 )
-@click.option("--by-class", is_flag=True, help="Show what one threshold costs class by class.")
+@click.option(
+    "--by-class", is_flag=True, help="Show the error rates of each class at this threshold."
+)
 @distance_option()
 @device_option
 @threads_option
@@ -316,7 +318,7 @@ def threshold(
     apply_pairs: Path | None,
     **options: Any,
 ) -> None:
-    """Choose one threshold on CALIBRATION for a rate of errors, and say what it leads to.
+    """Choose one threshold on CALIBRATION for an error rate, and report its error rates.
 
     Files and rules are those of evaluate: pairs of rows that share an id and junk (cameras, junk
     labels) count in no rate. Of several levels of labels only the finest counts. A precomputed
@@ -487,7 +489,7 @@ OF_SCORES = ("distance", "average", "device", "threads", "confidence", "units", 
     "--dtypes",
     default="float16,int8,binary",
     show_default=True,
-    help="What components become; prefixes are tried as they are stored, too.",
+    help="Types of the copies; prefixes are also tried in the type as stored.",
 )
 @click.option(
     "--margin",
@@ -574,9 +576,7 @@ NEIGHBORS_EXAMPLES = examples(
 )
 
 
-@click.command(
-    cls=Labelled, epilog=NEIGHBORS_EXAMPLES, short_help="Look at what single queries find."
-)
+@click.command(cls=Labelled, epilog=NEIGHBORS_EXAMPLES, short_help="List what single queries find.")
 @file_options
 @click.option(
     "--query",
@@ -586,7 +586,9 @@ NEIGHBORS_EXAMPLES = examples(
     help="A query by its id, or where there are no ids by its row number from 0; may be repeated.",
 )
 @click.option(
-    "--worst", type=click.IntRange(1), help="Instead, so many of the queries served worst."
+    "--worst",
+    type=click.IntRange(1),
+    help="Instead, this number of queries, those with the lowest scores.",
 )
 @click.option(
     "-m",
@@ -595,7 +597,7 @@ NEIGHBORS_EXAMPLES = examples(
     metavar="NAME",
     default="map@r",
     show_default=True,
-    help="By which --worst chooses.",
+    help="Metric by which --worst chooses.",
 )
 @click.option(
     "--all",
@@ -604,7 +606,9 @@ NEIGHBORS_EXAMPLES = examples(
     help="Search for every row of EMBEDDINGS in --gallery, and write the exact neighbors to -o: "
     ".ibin, with distances behind them, or .ivecs. Ties go to OUTPUT.ties.npz.",
 )
-@click.option("-k", type=click.IntRange(1), help="Items to list per query: 10, or 100 with --all.")
+@click.option(
+    "-k", type=click.IntRange(1), help="Number of items to list per query: 10, or 100 with --all."
+)
 @distance_option()
 @click.option(
     "--device",
@@ -638,11 +642,11 @@ def neighbors(
     output: Path | None,
     **files: Any,
 ) -> None:
-    """List the nearest items of single queries of EMBEDDINGS, and the ranks of all their mates.
+    """List the nearest items of single queries of EMBEDDINGS, and ranks of their relevant items.
 
     Files are those of evaluate, and so is the ranking: what is listed is what was scored. An item
     is right, wrong, or with labels of several levels a near miss that shares a coarser label. CSV
-    holds the nearest items of each query and then its mates beyond them.
+    holds the nearest items of each query, then its further relevant items.
 
     With --all, which takes rows without labels, items at one distance are listed by their numbers;
     OUTPUT.ties.npz says which places tie, and how many items beyond the list tie with its last.
@@ -661,7 +665,7 @@ def neighbors(
     if output is not None and output.suffix.lower() in neighborhood.ENDINGS:
         raise InputError(f"{output.suffix} holds the lists of all rows: pass --all.")
     if bool(queries) == (worst is not None):
-        raise InputError("say which queries to look at: pass --query ID, --worst NUMBER or --all.")
+        raise InputError("no query is chosen: pass --query ID, --worst NUMBER or --all.")
     paths = tuple(value for value in files.values() if isinstance(value, Path))
     outputs.check_targets({"-o": output}, paths)
     with progress_bar("ranking") as progress:
@@ -721,8 +725,8 @@ def _search_for_all(
     )
     if found.ambiguous:
         click.echo(
-            f"{count(found.ambiguous, 'query')} could have other items in the last places: further "
-            "ones are exactly as near."
+            f"{count(found.ambiguous, 'query')} could have other items in the last places: items "
+            "beyond the list are exactly as near."
         )
 
 

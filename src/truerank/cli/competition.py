@@ -48,12 +48,14 @@ LEADERBOARD_EXAMPLES = examples(
 @click.command(epilog=LEADERBOARD_EXAMPLES, short_help="Rank submissions to a hidden task.")
 @click.argument("task", type=PATH)
 @click.argument("submissions", nargs=-1, required=True)
-@click.option("-m", "--metric", type=MetricName(), help="What the board goes by; map@r by default.")
+@click.option("-m", "--metric", type=MetricName(), help="Metric of the board; map@r by default.")
 @click.option(
-    "--public-share", type=float, help="Of the classes, in the public part; 0.5 by default."
+    "--public-share", type=float, help="Share of the classes in the public part; 0.5 by default."
 )
 @distance_option(lambda catalogue: catalogue.names(given=False), default=None)
-@click.option("--confidence", type=float, help="Of the intervals; 0.95 by default.")
+@click.option(
+    "--confidence", type=float, help="Confidence level of the intervals; 0.95 by default."
+)
 @click.option("--final", is_flag=True, help="Score the private part exactly, and close the log.")
 @click.option(
     "--choose",
@@ -61,7 +63,7 @@ LEADERBOARD_EXAMPLES = examples(
     help="With --final, the entry that each participant chose: a CSV with the columns participant "
     "and entry. Without it, and for who is not named, it is the entry that the board shows.",
 )
-@click.option("--log", type=PATH, help="All openings; TASK.log by default.")
+@click.option("--log", type=PATH, help="Log of all scored submissions; TASK.log by default.")
 @device_option
 @threads_option
 @format_option(FORMATS)
@@ -74,10 +76,10 @@ def leaderboard(
     output: Path | None,
     **options: Any,
 ) -> None:
-    """Open SUBMISSIONS (.npz and other files with embeddings and ids) to a hidden TASK.
+    """Score SUBMISSIONS (.npz and other files with embeddings and ids) on a hidden TASK.
 
-    Give all files, new and old: each is opened once, in the order given, and the log remembers it.
-    anna--1.npz and anna--2.npz are entries of anna; NAME=FILE says whose a file is. Metric, share,
+    Give all files, new and old: each is scored once, in the order given, and recorded in the log.
+    anna--1.npz and anna--2.npz are entries of anna; NAME=FILE names the participant. Metric, share,
     distance and confidence are fixed by the first run.
     """
     from truerank import competition
@@ -128,7 +130,7 @@ def task() -> None:
     )
 )
 @click.argument("labels", type=PATH)
-@click.option("--gallery-labels", type=PATH, help="Labels of a gallery of its own.")
+@click.option("--gallery-labels", type=PATH, help="Labels of a separate gallery.")
 @label_options
 @junk_option
 @unmated_option
@@ -218,7 +220,9 @@ def check(file: Path, task_file: Path, distance: str) -> None:
         click.echo(f"{file}: these {rows:,} rows are what was committed to.")
     elif is_json(file):
         openings, head = check_log(file, public.commitment)
-        click.echo(f"{file}: the chain of {openings:,} openings holds; it ends with {head}.")
+        click.echo(
+            f"{file}: the chain of {openings:,} scored submissions is intact; it ends with {head}."
+        )
     else:
         bundle = read(file)
         if bundle.embeddings is None:
@@ -241,7 +245,8 @@ def _public(path: Path) -> PublicTask:
 def reveal(hidden: Path, output: Path) -> None:
     """Publish labels and salt of a HIDDEN task, once the competition is over.
 
-    Whoever has the public task checks with `truerank task check` that no label was changed.
+    Participants check with `truerank task check`, which needs the public task, that no label was
+    changed.
     """
     from truerank import competition
     from truerank.cli.outputs import check_targets
@@ -265,7 +270,7 @@ CONFORM_EXAMPLES = examples(
 
 
 @click.command(
-    epilog=CONFORM_EXAMPLES, short_help="Say which conventions a metric function follows."
+    epilog=CONFORM_EXAMPLES, short_help="Find which conventions a metric function follows."
 )
 @click.argument("function")
 @click.option(
@@ -273,7 +278,7 @@ CONFORM_EXAMPLES = examples(
     type=MetricName(),
     default="map@r",
     show_default=True,
-    help="What it is meant to compute.",
+    help="Metric that it is meant to compute.",
 )
 @click.option(
     "--call",
@@ -291,12 +296,14 @@ CONFORM_EXAMPLES = examples(
     help="What embeddings, labels, scores and relevance are passed as.",
 )
 @click.option(
-    "--one-query", is_flag=True, help="It takes the scores or the list of a single query."
+    "--one-query", is_flag=True, help="The function takes the scores or the list of a single query."
 )
 @click.option(
     "--with", "more", multiple=True, help="A further argument, name=value; may be repeated."
 )
-@click.option("--allow", multiple=True, help="A convention that is meant, such as no-mates=zero.")
+@click.option(
+    "--allow", multiple=True, help="A convention that is intended, such as no-mates=zero."
+)
 @format_option(FORMS)
 @output_option(("table", "json"))
 def conform(
@@ -310,8 +317,8 @@ def conform(
     form: str,
     output: Path | None,
 ) -> None:
-    """Call FUNCTION (package.module:function or file.py:function) with small cases, and say which
-    conventions and known bugs explain what it returns.
+    """Call FUNCTION (package.module:function or file.py:function) with small cases, and
+    report which conventions and known bugs explain what it returns.
 
     The exit status is 0 if it conforms to truerank's definition, 1 if not, 2 on bad input.
     """

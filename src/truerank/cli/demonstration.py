@@ -21,13 +21,13 @@ MODELS = ("efficientnet", "pixels")
 """EfficientNet-lite0, trained on ImageNet photographs, and raw pixels."""
 TOO_WIDE = "mrep@far=0.01"
 """Not in the printed table: its name alone would need a screen of 81 columns, and with so few
-strangers it has no test. Files have it."""
+unmated queries it has no test. Files have it."""
 MEANINGS = {
-    "precision@1": "the nearest item is a mate (Recall@1, rank-1)",
-    "hit@10": "a mate is among the 10 nearest items",
-    "map@r": "the R nearest are mates, sooner counts more (R: number of mates)",
+    "precision@1": "the nearest item is relevant (Recall@1, rank-1)",
+    "hit@10": "a relevant item is among the 10 nearest",
+    "map@r": "the R nearest are relevant, early ones count more (R relevant items)",
     "h_ap": "average precision in which a near miss counts in part",
-    "mfr": "false accepts of queries without a mate, over all thresholds",
+    "mfr": "false accepts of unmated queries, over all thresholds",
 }
 
 
@@ -48,7 +48,7 @@ class Demonstration:
         facts = next(iter(self.results.values())).provenance
         opening = (
             f"{facts['queries']:,} drawings of emoji, each searched among {facts['gallery']:,} "
-            "others, by EfficientNet-lite0 (trained on photographs) and by raw pixels."
+            "other drawings, by EfficientNet-lite0 (trained on photographs) and by raw pixels."
         )
         return "\n\n".join(
             [
@@ -89,7 +89,7 @@ class Demonstration:
 
 def _meanings() -> list[str]:
     lines = [f"  {metric:<12} {meaning}" for metric, meaning in MEANINGS.items()]
-    return ["", "What the numbers mean (truerank metrics NAME tells more):", *lines]
+    return ["", "What the numbers mean (details: truerank metrics NAME):", *lines]
 
 
 def run() -> Demonstration:

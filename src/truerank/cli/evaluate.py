@@ -67,7 +67,7 @@ IMAGES = (
 )
 @file_options
 @click.option(
-    "--task", "task_file", type=PATH, help="A saved task; what is shown names no single query."
+    "--task", "task_file", type=PATH, help="A saved task; the output names no single query."
 )
 @click.option(
     "--full",
@@ -110,7 +110,7 @@ IMAGES = (
 @click.option(
     "--checkpoint", type=PATH, help="File for the counts so far; OUTPUT.checkpoint by default."
 )
-@click.option("--resume", is_flag=True, help="Go on from the checkpoint of an interrupted run.")
+@click.option("--resume", is_flag=True, help="Resume from the checkpoint of an interrupted run.")
 def evaluate(
     form: str,
     output: Path | None,
@@ -149,8 +149,8 @@ def evaluate(
         )
     if options["gallery_sizes"] is not None and hidden and full is None:
         raise InputError(
-            "--gallery-sizes tells at which ranks the mates of a hidden task are, as a curve does; "
-            "pass --full FILE to have that there."
+            "--gallery-sizes reveals the ranks of relevant items of a hidden task, as a curve "
+            "does; pass --full FILE to write them there."
         )
     inputs = tuple(value for value in options.values() if isinstance(value, Path))
     targets = {"-o": output, "--per-query": per_query, "--report": report, "--full": full}
@@ -159,7 +159,10 @@ def evaluate(
     beyond = whole_numbers("--extrapolate", extrapolate)
     asked = options["gallery_sizes"] = whole_numbers("--gallery-sizes", options["gallery_sizes"])
     if worst is not None and by is None:
-        raise InputError("--worst says how many parts to show; say by what with --by.")
+        raise InputError(
+            "--worst is the number of parts to show and needs --by; pass --by, or leave --worst "
+            "out."
+        )
     if no_intervals:
         options["confidence"] = None
     with (
@@ -201,7 +204,7 @@ LISTS_EXAMPLES = examples(
 )
 
 
-@click.command(cls=Labelled, epilog=LISTS_EXAMPLES, short_help="Judge what a search returned.")
+@click.command(cls=Labelled, epilog=LISTS_EXAMPLES, short_help="Score what a search returned.")
 @click.argument("neighbors", type=PATH)
 @click.option("--labels", type=PATH, help="Labels of the queries.")
 @click.option(
@@ -212,7 +215,9 @@ LISTS_EXAMPLES = examples(
 @label_options
 @relevance_option
 @id_options("queries")
-@click.option("--gallery-size", type=int, help="Items in all, where qrels and run name only some.")
+@click.option(
+    "--gallery-size", type=int, help="Number of gallery items, where qrels and run name only some."
+)
 @click.option("--scores", type=PATH, help="Scores of the lists (.npy); equal ones tie.")
 @click.option("--ignore-scores", is_flag=True, help="Take the order of the lists as it is.")
 @click.option(
@@ -220,7 +225,7 @@ LISTS_EXAMPLES = examples(
     type=click.Choice(("auto", "row", "id")),
     default="auto",
     show_default=True,
-    help="What lists name items by; auto takes integers for rows, unless ids are integers.",
+    help="How lists name items; auto takes integers as rows, unless ids are integers.",
 )
 @junk_option
 @metrics_option("Ranking metrics such as map@r,hit@10, or all; may be repeated.")
@@ -248,14 +253,16 @@ LISTS_EXAMPLES = examples(
 @click.option(
     "--stored-distance",
     type=DistanceName(lambda catalogue: catalogue.names(given=False)),
-    help="Of the stored vectors, if it is another.",
+    help="Distance between stored vectors, if it is another.",
 )
 @click.option(
     "--exact-neighbors",
     type=PATH,
-    help="The file that truth wrote: show neighbour_recall against it, without embeddings.",
+    help="Ground truth neighbours: show neighbour_recall against them, without embeddings.",
 )
-@click.option("-k", type=click.IntRange(1), help="Of neighbour_recall; all places by default.")
+@click.option(
+    "-k", type=click.IntRange(1), help="Cut-off of neighbour_recall; all places by default."
+)
 @device_option
 @threads_option
 @confidence_option
@@ -279,7 +286,7 @@ def lists(
     report: Path | None,
     **options: Any,
 ) -> None:
-    """Judge NEIGHBORS, what a search returned for each query, by every ranking metric.
+    """Score NEIGHBORS, what a search returned for each query, by every ranking metric.
 
     Lists come from .npy, .npz, .parquet, .ivecs, .ibin, .hdf5 (ann-benchmarks) or a run of TREC or
     MS MARCO (any ending): row numbers of the gallery, nearest first, -1 for none, or ids. What was
@@ -288,7 +295,7 @@ def lists(
 
     With --embeddings the table shows instead how much of each metric is lost on the way from the
     full vectors to the lists: by quantisation, by the cut at k, and by the search. Without labels
-    it tells the share of the true neighbors that were found, and no metric.
+    it reports the share of the ground truth neighbors that were found, and no metric.
     """
     from truerank.cli import outputs
     from truerank.cli.inputs import lost, read_files, scored
@@ -298,7 +305,10 @@ def lists(
     inputs = tuple(value for value in options.values() if isinstance(value, Path))
     outputs.check_targets({"-o": output, "--per-query": per_query, "--report": report}, inputs)
     if worst is not None and by is None:
-        raise InputError("--worst says how many parts to show; say by what with --by.")
+        raise InputError(
+            "--worst is the number of parts to show and needs --by; pass --by, or leave --worst "
+            "out."
+        )
     if options["scores"] is not None and options["ignore_scores"]:
         raise InputError("--scores and --ignore-scores contradict each other; pass one.")
     check_loss(
@@ -375,15 +385,15 @@ VERIFY_EXAMPLES = examples(
 @click.option(
     "--pairs",
     type=PATH,
-    help="The trials; not needed where the file of scores says which are true.",
+    help="The trials; not needed if the file of scores has a column target.",
 )
 @click.option(
     "--layout",
     type=click.Choice(("auto", "lfw", "voxceleb", "ijb", "kaldi", "wespeaker", "csv")),
     default="auto",
     show_default=True,
-    help="Of the trials; csv has the columns left, right, same, and maybe score, left_label and "
-    "right_label.",
+    help="Format of the trials; csv has the columns left, right, same, and maybe score, "
+    "left_label and right_label.",
 )
 @click.option("--ids", type=PATH, help="File with a column id.")
 @click.option(
@@ -416,8 +426,8 @@ def verify(
 ) -> None:
     """Score a list of trials by SCORES_OR_EMBEDDINGS (nothing if the list has scores).
 
-    A one-dimensional array or a text file with a number a line holds scores, one for each trial in
-    its order; a text file with lines "enrol test score" is joined to the trials by the pair, and
+    A one-dimensional array or a text file with one number per line holds scores, one for each trial
+    in its order; a text file with lines "enrol test score" is joined to the trials by the pair, and
     one with "enrol test score target" needs no --pairs. A matrix holds embeddings, whose ids are in
     the same file or in --ids. An id that is a path is also found by its file's name, so that what
     truerank embed makes of LFW's folders fits its pairs.txt:
@@ -463,7 +473,7 @@ METRICS_EXAMPLES = examples(
 @click.argument("name", required=False, type=MetricName())
 @format_option(("table", "json", "csv", "markdown"))
 def metrics(name: str | None, form: str) -> None:
-    """List the metrics, those of a family, or say everything about the one called NAME.
+    """List the metrics, those of a family, or describe the one called NAME.
 
     NAME is a metric or an alias of one, with or without parameters, or a family: ranking,
     hierarchy, verification, openset, gom, consistency or clustering.

@@ -265,7 +265,9 @@ def read_task(
     names = level_names(levels)
     judged = relevance is not None
     if judged and (labels is not None or gallery_labels is not None):
-        raise InputError("--relevance says who is relevant; leave the labels out.")
+        raise InputError(
+            "--relevance and labels both define the relevant items; pass one of the two."
+        )
     matrix = distance in catalogue.names(given=True)
     for name, path in (("ids", gallery_ids), ("groups", gallery_groups)):
         if path is not None and gallery is None and not matrix:
@@ -347,7 +349,9 @@ def read_files(options: dict[str, Any]) -> tuple[Prepared, Any]:
     """The task and its lists, and the metrics asked for."""
     judged = options["relevance"] is not None
     if judged and (options["labels"] is not None or options["gallery_labels"] is not None):
-        raise InputError("--relevance says who is relevant; leave the labels out.")
+        raise InputError(
+            "--relevance and labels both define the relevant items; pass one of the two."
+        )
     nobody = not judged and options["labels"] is None
     if nobody and (options["embeddings"] is None or options["gallery_labels"] is not None):
         raise InputError("pass --labels FILE, or --relevance FILE in place of labels.")

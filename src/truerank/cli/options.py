@@ -46,7 +46,11 @@ class Written(click.Path):
 PAGE = Written(".html", ".htm")
 
 confidence_option = click.option(
-    "--confidence", type=float, default=0.95, show_default=True, help="Of the intervals."
+    "--confidence",
+    type=float,
+    default=0.95,
+    show_default=True,
+    help="Confidence level of the intervals.",
 )
 threads_option = click.option(
     "--threads", type=int, help="Number of threads; all cores by default."
@@ -63,17 +67,17 @@ average_option = click.option(
     type=click.Choice(("query", "class")),
     default="query",
     show_default=True,
-    help="What the mean is over.",
+    help="What scores are averaged over.",
 )
 seed_option = click.option(
-    "--seed", type=int, default=0, show_default=True, help="Of the intervals."
+    "--seed", type=int, default=0, show_default=True, help="Seed of the intervals."
 )
 units_option = click.option(
     "--units",
     type=click.Choice(("metric", "finer", "finest")),
     default="metric",
     show_default=True,
-    help="What intervals leave out or draw: classes of the level that a metric uses; or, where "
+    help="Sampling units of intervals: classes of the level that a metric uses; or, where "
     "these are too few, those of a finer level, or by the finest label.",
 )
 no_intervals_option = click.option("--no-intervals", is_flag=True, help="Compute no intervals.")
@@ -81,7 +85,7 @@ adjusted_option = click.option(
     "--adjusted", is_flag=True, help="Show (score - chance)/(best - chance) as well."
 )
 per_query_option = click.option(
-    "--per-query", type=PATH, help="Write .csv or .parquet: a row a query."
+    "--per-query", type=PATH, help="Write .csv or .parquet with one row per query."
 )
 junk_option = click.option(
     "--junk-label", multiple=True, help="Exclude gallery items of this label."
@@ -89,13 +93,13 @@ junk_option = click.option(
 unmated_option = click.option(
     "--unmated",
     type=click.Choice(("report", "zero", "error")),
-    help="Queries with nothing to find are left out and counted (report, the default), count as "
-    "0, or are refused.",
+    help="Unmated queries are left out and counted (report, the default), count as 0, or are "
+    "refused.",
 )
 unlabelled_option = click.option(
     "--unlabelled",
     type=click.Choice(("error", "distractor")),
-    help="Whether gallery rows without a label are refused (the default) or relevant to nobody.",
+    help="Whether gallery rows without a label are refused (the default) or relevant to no query.",
 )
 WORST = 20
 """Parts that --by shows unless more are asked for."""
@@ -106,13 +110,13 @@ worst_option = click.option(
     "--worst", type=click.IntRange(1), help=f"How many parts --by shows; {WORST} by default."
 )
 report_option = click.option(
-    "--report", type=PAGE, help="Write a page to look at (.html); -o then holds its data."
+    "--report", type=PAGE, help="Write a report page (.html); -o then holds its data."
 )
 relevance_option = click.option(
     "--relevance",
     type=PATH,
-    help="Who is relevant to whom, instead of labels: TREC qrels, which go by the ids of the rows, "
-    "or a (queries, gallery) matrix in .npy.",
+    help="Relevant items of each query, instead of labels: TREC qrels, which go by the ids of "
+    "the rows, or a (queries, gallery) matrix in .npy.",
 )
 
 
@@ -189,19 +193,19 @@ def task_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def long_run_options(resumed: str) -> Decorator:
     """--resume, --jobs and --time-limit of runs that train; `resumed` names what is resumed."""
-    resume = click.option("--resume", is_flag=True, help=f"Go on with {resumed}.")
+    resume = click.option("--resume", is_flag=True, help=f"Resume {resumed}.")
     jobs = click.option(
         "--jobs",
         type=click.IntRange(min=1),
         default=1,
         show_default=True,
-        help="Trainings at a time, each in a process of its own.",
+        help="Number of trainings at a time, each in a separate process.",
     )
     time_limit = click.option(
         "--time-limit",
         type=click.FloatRange(min=0, min_open=True),
         metavar="SECONDS",
-        help="Stop after so many seconds, with everything kept.",
+        help="Stop after this number of seconds; --resume continues.",
     )
     return lambda command: resume(jobs(time_limit(command)))
 
@@ -241,7 +245,7 @@ def format_option(forms: Sequence[str] = FORMATS) -> Decorator:
         default="table",
         type=click.Choice(forms),
         show_default=True,
-        help="What is printed.",
+        help="Form of the printed output.",
     )
 
 
@@ -249,8 +253,8 @@ def output_option(forms: Sequence[str] = FORMATS) -> Decorator:
     """--output, a file beside what is printed."""
     endings = [ending for ending, form in ENDINGS.items() if form in forms]
     help = (
-        f"Write the result as well: {either(endings)} by the ending; without one as --format "
-        "says, with JSON for a table."
+        f"Write the result to a file as well: {either(endings)} by the ending; without one in the "
+        "form of --format, JSON for a table."
     )
     return click.option("-o", "--output", type=Written(*endings), help=help)
 

@@ -40,7 +40,7 @@ def check_targets(targets: Mapping[str, Path | None], inputs: tuple[Path | None,
                 raise InputError(f"{path} would be written over the input {other}.")
     for (first, path), (second, other) in combinations(named.items(), 2):
         if os.path.realpath(path) == os.path.realpath(other):
-            raise InputError(f"{first} and {second} both name {path}; give each a file of its own.")
+            raise InputError(f"{first} and {second} both name {path}; give each a separate file.")
 
 
 def _is_same(path: Path, other: Path) -> bool:

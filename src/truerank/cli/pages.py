@@ -206,4 +206,4 @@ def demo(form: str, report: Path | None) -> None:
     )
     if report is not None:
         shown.write_report(report)
-        click.echo(f"\nAll of it, to look at in a browser: {report}", err=form != "table")
+        click.echo(f"\nThe report page, for a browser: {report}", err=form != "table")

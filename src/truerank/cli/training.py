@@ -46,21 +46,20 @@ BENCHMARK_EXAMPLES = examples(
     "--only",
     multiple=True,
     metavar="METHOD",
-    help="Search and rerun this method alone, several times for several; the test half stays "
-    "sealed until all are done.",
+    help="Search and rerun this method alone, may be repeated; the test split is evaluated "
+    "when all methods are done.",
 )
 @click.option(
     "--join",
     multiple=True,
     type=PATH,
     metavar="FOLDER",
-    help="First take over what another machine has done of this benchmark, several times for "
-    "several.",
+    help="First take over what another machine has done of this benchmark; may be repeated.",
 )
 @click.option(
     "--dry-run",
     is_flag=True,
-    help="Say what would be done, and give every loss a batch of noise; nothing is written.",
+    help="Print the plan, and give every loss a batch of noise; nothing is written.",
 )
 def benchmark(
     config: Path,
@@ -74,11 +73,12 @@ def benchmark(
     join: tuple[Path, ...],
     dry_run: bool,
 ) -> None:
-    """Compare losses as CONFIG (YAML) says: all under the same conditions, each searched.
+    """Compare the losses of CONFIG (YAML) under the same conditions, each with its search.
 
-    The first half of the classes is searched on by class-disjoint folds; the best configuration of
-    each method is trained again; the second half is opened at the end, once. The folder keeps
-    searches, models, the log of openings, tables and figures. Ctrl-C stops; --resume goes on.
+    The development split is searched on by class-disjoint folds; the best configuration of
+    each method is trained again; the test split is evaluated at the end, once. The folder keeps
+    searches, models, the log of test evaluations, tables and figures. Ctrl-C stops; --resume
+    continues.
     """
     from truerank import benchmark as protocol
 
@@ -102,11 +102,17 @@ def benchmark(
             only=only or None,
         )
     except KeyboardInterrupt:
-        click.echo(f"truerank: what is done is kept in {folder}; --resume goes on.", err=True)
+        click.echo(
+            f"truerank: finished work is kept in {folder}; pass --resume to continue.", err=True
+        )
         raise
     if table is None:
-        ended = "the time is over" if not only else "these methods are done, or the time is over"
-        click.echo(f"truerank: {ended}; {folder} is kept, --resume goes on.", err=True)
+        ended = (
+            "the time limit is reached"
+            if not only
+            else "these methods are done, or the time limit is reached"
+        )
+        click.echo(f"truerank: {ended}; {folder} is kept, pass --resume to continue.", err=True)
         return
     click.echo(str(table))
     click.echo(f"truerank: tables and figures are in {folder}.", err=True)
@@ -130,7 +136,7 @@ def benchmark(
     type=PATH,
     help="Folder of the run; by default runs/ and the configuration's name.",
 )
-@click.option("--resume", is_flag=True, help="Go on with the run in the folder, if there is one.")
+@click.option("--resume", is_flag=True, help="Resume the run in the folder, if there is one.")
 @click.option(
     "--set",
     "settings",
@@ -142,11 +148,11 @@ def benchmark(
 def train(
     config: Path, output: Path | None, resume: bool, settings: tuple[str, ...], tensorboard: bool
 ) -> None:
-    """Train an embedding as CONFIG (YAML) says, and score it on the test split.
+    """Train the embedding of CONFIG (YAML), and score it on the test split.
 
     The folder keeps the resolved configuration, the environment, logs, checkpoints, the test
-    embeddings and their scores. Ctrl-C stops after the current iteration; --resume goes on from
-    there to the same weights.
+    embeddings and their scores. Ctrl-C stops after the current iteration; --resume continues
+    to the same weights.
     """
     from truerank import training
 
@@ -161,7 +167,9 @@ def train(
         run = training.train(chosen, folder=folder, resume=resume, logs=logs)
     except KeyboardInterrupt:
         if (folder / "last.pt").exists():
-            click.echo(f"truerank: the run is saved in {folder}; --resume goes on.", err=True)
+            click.echo(
+                f"truerank: the run is saved in {folder}; pass --resume to continue.", err=True
+            )
         raise
     if run.result is not None:
         click.echo(str(run.result))
@@ -192,8 +200,8 @@ def embed(
 ) -> None:
     """Embed IMAGES (a folder, an image, or a .npy of bytes) with the model of CHECKPOINT.
 
-    Images of a folder come in the order of their sorted paths. Where each lies in a folder of its
-    own below, a .npz has that folder's name as its label, for truerank evaluate.
+    Images of a folder come in the order of their sorted paths. Where each lies in a separate folder
+    below, a .npz has that folder's name as its label, for truerank evaluate.
     """
     from truerank import training
 
@@ -342,7 +350,7 @@ def shard(
         )
         return
     if output is None:
-        raise InputError("say where the shards go: -o FOLDER.")
+        raise InputError("the folder of the shards is missing: pass -o FOLDER.")
     if in_place:
         if labels is not None or rows is not None:
             raise InputError("--in-place lists files as they are; leave --labels and --rows out.")

@@ -22,6 +22,7 @@ from truerank._util.cached import cached_property
 from truerank._util.errors import InputError, TruerankWarning, shortened
 from truerank._util.text import either
 from truerank._util.threads import available_cores
+from truerank._util.types import Array, Flags, Integers, Reals
 from truerank.core.average import class_mean, mean
 from truerank.distance import catalogue
 from truerank.distance.base import Space
@@ -35,8 +36,6 @@ from truerank.task.relevance import count_matches
 
 LOGGER = logging.getLogger("truerank")
 LOGGER.addHandler(logging.NullHandler())  # what a warning says is not printed twice
-Array = npt.NDArray[Any]
-Reals = npt.NDArray[np.float64]
 SEED = 0
 """Of k-means; that of truerank.evaluate."""
 
@@ -59,11 +58,11 @@ class AccuracyCalculator:
         its methods called calculate_ and a name.
     avg_of_avgs, return_per_class : bool
         Mean over classes instead of queries; or a list with one value for each class that has a
-        query with a mate, in the order of the labels.
+        mated query, in the order of the labels.
     k : int, "max_bin_count" or None
         Depth of the ranking. The whole ranking (None) costs nothing extra here.
     label_comparison_fn : callable, optional
-        Who is a mate of whom, as a function of two tensors of labels.
+        Which rows are relevant to each other, as a function of two tensors of labels.
     device : str or torch.device, optional
         "cpu" or "cuda". By default a GPU for tasks large enough to gain by it; the bits are the
         same. Tensors for your own functions are made there.
@@ -248,9 +247,10 @@ class AccuracyCalculator:
         short = [name for name in SHORT if name in self.curr_function_dict]
         if self.k < most and short:
             sentence = (
-                f"k={self.k} is smaller than the largest number of mates ({most}), so that "
-                f"{' and '.join(short)} {'counts' if len(short) == 1 else 'count'} mates among "
-                f"the first {self.k} only; pass k=None, which costs nothing extra."
+                f"k={self.k} is smaller than the largest number of relevant items ({most}), so "
+                "that "
+                f"{' and '.join(short)} {'counts' if len(short) == 1 else 'count'} relevant "
+                f"items among the first {self.k} only; pass k=None, which costs nothing extra."
             )
             LOGGER.warning(sentence)
             warnings.warn(sentence, TruerankWarning, stacklevel=3)
@@ -314,25 +314,25 @@ class AccuracyCalculator:
         return _clustering("ami", query_labels, cluster_labels)
 
     def calculate_precision_at_1(self, **kwargs: Any) -> float | list[float]:
-        """Share of queries whose first neighbor is a mate."""
+        """Share of queries whose first neighbour is relevant."""
         return self._of_lists(precision_at_1, **kwargs)
 
     def calculate_mean_reciprocal_rank(self, **kwargs: Any) -> float | list[float]:
-        """Mean of one over the place of the first mate."""
+        """Mean of one over the place of the first relevant item."""
         return self._of_lists(reciprocal_rank, **kwargs)
 
     def calculate_mean_average_precision(self, **kwargs: Any) -> float | list[float]:
-        """Mean of the precisions at the mates in the lists."""
+        """Mean of the precisions at the relevant items in the lists."""
         return self._of_lists(average_precision, **kwargs)
 
     def calculate_mean_average_precision_at_r(self, **kwargs: Any) -> float | list[float]:
-        """Mean of the precisions at the mates among the first R places."""
+        """Mean of the precisions at the relevant items among the first R places."""
         return self._of_lists(
             lambda same, mates: average_precision(same, mates, at_r=True), **kwargs
         )
 
     def calculate_r_precision(self, **kwargs: Any) -> float | list[float]:
-        """Share of mates among the first R places."""
+        """Share of relevant items among the first R places."""
         return self._of_lists(r_precision, **kwargs)
 
     def _of_lists(
@@ -499,9 +499,6 @@ def _task(sides: SearchSides) -> dict[str, Any]:
 # `same` is (queries, places): whether the neighbor in each place is a mate. `mates` is how many
 # mates each query has in all, found or not.
 
-
-Flags = npt.NDArray[np.bool_]
-Integers = npt.NDArray[np.int64]
 
 HELD = 1 << 22
 """Distances held at a time while lists are made."""

@@ -34,7 +34,7 @@ NO_ID = torch.iinfo(torch.int64).min
 class RetrievalMetric(Metric):
     """Exact retrieval scores of everything that was seen, each sample once.
 
-    Samples are told apart by their ids, which only several processes need: their samplers repeat
+    Samples are identified by their ids, which only several processes need: their samplers repeat
     samples to fill the last batches.
 
     Parameters

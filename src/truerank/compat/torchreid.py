@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from truerank._util.arrays import as_array
 from truerank._util.errors import InputError, shortened
+from truerank._util.text import reworded
 from truerank.evaluation.evaluate import evaluate
 from truerank.io.reading import as_matrix
 
@@ -25,9 +26,9 @@ def evaluate_rank(
 ) -> tuple[npt.NDArray[np.float64], float]:
     """torchreid's evaluate_rank: the CMC curve up to max_rank, and mAP.
 
-    Gallery items with the query's identity and camera are junk; queries without another mate do
-    not count. `use_cython` chooses between two speeds in the original and changes no value there or
-    here. The cuhk03 protocol draws random galleries and is refused.
+    Gallery items with the query's identity and camera are junk; queries without another relevant
+    item do not count. `use_cython` chooses between two speeds in the original and changes no value
+    there or here. The cuhk03 protocol draws random galleries and is refused.
 
     Examples
     --------
@@ -68,10 +69,11 @@ def evaluate_rank(
         confidence=None,
     )
     if result["map"].reason is not None:
-        counts = ", ".join(f"{n} {why}" for why, n in result.provenance["no_mate"].items())
+        reasons = result.provenance["no_mate"].items()
+        counts = ", ".join(f"{n} {reworded(why)}" for why, n in reasons)
         raise InputError(
-            f"no query has a mate in the gallery ({counts}); mates seen by the query's own camera "
-            "are junk, so check q_camids and g_camids."
+            f"no query has a relevant item in the gallery ({counts}); relevant items of the "
+            "query's camera are junk, so check q_camids and g_camids."
         )
     cmc = np.array([result[f"hit@{rank}"].value for rank in range(1, ranks + 1)])
     return cmc, result["map"].value

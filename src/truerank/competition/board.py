@@ -109,7 +109,7 @@ class Board:
 
     def _table(self) -> TextTable:
         header = ["ranks", "participant", "entry", "score", "interval", "public", "group"]
-        header += ["openings", "notes"]
+        header += ["entries scored", "notes"]
         rows = []
         for row in self.rows:
             best, worst = row.ranks
@@ -155,29 +155,29 @@ class Board:
             f"{count(self.queries, 'query')} in {count(self.classes, 'class')}, "
             f"{self.rules['distance']} distance; scores in percent, {direction} is better, with "
             f"intervals of {confidence}{rounded}.",
-            "Ranks are what is left open once differences that are more than noise (paired over "
-            f"classes, Holm, {confidence}) are taken for real; participants who share a letter "
-            "cannot be told apart.",
+            "A participant ranks below those from whom the difference is significant (paired over "
+            f"classes, Holm, {confidence}); the other ranks are open. Participants who share a "
+            "letter have no significant difference.",
         ]
         if self.final:
             lines.append(
-                "Judged is the entry that the participant chose, or else the one that the public "
-                "board showed last."
+                "The scores are of the entry that the participant chose, or of the one that the "
+                "public board showed last."
             )
         else:
             lines.append(
                 "A new entry is shown if it beats the participant's shown score by more than "
                 "noise, the more entries the more (the ladder of Blum and Hardt); the private part "
-                "is not looked at."
+                "is not scored."
             )
         if self.equal_items:
             lines.append(
                 f"{self.equal_items:,} rows equal another in most of the entries: the items "
                 "themselves may be equal, which is no flaw of an entry."
             )
-        lines.append(f"{count(self.openings, 'opening')}; the log ends with {self.head}.")
+        lines.append(f"{count(self.openings, 'scored submission')}; the log ends with {self.head}.")
         lines.append(f"The labels are committed to by {self.commitment}.")
-        lines += [f"Not opened: {name}: {why}" for name, why in self.refused.items()]
+        lines += [f"Not scored: {name}: {why}" for name, why in self.refused.items()]
         return lines
 
     def to_text(self, *, rule: bool = False) -> str:

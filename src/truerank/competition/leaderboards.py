@@ -81,7 +81,7 @@ def leaderboard(
         Files with embeddings and ids: the new ones, in the order in which they came, and those that
         the board already shows. anna--1.npz and anna--2.npz are entries of anna.
     log : path
-        All openings so far, one to a line; it is made if there is none, and only grows.
+        All scored submissions, one per line; it is made if there is none, and only grows.
     metric, public_share, distance, confidence : optional
         By default map@r, 0.5, cosine and 0.95; fixed by the first line of the log.
     final : bool
@@ -108,7 +108,9 @@ def leaderboard(
     if not isinstance(final, bool):
         raise InputError(f"final must be True or False. Got {shortened(final)} instead.")
     if choose is not None and not final:
-        raise InputError("choose says what the final board judges; pass final=True (--final) too.")
+        raise InputError(
+            "choose names the entries of the final board; pass final=True (--final) too."
+        )
     chosen = {} if choose is None else read_chosen(choose)
     check_writable(log)
     kept = SubmissionLog(log)
@@ -518,7 +520,7 @@ SHORTEST = 3
 
 
 def warn_of_giveaways(task: TaskRules) -> None:
-    """Warn where ids, or the order of rows, tell labels."""
+    """Warn where ids, or the order of rows, reveal labels."""
     if task.levels is None:
         return
     finest, names = task.levels.finest, task.id_names
@@ -527,7 +529,7 @@ def warn_of_giveaways(task: TaskRules) -> None:
         sorted_by_class = np.count_nonzero(np.diff(codes)) + 1 == len(np.unique(codes))
         if task.leave_one_out and sorted_by_class and len(np.unique(codes)) < len(codes):
             warnings.warn(
-                "the rows are sorted by class and have no ids, so that their order tells the "
+                "the rows are sorted by class and have no ids, so that their order reveals the "
                 "labels; shuffle them, or give them ids.",
                 TruerankWarning,
                 stacklevel=2,
@@ -555,11 +557,11 @@ def check_submission(public: PublicTask, embeddings: Any, ids: Any, distance: st
     equal = int(np.count_nonzero(flaws.repeated))
     if equal and not flaws.constant:
         told += f"; {equal:,} equal another, as rows of equal items do"
-    return f"{count(flaws.rows, 'row')}, as the task wants them{told}."
+    return f"{count(flaws.rows, 'row')}, as the task requires{told}."
 
 
 def check_log(path: str | os.PathLike[str], commitment: str | None) -> tuple[int, str]:
-    """The number of openings in a log and the hash of its last line, if nothing was changed."""
+    """The number of scored submissions in a log and its last hash, if nothing was changed."""
     log = SubmissionLog(path)
     if not log.records or log.records[0].get("commitment") != commitment:
         raise InputError(f"{path} is the log of another task: the commitments differ.")
@@ -619,7 +621,7 @@ def agreed(log: SubmissionLog, task: Task, asked: dict[str, Any]) -> BoardRules:
         if fields is None or not all(
             isinstance(record.get(name), kind) for name, kind in fields.items()
         ):
-            raise InputError(f"{log.path}, line {record['number'] + 1}, is of no known kind.")
+            raise InputError(f"{log.path}, line {record['number'] + 1}, is of an unknown kind.")
     if first.get("kind") != "rules" or first.get("commitment") != task.commitment:
         raise InputError(f"{log.path} is the log of another task: the commitments differ.")
     try:

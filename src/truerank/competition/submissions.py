@@ -19,6 +19,7 @@ from truerank._util.cached import cached_property
 from truerank._util.errors import InputError, TruerankWarning, shortened
 from truerank._util.files import as_path, check_readable
 from truerank._util.text import count
+from truerank._util.types import Array, Flags, Integers
 from truerank.distance import catalogue
 from truerank.distance.catalogue import build
 from truerank.distance.digests import classes_of_equals
@@ -30,10 +31,6 @@ from truerank.task.labels import MISSING, encode, missing_rows
 from truerank.task.task import TaskRules
 
 # Submissions: rows in any order with their ids, put into the order of the task and scored.
-
-
-Array = npt.NDArray[Any]
-Integers = npt.NDArray[np.int64]
 
 
 def evaluate_submission(
@@ -122,7 +119,7 @@ def places(task: TaskRules, rows: Array, ids: Any, gallery: Any = None) -> Integ
     for codes in known.codes:
         if len(np.unique(codes)) < len(codes):
             raise InputError(
-                "this task repeats ids, so one embedding for each id cannot be told apart; "
+                "this task repeats ids, so ids do not identify embeddings; "
                 "organisers need distinct ids."
             )
     return align(known.values, ids, len(rows))
@@ -133,7 +130,7 @@ def align(wanted: Sequence[Any], ids: Any, count: int) -> Integers:
     submitted = encode((ids, wanted), ("ids", "the task's ids"))
     rows, targets = submitted.codes
     if len(rows) != count:
-        raise InputError(f"ids must have one value a row ({count}). Got {len(rows)}.")
+        raise InputError(f"ids must have one value per row ({count}). Got {len(rows)}.")
     if (rows == MISSING).any():
         raise InputError(f"None or NaN in ids {missing_rows(rows)}; give each row its id.")
     names = submitted.values
@@ -207,12 +204,12 @@ def list_entries(files: Iterable[str | os.PathLike[str]]) -> list[Entry]:
     seen: dict[tuple[str, str], Path] = {}
     for entry in entries:
         if not entry.participant.strip():
-            raise InputError(f"{entry.path} names no participant; say whose it is with NAME=FILE.")
+            raise InputError(f"{entry.path} names no participant; pass NAME=FILE.")
         other = seen.setdefault((entry.participant, entry.name), entry.path)
         if other != entry.path:
             raise InputError(
-                f"{other} and {entry.path} are both called {entry.path.stem}; say whose each is "
-                "with NAME=FILE."
+                f"{other} and {entry.path} are both called {entry.path.stem}; pass NAME=FILE "
+                "for each."
             )
     return entries
 
@@ -264,9 +261,6 @@ def _shown(name: str) -> str:
 
 
 # Degenerate submissions: constant, of zeros, of repeated rows.
-
-
-Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,7 +29,8 @@ from truerank._util.arrays import TooLargeError, as_plain, take
 from truerank._util.cached import cached_property
 from truerank._util.errors import InputError, TruerankWarning, check_choice, shortened
 from truerank._util.files import atomic_path, check_readable, read_archive, to_json
-from truerank._util.text import TextTable, count
+from truerank._util.text import TextTable, count, reworded
+from truerank._util.types import Integers
 from truerank.competition.submissions import (
     Flaws,
     align,
@@ -64,7 +65,7 @@ class Task(TaskRules):
         return text.block(text.table(TextTable(["Task", ""], rows, words=(0, 1))))
 
     def facts(self) -> list[tuple[str, str]]:
-        """What can be told of a task without naming a label, an id or a group."""
+        """Facts about a task that name no label, id or group."""
         gallery = "the queries, each without itself"
         facts = [("queries", f"{self.queries:,}")]
         facts.append(("gallery", gallery if self.leave_one_out else count(self.items, "item")))
@@ -73,9 +74,15 @@ class Task(TaskRules):
             facts.append(("classes of the queries", " / ".join(f"{n:,}" for n in counts)))
         else:
             facts.append(("relevance", "by judgements"))
-        facts += [("never ranked", ", ".join(self.exclusions()))] if self.exclusions() else []
-        without = [f"{number:,} {reason}" for reason, number in self.unmated_counts().items()]
-        facts += [("without a mate", f"{', '.join(without)} ({self.no_mate})")] if without else []
+        facts += (
+            [("never ranked", ", ".join(map(reworded, self.exclusions())))]
+            if self.exclusions()
+            else []
+        )
+        without = [
+            f"{number:,} {reworded(reason)}" for reason, number in self.unmated_counts().items()
+        ]
+        facts += [("unmated queries", f"{', '.join(without)} ({self.unmated})")] if without else []
         return [*facts, ("commitment", self.commitment or "none")]
 
     @cached_property
@@ -132,11 +139,11 @@ class Task(TaskRules):
             without ids takes its rows in order, a separate gallery's as `gallery=`.
         full : bool
             Whether the result holds what is known of single queries, as that of
-            truerank.evaluate does. Whoever gets it has the hidden labels.
+            truerank.evaluate does. It reveals the hidden labels.
         **options
             gallery, distance, metrics, average, device, threads, confidence, seed, units, progress,
             checkpoint, cluster as in evaluate; gallery_sizes only with `full`, because scores at
-            many sizes tell at which ranks the mates are.
+            many sizes reveal the ranks of relevant items.
 
         Examples
         --------
@@ -149,8 +156,8 @@ class Task(TaskRules):
         """
         if not full and "gallery_sizes" in options:
             raise InputError(
-                "scores at gallery sizes tell at which ranks the mates of a hidden task are, as a "
-                "curve does; pass full=True to have them."
+                "scores at gallery sizes reveal the ranks of relevant items of a hidden task, as a "
+                "curve does; pass full=True to compute them."
             )
         result = evaluate_submission(self, embeddings, ids, **options)
         result.provenance["task_commitment"] = self.commitment
@@ -370,7 +377,7 @@ class PublicTask:
             return PublicTask(len(ids), sorted(ids), commitment)
         if not task.leave_one_out:
             raise InputError(
-                "a public task needs ids where there is a gallery of its own, since a submission "
+                "a public task needs ids where there is a separate gallery, since a submission "
                 "is one array; make the task with ids on both sides."
             )
         return PublicTask(task.queries, None, commitment)
@@ -424,9 +431,6 @@ def is_json(path: str | os.PathLike[str]) -> bool:
 
 
 # The public and the private part of a task: its classes, divided by the salt.
-
-
-Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -494,7 +498,7 @@ def divide(task: Task, share: float) -> tuple[TaskPart, TaskPart]:
     for part in parts:
         if part.classes < fewest:
             raise InputError(
-                f"the {part.name} part has {count(part.classes, 'class')} with a mate to find, and "
+                f"the {part.name} part has {count(part.classes, 'class')} of mated queries, and "
                 f"intervals need {fewest}: choose another public share, or add classes."
             )
     return parts

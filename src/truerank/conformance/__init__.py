@@ -64,7 +64,7 @@ def check(
     arguments : mapping, optional
         Further arguments by name, such as {"top_k": 2}.
     allow : iterable of str
-        Conventions that are meant, as the verdict names them: "no-mates=zero", "divisor=min".
+        Conventions that are intended, as the verdict names them: "no-mates=zero", "divisor=min".
     name : str, optional
         What the verdict calls the function.
 

@@ -167,16 +167,16 @@ def _numbers(metric: Metric, call: str) -> list[Case]:
     lead = [(round(2.0 - step * n, 4), 0) for n in range(count)]
     close, high = 0.5 + 2.0**-30, 0.5
     numbers = {
-        ("close scores, the mate above", "resolution"): [(high, 0), (close, 1), (high, 0)],
-        ("close scores, the mate below", "resolution"): [(high, 1), (close, 0)],
+        ("close scores, the relevant item above", "resolution"): [(high, 0), (close, 1), (high, 0)],
+        ("close scores, the relevant item below", "resolution"): [(high, 1), (close, 0)],
         ("scores below zero", "sign"): [(0.6, 1), (0.2, 0), (-0.1, 1), (-0.3, 1)],
         ("all scores below zero", "sign"): [(-0.1, 1), (-0.2, 0), (-0.3, 1)],
         ("a score of zero", "sign"): [(0.5, 0), (0.0, 1), (-0.5, 0)],
-        ("a mate last, below zero", "sign"): [(0.5, 1), (0.4, 1), (-0.1, 0), (-0.2, 1)],
+        ("a relevant item last, below zero", "sign"): [(0.5, 1), (0.4, 1), (-0.1, 0), (-0.2, 1)],
     }
     cases = []
     for (name, topic), placed in numbers.items():
-        front = [] if name in ("scores below zero", "a mate last, below zero") else lead
+        front = [] if name in ("scores below zero", "a relevant item last, below zero") else lead
         if name == "all scores below zero":
             front = [(-0.01 * n * 10 * step, grade) for n, (_, grade) in enumerate(lead, start=1)]
         entries = tuple(
@@ -193,11 +193,11 @@ def _of_mates(metric: Metric, call: str) -> list[Case]:
     lead = "0 " * _before(metric)
     first, second, none = (_query(lead + text) for text in ("1 0 0", "0 1 0", "0 0 0"))
     return [
-        _case("one of two queries has no mate", "no-mates", call, first, none),
-        _case("the other of two has a late mate", "no-mates", call, second, none),
-        _case("the first of three has no mate", "no-mates", call, none, second, first),
-        _case("a query without a mate", "no-mates", call, none),
-        _case("two queries without a mate", "no-mates", call, none, none),
+        _case("one of two queries is unmated", "no-mates", call, first, none),
+        _case("the other of two finds its relevant item late", "no-mates", call, second, none),
+        _case("the first of three is unmated", "no-mates", call, none, second, first),
+        _case("an unmated query", "no-mates", call, none),
+        _case("two unmated queries", "no-mates", call, none, none),
     ]
 
 
@@ -208,8 +208,10 @@ def _of_lists(metric: Metric, call: str) -> list[Case]:
     if call in ("lists", "qrels"):
         fill = " 0" * _before(metric)
         cases += [
-            _case("one mate is not listed", "plain", call, _query("1 0" + fill, [1])),
-            _case("two mates are not listed", "plain", call, _query("0 1 1" + fill, [1, 1])),
+            _case("one relevant item is not listed", "plain", call, _query("1 0" + fill, [1])),
+            _case(
+                "two relevant items are not listed", "plain", call, _query("0 1 1" + fill, [1, 1])
+            ),
         ]
         found = _query("1 0 0" + fill)
         nothing = Query((), (ListedItem("m1", 0.0, 1),))

@@ -75,11 +75,13 @@ QUESTIONS = (
         "formula",
         "average precision",
         (
-            Convention("precisions", "adds up the precisions at the mates"),
+            Convention("precisions", "adds up the precisions at the relevant items"),
             Convention(
                 "trapezoid", "takes the area under the precision-recall curve by trapezoids"
             ),
-            Convention("interpolated", "takes at each mate the best precision from there on"),
+            Convention(
+                "interpolated", "takes at each relevant item the best precision from there on"
+            ),
         ),
         _always("precisions"),
         lambda metric, call: metric.name == "map" and metric.cut != 1,
@@ -110,8 +112,8 @@ QUESTIONS = (
         "the query itself",
         (
             Convention("row", "leaves the query itself out, by its row"),
-            Convention("first", "takes the first column for self, whoever stands there"),
-            Convention("kept", "counts the query itself as a mate"),
+            Convention("first", "takes the first column for self, whatever item it holds"),
+            Convention("kept", "counts the query itself as relevant"),
         ),
         _always("row"),
         lambda metric, call: call == "embeddings",
@@ -122,7 +124,7 @@ QUESTIONS = (
         "divisor",
         "divisor",
         (
-            Convention("r", "divides by R, the number of mates"),
+            Convention("r", "divides by R, the number of relevant items"),
             Convention("min", "divides by min(R, k)"),
             Convention("found", "divides by hits found"),
             Convention("k", "divides by k"),
@@ -157,7 +159,7 @@ QUESTIONS = (
         "single",
         "one item",
         (
-            Convention("taken", "takes a list of one item as any other"),
+            Convention("taken", "accepts a list of one item"),
             Convention("raises", "fails on a list of one item"),
         ),
         _always("taken"),
@@ -181,7 +183,7 @@ QUESTIONS = (
         (
             Convention("lower", "takes the worst order of equal scores, truerank's headline"),
             Convention("expected", "takes the mean over all orders of equal scores"),
-            Convention("upper", "gives the optimistic bound: mates first among equal scores"),
+            Convention("upper", "gives the upper bound: relevant items first among equal scores"),
             Convention(
                 "input",
                 "changes with row order under ties: equal scores stay in the order of the input",
@@ -194,7 +196,7 @@ QUESTIONS = (
             Convention("id-reversed", "breaks ties by id, the greater first, as trec_eval does"),
             Convention(
                 "whole",
-                "takes a tie group whole: each mate gets the precision at the group's end, "
+                "takes a tie group whole: each relevant item gets the precision at the end, "
                 "which is the average precision of no order",
             ),
             Convention(
@@ -220,24 +222,22 @@ QUESTIONS = (
     ),
     Question(
         "no-mates",
-        "queries without a mate",
+        "unmated queries",
         (
-            Convention("left out", "drops no-mate queries from the mean"),
-            Convention("zero", "counts no-mate queries as zero"),
-            Convention("one", "counts no-mate queries as one"),
-            Convention("undefined", "is undefined as soon as one query has no mate"),
+            Convention("left out", "drops unmated queries from the mean"),
+            Convention("zero", "counts unmated queries as zero"),
+            Convention("one", "counts unmated queries as one"),
+            Convention("undefined", "is undefined as soon as one query is unmated"),
         ),
         _always("left out"),
     ),
     Question(
         "nothing",
-        "no query with a mate",
+        "no mated query",
         (
-            Convention(
-                "undefined", "is undefined (nan, None or an error) where no query has a mate"
-            ),
-            Convention("zero", "gives 0 where no query has a mate"),
-            Convention("one", "gives 1 where no query has a mate"),
+            Convention("undefined", "is undefined (nan, None or an error) without a mated query"),
+            Convention("zero", "gives 0 without a mated query"),
+            Convention("one", "gives 1 without a mated query"),
         ),
         _always("undefined"),
     ),
@@ -245,7 +245,7 @@ QUESTIONS = (
         "resolution",
         "close scores",
         (
-            Convention("exact", "tells apart scores that differ in the tenth digit"),
+            Convention("exact", "distinguishes scores that differ in the tenth digit"),
             Convention("float32", "casts scores to float32, in which close ones become equal"),
         ),
         _always("exact"),
@@ -255,9 +255,9 @@ QUESTIONS = (
         "sign",
         "scores <= 0",
         (
-            Convention("ranked", "ranks scores below zero as any others"),
-            Convention("unfound", "throws scores <= 0 away: mates there are not found"),
-            Convention("irrelevant", "throws scores <= 0 away: mates there count as irrelevant"),
+            Convention("ranked", "ranks scores below zero like other scores"),
+            Convention("unfound", "throws scores <= 0 away: relevant items there are not found"),
+            Convention("irrelevant", "throws scores <= 0 away: they count as irrelevant"),
         ),
         _always("ranked"),
         lambda metric, call: call in _SCORED,
@@ -292,7 +292,7 @@ QUESTIONS = (
                 "wrong", "counts an item once: repeats keep their place and are wrong there"
             ),
             Convention("counted", "counts duplicates: the same item is a hit every time"),
-            Convention("removed", "removes duplicates, and what follows moves up"),
+            Convention("removed", "removes duplicates, and later items move up"),
         ),
         _always("wrong"),
         lambda metric, call: call == "lists" and metric.cut != 1,

@@ -468,7 +468,7 @@ class Conformance:
         if found.unsteady is not None:
             parts.append("it gives different values for the same input")
         if self._different:
-            parts.append(f"{count(len(self._different), 'convention')} of its own")
+            parts.append(f"{count(len(self._different), 'other convention')}")
         if found.fails:
             parts.append("it fails on every plain case")
         elif found.unexplained and found.another is None:
@@ -531,7 +531,7 @@ class Conformance:
                 shown.setdefault(entry.score, []).append("0" if repeated else str(grade))
             groups = [g[0] if len(g) == 1 else f"[{' '.join(g)}]" for g in shown.values()]
             answer = truth(self.metric, query)
-            what = "no mate" if answer is None else _numbers(*_triple(answer))
+            what = "no relevant item" if answer is None else _numbers(*_triple(answer))
             name = f"row {number}" if query.own is not None else f"query {number + 1}"
             lines.append(f"{name}: ranked {' '.join(groups) or 'nothing'}: {what}")
         return lines if len(lines) <= _MOST_QUERIES else []
@@ -616,7 +616,7 @@ def _triple(answer: Any) -> tuple[Number, ...]:
 def _right_or_reason(metric: Metric, one: Observed) -> str:
     answer = right_answer(metric, one.case)
     if not answer.defined:
-        return "undefined: no query has a mate"
+        return "undefined: no query has a relevant item"
     ends = _triple(answer)
     return _numbers(*ends) + (" (lower / expected / upper)" if len(ends) > 1 else "")
 

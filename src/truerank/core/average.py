@@ -10,13 +10,11 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
 from truerank._util.kernels import compiled
+from truerank._util.types import Integers, Reals
 from truerank.core.sum_kernels import _sum_by_exponent
 
-Integers = npt.NDArray[np.int64]
-Reals = npt.NDArray[np.float64]
 _AT_A_TIME = 1 << 26
 _EXPONENTS, _PLACES = 2048, 1075
 """Exponents that the bits of a float64 may have, and the one of whole numbers of 53 bits."""

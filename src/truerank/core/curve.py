@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from truerank._util.types import Reals
+
 ENDS = ("lower", "expected", "upper")
 POINTWISE = ("low", "high")
 SIMULTANEOUS = ("simultaneous_low", "simultaneous_high")
@@ -87,9 +89,6 @@ def rank_ladder(last: int) -> npt.NDArray[np.int64]:
 
 
 # How a curve moves without each fold of the classes: what its confidence band is made of.
-
-
-Reals = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -27,9 +27,9 @@ import numpy.typing as npt
 
 from truerank._util.cached import cached_property
 from truerank._util.text import count
+from truerank._util.types import Integers, Reals
 from truerank.core.sum_kernels import COARSE, ONE, _add_rows, _count_of_folds, _sum_of_folds
 
-Integers = npt.NDArray[np.int64]
 Counters = npt.NDArray[np.integer]
 
 FEWEST_CLASSES = 10
@@ -234,9 +234,6 @@ def why_too_few(classes: int, unit: str, fewest: int, of: str = "") -> str:
 
 
 # The delete-group jackknife: scores without each fold of the units, as queries and as gallery.
-
-
-Reals = npt.NDArray[np.float64]
 
 
 class ChangeSums:

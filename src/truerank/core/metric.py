@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank._util.old_names import REMOVED
+from truerank._util.types import Integers, Reals
 from truerank.core.parameters import Parameter
 from truerank.core.tie_groups import TieGroups
 
@@ -295,10 +296,6 @@ class Scale:
 # What holds such rankings (a GPU, where rows have many relevant items) offers these sums by the
 # operations of the metrics' own kernels, in the same order: values do not depend on where they are
 # taken.
-
-
-Integers = npt.NDArray[np.int64]
-Reals = npt.NDArray[np.float64]
 
 
 class RankedSums(Protocol):

@@ -13,15 +13,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from truerank._util.types import Integers, Reals
 from truerank.core import registry
 from truerank.core.average import class_mean, mean, plain_mean
 from truerank.core.jackknife import Replicates
 from truerank.core.metric import Metric, Scale
 
 # A score: one metric's result, with everything needed to believe it.
-
-
-Reals = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,10 +248,10 @@ def _nobody(metric: str, levels: int = 1) -> str:
     from truerank.core import registry
 
     if levels > 1:
-        return "there is a level at which no query of this part has a mate"
+        return "there is a level at which no query of this part has a relevant item"
     if registry.find(metric).with_mate:
-        return "no query of this part has a mate"
-    return "every query of this part has a mate"
+        return "no query of this part has a relevant item"
+    return "every query of this part has a relevant item"
 
 
 def split_undefined(scores: Mapping[str, Score]) -> tuple[dict[str, Score], dict[str, str]]:
@@ -267,9 +265,6 @@ def _plain(value: float | None) -> float | None:
 
 
 # A column: one metric's values of every query, as they come in.
-
-
-Integers = npt.NDArray[np.int64]
 
 
 @dataclass

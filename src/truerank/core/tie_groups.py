@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank._util.cached import cached_property
+from truerank._util.types import Integers, Reals
 from truerank.core import tie_group_kernels
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
 NOWHERE = 1 << 44
 """As the number of items before a group: it stands in no list, behind any gallery."""
-Integers = npt.NDArray[np.int64]
-Reals = npt.NDArray[np.float64]
 
 Some = TypeVar("Some", bound="TieGroups")
 

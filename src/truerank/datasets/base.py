@@ -21,12 +21,12 @@ import numpy.typing as npt
 from truerank._util.arrays import as_array
 from truerank._util.errors import InputError
 from truerank._util.text import count
+from truerank._util.types import Array
 
 if TYPE_CHECKING:
     from truerank.competition.task import Task
 
 
-Array = npt.NDArray[Any]
 Rows = npt.NDArray[np.int64]
 
 NUMBERED = re.compile(r"(.*/)?(-?[0-9]{1,18})")

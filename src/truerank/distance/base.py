@@ -24,6 +24,7 @@ from truerank._util.arrays import DeviceMatrix, name_rows
 from truerank._util.cached import cached_property
 from truerank._util.cluster import Cluster
 from truerank._util.errors import InputError, warn
+from truerank._util.types import Array
 from truerank.distance.digests import (
     Digests,
     Fingerprints,
@@ -159,7 +160,6 @@ class Space(ABC):
 # and told in the facts of the space.
 
 
-Array = npt.NDArray[Any]
 _CHUNK_NUMBERS = 1 << 19
 _THREADS = min(8, os.cpu_count() or 1)
 """Most threads that read, check and round a chunk each."""

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from truerank._util.arrays import DeviceMatrix
 from truerank._util.cluster import Cluster
 from truerank._util.errors import check_choice
+from truerank._util.types import Array
 from truerank.distance.base import Given, Rows, Side, Sides, Space
 from truerank.distance.cosine import Cosine
 from truerank.distance.elementwise import Cityblock, hamming
@@ -93,8 +93,6 @@ def find(name: Any) -> Distance:
 # Every distance is a Distance in the table below: what is known about it, and what makes a space
 # from the rows.
 
-
-Array = npt.NDArray[Any]
 
 for _known in (
     Distance(

@@ -32,9 +32,9 @@ import numpy.typing as npt
 
 from truerank._util.arrays import fits
 from truerank._util.kernels import compiled
+from truerank._util.types import Integers, Reals
 from truerank.distance import distance_kernels
 
-Reals = npt.NDArray[np.float64]
 Integers32 = npt.NDArray[np.int32]
 
 UNIT_BITS = 25
@@ -265,7 +265,6 @@ def short_tile(
 
 
 Singles = npt.NDArray[np.float32]
-Integers = npt.NDArray[np.int64]
 
 ROUNDOFF = 2.0**-24
 MOST_DIMENSIONS = 1 << 18

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank._util.cluster import Call, Cluster, fetch
+from truerank._util.types import Array
 from truerank.distance.distance_kernels import FACTORS, SEEDS, SHIFTS
 
 if TYPE_CHECKING:
@@ -162,9 +163,6 @@ def _mixed(numbers: Any) -> Any:
 # Pieces stand for an array of integer rows. In the process that began the run no row is held:
 # what is asked for is taken out by tasks, and sums over rows are made by tasks. In a worker a
 # piece is seen where its machine holds it, and comes from another machine where it does not.
-
-
-Array = npt.NDArray[Any]
 
 
 class Pieces:

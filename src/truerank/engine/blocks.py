@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from truerank._util.cached import cached_property
 from truerank._util.threads import Workspace
+from truerank._util.types import Integers
 from truerank.distance.base import Distances, Rows
 from truerank.engine import count_kernels, filter_kernels
 from truerank.engine.counts import Filter, Singles
@@ -29,7 +30,6 @@ from truerank.engine.filter_kernels import NEVER
 from truerank.engine.threshold_kernels import tally_both, tally_by_fold, tally_pool, tally_rows
 from truerank.task.relevance import PairList
 
-Integers = npt.NDArray[np.int64]
 CELLS = 4
 """Cells of the table for each cut: most cells hold none or one."""
 LEAST_CELLS, MOST_CELLS = 1 << 15, 1 << 22

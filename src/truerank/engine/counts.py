@@ -22,15 +22,13 @@ import numpy.typing as npt
 from truerank._util.errors import ExactnessError
 from truerank._util.settings import current_settings
 from truerank._util.threads import Tile, Workspace
+from truerank._util.types import Integers
 from truerank.core.jackknife import GalleryFolds
 from truerank.core.tie_groups import Block, LocatedGroups, SplitGroups
 from truerank.distance.base import Distances, Rows, Space
 from truerank.distance.grid import SinglePrecision
 from truerank.engine import count_kernels, filter_kernels
 from truerank.task.relevance import BlockPairs, PairList
-
-Integers = npt.NDArray[np.int64]
-Reals = npt.NDArray[np.float64]
 
 
 @dataclass

@@ -18,12 +18,11 @@ import numpy.typing as npt
 
 from truerank._util.checkpoint import fill
 from truerank._util.threads import PerThread, Tables, Workspace
+from truerank._util.types import Array, Integers
 from truerank.core.tie_groups import LocatedGroups
 from truerank.distance.base import Distances, Rows
 from truerank.engine.blocks import Columns, Cuts, DistanceBlock, DistanceRange, ExcludedPairs
 
-Array = npt.NDArray[Any]
-Integers = npt.NDArray[np.int64]
 Part = dict[str, Any]
 """What an observer in another process has seen: arrays by name, small ones where rows are few."""
 Deferred = Callable[[], None]

@@ -1,4 +1,4 @@
-"""The request of a pass, its context, and the schedule of rows to strategies and blocks.
+"""The schedule of a pass: which rows go to which strategy, float32 or float64, CPU or GPU.
 
 `schedule` runs nothing: it takes the request, the remaining queries, the settings and the facts
 of devices, and returns work items. Where the memory of a device decides, rows remain for a

@@ -23,6 +23,7 @@ from truerank._util import errors
 from truerank._util.cluster import Call
 from truerank._util.text import either
 from truerank._util.threads import single_threaded_blas
+from truerank._util.types import Integers, Reals
 from truerank.core.jackknife import FEWEST_CLASSES, FoldAssignment
 from truerank.core.metric import Metric
 from truerank.core.registry import definition
@@ -36,7 +37,6 @@ from truerank.metrics.clustering import FORMULAS, Contingency
 from truerank.metrics.thresholds.definitions import certain
 from truerank.task.task import TaskRules
 
-Integers = npt.NDArray[np.int64]
 PERMUTATIONS = 20
 MOST_COLUMNS = 200
 """Most folds that are left out of a clustering, where there are more than so many classes."""
@@ -150,7 +150,7 @@ def _shuffled(found: Contingency, seed: int) -> list[Contingency]:
 
 
 def warn(scores: dict[str, Score]) -> None:
-    """Say what random embeddings get, where that is much."""
+    """Warn where random embeddings score high."""
     high = [s for name, s in scores.items() if name != "ami" and (s.chance or 0) > 0.05]
     if high:
         shown = ", ".join(f"{s.metric} {100 * (s.chance or 0):.1f} %" for s in high)
@@ -166,8 +166,6 @@ def warn(scores: dict[str, Score]) -> None:
 # where the error is largest, as many are taken away where they are missed least, and what is
 # better is kept. That finds clusterings no worse than ten starts do, in less time.
 
-
-Reals = npt.NDArray[np.float64]
 
 Part = TypeVar("Part")
 

@@ -25,6 +25,7 @@ from truerank._util.installed import __version__
 from truerank._util.old_names import renamed_keywords
 from truerank._util.progress import shown
 from truerank._util.threads import available_cores, meanwhile
+from truerank._util.types import Array, Integers, Reals
 from truerank.core import metric as definitions
 from truerank.core import registry
 from truerank.core.metric import Metric
@@ -56,8 +57,6 @@ from truerank.result.result import Attribute, Result
 from truerank.task.labels import MISSING, Encoded, encode
 from truerank.task.relevance import View
 from truerank.task.task import TaskRules
-
-Array = npt.NDArray[Any]
 
 
 @renamed_keywords(no_mate="unmated")
@@ -102,7 +101,7 @@ def evaluate(
         of embeddings, which may hold the labels, too.
     gallery, gallery_labels : optional
         The items that are searched, and a label for each of them. Without a gallery each row is
-        searched among all the others (leave-one-out), and the `query_*` arguments describe both
+        searched among all other rows (leave-one-out), and the `query_*` arguments describe both
         sides.
     query_ids, gallery_ids : optional
         Rows that share an id never meet: a query in the gallery, crops of one item.
@@ -123,14 +122,14 @@ def evaluate(
         Such as "map@r" or "hit@1,5,10"; "all" for the default metrics and one form of
         every other metric that applies to the data. By default
         precision@1, hit@5, hit@10, r_precision, map@r, map, mrr, minp; with labels of several
-        levels also h_ap, asi, ndcg; with 20 or more queries that have no mate also
+        levels also h_ap, asi, ndcg; with 20 or more unmated queries also
         dir@far=0.01, mrep@far=0.01, mrep, mfr.
     average : {"query", "class"}
         Mean over queries, or over classes of the mean over each class's queries.
     no_mate : {"report", "zero", "error"}
         Queries with nothing to find are left out and counted, count as 0, or are refused.
     unlabelled : {"error", "distractor"}
-        Whether gallery rows may have no label; they are then relevant to nobody.
+        Whether gallery rows may have no label; they are then relevant to no query.
     device : {"auto", "cpu", "cuda", "reference"}
         The compiled engine, the GPUs of this machine (with torch), or the slow numpy engine that
         defines the truth; the bits are the same. "auto" takes a GPU, if there is one, for tasks
@@ -141,16 +140,17 @@ def evaluate(
         Of the interval around each score; None for no intervals. In leave-one-out it is for the
         expectation over new data sets of the same design, otherwise conditional on this gallery.
     seed : int
-        Of what the intervals draw at random, which is resamples for a gallery of its own; and of
+        Seed of the resamples of intervals, which a separate gallery needs, and of
         clusterings. In leave-one-out intervals follow the data alone.
     units : {"metric", "finer", "finest"}
         What an interval in leave-one-out leaves out as a whole: classes of the coarsest level that
-        a metric's relevance uses; or, where these are fewer than 10 (30 with a gallery of its own),
+        a metric's relevance uses; or, where these are fewer than 10 (30 with a separate gallery),
         classes of the coarsest level below that has as many, or by the finest label. These do not
         show how coarse classes vary.
     gallery_sizes : ints, optional
-        Sizes, up to that of the gallery, at which `result.at_gallery` tells the scores as well: on
-        average over all galleries that keep a query's mates and as large a share of its others.
+        Sizes, up to that of the gallery, at which `result.at_gallery` has the scores as well: on
+        average over all galleries that keep a query's relevant items and an equal share of its
+        irrelevant ones.
     progress : callable or bool, optional
         Called as progress(pairs done, pairs in all) from time to time; True for a bar on the
         terminal or in the notebook.
@@ -572,11 +572,11 @@ def warn_if_too_coarse(space: Space, view: View) -> None:
         return
     note = (
         f"the rows lie so close together that the grid ({space.facts.grid}) decides the ranking: "
-        f"{close:,} of {mates:,} mates of {len(rows):,} queries are no farther from an item of "
-        "another class than rounding moves a distance"
+        f"{close:,} of {mates:,} relevant items of {len(rows):,} queries are no farther from an "
+        "irrelevant item than rounding moves a distance"
     )
     space.facts.notes.append(note)
-    warn(f"{note}; if the direction that all rows share means nothing, subtract their mean.")
+    warn(f"{note}; if the mean of the rows carries no meaning, subtract it.")
 
 
 def _sample(space: Space, view: View) -> Rows:
@@ -588,10 +588,6 @@ def _sample(space: Space, view: View) -> Rows:
 
 
 # The item that each query finds first, for files of queries: one more pass over all pairs.
-
-
-Integers = npt.NDArray[np.int64]
-Reals = npt.NDArray[np.float64]
 
 
 def find_first(

@@ -31,6 +31,7 @@ from truerank._util.old_names import renamed_keywords
 from truerank._util.progress import shown
 from truerank._util.text import TextTable, count, separated
 from truerank._util.threads import available_cores
+from truerank._util.types import Array, Integers, Reals
 from truerank.core.metric import Metric
 from truerank.core.score import PerQuery, Score, split_undefined
 from truerank.core.student import quantile
@@ -53,7 +54,6 @@ from truerank.result.tables import laid_out, percent
 from truerank.task.relevance import Exclusions, Mask, PairList, View
 from truerank.task.task import TaskRules, Unit, finest_unit
 
-Array = npt.NDArray[Any]
 Tick = Callable[[int, int], None]
 NO_METRICS: tuple[str, ...] = ()
 """Where nothing says who is relevant."""
@@ -387,7 +387,6 @@ class _Scorer:
 # What an index loses, in parts: each the difference of two scores, which together are the whole.
 
 
-Reals = npt.NDArray[np.float64]
 ENDS = ("lower", "expected", "upper")
 PARTS = ("quantisation", "cut", "search", "total")
 Interval = tuple[float, float]
@@ -551,7 +550,7 @@ class IndexLoss(Mapping[str, MetricLoss]):
             "which is the first less the three losses."
         )
         lines = [
-            told if self._losses else "In percent; without labels there are no metrics to lose.",
+            told if self._losses else "In percent; without labels there are no metrics.",
             f"{count(facts['queries'], 'query')} against "
             f"{count(facts['gallery'], 'gallery item')}, "
             f"{count(facts['asked'], 'place')} asked for; full vectors by {facts['distance']} "
@@ -725,8 +724,6 @@ class Spread:
 # groups become several, each with its probability: lower and upper are the least and the greatest
 # over them, expected is their mean.
 
-
-Integers = npt.NDArray[np.int64]
 
 MOST_WAYS = 100_000
 """Ways to divide one tie group that are looked at."""
@@ -984,8 +981,8 @@ def compare_with_neighbors(
         raise InputError(
             f"exact_neighbors hold {exact.lengths[short].min():,} neighbors of "
             f"{count(len(short), 'query')} once its own row and junk are taken out, but "
-            f"neighbour_recall@{most} needs {wanted[short[0]]:,}; pass a smaller k, or have truth "
-            "write more."
+            f"neighbour_recall@{most} needs {wanted[short[0]]:,}; pass a smaller k, or find "
+            "more ground truth neighbours."
         )
     some = np.flatnonzero(wanted)
     recall = np.full(task.queries, np.nan)
@@ -997,8 +994,8 @@ def compare_with_neighbors(
         if open_.any():
             raise InputError(
                 f"{count(int(open_.sum()), 'query')} could have other items among the {most} "
-                "nearest, which exact_neighbors do not list: further ones are exactly as near. "
-                "Pass a smaller k, or have truth write more."
+                "nearest: items that exact_neighbors do not list are exactly as near. "
+                "Pass a smaller k, or find more ground truth neighbours."
             )
     # runs count on from query to query, so that a run is of one query
     limit = np.full(task.queries, -1)

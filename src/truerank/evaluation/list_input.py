@@ -19,6 +19,7 @@ import numpy.typing as npt
 from truerank._util.arrays import as_array, as_plain
 from truerank._util.errors import InputError, check_choice, shortened, warn
 from truerank._util.text import count
+from truerank._util.types import Array, Flags, Integers
 from truerank.core import metric as definitions
 from truerank.core import registry
 from truerank.core.metric import Metric, RankingDefinition
@@ -31,9 +32,6 @@ from truerank.task.labels import MISSING, encode, missing_rows
 from truerank.task.relevance import JudgedView, Judgements, PairList, View
 from truerank.task.task import TaskRules
 
-Array = npt.NDArray[Any]
-Integers = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 NAMED_BY = ("auto", "row", "id")
 NOBODY = -1
 """The row of what is no gallery item."""
@@ -76,14 +74,14 @@ class Names:
             if not any(_digits(one) for one in known):
                 return Names(items, None)
             raise InputError(
-                f"neighbors are integers and ids are text of digits ({shortened(known[0])}): say "
-                "what is meant, named_by='row' or named_by='id'."
+                f"neighbors are integers and ids are text of digits ({shortened(known[0])}): pass "
+                "named_by='row' or named_by='id'."
             )
         twice, number = Counter(known).most_common(1)[0]
         if number > 1:
             raise InputError(
-                f"{number} gallery rows share the id {shortened(twice)}, so an id does not say "
-                "which of them was returned; pass row numbers and named_by='row'."
+                f"{number} gallery rows share the id {shortened(twice)}, so an id does not "
+                "identify the row that was returned; pass row numbers and named_by='row'."
             )
         return Names(items, known)
 
@@ -135,7 +133,7 @@ def _known(ids: Any, items: int) -> list[Any]:
     encoded = encode((ids,), ("gallery_ids",))
     codes = encoded.codes[0]
     if len(codes) != items:
-        raise InputError(f"gallery_ids must have one value a row ({items}). Got {len(codes)}.")
+        raise InputError(f"gallery_ids must have one value per row ({items}). Got {len(codes)}.")
     if (codes == MISSING).any():
         raise InputError(f"None or NaN in gallery_ids {missing_rows(codes)}; give each a value.")
     return [as_plain(encoded.values[code]) for code in codes.tolist()]
@@ -283,11 +281,13 @@ def _scores(scores: Any, lengths: Integers) -> npt.NDArray[np.float64]:
     if not np.array_equal(own, lengths):
         wrong = int(np.flatnonzero(own != lengths)[0]) if len(own) == len(lengths) else None
         where = "" if wrong is None else f" (query {wrong} has {own[wrong]} for {lengths[wrong]})"
-        raise InputError(f"scores must be as many as neighbors{where}; pass one for each place.")
+        raise InputError(
+            f"scores and neighbors differ in length{where}; pass one score for each place."
+        )
     if flat.dtype.kind not in "fiub":
         raise InputError(f"scores must be numbers. Got dtype {flat.dtype} instead.")
     if flat.dtype.kind in "iu" and len(flat) and np.abs(flat.astype(object)).max() > 2**53:
-        raise InputError("scores hold integers beyond 2^53, which float64 cannot tell apart.")
+        raise InputError("scores hold integers beyond 2^53, which float64 cannot distinguish.")
     return np.asarray(flat, np.float64)
 
 
@@ -668,12 +668,14 @@ class _Names:
         if strangers:
             warn(f"{count(strangers, 'list')} of queries that are not evaluated are left out.")
         if len(rows) != queries:
-            raise InputError(f"query_ids must have one value a row ({queries}). Got {len(rows)}.")
+            raise InputError(f"query_ids must have one value per row ({queries}). Got {len(rows)}.")
         lists = [() if row is None else found.neighbors[row] for row in rows]
         if found.scores is None:
             return lists, None
         if len(found.scores) != len(found.queries):
-            raise InputError("scores must be as many lists as neighbors.")
+            raise InputError(
+                "scores has another number of lists than neighbors; pass one list for each."
+            )
         return lists, [() if row is None else found.scores[row] for row in rows]
 
 

@@ -59,13 +59,14 @@ def evaluate_lists(
     """Score what a search returned, with bounds for what it did not return.
 
     Items that a query could have found and that are not in its list may follow in any order: lower
-    has the missing mates last, upper has them next, expected has them anywhere behind the list.
+    has the missing relevant items last, upper has them next, expected has them anywhere behind
+    the list.
 
     Parameters
     ----------
     neighbors : (Q, k), or a list of lists, or {query: {item: score}}, or a path
         Row numbers of the gallery, nearest first, -1 for none; or ids, where gallery_ids are given
-        (query_ids without a gallery of its own). A path names .npy, .npz, .parquet, .ivecs, .ibin,
+        (query_ids without a separate gallery). A path names .npy, .npz, .parquet, .ivecs, .ibin,
         .hdf5 (ann-benchmarks) or a run of TREC or MS MARCO, which goes by ids, as a mapping does.
     labels : (Q,) or (Q, L), or a path
         One label for each query, or a path of labels from coarse to fine.
@@ -103,7 +104,7 @@ def evaluate_lists(
     -------
     Result
         A mapping from metric string to Score; `provenance["lists"]` says how many places were
-        repeated or unknown, how many mates were not returned, and what settles.
+        repeated or unknown, how many relevant items were not returned, and what settles.
 
     Examples
     --------

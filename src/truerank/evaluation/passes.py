@@ -22,6 +22,7 @@ from truerank._util.checkpoint import Checkpoint, chapters
 from truerank._util.errors import InputError
 from truerank._util.settings import current_settings
 from truerank._util.threads import HelperThreads, available_cores
+from truerank._util.types import Integers, Reals
 from truerank.core import registry
 from truerank.core.average import class_mean, mean, plain_mean
 from truerank.core.curve import BandMoves, Curve
@@ -299,10 +300,6 @@ def _find(
 
 
 # The plan of an evaluation: which passes its metrics need, and what each pass fills.
-
-
-Integers = npt.NDArray[np.int64]
-Reals = npt.NDArray[np.float64]
 
 
 @dataclass
@@ -652,7 +649,7 @@ def score_column(
         chance=averaged_kinds(chance) if defined and chance is not None else None,
         attainable=attainable if defined else None,
         n=int(counts.sum()),
-        reason=None if defined else "not defined: no query has a mate in the gallery",
+        reason=None if defined else "not defined: no query has a relevant item in the gallery",
         per_query=PerQuery(*every),
     )
 

@@ -11,12 +11,12 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from truerank._util.arrays import DeviceMatrix, as_array
 from truerank._util.errors import InputError, check_choice, shortened, warn
 from truerank._util.progress import check_progress
 from truerank._util.text import count, either
+from truerank._util.types import Array
 from truerank.distance import catalogue
 from truerank.distance.base import Space
 from truerank.distance.digests import as_keys
@@ -28,9 +28,6 @@ from truerank.task.relevance import Mask
 from truerank.task.task import TaskRules
 
 # What users pass to evaluate, read and checked: a task's rules, its rows and gallery items.
-
-
-Array = npt.NDArray[Any]
 
 
 def prepare(
@@ -121,7 +118,7 @@ def check_options(task: TaskRules, average: str, threads: int | None, progress: 
     check_progress(progress)
     check_choice("average", average, ("query", "class"))
     if average == "class" and task.levels is None:
-        raise InputError("average='class' needs labels; relevance= says nothing about classes.")
+        raise InputError("average='class' needs labels; relevance= does not name classes.")
     check_threads(threads)
 
 
@@ -248,8 +245,8 @@ def swapped(task: TaskRules, first: NearestRelevant, distance: str) -> str | Non
     if catalogue.find(distance).larger_is_nearer:
         what, meant = "distances", "precomputed"
     return (
-        f"mates stand far behind where chance would put them: the matrix seems to hold {what}; if "
-        f"so, pass distance={meant!r}."
+        f"relevant items rank far lower than by chance: the matrix seems to hold {what}; if so, "
+        f"pass distance={meant!r}."
     )
 
 

@@ -267,7 +267,9 @@ def _trials(pairs: Any, layout: str) -> Trials:
             )
         one, two, flag = map(_scalar, parts)
         if not isinstance(flag, (bool, int, float)) or flag not in (0, 1):
-            raise InputError(f"trial {number} must say True or False, not {shortened(flag)}.")
+            raise InputError(
+                f"the third value of trial {number} must be True or False. Got {shortened(flag)}."
+            )
         left.append(one)
         right.append(two)
         same.append(bool(flag))
@@ -279,10 +281,10 @@ def _trials(pairs: Any, layout: str) -> Trials:
 def _folds(folds: Any, count: int) -> npt.NDArray[np.int64]:
     given = as_array(folds, "folds")
     if given.shape != (count,):
-        raise InputError(f"folds must have one value a trial ({count}). Got shape {given.shape}.")
+        raise InputError(f"folds must have one value per trial ({count}). Got shape {given.shape}.")
     codes = encode((given,), ("folds",)).codes[0]
     if len(np.unique(codes)) < 2:
-        raise InputError("folds must be at least two.")
+        raise InputError("folds must hold at least two distinct values. Got one.")
     return codes
 
 

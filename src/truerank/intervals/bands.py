@@ -16,9 +16,9 @@ from functools import lru_cache
 from hashlib import blake2b
 
 import numpy as np
-import numpy.typing as npt
 
 from truerank._util.kernels import compiled
+from truerank._util.types import Flags, Integers, Reals
 from truerank.core import metric as definitions
 from truerank.core.curve import POINTWISE, SIMULTANEOUS, BandMoves, Curve, CurveMoves
 from truerank.core.jackknife import random_numbers
@@ -26,9 +26,6 @@ from truerank.core.student import MOST_FREEDOM, central, near, quantile
 from truerank.intervals.interval import ends
 from truerank.intervals.interval_kernels import _sum_rows
 
-Reals = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 DRAWS = 2000
 SEED = 0
 """The draws do not follow the user's seed: they stand for no data."""

@@ -12,16 +12,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
 from truerank._util.arrays import numbered
 from truerank._util.cached import cached_property
+from truerank._util.types import Integers, Reals
 from truerank.core.metric import Metric, Scale
 from truerank.core.registry import definition, ranking
 from truerank.core.tie_groups import TieGroups
-
-Integers = npt.NDArray[np.int64]
-Reals = npt.NDArray[np.float64]
 
 Measured = Callable[[TieGroups, Metric, Scale], Reals]
 Frozen = tuple[bytes, str, tuple[int, ...]]

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from truerank._util.arrays import distinct
 from truerank._util.old_names import REMOVED
 from truerank._util.threads import HelperThreads
+from truerank._util.types import Integers, Reals
 from truerank.core import registry
 from truerank.core.curve import BandMoves, Curve, CurveMoves, rank_ladder
 from truerank.core.jackknife import FEWEST_CLASSES, FoldAssignment, Replicates
@@ -55,12 +56,9 @@ from truerank.task.relevance import View
 from truerank.task.task import TaskRules, Unit, finest_unit, unit_of
 
 NOT_COUNTED = "ask for a verification metric such as auc, whose pass counts what a band is made of"
-MATES_LEAVE = "classes by the finest label take some of a query's mates, not all or none"
+MATES_LEAVE = "a class by the finest label has some of a query's relevant items, not all or none"
 FINER = '; a finer level has enough: pass units="finer" (--units finer)'
 """Follows why there are too few units, where other ones help."""
-
-Integers = npt.NDArray[np.int64]
-Reals = npt.NDArray[np.float64]
 
 
 class Estimation:

@@ -18,6 +18,7 @@ from threading import Lock
 import numpy as np
 import numpy.typing as npt
 
+from truerank._util.types import Flags, Integers, Reals
 from truerank.core.curve import BandMoves, CurveMoves
 from truerank.core.jackknife import ChangeSums, FoldAssignment, Stratum, replicates
 from truerank.core.tie_groups import Block, LeftOut, TieGroups
@@ -34,9 +35,6 @@ from truerank.task.relevance import View
 # has.
 
 
-Integers = npt.NDArray[np.int64]
-Reals = npt.NDArray[np.float64]
-Flags = npt.NDArray[np.bool_]
 FEWEST_MISSED = 5
 """With fewer queries that miss than this, how a curve would move is not known."""
 LAST_RANK = 50
@@ -255,7 +253,7 @@ def _by_fold(folds: FoldAssignment, place: Integers, ranks: int, some: Flags) ->
 
 
 NO_LEVEL_LEFT = -1
-AT_LIMIT = "every share is 0 % or 100 %, which says nothing about the spread"
+AT_LIMIT = "every share is 0 % or 100 %, so that the spread cannot be estimated"
 
 
 def levels_without(

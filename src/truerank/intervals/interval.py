@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from truerank._util.errors import InputError, check_choice, check_seed, shortened
 from truerank._util.text import count
+from truerank._util.types import Flags, Integers, Reals
 from truerank.core import registry
 from truerank.core.jackknife import FoldAssignment, Replicates, why_too_few
 from truerank.core.metric import Metric
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
 UNITS = ("metric", "finer", "finest")
 """Units of intervals: those of each metric; or, where these are too few, those of the coarsest
 level below that has enough, or the finest."""
-AT_LIMIT = "every query scores {limit} %, which says nothing about the spread"
-ALL_AT_LIMIT = "the score is {limit} %, which says nothing about the spread"
+AT_LIMIT = "every query scores {limit} %, so that the spread cannot be estimated"
+ALL_AT_LIMIT = "the score is {limit} %, so that the spread cannot be estimated"
 
 
 @dataclass(frozen=True)
@@ -200,7 +201,6 @@ def interval_of(score: Score, metric: Metric, moves: Moves, confidence: float) -
 # Intervals of the rates at a threshold, over the classes that happened to be tested.
 
 
-Integers = npt.NDArray[np.int64]
 ONE = 2.0**30
 """Values are summed in units of 2^-30: the order of rows cannot show."""
 
@@ -253,9 +253,6 @@ def mean_interval(values: npt.NDArray[np.float64], codes: Integers) -> tuple[flo
 
 # The class bootstrap for a fixed gallery: whole classes of queries drawn with replacement.
 
-
-Reals = npt.NDArray[np.float64]
-Flags = npt.NDArray[np.bool_]
 
 RESAMPLES = 2000
 FEWEST_DRAWN = 30

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank._util.settings import current_limits
+from truerank._util.types import Flags, Integers
 from truerank.core.jackknife import (
     FEWEST_CLASSES,
     KEY,
@@ -25,7 +26,6 @@ from truerank.task.task import TaskRules, Unit
 # Fold assignment: the units of an evaluation, in the orders in which they go to folds.
 
 
-Integers = npt.NDArray[np.int64]
 _FIRST = random_numbers(KEY, 1)[0]
 
 
@@ -115,7 +115,6 @@ def _ranks(ids: Encoded) -> Integers:
 # The folds of several units of intervals side by side.
 
 
-Flags = npt.NDArray[np.bool_]
 MOST_COUNTED = 1 << 16
 """An eighth of the queries with few mates is counted by fold, but, without limits, no more."""
 MOST_CELLS, LEAST_COUNTED = 6_000_000, 512

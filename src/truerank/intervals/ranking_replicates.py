@@ -18,11 +18,11 @@ from threading import Lock
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from truerank._util.arrays import distinct
 from truerank._util.cached import cached_property
 from truerank._util.threads import HelperThreads
+from truerank._util.types import Flags, Integers, Reals
 from truerank.core import registry
 from truerank.core.curve import CurveMoves
 from truerank.core.jackknife import (
@@ -47,9 +47,6 @@ from truerank.metrics.ranking import add_moves
 from truerank.task.relevance import TreeView, View
 from truerank.task.task import TaskRules, Unit, level_of
 
-Integers = npt.NDArray[np.int64]
-Reals = npt.NDArray[np.float64]
-Flags = npt.NDArray[np.bool_]
 Use = tuple[Column, Unit]
 """A column, and the units by which its score is to be replicated."""
 Key = tuple[Metric, Unit]

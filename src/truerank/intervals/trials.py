@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from truerank._util.cached import cached_property
 from truerank._util.text import count
+from truerank._util.types import Flags, Integers, Reals
 from truerank.core.curve import Curve
 from truerank.core.jackknife import (
     FEWEST_CLASSES,
@@ -59,9 +60,6 @@ from truerank.metrics.thresholds.verification import FoldedTrials, PairMetric, p
 # folds.
 
 
-Flags = npt.NDArray[np.bool_]
-Integers = npt.NDArray[np.int64]
-Reals = npt.NDArray[np.float64]
 MOST_FOLDS = 400
 """Up to so many people each leaves alone. What is taken off is an estimate too, and must not drown
 the rest."""

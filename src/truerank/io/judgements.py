@@ -209,7 +209,7 @@ class Taxonomy:
         """
         finest = labels if isinstance(labels, list) else as_array(labels, "labels").tolist()
         if not isinstance(finest, list) or not all(isinstance(item, Hashable) for item in finest):
-            raise InputError("labels must be one value a row, such as int or str.")
+            raise InputError("labels must be one value per row, such as int or str.")
         if not finest:
             raise InputError("labels is empty; at least one row is needed.")
         known = set(self.parents) | set(self.parents.values())

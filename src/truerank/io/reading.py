@@ -22,10 +22,11 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from truerank._util.arrays import Array, as_array, check_fits
+from truerank._util.arrays import as_array, check_fits
 from truerank._util.errors import InputError, shortened
 from truerank._util.files import _MAPPED, as_path, check_readable, read_archive
 from truerank._util.installed import install
+from truerank._util.types import Array
 from truerank.io import vectors
 from truerank.io.shards import Shards, parse_manifest, read_columns
 from truerank.io.tables import (
@@ -69,7 +70,7 @@ def as_matrix(value: Any, name: str, *, lazily: bool = False) -> Array:
         limit = 2**53
         if int(array.max()) > limit or int(array.min()) < -limit:
             raise InputError(
-                f"{name} holds integers beyond 2^53, which float64 cannot tell apart; "
+                f"{name} holds integers beyond 2^53, which float64 cannot distinguish; "
                 "subtract an offset or divide by a power of two first."
             )
     return array

@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from truerank._util.arrays import as_array, as_plain, check_fits
 from truerank._util.errors import InputError, shortened
 from truerank._util.files import as_path, atomic_path, check_readable, to_json
 from truerank._util.installed import install
 from truerank._util.text import count
+from truerank._util.types import Array
 from truerank.io import vectors
 from truerank.io.reading import (
     Bundle,
@@ -290,7 +290,6 @@ def _write_manifest(
 # Writing shards: rows as they come, and what is known about them, with sizes and checksums.
 
 
-Array = npt.NDArray[Any]
 SHARD_BYTES = 1 << 26
 """Bytes of a shard, by default."""
 

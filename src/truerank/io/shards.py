@@ -29,6 +29,7 @@ from truerank._util.errors import InputError, shortened
 from truerank._util.files import as_path
 from truerank._util.installed import install
 from truerank._util.text import count
+from truerank._util.types import Array
 from truerank.io.tables import dimensions, known_columns, only_matrix, read_parquet
 
 FORMAT = "truerank-shards"
@@ -289,7 +290,6 @@ class _Fields:
 # Shards: the rows of a manifest, read where they are asked for.
 
 
-Array = npt.NDArray[Any]
 KEPT = 4
 """Shards that are kept as a whole after they were read as one."""
 SPARSE = 8
@@ -500,7 +500,7 @@ def _checked(rows: Array, stored: Stored) -> Array:
     long = rows.dtype.kind in "iu" and rows.itemsize == 8 and rows.size > 0
     if long and (int(rows.max()) > LARGEST or int(rows.min()) < -LARGEST):
         raise InputError(
-            f"shard {stored.location} holds integers beyond 2^53, which float64 cannot tell "
-            "apart; subtract an offset or divide by a power of two first."
+            f"shard {stored.location} holds integers beyond 2^53, which float64 cannot "
+            "distinguish; subtract an offset or divide by a power of two first."
         )
     return rows

@@ -1,4 +1,4 @@
-"""Trial lists of verification benchmarks: pairs of ids, same or not, with scores and persons.
+"""Trial lists of verification (LFW, VoxCeleb, IJB, Kaldi, CSV): pairs of ids, scores, people.
 
 lfw         pairs.txt: "10 300", then "name 1 4" (the same person) or "name 1 other 2" (not)
 voxceleb    "1 id1/a.wav id2/b.wav": whether they belong together, then the two ids
@@ -29,6 +29,7 @@ from truerank._util.arrays import as_array
 from truerank._util.cached import cached_property
 from truerank._util.errors import InputError, check_choice, shortened
 from truerank._util.files import check_readable, read_text
+from truerank._util.types import Integers
 from truerank.io.reading import is_path, read_labels, read_npy
 from truerank.task.labels import MISSING, encode, missing_rows
 
@@ -262,12 +263,12 @@ class RowsById:
         found = encode((ids,), ("ids",))
         codes = found.codes[0]
         if len(codes) != count:
-            raise InputError(f"ids must have one value a row ({count}). Got {len(codes)}.")
+            raise InputError(f"ids must have one value per row ({count}). Got {len(codes)}.")
         if (codes == MISSING).any():
             raise InputError(f"None or NaN in ids {missing_rows(codes)}; give each row its id.")
         names = [found.values[code] for code in codes.tolist()]
         if len(set(names)) != count:
-            raise InputError("ids name a row twice; every embedding needs an id of its own.")
+            raise InputError("ids name a row twice; pass distinct ids.")
         return RowsById(names, by_row=False)
 
     def find(self, wanted: list[Any]) -> npt.NDArray[np.int64]:
@@ -313,7 +314,6 @@ class RowsById:
 # People: who is on each side of a trial, by labels, by columns of the list, or by its ids.
 
 
-Integers = npt.NDArray[np.int64]
 NO_PEOPLE = (
     "the list of trials names no people; pass labels (--labels, a file with the columns id and "
     "label), or columns left_label and right_label in the list"
@@ -345,7 +345,7 @@ def people_by_labels(labels: Any, ids: Any, trials: Trials, rows: int | None) ->
         )
     wanted = rows if names is None else len(as_array(names, "ids"))
     if given.shape != (wanted,):
-        per = "a row" if names is None else "an id"
+        per = "per row" if names is None else "per id"
         raise InputError(f"labels must have one value {per} ({wanted}). Got shape {given.shape}.")
     place = RowsById.of(names, len(given))
     return number_people(trials, (given[place.find(trials.left)], given[place.find(trials.right)]))

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from truerank._util.arrays import check_fits
 from truerank._util.errors import InputError, shortened
 from truerank._util.files import as_path
 from truerank._util.text import count
+from truerank._util.types import Array
 
 # HDF5 files, as ann-benchmarks writes them: arrays by name (train, test, neighbors, distances).
 
@@ -121,7 +121,6 @@ def batches(path: Path, name: str, numbers: int) -> Iterator[Any]:
 # Vectors of index benchmarks, mapped into memory: fvecs, bvecs, ivecs, fbin, u8bin, i8bin, ibin.
 
 
-Array = npt.NDArray[Any]
 ROWS = {".fvecs": "<f4", ".bvecs": "u1", ".ivecs": "<i4"}
 """Formats whose rows begin with their length, and what they hold."""
 MATRICES = {".fbin": "<f4", ".u8bin": "u1", ".i8bin": "i1", ".ibin": "<i4"}

@@ -41,7 +41,7 @@ class SumOverLevels(Loss):
             raise InputError("sum_over_levels takes a loss, or one loss for each level.")
         if self.shared and any(True for _ in losses[0].parameters()):
             raise InputError(
-                "this loss has parameters of its own, for one set of classes; "
+                "this loss has parameters for one set of classes; "
                 "pass sum_over_levels a list with one such loss for each level, coarse to fine."
             )
         self.losses = torch.nn.ModuleList(losses)

@@ -11,15 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from truerank._util.types import Integers
 from truerank.core.metric import Definition, register
 
 # Clustering metrics: how well clusters agree with classes.
-
-
-Integers = npt.NDArray[np.int64]
-Reals = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

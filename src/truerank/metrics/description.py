@@ -25,8 +25,8 @@ _CUTS_IN_WORDS = {
     "number": "whole number, an int >= 1; must be given: the rank up to which items count",
     "number or none": "whole number, an int >= 1: the rank up to which items count; all if left "
     "out",
-    "optional": "whole number, an int >= 1, or r, the query's number of mates: the rank up to "
-    "which items count; all if left out",
+    "optional": "whole number, an int >= 1, or r, the query's number of relevant items: the rank "
+    "up to which items count; all if left out",
 }
 
 
@@ -149,7 +149,7 @@ def _aligned(row: tuple[str, ...], widths: list[int], beside: bool) -> str:
 def _everything(known: Definition) -> str:
     counted = plural(known.counted)
     if known.counted == "query":
-        counted += " with a mate" if known.with_mate else " without a mate"
+        counted = f"mated {counted}" if known.with_mate else f"unmated {counted}"
     facts = [
         ("family", known.family),
         ("range", span(known)),

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank._util.kernels import kernel
+from truerank._util.types import Reals
 
 LN_2, LN_2_LOW = 0.6931471805599453, 2.3190468138462996e-17
 """ln 2 in two parts."""
@@ -191,9 +192,6 @@ def settle_sure(sure: Any, sure_low: Any, total: Any, total_low: Any, out: Any) 
             total[q],
             total_low[q],
         )
-
-
-Reals = npt.NDArray[np.float64]
 
 
 def settled(high: Reals, low: Reals, total: Reals, total_low: Reals) -> Reals:

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank._util.cached import cached_property
+from truerank._util.types import Integers, Reals
 from truerank.core import registry
 from truerank.core.metric import Law, Metric, RankingDefinition
 from truerank.core.score import Column, as_run
@@ -45,10 +46,12 @@ def why_no_law(metric: Metric) -> str:
     if isinstance(known, RankingDefinition):
         return "its mean over smaller galleries has no closed form here"
     if known.family == "clustering":
-        return "clusters of a smaller gallery would be others"
+        return "clusters of a smaller gallery would differ"
     if known.family == "openset":
-        return "any item may be the accepted one, and which are drawn beside mates is not followed"
-    return "it counts pairs, of which a smaller gallery has as large a share, or it is an integral"
+        return (
+            "any item may be the accepted one, and irrelevant items that are drawn are not followed"
+        )
+    return "it counts pairs, whose shares a smaller gallery keeps, or it is an integral"
 
 
 def drawn_of(others: int, size: int, gallery: int) -> int:
@@ -65,9 +68,6 @@ def known_law(metric: Metric) -> Law:
 
 
 # Tie groups of kin: queries that have as many mates and as many other items as one another.
-
-
-Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,6 @@ class Kin:
 # worth is computed once and kept. Few of all pairs occur, since most mates come early.
 
 
-Reals = npt.NDArray[np.float64]
 Boxes = tuple[Integers, Integers, Integers, Integers]
 """The least and the largest b, and the least and the largest j, of all (b, j) in each of some
 boxes."""

@@ -15,14 +15,12 @@ import numpy.typing as npt
 
 from truerank._util.errors import InputError
 from truerank._util.kernels import interpreted
+from truerank._util.types import Integers, Reals
 from truerank.core.metric import Exclusive, Metric, RankedSums, RankingDefinition, Scale, register
 from truerank.core.parameters import LEVEL, NUMBERS, POSITIVE, Choice, Parameter
 from truerank.core.tie_groups import NOWHERE, TieGroups
 from truerank.metrics import double_double_kernels, hierarchy_kernels
 from truerank.metrics.double_double_kernels import harmonics, settled
-
-Integers = npt.NDArray[np.int64]
-Reals = npt.NDArray[np.float64]
 
 LARGEST_GRADE = 52
 """The largest grade for which 2^grade - 1 is a float64."""
@@ -315,7 +313,7 @@ for _definition in (
         family="hierarchy",
         parameters=(
             Parameter("alpha", POSITIVE, "the larger, the more the finer levels count", "1"),
-            Parameter("rel", NUMBERS, "relevances of your own, one for each level, coarse to fine"),
+            Parameter("rel", NUMBERS, "your relevances, one for each level, coarse to fine"),
         ),
         exclusive=(Exclusive("alpha", "rel", "relevances of your own need none"),),
         examples=("h_ap", "h_ap@alpha=3", "h_ap@alpha=0.5"),
@@ -323,7 +321,8 @@ for _definition in (
     RankingDefinition(
         "sum_wap",
         "weighted mean of the levels' AP",
-        "mean, with weights, of the AP at each level that has a mate; always prefers finer matches",
+        "mean, with weights, of the AP at each level with a relevant item; always prefers finer "
+        "matches",
         f"{_HAPPIER}, ECCV 2022, supplementary A.2",
         per_query=_sum_wap,
         ranked=_sum_wap_ranked,

@@ -10,8 +10,8 @@ in plain float64 with a fixed order of operations, as they only say how much a s
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from truerank._util.types import Flags, Integers, Reals
 from truerank.core.metric import (
     DeleteKernel,
     Law,
@@ -27,8 +27,6 @@ from truerank.metrics import ranking_kernels
 from truerank.metrics.double_double_kernels import harmonics, settled
 from truerank.metrics.ranking_kernels import _AVERAGE_PRECISION, _FIRST, _FOUND, _LAST, _add_moves
 
-Integers = npt.NDArray[np.int64]
-Reals = npt.NDArray[np.float64]
 Triple = Reals
 """Shape (3, queries): lower, expected, upper."""
 
@@ -86,8 +84,8 @@ def _recall_at_1(metric: Metric) -> str | None:
     if metric.cut != 1:
         return None
     return (
-        "recall@1 is the share of all mates found at rank 1; metric-learning papers mean hit@1 by "
-        "Recall@1."
+        "recall@1 is the share of the relevant items found at rank 1; metric-learning papers mean "
+        "hit@1 by Recall@1."
     )
 
 
@@ -322,7 +320,7 @@ for _definition in (
     RankingDefinition(
         "r_precision",
         "R-precision",
-        "precision at R, the query's number of mates",
+        "precision at R, the query's number of relevant items",
         _REALITY,
         per_query=_r_precision,
         reduced=_r_precision_without,
@@ -431,8 +429,6 @@ for _definition in (
     ),
 ):
     register(_definition)
-
-Flags = npt.NDArray[np.bool_]
 
 
 def add_moves(

@@ -21,7 +21,7 @@ __all__ = [
 
 Given = Result | str | os.PathLike[str]
 MOST_MODELS = 12
-"""More lines than this nobody tells apart."""
+"""More lines than this cannot be distinguished."""
 
 
 def plot(
@@ -104,7 +104,6 @@ def _listed(results: Any) -> list[Given]:
         )
     if len(listed) > MOST_MODELS:
         raise InputError(
-            f"a figure shows at most {MOST_MODELS} models, which can still be told apart. "
-            f"Got {len(listed)}."
+            f"a figure shows at most {MOST_MODELS} models. Got {len(listed)}; pass fewer results."
         )
     return listed

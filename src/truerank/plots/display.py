@@ -12,19 +12,18 @@ from statistics import NormalDist
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from truerank._util.errors import InputError
 from truerank._util.files import atomic_path
 from truerank._util.installed import install
 from truerank._util.text import visible
+from truerank._util.types import Reals
 from truerank.core.curve import POINTWISE, SECOND, Curve
 from truerank.result.curves import Mark
 
 # The axes of each curve, as the field draws them: FAR in logarithms, DET in normal deviates.
 
 
-Reals = npt.NDArray[np.float64]
 PERCENT = (1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.05, 0.2, 0.4)
 """Rates that are written at an axis of normal deviates."""
 _NORMAL = NormalDist()
@@ -53,13 +52,15 @@ class CurveAxes:
 
 
 _FAR = "false accept rate"
+PAIRS = {"mates": "positive pairs", "others": "negative pairs"}
+"""The columns of the curve of distances, in words."""
 AXES = {
     "roc": CurveAxes(_FAR, "true accept rate", "log"),
     "det": CurveAxes(_FAR, "false reject rate", "probit", "upper right"),
     "pr": CurveAxes("recall", "precision", legend="lower left"),
     "f1": CurveAxes("threshold", "F1", legend="best"),
     "cmc": CurveAxes("rank", "hit rate", steps=True),
-    "dir": CurveAxes("share of strangers accepted", "identified", "log", "upper left"),
+    "dir": CurveAxes("share of unmated queries accepted", "identified", "log", "upper left"),
     "mrp": CurveAxes("τ", "mRP", legend="best"),
     "mvp": CurveAxes("τ", "mVP", legend="best"),
     "mrep": CurveAxes("τ", "mReP", legend="best"),
@@ -216,7 +217,7 @@ class CurveDisplay:
             )  # fmt: skip
 
     def _histograms(self, model: DrawnModel, number: int) -> None:
-        """How near mates are, and others: two filled steps; of further models lines alone.
+        """Distances of positive and negative pairs: filled steps; of further models lines alone.
 
         Bins need not be equal, so that a step is as high as its share over its bin's width.
         """
@@ -240,7 +241,8 @@ class CurveDisplay:
                         color=COLOURS[2 * place],
                     )
                 )  # fmt: skip
-            drawn.set_label(kind if len(self.models) == 1 else f"{model.name}: {kind}")
+            shown = PAIRS[kind]
+            drawn.set_label(shown if len(self.models) == 1 else f"{model.name}: {shown}")
             self.lines_.append(drawn)
 
     def _bars(self, model: DrawnModel, number: int) -> None:

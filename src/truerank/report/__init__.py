@@ -45,10 +45,10 @@ def write(
     ----------
     results : results, paths of their JSON files, or folders of benchmarks
     path : where the page goes
-    names : of the models; otherwise what tells their files apart
+    names : of the models; by default the differing parts of their files' names
     images : a folder whose files have the rows' ids as names, or one for each query
-    gallery_images : the same for a gallery of its own, where `images` is no folder
-    progress : called as progress(pairs done, pairs in all) while rows are looked at
+    gallery_images : the same for a separate gallery, where `images` is no folder
+    progress : called as progress(pairs done, pairs in all) while rows are examined
 
     Examples
     --------

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from truerank._util.errors import TruerankWarning
+from truerank._util.types import Integers, Reals
 from truerank.analysis.audit import audit
 from truerank.core import registry
 from truerank.distance import catalogue
@@ -88,7 +88,6 @@ def _audit(found: AtHand) -> dict[str, Any] | None:
 # A map of the classes: their centres, on the two axes along which they differ most (PCA).
 
 
-Reals = npt.NDArray[np.float64]
 MOST_CLASSES = 2000
 
 
@@ -200,7 +199,6 @@ def _edges(items: int) -> Any:
 # Which classes are taken for which: the items found first that are wrong, by pair of classes.
 
 
-Integers = npt.NDArray[np.int64]
 MOST_PAIRS = 200
 
 

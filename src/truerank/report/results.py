@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from truerank._util.text import level_name
+from truerank._util.text import level_name, reworded
 from truerank.analysis.compare import Comparison, compare
 from truerank.competition.board import groups
 from truerank.core import registry
@@ -37,7 +37,7 @@ NEEDS_ROWS = (
     "classes, no neighbors, no map and no ties; evaluate with --report, or call to_html on a "
     "fresh result whose embeddings are still in memory, to have them."
 )
-IS_PUBLIC = "This is a public result of a hidden task: it names scores, and nothing of queries."
+IS_PUBLIC = "This is a public result of a hidden task: it names scores, and no queries."
 
 
 def model_data(result: Result, name: str) -> dict[str, Any]:
@@ -244,8 +244,8 @@ def _provenance(result: Result) -> dict[str, Any]:
         "digest of the embeddings": distance.get("input_digest"),
         "digest of the task": facts.get("task_digest") or facts.get("task_commitment"),
         "mean over": {"class": "classes", "query": "queries"}.get(facts.get("average", "")),
-        "without a mate": facts.get("no_mate_option"),
-        "never ranked": ", ".join(facts.get("excluded", [])) or None,
+        "unmated queries": facts.get("no_mate_option"),
+        "never ranked": ", ".join(map(reworded, facts.get("excluded", []))) or None,
         "intervals": intervals.get("method"),
         "seed": intervals.get("seed"),
         "device": facts.get("device"),
@@ -381,7 +381,7 @@ def _differences(found: Comparison) -> dict[str, Any]:
     return page_table("Differences", [*columns, column("verdict")], rows) | {"places": places}
 
 
-_OPEN = ("cannot be told apart", "no test")
+_OPEN = ("no significant difference", "no test")
 """What is said of a difference that is not certain, and of one that has no test."""
 
 
@@ -434,25 +434,25 @@ def _pair(
 
 
 WORDS = {
-    "r_precision": "Of the R nearest items, the share that are mates; R is how many mates there "
-    "are.",
-    "mrr": "One over the rank of the first mate.",
-    "minp": "How soon the last, hardest mate is found.",
-    "bpref": "How rarely a wrong item stands before a mate.",
+    "r_precision": "Of the R nearest items, the share that are relevant; R is the number of "
+    "relevant items.",
+    "mrr": "One over the rank of the first relevant item.",
+    "minp": "How early the last relevant item is found.",
+    "bpref": "How rarely an irrelevant item stands before a relevant one.",
     "h_ap": "Average precision in which a near miss counts in part.",
     "sum_wap": "Average precision at every level of the labels, weighted.",
     "asi": "How far the first items are the best that could stand there, over all depths.",
-    "auc": "How often two of a kind are nearer than two of different kinds.",
+    "auc": "How often a positive pair is nearer than a negative pair.",
     "eer": "The error rate at the threshold where both kinds of error are equally frequent.",
     "best_f1": "The best balance of precision and recall that one threshold gives.",
     "min_dcf": "The least cost of errors over all thresholds.",
     "mrep": "Ranking and accepting at once, over all thresholds.",
-    "mfr": "How much queries with nothing to find accept, over all thresholds.",
+    "mfr": "How much unmated queries accept, over all thresholds.",
     "mrep_max": "Ranking and accepting at once, at the best threshold.",
     "mvp_max": "How clean and complete the accepted items are, at the best threshold.",
     "opis": "How unevenly one threshold serves the classes.",
     "nmi": "How well clusters of the embeddings agree with the classes.",
-    "ami": "How well clusters of the embeddings agree with the classes, less luck.",
+    "ami": "How well clusters of the embeddings agree with the classes, less chance.",
     "pairwise_f1": "How well pairs in one cluster are pairs of one class.",
 }
 
@@ -463,7 +463,7 @@ def in_words(text: str) -> str:
     Examples
     --------
     >>> in_words("hit@5")
-    'How often a mate is among the 5 nearest items.'
+    'How often a relevant item is among the 5 nearest.'
     """
     metric = registry.of_result(text)
     level = metric.get("level")
@@ -478,18 +478,20 @@ def _with_cut(metric: Metric) -> str | None:
     """Metrics up to a rank."""
     cut = metric.cut
     if (metric.name, cut) in (("precision", 1), ("hit", 1)):
-        return "How often the nearest item is a mate."
+        return "How often the nearest item is relevant."
     if metric.name == "precision":
-        return f"Of the {cut} nearest items, the share that are mates."
+        return f"Of the {cut} nearest items, the share that are relevant."
     if metric.name == "hit":
-        return f"How often a mate is among the {cut} nearest items."
+        return f"How often a relevant item is among the {cut} nearest."
     if metric.name == "recall":
-        return f"The share of the mates that are among the {cut} nearest items."
+        return f"The share of the relevant items that are among the {cut} nearest."
     if metric.name == "map":
         if cut == "r":
-            return "How purely the R nearest items are mates, sooner counts more; R mates exist."
+            return (
+                "The share of relevant items among the R nearest, early ones count more; R exist."
+            )
         within = "" if cut is None else f" within the first {cut} items"
-        return f"How early all mates are found{within}."
+        return f"How early all relevant items are found{within}."
     if metric.name == "mrr" and cut is not None:
         return (
             f"One over the rank of the first relevant item, 0 if it is not among the first {cut}."
@@ -506,15 +508,16 @@ def _with_rate(metric: Metric) -> str | None:
     if far is None or isinstance(far, tuple):
         return None
     rate = f"{100 * float(far):g} %"
+    falsely = "false accepts of unmated queries"
     return {
-        "tar": f"Pairs of one class accepted while {rate} of the others are.",
+        "tar": f"Positive pairs accepted while {rate} of the negative pairs are.",
         "fnmr": f"Positive pairs rejected while {rate} of the negative pairs are accepted.",
         "threshold": f"The distance up to which to accept, for {rate} of false accepts.",
-        "dir": f"Mate found first and accepted while {rate} of strangers are let in.",
+        "dir": f"Relevant item found first and accepted at {rate} {falsely}.",
         "fnir": f"Mated queries not identified while {rate} of the unmated ones are accepted.",
-        "ttr": f"Queries with a mate that accept anything while {rate} of strangers are let in.",
-        "mrep": f"Ranking and accepting at once, while {rate} of strangers are let in.",
-        "mvp": f"How clean and complete what is accepted is, while {rate} of strangers are let in.",
-        "mrp": f"How early accepted mates are found, while {rate} of strangers are let in.",
-        "mfr": f"How much strangers accept, where {rate} of them accept anything.",
+        "ttr": f"Mated queries that accept any item at {rate} {falsely}.",
+        "mrep": f"Ranking and accepting at once, at {rate} {falsely}.",
+        "mvp": f"How clean and complete the accepted items are, at {rate} {falsely}.",
+        "mrp": f"How early accepted relevant items are found, at {rate} {falsely}.",
+        "mfr": f"How much unmated queries accept, where {rate} of them accept any item.",
     }.get(metric.name)

@@ -17,7 +17,7 @@ import numpy as np
 from truerank._util import text
 from truerank._util.errors import InputError, shortened
 from truerank._util.files import write_text
-from truerank._util.text import TextTable, either
+from truerank._util.text import TextTable, either, reworded
 from truerank.analysis.operating_points import WORST, Judgement, OperatingPoint, TaskTrials
 from truerank.analysis.thresholds import (
     another_set,
@@ -94,15 +94,15 @@ class ThresholdCard:
         notes = [f"{self.rows:,} rows, {self.points[0].distance} distance."]
         if self.points[0].search:
             notes.append(
-                "FAR: queries without a mate that accept any item. FRR: mate not found first or "
-                "not accepted."
+                "FAR: unmated queries that accept any item. FRR: relevant item not found first "
+                "or not accepted."
             )
         else:
-            notes.append("FAR: pairs of two classes accepted. FRR: pairs of one class rejected.")
+            notes.append("FAR: negative pairs accepted. FRR: positive pairs rejected.")
         units = "classes" if self.points[0].levels else "queries"
         notes.append(f"Rates in percent; intervals of 95 % over {units}, in brackets.")
         if self.points[0].excluded:
-            notes.append(f"Never a pair: {', '.join(self.points[0].excluded)}.")
+            notes.append(f"Never a pair: {', '.join(map(reworded, self.points[0].excluded))}.")
         if self.points[0].optimistic:
             notes.append("Chosen and judged on the same data, which is optimistic.")
         return CardSection("Thresholds", TextTable(header, rows), tuple(notes))
@@ -119,13 +119,13 @@ class ThresholdCard:
                 row += [_rate(here.far, here.far_interval), _rate(here.dir, here.dir_interval)]
             rows.append(row)
         units = "classes" if self.points[0].levels else "queries"
-        who = "queries without a mate" if self.points[0].search else "rows, their own class away,"
+        who = "unmated queries" if self.points[0].search else "rows, their own class away,"
         return CardSection(
             "As the gallery grows",
             TextTable(header, rows),
             (
-                f"FAR: {who} that accept any item. DIR: mate found first and accepted.",
-                "Exact means over all galleries of these sizes that keep a query's mates; "
+                f"FAR: {who} that accept any item. DIR: relevant item found first and accepted.",
+                "Exact means over all galleries of these sizes that keep a query's relevant items; "
                 f"intervals of 95 % over {units}, in brackets.",
             ),
         )
@@ -174,7 +174,7 @@ class ThresholdCard:
         return "\n".join(parts)
 
     def to_html(self) -> str:
-        """A page of its own that opens offline and runs nothing."""
+        """A complete page that opens offline and runs nothing."""
         from truerank.report.page import render_card
 
         return render_card(self.title, self.sections())
@@ -243,12 +243,12 @@ gallery_groups, junk, junk_labels, relevance, unlabelled, apply, apply_labels, d
 threads
         As in choose_threshold.
     fars : rates
-        FAR targets, each with a threshold of its own.
+        FAR targets, each with a threshold.
     further : mapping from names to sets, optional
         Further sets on which the same thresholds are judged; with a gallery they search in it. A
         set is (embeddings, labels), or a mapping of keywords as `apply` may be.
     gallery_sizes : ints, optional
-        Gallery sizes at which FAR and DIR are told; powers of ten and all items by default.
+        Gallery sizes at which FAR and DIR are shown; powers of ten and all items by default.
     title : str
         What stands above the page.
 
@@ -334,7 +334,7 @@ def _targets(fars: Any) -> list[float | str]:
         )
     targets = list(fars)
     if not targets:
-        raise InputError("a card needs at least one FAR target.")
+        raise InputError("fars is empty; a card needs at least one FAR target.")
     return targets
 
 

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank._util.threads import PerThread
+from truerank._util.types import Integers, Reals
 from truerank.analysis.operating_points import WORST, pair_rates
 from truerank.core import registry
 from truerank.core.metric import Metric, Scale
@@ -34,8 +35,6 @@ from truerank.report.threshold_slider_kernels import LIMBS, add_shares
 from truerank.result.ranked_rows import AtHand
 from truerank.task.task import TaskRules
 
-Integers = npt.NDArray[np.int64]
-Reals = npt.NDArray[np.float64]
 STOPS = 1001
 MOST_COUNTS = 1 << 25
 """Most counters of classes x stops; with more classes, the served worst are not named."""

@@ -21,6 +21,7 @@ import numpy.typing as npt
 from truerank._util.cached import cached_property
 from truerank._util.errors import InputError, shortened
 from truerank._util.text import count, level_name
+from truerank._util.types import Integers, Reals
 from truerank.core import registry
 from truerank.core.average import mean
 from truerank.core.curve import (
@@ -49,8 +50,6 @@ if TYPE_CHECKING:
 # A curve is a mapping from the names of its columns to arrays of one length, the abscissa first.
 
 
-Reals = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 ENDS = ("lower", "expected", "upper")
 MOST_RANKS = 1_000_000
 

@@ -91,7 +91,9 @@ class Galleries:
         """
         gallery = self.provenance.get("gallery")
         if not isinstance(gallery, int):
-            raise InputError("this result has no gallery whose growth could be foretold.")
+            raise InputError(
+                "this result has no gallery of known size; evaluate embeddings instead."
+            )
         return extrapolate(list(self._at_sizes.values()), self._scores, gallery, size)
 
     def growth_text(self, sizes: Iterable[int] | None = None, *, rule: bool = False) -> str:
@@ -114,8 +116,8 @@ class Galleries:
                 rows.append(["  interval", *ends])
         sentences = [
             "Columns: items in the gallery. Exact means over all smaller galleries; each query's "
-            "mates stay.",
-            *(f"Not told, {name}: {why}." for name, why in every[0].reasons.items()),
+            "relevant items stay.",
+            *(f"No score of {name}: {why}." for name, why in every[0].reasons.items()),
             *self._why_no_interval(every),
         ]
         header = ["metric", *(f"{one.size:,}" for one in every)]
@@ -186,8 +188,8 @@ def check_sizes(sizes: Any, gallery: int) -> tuple[int, ...]:
             )
         if size > gallery:
             raise InputError(
-                f"a gallery of {count(gallery, 'item')} cannot tell of one of {int(size):,}; pass "
-                "smaller gallery_sizes, and have larger ones foretold by result.extrapolate."
+                f"gallery_sizes has {int(size):,}, and the gallery has {count(gallery, 'item')}; "
+                "pass smaller gallery_sizes, and predict larger ones with result.extrapolate."
             )
         found.add(int(size))
     return tuple(sorted(found))
@@ -269,7 +271,7 @@ class Extrapolation(Mapping[str, Foretold]):
             f"{count(self.gallery, 'item')}: no measurement. The error is what the same fit, "
             f"through sizes up to a tenth of the gallery, makes of the whole one. {SEEN}"
         ]
-        sentences += [f"Not foretold, {name}: {why}." for name, why in self.skipped.items()]
+        sentences += [f"No extrapolation of {name}: {why}." for name, why in self.skipped.items()]
         table = TextTable(["metric", f"at {self.size:,}", "error at gallery"], rows)
         return tables.laid_out(table, sentences)
 

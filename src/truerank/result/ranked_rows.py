@@ -22,6 +22,7 @@ from truerank._util import text
 from truerank._util.arrays import as_plain
 from truerank._util.errors import InputError, TruerankWarning, shortened
 from truerank._util.text import TextTable, count, level_name
+from truerank._util.types import Array, Integers, Reals
 from truerank.distance.base import Space
 from truerank.distance.catalogue import build
 from truerank.distance.probe import probe
@@ -39,7 +40,6 @@ from truerank.task.task import TaskRules
 
 
 INSTEAD = "call truerank.neighbors with the embeddings"
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class HeldRows:
         if self._rows() is None or (self._separate and self._items() is None):
             return (
                 "the rows are gone: a result does not keep arrays alive; keep them in a variable "
-                f"while you look at it, or {INSTEAD}"
+                f"as long as you need them, or {INSTEAD}"
             )
         return None
 
@@ -152,8 +152,6 @@ def _content(space: Space) -> bytes:
 # What a person reads of a ranking: the nearest items, and the ranks of all mates.
 
 
-Integers = npt.NDArray[np.int64]
-Reals = npt.NDArray[np.float64]
 SHOWN = 20
 """Ranks of mates that are written out in text."""
 ABOUT = ("query", "query_id", "query_label", "query_group", "score")
@@ -274,11 +272,11 @@ class NeighborList:
         return TextTable(header, rows, words=tuple(range(len(names) + 2)))
 
     def about_mates(self) -> str:
-        """A sentence with the ranks of the mates."""
+        """A sentence with the ranks of the relevant items."""
         of = count(self.candidates, "candidate")
         mates = self.mates
         if not len(mates):
-            return f"No mate among {of}."
+            return f"No relevant item among {of}."
         shown = [
             _ranks(first, last)
             for first, last in zip(mates.first.tolist(), mates.last.tolist(), strict=True)
@@ -286,7 +284,7 @@ class NeighborList:
         where = f"at {'rank' if len(shown) == 1 else 'ranks'} {', '.join(shown[:SHOWN])}"
         if len(shown) > SHOWN:
             where += f" and {len(shown) - SHOWN:,} more up to {shown[-1]}"
-        return f"{count(len(mates), 'mate')} among {of}, {where}."
+        return f"{count(len(mates), 'relevant item')} among {of}, {where}."
 
 
 @dataclass(frozen=True)
@@ -345,11 +343,13 @@ class Neighbors:
     def notes(self) -> list[str]:
         """How ranks are to be read, where ties leave some open."""
         if any((one.nearest.first < one.nearest.last).any() for one in self.lists):
-            return ["Items at one distance share their ranks; of these, mates are listed last."]
+            return [
+                "Items at one distance share their ranks; of these, relevant items are listed last."
+            ]
         return []
 
     def to_csv(self) -> str:
-        """Comma-separated values: the nearest items of each query, then its mates beyond them."""
+        """Comma-separated values: the nearest items of each query, then further relevant items."""
         rows = []
         for one in self.lists:
             about = [one.query, _plain(one.id), _plain(one.label), _plain(one.group), one.score]

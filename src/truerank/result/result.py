@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from truerank._util.errors import InputError, UnknownMetricError, shortened
 from truerank._util.old_names import RenamedAttribute
+from truerank._util.types import Integers
 from truerank.core import registry
 from truerank.core.curve import FIRST_RANKS
 from truerank.core.score import Score, part_score
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 1
 _TWINS = {"hit@1": "precision@1", "precision@1": "hit@1"}
 """One item at rank 1 is a hit or not: the two metrics are the same number."""
-Integers = npt.NDArray[np.int64]
 
 
 class Result(Galleries, Mapping[str, Score]):
@@ -227,7 +227,7 @@ class Result(Galleries, Mapping[str, Score]):
         return import_module("truerank.plots").plot(self, curve, ax=ax, band=band, marks=marks)
 
     def neighbors(self, queries: Any, k: int = 10) -> Neighbors:
-        """The k nearest items of some queries (row numbers, or ids as text), and all mates' ranks.
+        """The k nearest items of some queries (row numbers or ids), and ranks of relevant items.
 
         A result keeps no array alive: this works while the embeddings that were evaluated are still
         there, and otherwise says to call truerank.neighbors.
@@ -389,7 +389,7 @@ class Result(Galleries, Mapping[str, Score]):
         """Write a page that opens offline; what needs the rows is computed now, if they are here.
 
         `images`: a folder of files named by the rows' ids, or one for each query (and
-        `gallery_images` for each item of a gallery of its own).
+        `gallery_images` for each item of a separate gallery).
         """
         report = import_module("truerank.report")
         report.write([self], path, images=images, gallery_images=gallery_images)

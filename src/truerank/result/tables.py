@@ -134,19 +134,19 @@ def summary(result: Scored) -> list[str]:
         if "gallery_size" in facts:
             lines.append(
                 f"On average over galleries of {facts['gallery_size']:,} of the "
-                f"{count(facts['gallery'], 'item')}; each query's mates stay."
+                f"{count(facts['gallery'], 'item')}; each query's relevant items stay."
             )
         if facts["excluded"] not in ([], ["each row itself"]):
-            lines.append(f"Never ranked: {', '.join(facts['excluded'])}.")
+            lines.append(f"Never ranked: {', '.join(map(text.reworded, facts['excluded']))}.")
         dropped = facts["no_mate"]
         if dropped:
             parts = ", ".join(_why(reason, number) for reason, number in dropped.items())
             fate = "counted as 0" if facts["no_mate_option"] == "zero" else "left out"
-            lines.append(f"{count(sum(dropped.values()), 'query')} without a mate {fate}: {parts}.")
+            lines.append(f"{count(sum(dropped.values()), 'unmated query')} {fate}: {parts}.")
         ties = facts.get("ties")
         if ties is not None and ties["queries"]:
             lines.append(
-                f"Ties between relevant and other items in {count(ties['queries'], 'query')} "
+                f"Ties between relevant and irrelevant items in {count(ties['queries'], 'query')} "
                 f"({count(ties['groups'], 'tie group')})."
             )
         if facts.get("severity") is not None:
@@ -163,14 +163,15 @@ def summary(result: Scored) -> list[str]:
         alike = facts["distance"].get("rounded_alike")
         if alike:
             lines.append(
-                f"{count(alike, 'true cosine')} tied with another for want of bits, among those "
-                "looked at."
+                f"{count(alike, 'distinct cosine')} tied with another by rounding, among those "
+                "that were checked."
             )
         tree = facts.get("hierarchy")
         if tree is not None and tree["non_monotone_share"] > 0:
             lines.append(
                 f"In {100 * tree['non_monotone_share']:.1f} % of the queries h_ap's relevance puts "
-                "a coarser match above a finer one (few coarse mates share much): read sum_wap."
+                "a coarser match above a finer one (few coarse relevant items share much): read "
+                "sum_wap."
             )
     lines += [
         f"{score.metric}: bounded by {100 * score.bracket[0]:.4f} and {100 * score.bracket[1]:.4f}."
@@ -207,7 +208,7 @@ def _lists(facts: dict[str, Any]) -> list[str]:
     if facts["repeated"] or facts["unknown"]:
         lines.append(
             f"Wrong in their places: {count(facts['repeated'], 'repeated item')}, "
-            f"{count(facts['unknown'], 'unknown one')}."
+            f"{count(facts['unknown'], 'unknown item')}."
         )
     missing = facts["missing"]
     if missing["mates"]:
@@ -234,8 +235,10 @@ def _lists(facts: dict[str, Any]) -> list[str]:
 
 
 def _why(reason: str, queries: int) -> str:
-    """How many queries have no mate for this reason, such as '2 singletons'."""
-    return count(queries, reason) if reason == "singleton" else f"{queries:,} {reason}"
+    """How many queries have no relevant item for this reason, such as '2 singletons'."""
+    return (
+        count(queries, reason) if reason == "singleton" else f"{queries:,} {text.reworded(reason)}"
+    )
 
 
 def _zero_vectors(facts: dict[str, Any]) -> list[str]:
@@ -272,7 +275,7 @@ def _trials(facts: dict[str, Any]) -> list[str]:
             sum((x - facts["folds"]["accuracy"]) ** 2 for x in folds) / (len(folds) - 1)
         ) ** 0.5
         lines.append(
-            f"Accuracy over {len(folds)} folds, each at the threshold best on the others: "
+            f"Accuracy over {len(folds)} folds, each at the best threshold of the other folds: "
             f"{percent(facts['folds']['accuracy'])} (standard error "
             f"{percent(spread / len(folds) ** 0.5)})."
         )
@@ -315,11 +318,11 @@ def _consistency(facts: dict[str, Any]) -> str:
     worst = ", ".join(one["label"] for one in facts["worst"][:3])
     left_out = ""
     if facts["left_out"]:
-        left_out = f" ({facts['left_out']:,} without a pair of their own left out)"
+        left_out = f" ({facts['left_out']:,} without a positive pair left out)"
     return (
         f"OPIS compares {facts['classes']:,} classes{left_out} at thresholds from "
         f"{facts['low']:.4g} to {facts['high']:.4g}; noise alone gives about "
-        f"{number('opis')(facts['noise'])}; served worst: {worst}."
+        f"{number('opis')(facts['noise'])}; lowest utility: {worst}."
     )
 
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from truerank._util.arrays import as_plain, name_rows
 from truerank._util.errors import InputError, shortened
+from truerank._util.text import reworded
 from truerank.task.labels import (
     MISSING,
     Codes,
@@ -36,9 +37,11 @@ def check_source(labels: Any, gallery_labels: Any, judged: Mask | None) -> None:
     if labels is None and judged is None:
         raise InputError("labels are missing: pass one label for each row, or relevance=.")
     if labels is not None and judged is not None:
-        raise InputError("labels and relevance both say who is relevant; pass one of the two.")
+        raise InputError(
+            "labels and relevance both define the relevant items; pass one of the two."
+        )
     if labels is None and gallery_labels is not None:
-        raise InputError("relevance says who is relevant; leave gallery_labels out.")
+        raise InputError("relevance defines the relevant items; leave gallery_labels out.")
 
 
 def encode_labels(
@@ -101,7 +104,7 @@ def encode_groups(
             raise InputError("gallery_groups came without a gallery; pass query_groups alone.")
         gallery_groups = groups
     names = ("query_groups", "gallery_groups")
-    _check_both(groups, gallery_groups, names, "same-group mates are junk")
+    _check_both(groups, gallery_groups, names, "relevant items of a query's group are junk")
     return None if groups is None else _encode((groups, gallery_groups), names, shape)
 
 
@@ -116,7 +119,7 @@ def _encode(sides: tuple[Any, ...], names: tuple[str, ...], shape: Shape) -> Enc
     encoded = encode(sides, names)
     for codes, name, count in zip(encoded.codes, names, shape, strict=False):
         if len(codes) != count:
-            raise InputError(f"{name} must have one value a row ({count}). Got {len(codes)}.")
+            raise InputError(f"{name} must have one value per row ({count}). Got {len(codes)}.")
         if (codes == MISSING).any():
             raise InputError(f"None or NaN in {name} {missing_rows(codes)}; give each row a value.")
     return encoded
@@ -219,10 +222,10 @@ def _columns(*keys: Sides) -> tuple[list[Codes], list[Codes]]:
 
 def refuse(mates: Codes, counts: dict[str, int], by_group: bool) -> None:
     """Say how many queries have no mate, why, and which ones."""
-    parts = ", ".join(f"{count} {name}" for name, count in counts.items())
-    hint = " (mates that share the query's group are junk: check query_groups)" if by_group else ""
+    parts = ", ".join(f"{count} {reworded(name)}" for name, count in counts.items())
+    hint = " (relevant items of the query's group are junk: check query_groups)" if by_group else ""
     where = name_rows(np.flatnonzero(mates == 0))
     raise InputError(
-        f"{sum(counts.values())} of {len(mates)} queries have no mate in the gallery: "
+        f"{sum(counts.values())} of {len(mates)} queries have no relevant item in the gallery: "
         f"{parts}{hint}; {where}; pass unmated='report' to leave them out."
     )

@@ -74,7 +74,7 @@ def encode(sides: Sequence[Any], names: Sequence[str]) -> Encoded:
     kinds: dict[str, str] = {}
     for column, name in zip(columns, names, strict=True):
         if column.ndim != 1:
-            raise InputError(f"{name} must be one value a row. Got shape {column.shape} instead.")
+            raise InputError(f"{name} must be one value per row. Got shape {column.shape} instead.")
         for kind in sorted(_kinds(column)):
             kinds.setdefault(kind, name)
     holes = kinds.pop("missing", None) is not None
@@ -241,7 +241,7 @@ def encode_levels(sides: Sequence[Any], names: Sequence[str]) -> Levels:
             _refuse_multi_hot(names[0], split)
         warn(
             f"a label of level {split} appears under more than one parent: in tree metrics each "
-            "path counts as a node of its own, while metrics at one level go by the label."
+            "path is a separate node, while metrics at one level use the label."
         )
     return levels
 

@@ -1,4 +1,4 @@
-"""Views of a task: relevant items with grades, and excluded pairs, per block of queries.
+"""Views of a task: relevant items with grades, and pairs excluded by id, camera or junk.
 
 Relevance comes from equal labels, from the common path in a tree of labels, or from judgements.
 Grades begin at 1 where there is more than one kind of relevant item. Lists of (query, item)
@@ -318,8 +318,8 @@ class GradeView(View):
         self.values = judgements.distinct()
         if len(self.values) > MOST_GRADES:
             raise InputError(
-                f"relevance has {len(self.values)} distinct grades; at most {MOST_GRADES} are told "
-                "apart: round them first."
+                f"relevance has {len(self.values)} distinct grades; at most {MOST_GRADES} are "
+                "possible: round them first."
             )
         self.grades = max(1, len(self.values))
         super().__init__(exclusions, judgements.shape[0], items)

@@ -25,6 +25,7 @@ from truerank._util.arrays import numbered
 from truerank._util.cached import cached_property
 from truerank._util.errors import InputError, check_choice
 from truerank._util.old_names import RenamedAttribute, renamed_keywords
+from truerank._util.types import Integers
 from truerank.core import registry
 from truerank.core.metric import Metric, RankingDefinition
 from truerank.task import checks
@@ -476,9 +477,6 @@ def level_parts(task: TaskRules, metric: Metric) -> list[Metric]:
 #
 # They are the classes of the coarsest level that a metric's relevance uses: all that is relevant
 # to a query is of its own unit.
-
-
-Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -387,5 +387,5 @@ def check_disjoint(train: Dataset, validation: Dataset) -> None:
     if len(shared):
         raise InputError(
             f"{len(shared)} classes are in both training and validation, {shared[0]!r} for one; "
-            "validation needs classes of its own."
+            "use distinct classes for validation."
         )

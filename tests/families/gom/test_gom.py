@@ -391,4 +391,4 @@ def test_defaults_with_queries_without_a_mate() -> None:
     task = open_task(11, ties=False)
     result = truerank.evaluate(**task)
     assert {"mrep", "mfr"} <= set(result)
-    assert "20 impostors cannot resolve a FAR of 0.01" in result.skipped["dir@far=0.01"]
+    assert "20 unmated queries cannot resolve a FAR of 0.01" in result.skipped["dir@far=0.01"]

@@ -47,10 +47,10 @@ def test_open_set_by_brute_force(distance: str, data: st.DataObject) -> None:
             parts = dict(part.split("=") for part in option.split(","))
             rank = int(parts.get("rank", 1))
             if not targets and kind in (*FOUND, "ttr"):
-                assert score.reason == "not defined: no query has a mate in the gallery"
+                assert score.reason == "not defined: no query has a relevant item in the gallery"
                 continue
             if not impostors and ("far" in parts or kind in ("far", "ftr")):
-                assert score.reason == "not defined: every query has a mate"
+                assert score.reason == "not defined: every query has a relevant item"
                 assert math.isnan(score.value)
                 continue
             if "far" in parts:
@@ -150,7 +150,7 @@ def test_every_query_has_a_mate() -> None:
     result = truerank.evaluate(rows, labels, metrics=["dir@far=0.1", "far@tau=1"])
     for score in result.values():
         assert math.isnan(score.value)
-        assert score.reason == "not defined: every query has a mate"
+        assert score.reason == "not defined: every query has a relevant item"
     assert "dir@far=0.01" not in truerank.evaluate(rows, labels)
 
 

@@ -196,6 +196,6 @@ def test_sampling_is_refused_where_it_makes_no_sense(within: Within) -> None:
     other = truerank.evaluate(
         rows[:30], labels[:30], gallery=rows[30:], gallery_labels=labels[30:], metrics=name
     )
-    assert "a gallery of its own" in other[name].reason
+    assert "a separate gallery" in other[name].reason
     within(limits(drawn=100))
     assert "at most 100 are held" in truerank.evaluate(rows, labels, metrics=name)[name].reason

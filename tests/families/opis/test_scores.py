@@ -149,7 +149,7 @@ def test_a_rate_that_the_sample_does_not_resolve(target: str, within: Within) ->
     assert low <= exact <= high
 
 
-@pytest.mark.filterwarnings("ignore:mates stand far behind")
+@pytest.mark.filterwarnings("ignore:relevant items rank far lower")
 def test_eps_does_not_follow_the_names_of_labels() -> None:
     """Twelve of thirty classes, of which eighteen are tied for the last three places."""
     group = np.repeat([0, 1, 2], [9, 18, 3])

@@ -51,7 +51,7 @@ def test_the_curve_of_f1_comes_with_its_metric_alone() -> None:
     with pytest.raises(truerank.InputError, match="no curve 'f1'; there are cmc, roc, det"):
         truerank.evaluate(rows, labels, metrics=["auc", "opis"]).curve("f1")
     alone = truerank.evaluate(rows, np.arange(len(rows)), metrics=["best_f1"])
-    assert alone["best_f1"].reason == "not defined: no query has a mate in the gallery"
+    assert alone["best_f1"].reason == "not defined: no query has a relevant item in the gallery"
     with pytest.raises(truerank.InputError, match="no curve"):
         alone.curve("f1")
     together = truerank.evaluate(rows, np.zeros(len(rows)), metrics=["best_f1"])

@@ -35,8 +35,6 @@ from truerank.core.tie_groups import LocatedGroups, TieGroups
 from truerank.engine.cuda import front
 from truerank.engine.cuda.transfer import fetched
 
-Integers = npt.NDArray[np.int64]
-
 NOTHING = float("-inf")
 
 

@@ -14,13 +14,12 @@ import numpy.typing as npt
 import torch
 
 from truerank._util.cached import cached_property
+from truerank._util.types import Integers, Reals
 from truerank.core.metric import Metric, RankingDefinition, Scale
 from truerank.core.tie_groups import TieGroups
 from truerank.engine.cuda import ranking_kernels
 from truerank.engine.cuda.transfer import sent
 
-Integers = npt.NDArray[np.int64]
-Reals = npt.NDArray[np.float64]
 _NUMBERS = 1 << 28
 
 

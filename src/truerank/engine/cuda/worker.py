@@ -23,6 +23,7 @@ import torch
 from truerank._util.errors import ExactnessError
 from truerank._util.settings import Settings
 from truerank._util.threads import PerThread, Workspace
+from truerank._util.types import Integers
 from truerank.core.jackknife import GalleryFolds
 from truerank.core.tie_groups import Block, LocatedGroups, SplitGroups, TieGroups
 from truerank.distance.base import Distances, Rows, Space
@@ -37,7 +38,6 @@ from truerank.engine.blocks import (
     DistanceBlock,
     DistanceRange,
     ExcludedPairs,
-    Integers,
     underestimated,
 )
 from truerank.engine.cuda import counting

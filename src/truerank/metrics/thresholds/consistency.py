@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from truerank._util.cached import cached_property
 from truerank._util.threads import PerThread
+from truerank._util.types import Flags, Integers, Reals
 from truerank.core.curve import Curve
 from truerank.core.metric import Metric
 from truerank.core.score import Score
@@ -46,7 +47,6 @@ from truerank.task.task import TaskRules
 # Counts of each class over thresholds: what the consistency of one threshold is judged by.
 
 
-Integers = npt.NDArray[np.int64]
 CLASS_CELLS = 2048
 MOST_NUMBERS = 1 << 23
 """Most counters of classes x cells."""
@@ -343,9 +343,6 @@ def _lowest(
 # The classes' utilities over a range of thresholds, as step functions or brackets of them.
 
 
-Reals = npt.NDArray[np.float64]
-
-Flags = npt.NDArray[np.bool_]
 UTILITY_CELLS = 32
 """Cells that a thread walks through at a time; how many threads there are cannot be seen."""
 
@@ -685,7 +682,7 @@ class CountedClasses(Family):
 # Threshold consistency (OPIS): how far apart the classes are at one and the same threshold.
 
 
-NO_SAMPLE = "not defined: negatives= draws pairs of one set, and there is a gallery of its own"
+NO_SAMPLE = "not defined: negatives= draws pairs of one set, and there is a separate gallery"
 SHUFFLES = 16
 NOISE_POINTS = 64
 
@@ -771,7 +768,7 @@ def _opis(family: CountedClasses, metric: Metric) -> Score:
         return undefined(metric, ends)
     seen = family.utilities(metric, *ends)
     if seen is None:
-        return undefined(metric, "not defined: no class has pairs of its own and pairs with others")
+        return undefined(metric, "not defined: no class has positive and negative pairs")
     if metric["eps"] is not None:
         formula = family.formula(metric)
         low, high = divide(seen, metric["eps"], formula.square)

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from truerank._util.cached import cached_property
 from truerank._util.text import count
+from truerank._util.types import Integers, Reals
 from truerank.core.curve import BandMoves, Curve
 from truerank.core.jackknife import FoldAssignment
 from truerank.core.metric import Metric
@@ -46,8 +47,6 @@ from truerank.task.task import TaskRules
 # cells' borders, between which the spread of utilities is taken to be a straight line.
 
 
-Integers = npt.NDArray[np.int64]
-Reals = npt.NDArray[np.float64]
 MOST_CELLS, FEWEST_CELLS = 64, 16
 MOST_COLUMNS, MOST_NUMBERS = 400, 1 << 23
 """Most folds, and counters of classes x folds x cells, but not fewer cells than that."""

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from truerank.distance.base import Distances
 
 
-NO_IMPOSTORS = "not defined: every query has a mate"
+NO_IMPOSTORS = "not defined: every query has a relevant item"
 FEWEST_BELOW = 5
 """A threshold set by fewer queries than this has no interval: it jumps from one to the next."""
 
@@ -79,8 +79,8 @@ def threshold_at_far(pairs: Negatives, target: Fraction) -> tuple[float, float |
     return limit, pairs.observed_below(limit)
 
 
-def unresolved(target: Fraction, met: int, what: str = "impostor") -> str | None:
-    """Why a FAR target cannot be told from zero with so few impostors, None if it can."""
+def unresolved(target: Fraction, met: int, what: str = "unmated query") -> str | None:
+    """Why a FAR target cannot be resolved with this number of negatives, None if it can."""
     if target == 0 or target * met >= 1:
         return None
     least = Context(prec=3, rounding=ROUND_CEILING).divide(Decimal(1), Decimal(met))
@@ -93,7 +93,7 @@ def unresolved(target: Fraction, met: int, what: str = "impostor") -> str | None
 def why_too_few_below(below: int) -> str:
     """Why a threshold that so few queries set has no interval."""
     return (
-        f"{count(below, 'query')} without a mate below its threshold; an interval needs at least "
+        f"{count(below, 'unmated query')} below its threshold; an interval needs at least "
         f"{FEWEST_BELOW}"
     )
 
@@ -155,7 +155,7 @@ _GOM_TAU = Parameter("tau", RATE, "one threshold on the axis from 0 to 1; (1 - s
 _GOM_FAR = Parameter(
     "far",
     RATE,
-    "the threshold at which so many of the queries without a mate have an item accepted",
+    "the threshold at which this share of the unmated queries has an item accepted",
 )
 _SCALE = Parameter(
     "scale",
@@ -227,8 +227,8 @@ for _gom_definition in (
     ThresholdDefinition(
         "mvp",
         "mean verification precision at a threshold",
-        "relevant items accepted at tau, or at a FAR, divided by R plus the others accepted; with "
-        "fp=frozen others behind the last relevant item do not count",
+        "relevant items accepted at tau, or at a FAR, divided by R plus the irrelevant items "
+        "accepted; with fp=frozen those behind the last relevant item do not count",
         _PAPER,
         score=_GOM_SCORES,
         parameters=(_GOM_FAR, _GOM_TAU, _FP, _SCALE),
@@ -271,7 +271,7 @@ for _gom_definition in (
     ThresholdDefinition(
         "mfr",
         "mean false rate",
-        "items accepted by a query without a mate, divided by B and at most 1; integrated over tau "
+        "items accepted by an unmated query, divided by B and at most 1; integrated over tau "
         "or at one threshold",
         _PAPER,
         score=_GOM_SCORES,
@@ -347,7 +347,7 @@ for _gom_definition in (
     ThresholdDefinition(
         "tau_nz",
         "threshold of the first false accept",
-        "the smallest threshold at which a query without a mate has anything accepted",
+        "the smallest threshold at which an unmated query has anything accepted",
         _PAPER,
         score=_GOM_SCORES,
         parameters=(_SCALE,),
@@ -370,7 +370,7 @@ _ZHENG = (
     "Verification, TPAMI 2016"
 )
 _OPEN_SET_SCORES = "truerank.metrics.thresholds.open_set"
-_OPEN_SET_FAR = Parameter("far", RATE, "share of the queries without a mate that may be accepted")
+_OPEN_SET_FAR = Parameter("far", RATE, "share of the unmated queries that may be accepted")
 _OPEN_SET_TAU = Parameter(
     "tau", THRESHOLD, "accepted up to this distance, in the distance's own unit"
 )
@@ -386,9 +386,9 @@ for _open_set_definition in (
     ThresholdDefinition(
         "dir",
         "detection and identification rate",
-        "share of queries with a mate whose nearest relevant item is accepted and among the first "
-        "`rank`; at the threshold tau, or at the one where a share `far` of the queries without a "
-        "mate is accepted",
+        "share of mated queries whose nearest relevant item is accepted and among the first "
+        "`rank`; at the threshold tau, or at the one where a share `far` of the unmated queries is "
+        "accepted",
         f"{_PHILLIPS}; {_LIAO}",
         score=_OPEN_SET_SCORES,
         parameters=(_OPEN_SET_FAR, _OPEN_SET_TAU, _RANK),
@@ -401,8 +401,8 @@ for _open_set_definition in (
     ),
     ThresholdDefinition(
         "far",
-        "false accept rate of queries without a mate",
-        "share of queries without a mate that have any item accepted at the threshold tau",
+        "false accept rate of unmated queries",
+        "share of unmated queries that have any item accepted at the threshold tau",
         f"{_PHILLIPS}; {_LIAO}",
         score=_OPEN_SET_SCORES,
         parameters=(_OPEN_SET_TAU,),
@@ -417,7 +417,7 @@ for _open_set_definition in (
     ThresholdDefinition(
         "ttr",
         "true target rate",
-        "share of queries with a mate that have any item accepted, the right one or not",
+        "share of mated queries that have any item accepted, the right one or not",
         _ZHENG,
         score=_OPEN_SET_SCORES,
         parameters=(_OPEN_SET_FAR, _OPEN_SET_TAU),
@@ -480,7 +480,7 @@ register(
             Parameter("frr", RATE, "an FRR target that sets the lower end instead"),
             Parameter("eps", HALF, "compare only this share of the best and of the worst classes"),
             Parameter("c", POSITIVE, "how much more sensitivity counts than specificity", "1"),
-            Parameter("negatives", COUNT, "sample so many negative pairs for each positive one"),
+            Parameter("negatives", COUNT, "number of negative pairs sampled for each positive one"),
             Parameter("seed", SEED, "of that sample", "0"),
             Parameter(
                 "utility",

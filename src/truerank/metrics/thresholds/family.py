@@ -22,6 +22,7 @@ from truerank._util.cached import cached_property
 from truerank._util.checkpoint import fill
 from truerank._util.settings import current_limits
 from truerank._util.threads import available_cores
+from truerank._util.types import Array, Flags, Integers, Reals
 from truerank.core import registry
 from truerank.core.average import class_mean, mean
 from truerank.core.curve import BandMoves, Curve
@@ -50,11 +51,8 @@ if TYPE_CHECKING:
     from truerank.metrics.thresholds.pair_pool import Pairs
 
 
-Integers = npt.NDArray[np.int64]
-Reals = npt.NDArray[np.float64]
 Moves = tuple[Replicates, Replicates] | str
 """A score without each of the own and of the paired folds, or why that cannot be told."""
-Flags = npt.NDArray[np.bool_]
 ROUGH_ROWS = 64
 _LISTED, _PAIRS = 1 << 22, 1 << 13
 """Pairs that are listed, and whose distances are taken, at a time."""
@@ -305,9 +303,6 @@ class Family(ABC):
 
 
 # A collection: the families that an evaluation asks for, side by side in one pass.
-
-
-Array = npt.NDArray[Any]
 
 
 # A family is imported once it is asked for: all of them are a tenth of what a first call takes.

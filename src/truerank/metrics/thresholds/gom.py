@@ -25,6 +25,7 @@ import numpy.typing as npt
 from truerank._util.cached import cached_property
 from truerank._util.checkpoint import fill
 from truerank._util.threads import PerThread, total
+from truerank._util.types import Integers, Reals
 from truerank.core import registry
 from truerank.core.curve import ENDS, POINTS, Curve
 from truerank.core.metric import Metric, Scale
@@ -112,10 +113,6 @@ def _grid(axis: Axis) -> Distances:
 
 
 # The steps of each query's curves over thresholds, from its tie groups.
-
-
-Integers = npt.NDArray[np.int64]
-Reals = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -854,7 +851,7 @@ class GomAxes(Family):
 # The scores of GOM: at one threshold, over all of them, and at the best.
 
 
-NO_TARGETS = "not defined: no query has a mate in the gallery"
+NO_TARGETS = "not defined: no query has a relevant item in the gallery"
 
 
 def _seen(family: GomAxes, metric: Metric) -> Gom | str:
@@ -976,7 +973,7 @@ def _tau_nz(family: GomAxes, metric: Metric) -> Score:
     impostors = ~family.context.with_mate
     nearest = float(family.context.nearest.distance[impostors].min())
     if not np.isfinite(nearest):
-        return undefined(metric, "not defined: no query without a mate has anything to meet")
+        return undefined(metric, "not defined: no unmated query is compared with any item")
     tau = float(gom.axis.tau(gom.axis.on(np.array([nearest])))[0])
     return certain(metric, tau, int(impostors.sum()), threshold=tau)
 

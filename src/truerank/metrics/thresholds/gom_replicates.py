@@ -24,6 +24,7 @@ from truerank._util.cached import cached_property
 from truerank._util.settings import current_limits
 from truerank._util.text import count
 from truerank._util.threads import PerThread, total
+from truerank._util.types import Flags, Integers, Reals
 from truerank.core.curve import POINTS, BandMoves, Curve, CurveMoves
 from truerank.core.jackknife import (
     FEWEST_CLASSES,
@@ -93,9 +94,6 @@ class GomFamily(GomAxes):
 # GOM without each fold of the classes.
 
 
-Integers = npt.NDArray[np.int64]
-Reals = npt.NDArray[np.float64]
-Flags = npt.NDArray[np.bool_]
 RATE_COLUMNS = 420
 """Most folds without which a sample is observed at the thresholds of rates."""
 MOST_MOVES = 1 << 24
@@ -106,8 +104,9 @@ PEAKS = ("mvp_max", "mrep_max")
 FEWEST_FOUND = 5
 """With fewer queries that accept what a curve is made of, how it would move is not known."""
 REASONS = {
-    "tau_max": "the place of a maximum jumps, and how far cannot be told by leaving classes out",
-    "tau_nz": "the smallest of all distances is no mean, and leaving classes out says little of it",
+    "tau_max": "the place of a maximum jumps, so that a jackknife cannot estimate its spread",
+    "tau_nz": "the smallest of all distances is no mean, so that a jackknife cannot estimate its "
+    "spread",
     "minmax": "scale=minmax follows the smallest and the largest distance, whose spread is unknown",
 }
 
@@ -652,11 +651,11 @@ class RateFolds:
         below = allowed(metric["far"], int((~mates).sum()))
         if below < FEWEST_BELOW:
             return why_too_few_below(below)
-        for some, which in ((mates, "with"), (~mates, "without")):
+        for some, which in ((mates, "mated"), (~mates, "unmated")):
             classes = len(np.unique(self._folds.query_codes[some]))
-            if classes < FEWEST_CLASSES and (which == "without" or definition(metric).with_mate):
+            if classes < FEWEST_CLASSES and (which == "unmated" or definition(metric).with_mate):
                 return (
-                    f"{count(classes, 'class')} of queries {which} a mate; an interval needs at "
+                    f"{count(classes, 'class')} of {which} queries; an interval needs at "
                     f"least {FEWEST_CLASSES}"
                 )
         return means_without(

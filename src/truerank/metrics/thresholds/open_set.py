@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from truerank._util.cached import cached_property
 from truerank._util.text import count
+from truerank._util.types import Flags, Integers, Reals
 from truerank.core import registry
 from truerank.core.curve import ENDS, POINTS, BandMoves, Curve, CurveMoves
 from truerank.core.jackknife import FEWEST_CLASSES, FoldAssignment, left
@@ -56,9 +57,6 @@ from truerank.metrics.thresholds.open_set_kernels import _accept, _add, _mark, _
 # is a race between its candidates and those of the impostors, of which the order alone matters.
 
 
-Reals = npt.NDArray[np.float64]
-
-
 def accepted_target(candidates: int, impostors: int, allowed: int) -> float:
     """Probability that a target has any candidate accepted, when `allowed` impostors have."""
     return float(_in_time(candidates, impostors, allowed, 1)[0])
@@ -88,7 +86,6 @@ def _in_time(candidates: int, impostors: int, allowed: int, count: int) -> Reals
 # What a pass collects for open-set identification: what is nearest, and what is found first.
 
 
-Integers = npt.NDArray[np.int64]
 RANKED = ("dir", "fnir")
 """Metrics that ask for a relevant item among the first `rank`."""
 
@@ -127,8 +124,7 @@ class Identification(Family):
 # Open-set identification: is it there at all, and who? Queries without a mate are the impostors.
 
 
-Flags = npt.NDArray[np.bool_]
-NO_TARGETS = "not defined: no query has a mate in the gallery"
+NO_TARGETS = "not defined: no query has a relevant item in the gallery"
 
 
 def observed_below(
@@ -410,9 +406,9 @@ class OpenSetFolds:
             some = self._seen.context.with_mate == with_mate
             classes = len(np.unique(self._folds.query_codes[some]))
             if classes < FEWEST_CLASSES:
-                which = "with" if with_mate else "without"
+                which = "mated" if with_mate else "unmated"
                 return (
-                    f"{count(classes, 'class')} of queries {which} a mate; an interval needs at "
+                    f"{count(classes, 'class')} of {which} queries; an interval needs at "
                     f"least {FEWEST_CLASSES}"
                 )
         return None

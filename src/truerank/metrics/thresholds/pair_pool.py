@@ -25,6 +25,7 @@ from truerank._util.cached import cached_property
 from truerank._util.kernels import compiled
 from truerank._util.settings import current_limits, current_settings
 from truerank._util.text import count
+from truerank._util.types import Integers, Reals
 from truerank.core import registry
 from truerank.core.curve import POINTS, SECOND, BandMoves, Curve, CurveMoves
 from truerank.core.jackknife import FoldAssignment
@@ -46,7 +47,6 @@ from truerank.metrics.thresholds.verification import pair_metric
 # All pairs of a task as one pool: how many positives and negatives each threshold accepts.
 
 
-Integers = npt.NDArray[np.int64]
 SAMPLE_CUTS = 64
 MOST_COLLECTED = 1 << 24
 
@@ -449,7 +449,7 @@ class PooledPairs:
     def lacking(self) -> str | None:
         """Why nothing is defined on these pairs, None if they are of both kinds."""
         if not self.pool.genuine:
-            return "not defined: no query has a mate in the gallery"
+            return "not defined: no query has a relevant item in the gallery"
         if not self.pool.impostors:
             return "not defined: there are no pairs of different classes"
         return None
@@ -519,7 +519,6 @@ def curves(pairs: PooledPairs, metrics: Iterable[Metric]) -> dict[str, Curve]:
 # Operating points of all pairs and without each fold, from which metrics are computed again.
 
 
-Reals = npt.NDArray[np.float64]
 NEAR = (0.8, 1.25)
 """Shares of a rate between which many pairs say how rates, and thresholds, run at it."""
 

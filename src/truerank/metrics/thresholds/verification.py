@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank._util.cached import cached_property
+from truerank._util.types import Flags, Integers, Reals
 from truerank.core.curve import Curve
 from truerank.core.metric import Metric, ThresholdDefinition, register
 from truerank.core.parameters import INNER, POSITIVE, RATE, THRESHOLD, Parameter
@@ -64,10 +65,6 @@ def pair_metric(metric: Metric) -> PairMetric:
 # AUC: the area under the ROC curve, from counts at the cuts.
 
 
-Integers = npt.NDArray[np.int64]
-Reals = npt.NDArray[np.float64]
-
-
 def _area_score(pairs: PooledPairs, metric: Metric) -> Score:
     low, high = _area(pairs.pool)
     return certain(
@@ -107,8 +104,8 @@ def _swapped(score: Score) -> str | None:
     if not score.value < 0.5:
         return None
     return (
-        "pairs that belong together are farther apart than the others (AUC below 0.5): similarity "
-        "and distance may be swapped."
+        "positive pairs are farther apart than negative ones (AUC below 0.5): similarity and "
+        "distance may be swapped."
     )
 
 
@@ -501,9 +498,6 @@ register(
 # Accuracy over the folds of a list of trials: LFW's protocol, which no evaluation of pairs has.
 
 
-Flags = npt.NDArray[np.bool_]
-
-
 @dataclass(frozen=True)
 class FoldedTrials:
     """Trials that a list deals into folds, each judged at the threshold best on the others."""
@@ -612,8 +606,8 @@ register(
     ThresholdDefinition(
         "accuracy",
         "accuracy over folds",
-        "mean over the folds of a list of trials of the share judged rightly, at the threshold "
-        "that is right most often on the other folds",
+        "mean over the folds of a list of trials of the share of correct decisions, at the "
+        "threshold with most correct decisions on the other folds",
         "Huang, Ramesh, Berg & Learned-Miller, Labeled Faces in the Wild, 2007",
         score=_score_of_trials,
         counted="trial",

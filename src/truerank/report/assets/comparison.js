@@ -41,10 +41,10 @@ function comparisonSections(found) {
   const parts = [section("comparison", "Comparison", "Differences, paired over the same classes, with their intervals. A hollow dot is a difference that chance may have made, or that could not be tested.",
     differencesChart(found), el("div", { class: "gap" }, dataTable(found.differences, { page: 20 })),
     el("div", { class: "gap" }, el("h3", { text: "Groups" }),
-      el("p", { class: "lead", text: "Models that share a letter cannot be told apart in that metric." }),
+      el("p", { class: "lead", text: "Models that share a letter have no significant difference in that metric." }),
       dataTable(found.scores, { page: 20 })), notes(found.notes))];
   if (found.solved) {
-    parts.push(section("solved", "Who solves which query", "A query is solved if the nearest item is a mate, ties counted as misses.",
+    parts.push(section("solved", "Who solves which query", "A query is solved if the nearest item is relevant, ties counted as misses.",
       tabs("Pairs of models", found.solved.pairs.map((pair) => ({ name: pair.first + " – " + pair.second, make: () => solvedView(pair, found.solved.columns) })))));
   }
   return parts;

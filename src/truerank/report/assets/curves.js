@@ -6,18 +6,18 @@ const AT_FAR = { title: "false accept rate (log)", type: "log", tickformat: "~%"
 const KNOWN = {
   roc: { title: "ROC", text: "Pairs of one class accepted, for every rate of false accepts.", x: AT_FAR, y: Object.assign({ title: "true accept rate" }, SHARE), marks: ["far", "tar"] },
   det: { title: "DET", text: "The two kinds of error against each other; lower left is better.", x: AT_FAR, y: { title: "false reject rate (log)", type: "log", tickformat: "~%" }, marks: ["far", "frr"] },
-  pr: { title: "Precision and recall", text: "How clean the accepted pairs are, for every share of mates accepted.", x: Object.assign({ title: "recall" }, SHARE), y: Object.assign({ title: "precision" }, SHARE) },
+  pr: { title: "Precision and recall", text: "How clean the accepted pairs are, for every share of positive pairs accepted.", x: Object.assign({ title: "recall" }, SHARE), y: Object.assign({ title: "precision" }, SHARE) },
   f1: { title: "F1", text: "The balance of precision and recall over thresholds.", x: { title: "threshold" }, y: Object.assign({ title: "F1" }, SHARE) },
-  cmc: { title: "CMC", text: "How often a mate is among the first items.", x: { title: "rank (log)", type: "log", dtick: "D2" }, y: Object.assign({ title: "hit rate" }, SHARE) },
-  dir: { title: "DIR over FAR", text: "Queries identified, for every share of strangers let in.", x: Object.assign({}, AT_FAR, { title: "strangers accepted (log)", tickvals: [1e-5, 1e-4, 1e-3, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1] }), y: Object.assign({ title: "identified" }, SHARE) },
+  cmc: { title: "CMC", text: "How often a relevant item is among the first items.", x: { title: "rank (log)", type: "log", dtick: "D2" }, y: Object.assign({ title: "hit rate" }, SHARE) },
+  dir: { title: "DIR over FAR", text: "Queries identified, for every share of unmated queries accepted.", x: Object.assign({}, AT_FAR, { title: "unmated queries accepted (log)", tickvals: [1e-5, 1e-4, 1e-3, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1] }), y: Object.assign({ title: "identified" }, SHARE) },
   mrep: { title: "mReP", text: "Ranking and accepting at once, over all thresholds.", x: { title: "τ" }, y: Object.assign({ title: "mReP" }, SHARE) },
   mvp: { title: "mVP", text: "How clean and complete the accepted items are.", x: { title: "τ" }, y: Object.assign({ title: "mVP" }, SHARE) },
-  mrp: { title: "mRP", text: "How well the accepted mates are ranked.", x: { title: "τ" }, y: Object.assign({ title: "mRP" }, SHARE) },
+  mrp: { title: "mRP", text: "How well the accepted relevant items are ranked.", x: { title: "τ" }, y: Object.assign({ title: "mRP" }, SHARE) },
   mfr: { title: "mFR", text: "How much queries with nothing to find accept; lower is better.", x: { title: "τ" }, y: Object.assign({ title: "mFR" }, SHARE) },
   utility: { title: "Utility of the classes", text: "One threshold serves classes unevenly: the mean, and half of the classes around it.", x: { title: "threshold" }, y: Object.assign({ title: "utility" }, SHARE) },
   severity: { title: "Severity", text: "Wrong first items by what they still share with the query.", y: Object.assign({ title: "share of queries" }, SHARE) },
   levels: { title: "Levels", text: "How often the nearest item is right, level by level.", y: Object.assign({ title: "precision at 1" }, SHARE) },
-  scores: { title: "Distances", text: "How near mates are, and others.", x: { title: "distance" }, y: { title: "density of pairs" } },
+  scores: { title: "Distances", text: "Distances of positive and negative pairs.", x: { title: "distance" }, y: { title: "density of pairs" } },
 };
 const ORDER = ["cmc", "roc", "det", "pr", "f1", "dir", "scores", "utility", "mrep", "mvp", "mrp", "mfr", "levels", "severity"];
 const NO_LINE = new Set(["threshold", "low", "high", "simultaneous_low", "simultaneous_high", "lower", "expected", "upper"]);
@@ -70,7 +70,8 @@ function lines(name, columns, label, number, several = false) {
     const density = (shares) => shares.map((share, at) => share / Math.abs(x[at] - columns.from[at]));
     return ["mates", "others"].flatMap((kind, place) => {
       const ends = ["low", "high"].map((end) => columns[(place ? "others_" : "") + end]);
-      const told = several ? kind + ", " + plain(label) : kind;
+      const pairs = place ? "negative pairs" : "positive pairs";
+      const told = several ? pairs + ", " + plain(label) : pairs;
       const edges = !ends[0] ? [] : ends.map((end, high) => ({
         x, y: density(end.map((value, at) => (value === null ? columns[kind][at] : value))), mode: "lines", line: { width: 0, shape: "vh" }, hoverinfo: "skip", showlegend: false,
         fill: high ? "tonexty" : "none", fillcolor: faint(colour(place), 0.35),

@@ -86,7 +86,7 @@ function queryList(model, queries) {
       el("div", {},
         el("h3", { text: query.label === undefined ? "row " + query.row : query.label || "no label" }),
         el("p", { class: "small", text: [query.id || "row " + query.row, query.group].filter(Boolean).join(", ") }),
-        el("p", { class: "small", text: `${metric} ${percent(query.value)} %, ${query.mates} ${query.mates === 1 ? "mate" : "mates"}` + (query.first_mate ? `, the first at rank ${count(query.first_mate)}` : "") }))),
+        el("p", { class: "small", text: `${metric} ${percent(query.value)} %, ${query.mates} ${query.mates === 1 ? "relevant item" : "relevant items"}` + (query.first_mate ? `, the first at rank ${count(query.first_mate)}` : "") }))),
     el("ol", { class: "neighbours", tabindex: "0", "aria-label": "Ranked neighbours" }, ...query.neighbours.map((one, place) => neighbour(model, one, place + 1))))));
 }
 

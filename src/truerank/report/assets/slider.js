@@ -5,8 +5,8 @@ const TILES = [
   ["far", "FAR", "pairs of two classes accepted", 4],
   ["frr", "FRR", "pairs of one class rejected", 2],
   ["tar", "TAR", "pairs of one class accepted", 2],
-  ["dir", "DIR", "mate found first and accepted", 2],
-  ["open_set_far", "Strangers", "queries without a mate that accept an item", 2],
+  ["dir", "DIR", "relevant item found first and accepted", 2],
+  ["open_set_far", "FAR", "unmated queries that accept an item", 2],
   ["vp", "VP", "accepted items: clean and complete", 2],
   ["rep", "ReP", "accepted items: clean, complete and well ranked", 2],
 ];
