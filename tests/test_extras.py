@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+import truerank
 from truerank._util.installed import EXTRAS, install
 
 ROOT = Path(__file__).parents[1]
@@ -63,3 +64,9 @@ def test_the_citation_is_of_this_project() -> None:
     assert [author["name"] for author in citation["authors"]] == ["truerank developers"]
     assert f'license = "{citation["license"]}"' in PROJECT
     assert all(f'"{word}"' in PROJECT for word in citation["keywords"])
+
+
+def test_the_build_reads_the_version_where_it_is() -> None:
+    path = re.search(r'\[tool\.hatch\.version\]\npath = "(.+)"', PROJECT)
+    assert path is not None
+    assert f'__version__ = "{truerank.__version__}"' in (ROOT / path[1]).read_text(encoding="utf-8")
