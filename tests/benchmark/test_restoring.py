@@ -28,6 +28,6 @@ def test_a_restored_benchmark_comes_to_the_same_table(uninterrupted: Path, tmp_p
         shutil.copy(uninterrupted / name, kept)
     restore(kept, folder, without=["arcface"])
     printed = finish(start(kept / "config.yaml", folder, "--resume", "--jobs", "2"))
-    assert "0 of them were second looks" in printed
+    assert "0 of them were repetitions" in printed
     for name in ("table.json", "reruns.csv", "trials.csv", "openings.jsonl"):
         assert (folder / name).read_bytes() == (uninterrupted / name).read_bytes(), name
