@@ -12,7 +12,7 @@ import pytest
 
 import truerank
 from tests.engine.cuda.devices import needs_gpu
-from truerank.analysis.compression import Copy, Kept, Sweep
+from truerank.analysis.compression import CompressionSweep, Copy, Kept
 from truerank.analysis.differences import Difference
 
 LABELS = np.repeat(np.arange(30), 4)
@@ -25,13 +25,13 @@ FAST: dict[str, Any] = {"threads": 1, "device": "cpu"}
 
 
 @pytest.fixture(scope="module")
-def found() -> Sweep:
+def found() -> CompressionSweep:
     return truerank.compression_sweep(
         ROWS, LABELS, dims=[8], margin=0.02, metrics=["map@r", "hit@1"], **FAST
     )
 
 
-def copy_of(found: Sweep, dims: int, dtype: str) -> Kept:
+def copy_of(found: CompressionSweep, dims: int, dtype: str) -> Kept:
     [one] = [one for one in found.copies if (one.copy.dims, one.copy.dtype) == (dims, dtype)]
     return one
 
@@ -40,7 +40,7 @@ def evaluated(rows: Any, distance: str = "cosine") -> truerank.Result:
     return truerank.evaluate(rows, LABELS, metrics=["map@r", "hit@1"], distance=distance, **FAST)
 
 
-def test_prefixes_and_signs_score_as_evaluated_alone(found: Sweep) -> None:
+def test_prefixes_and_signs_score_as_evaluated_alone(found: CompressionSweep) -> None:
     whole = evaluated(ROWS)
     assert found.original.scores == {name: score.value for name, score in whole.items()}
     for one, result in (
@@ -55,14 +55,16 @@ def test_prefixes_and_signs_score_as_evaluated_alone(found: Sweep) -> None:
             assert (mine.value, mine.interval) == (row.value, row.interval)
 
 
-def test_a_copy_is_not_worse_if_every_lower_end_is_above_the_margin(found: Sweep) -> None:
+def test_a_copy_is_not_worse_if_every_lower_end_is_above_the_margin(
+    found: CompressionSweep,
+) -> None:
     for one in found.copies:
         lows = [row.interval[0] for row in one.differences.values() if row.interval is not None]
         assert one.not_worse == all(low > -0.02 for low in lows)
     assert {one.not_worse for one in found.copies} == {True, False}
 
 
-def test_the_smallest_copy(found: Sweep) -> None:
+def test_the_smallest_copy(found: CompressionSweep) -> None:
     fit = [one.copy.bytes for one in found.copies if one.not_worse]
     assert found.smallest.copy.bytes == min(fit)
     assert found.smallest.copy.dims == 8
@@ -162,7 +164,7 @@ def test_a_gpu_finds_the_same() -> None:
     )
 
 
-def test_every_form_says_the_same(found: Sweep) -> None:
+def test_every_form_says_the_same(found: CompressionSweep) -> None:
     data = json.loads(found.to_json())
     lines = list(csv.DictReader(io.StringIO(found.to_csv())))
     frame = found.to_frame()
