@@ -52,7 +52,7 @@ def test_a_killed_process_goes_on_to_the_same_weights(number: int, tmp_path: Pat
     assert out == ""
     if number == signal.SIGTERM:
         assert process.returncode == 130
-        assert f"the run is saved in {parts}; --resume goes on." in err
+        assert f"the run is saved in {parts}; pass --resume to continue." in err
     resumed = run_process("train", config, "-o", parts, "--resume")
     assert resumed.status == 0, resumed
     assert resumed.out == whole.out
