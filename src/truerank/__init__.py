@@ -12,7 +12,6 @@ from truerank._util.old_names import (
     MOVED,
     REMOVED,
     RENAMED,
-    old_module,
     serve_old_paths,
     warn_of_new_name,
 )
@@ -126,10 +125,10 @@ def __getattr__(name: str) -> Any:
     if name in __all__:
         return import_module(f"truerank.{name}")
     if name in RENAMED:
-        warn_of_new_name(f"truerank.{name}", f"truerank.{RENAMED[name]}", 2)
+        warn_of_new_name(f"truerank.{name}", f"truerank.{RENAMED[name]}")
         return __getattr__(RENAMED[name])
     if f"truerank.{name}" in MOVED:
-        return old_module(f"truerank.{name}")
+        return import_module(f"truerank.{name}")
     if f"truerank.{name}" in REMOVED:
         raise AttributeError(REMOVED[f"truerank.{name}"])
     raise AttributeError(f"module 'truerank' has no attribute {name!r}")

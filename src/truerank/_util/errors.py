@@ -68,16 +68,19 @@ class TruerankWarning(UserWarning):
     __module__ = "truerank"
 
 
-def warn(sentence: str) -> None:
-    """Warn with the line of the caller outside truerank, however deep this is called."""
+def warn(sentence: str, category: type[Warning] = TruerankWarning) -> None:
+    """Warn with the line of the caller outside truerank, however deep this is called.
+
+    The import system is passed over as well; its bootstrap frames do not count as a level.
+    """
     level, frame = 2, sys._getframe(1)
-    while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__", "")):
-        level, frame = level + 1, frame.f_back
-    warnings.warn(sentence, TruerankWarning, stacklevel=level)
-
-
-def _is_ours(module: str) -> bool:
-    return module.split(".")[0] == "truerank"
+    while frame.f_back is not None:
+        name = frame.f_globals.get("__name__", "")
+        if name.split(".")[0] not in ("truerank", "importlib"):
+            break
+        level += "importlib._bootstrap" not in name
+        frame = frame.f_back
+    warnings.warn(sentence, category, stacklevel=level)
 
 
 def shortened(value: object, most: int = 80) -> str:

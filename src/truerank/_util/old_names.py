@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import sys
-import warnings
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, ParamSpec, TypeVar
+
+from truerank._util.errors import warn
 
 MOVED: dict[str, tuple[str, ...]] = {
     "truerank.auditing": ("truerank.analysis.audit",),
@@ -66,7 +67,7 @@ REMOVED = {
 
 
 class _OldNames(MetaPathFinder, Loader):
-    """The last finder that is asked for a module: no other has found it."""
+    """Asked first: a folder that is left of an old module would be found as a namespace."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -76,29 +77,15 @@ class _OldNames(MetaPathFinder, Loader):
         return ModuleSpec(name, self) if name in MOVED else None
 
     def exec_module(self, module: ModuleType) -> None:
-        _warn(module.__name__, 3)  # frames of the import system are not counted
-        vars(module)["__getattr__"] = _in_new_places(module.__name__)
+        old = module.__name__
+        homes = " and ".join(MOVED[old])
+        warn(f"the module {old} is now {homes}; its old path goes in 0.3.0.", DeprecationWarning)
+        vars(module)["__getattr__"] = _in_new_places(old)
 
 
 def serve_old_paths() -> None:
     """Let `import` find old module paths; truerank calls it once."""
-    sys.meta_path.append(_OldNames())
-
-
-def old_module(name: str) -> ModuleType:
-    """What stands at an old path, for an attribute of the package."""
-    _warn(name, 4)
-    module = ModuleType(name)
-    vars(module)["__getattr__"] = _in_new_places(name)
-    return module
-
-
-def _warn(old: str, level: int) -> None:
-    warnings.warn(
-        f"the module {old} is now {' and '.join(MOVED[old])}; its old path goes in 0.3.0.",
-        DeprecationWarning,
-        stacklevel=level,
-    )
+    sys.meta_path.insert(0, _OldNames())
 
 
 def _in_new_places(old: str) -> Callable[[str], Any]:
@@ -118,13 +105,11 @@ Value = TypeVar("Value")
 _warned: set[tuple[str, str]] = set()
 
 
-def warn_of_new_name(old: str, new: str, level: int) -> None:
-    """Say once per process what an old name is called now; `level` is that of warnings.warn."""
+def warn_of_new_name(old: str, new: str) -> None:
+    """Say once per process what an old name is called now."""
     if (old, new) not in _warned:
         _warned.add((old, new))
-        warnings.warn(
-            f"{old} is now {new}; the old name goes in 0.3.0.", DeprecationWarning, level + 1
-        )
+        warn(f"{old} is now {new}; the old name goes in 0.3.0.", DeprecationWarning)
 
 
 def renamed_keywords(
@@ -137,7 +122,7 @@ def renamed_keywords(
         def call(*args: Given.args, **kwargs: Given.kwargs) -> Value:
             for old, new in new_names.items():
                 if old in kwargs:
-                    warn_of_new_name(f"{old}=", f"{new}=", 2)
+                    warn_of_new_name(f"{old}=", f"{new}=")
                     if new in kwargs:
                         raise TypeError(f"{old}= and {new}= are one keyword: pass {new}= alone.")
                     kwargs[new] = kwargs.pop(old)
@@ -160,5 +145,5 @@ class RenamedAttribute:
     def __get__(self, instance: Any, owner: type) -> Any:
         if instance is None:
             return self
-        warn_of_new_name(f"{owner.__name__}.{self._old}", f"{owner.__name__}.{self._new}", 2)
+        warn_of_new_name(f"{owner.__name__}.{self._old}", f"{owner.__name__}.{self._new}")
         return getattr(instance, self._new)
