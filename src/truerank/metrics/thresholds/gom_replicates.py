@@ -541,32 +541,6 @@ def members_of(folds: FoldAssignment) -> list[Integers]:
     return [np.flatnonzero((folds.items == c).any(axis=1)) for c in range(folds.columns)]
 
 
-class LeftBlock(DistanceBlock):
-    """Some queries of a block without some of its items, whose counts on a grid are known."""
-
-    def __init__(
-        self,
-        whole: DistanceBlock,
-        queries: Integers,
-        items: Integers,
-        counts: npt.NDArray[np.int32],
-        rows: Integers,
-    ) -> None:
-        super().__init__(rows, whole.distances, whole.compiled)
-        self._queries, self._gone, self._counts = queries, items, counts
-
-    @cached_property
-    def distances(self) -> Distances:
-        """See DistanceBlock; made only if asked for."""
-        left = self._distances[self._queries]
-        left[:, self._gone] = np.inf
-        return left
-
-    def accepted(self, grid: Distances, low: float, width: float) -> npt.NDArray[np.int32]:
-        """See DistanceBlock."""
-        return self._counts
-
-
 def groups_without(groups: LocatedGroups, gone: Distances) -> LocatedGroups:
     """Tie groups without irrelevant items at these distances, a row for each query."""
     between: Integers = np.zeros(len(groups.size), np.int64)
