@@ -175,6 +175,22 @@ def test_a_worker_that_dies_each_time_is_told_in_one_sentence() -> None:
             cluster.answer(reference)
 
 
+def test_a_value_that_cannot_be_had_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """tests/whole sees Ray run the task again; here it has been run as often as it may."""
+    monkeypatch.setattr(cluster, "LOOK_SECONDS", 0.0)
+    with in_process() as ray:
+        connected = Cluster(ray, gpu=False)
+        for error in (ray.exceptions.ObjectLostError("0" * 56, None, ""), OSError("broken pipe")):
+            held = connected.put(np.zeros(4))
+            held.reference.error = error
+            cluster._kept.clear()
+            reference = connected.start(call(None, double, held=(held,)))
+            assert isinstance(reference.error.cause, cluster.LostError)
+            with pytest.raises(ClusterError, match=f"could not get .*{type(error).__name__}"):
+                connected.answer(reference)
+            connected.forget()
+
+
 def test_a_lock_stays_in_its_process() -> None:
     lock = LocalLock()
     with lock, pickle.loads(pickle.dumps(lock)):

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from tests.refusals import refused
 from tests.test_checkpoint import Stop, bits
 from tests.test_invariance import fingerprints, moved, untouched_fingerprints
 from tests.transformations import untouched
+from truerank._util.cluster import Call, connect, fetch
 from truerank._util.settings import settings
 
 ray = pytest.importorskip("ray")
@@ -135,6 +137,18 @@ def stop() -> None:
     raise Stop
 
 
+def lose_once(held: list[Any], seen: Path) -> Any:
+    """A task whose worker cannot get a value when it first asks for it."""
+    if not seen.exists():
+        seen.touch()
+        with (
+            patch("ray.get", side_effect=ray.exceptions.ObjectLostError("0" * 56, None, "")),
+            patch("truerank._util.cluster.LOOK_SECONDS", 0.0),
+        ):
+            fetch(ray.put(1))
+    return fetch(ray.put(2))
+
+
 def test_a_cluster_gives_the_bits_of_one_process(nodes: Nodes, tmp_path: Path) -> None:
     alone = bits(ranked())
     alone_wide = bits(sharded(WIDE))  # type: ignore[arg-type]
@@ -179,6 +193,9 @@ def test_a_cluster_gives_the_bits_of_one_process(nodes: Nodes, tmp_path: Path) -
         assert spread("cosine", "tree", sort_share=0.02) == {}
         with settings(method="filter"):
             assert bits(ranked(cluster=nodes.address)) == alone
+        with connect("auto") as cluster:
+            lost = Call("lost", f"{__name__}:lose_once", given=(tmp_path / "seen",))
+            assert dict(cluster.gather([lost])) == {"lost": 2}
         nodes.kill(gently=True)
         nodes.add()
         # One is killed while it is at work.

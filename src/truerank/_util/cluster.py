@@ -84,6 +84,14 @@ class Call:
     """Whether it needs a GPU, or its share of one; the others take a core."""
 
 
+class LostError(Exception):
+    """A worker could not get a value that the cluster holds: Ray runs its task again.
+
+    It happens where a machine dies that holds the value, or the worker's own one, and the worker
+    sees it before Ray has found the value elsewhere or made it anew.
+    """
+
+
 @contextmanager
 def connect(address: object, *, gpu: bool | None = False, share: float = 1.0) -> Iterator[Cluster]:
     """A cluster for as long as the block runs: "auto" is the one that Ray finds, or an address.
@@ -147,10 +155,14 @@ class Cluster:
         """Whether tasks can ask for a GPU, or a share of one."""
         if self.gpu and not resources.get("GPU", 0):
             raise InputError("the cluster has no GPU; use device='cpu' or add a machine with one.")
-        core = {"num_cpus": 1 if resources.get("CPU", 0) else 0, "scheduling_strategy": "SPREAD"}
+        core: dict[str, Any] = {
+            "num_cpus": 1 if resources.get("CPU", 0) else 0,
+            "scheduling_strategy": "SPREAD",
+        }
+        core |= {"max_retries": RETRIES, "retry_exceptions": [LostError]}
         on_gpu = core | {"num_cpus": 0, "num_gpus": share, "max_retries": GPU_RETRIES}
-        self._call = ray.remote(_call).options(**core, max_retries=RETRIES)
-        self._keep = ray.remote(_call_and_keep).options(**core, max_retries=RETRIES, num_returns=2)
+        self._call = ray.remote(_call).options(**core)
+        self._keep = ray.remote(_call_and_keep).options(**core, num_returns=2)
         self._call_on_gpu = ray.remote(_call_on_gpu).options(**on_gpu)
         self._staying: dict[Any, Any] = {}
         self._put: dict[int, tuple[Any, Held]] = {}
@@ -252,10 +264,14 @@ class Cluster:
 
 
 def fetch(reference: Any) -> Any:
-    """In a worker: the value that stayed in the cluster, seen where this machine holds it."""
+    """In a worker: the value that the cluster holds, seen where this machine has it."""
     import ray
 
-    return _get(ray, reference)
+    try:
+        return _get(ray, reference)
+    except (ClusterError, OSError) as error:
+        time.sleep(LOOK_SECONDS)  # a machine that dies is soon known to be dead
+        raise LostError(type(error.__context__ or error).__name__) from error
 
 
 def _get(ray: Any, reference: Any) -> Any:
@@ -268,6 +284,11 @@ def _get(ray: Any, reference: Any) -> Any:
             cause = cause.cause  # a task that asked for what another one could not make
         if isinstance(cause, (InputError, ExactnessError, MemoryError)):
             raise cause from None
+        if isinstance(cause, LostError):
+            raise ClusterError(
+                f"a task was run {RETRIES + 1} times and could not get a value that the cluster "
+                f"holds ({cause}); check the cluster's machines."
+            ) from None
         raise
     except ray.exceptions.TaskCancelledError:
         raise
@@ -346,12 +367,10 @@ def _run(target: str, held: list[Any], given: bytes, after: tuple[Any, ...]) -> 
 
 
 def _fetch(reference: Any, fresh: bool) -> Any:
-    import ray
-
     if fresh:
-        return pickle.loads(ray.get(reference))
+        return pickle.loads(fetch(reference))
     if reference not in _kept:
-        found = ray.get(reference)
+        found = fetch(reference)
         _kept[reference] = pickle.loads(found) if isinstance(found, bytes) else found
         while len(_kept) > KEPT:
             _kept.popitem(last=False)
