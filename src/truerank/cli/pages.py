@@ -123,7 +123,7 @@ def report(results: tuple[Path, ...], output: Path, names: str | None, images: s
     """
     from truerank import report as pages
     from truerank.cli.outputs import check_targets
-    from truerank.report.page import ByColumn
+    from truerank.io.pictures import ByColumn
 
     check_targets({"-o": output}, results)
     pages.write(

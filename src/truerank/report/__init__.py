@@ -10,15 +10,12 @@ from typing import Any
 from truerank._util.errors import InputError
 from truerank._util.files import check_writable, write_text
 from truerank.analysis.differences import name_models
+from truerank.io.pictures import ByColumn, Images, check_images, find_pictures
 from truerank.report.details import look
 from truerank.report.page import (
-    ByColumn,
-    Images,
     add_thumbnails,
     benchmark_data,
-    check_images,
     check_templates,
-    find_pictures,
     is_benchmark,
     render,
 )

@@ -16,6 +16,7 @@ import numpy as np
 from truerank._util.errors import TruerankWarning
 from truerank._util.types import Integers, Reals
 from truerank.analysis.audit import audit
+from truerank.analysis.principal import principal_axes
 from truerank.core import registry
 from truerank.distance import catalogue
 from truerank.distance.base import Space
@@ -106,7 +107,7 @@ def map_of_centres(found: AtHand) -> dict[str, Any] | None:
     centres = np.zeros((len(classes), points.shape[1]))
     np.add.at(centres, number, points)
     centres /= size[:, None]
-    places, share = _principal(centres)
+    places, share = principal_axes(centres)
     order = np.lexsort((classes, -size))[:MOST_CLASSES]
     names = task.levels.finest.values
     scale = float(np.abs(places).max()) or 1.0
@@ -118,29 +119,6 @@ def map_of_centres(found: AtHand) -> dict[str, Any] | None:
         "classes": len(classes),
         "share": [round(one, 5) for one in share],
     }
-
-
-def _principal(centres: Reals) -> tuple[Reals, list[float]]:
-    """Places on the first two principal axes, and the share of the variance along each.
-
-    The larger ends of an axis point to the right and up, so that no sign is left to chance.
-    """
-    rows = centres - centres.mean(axis=0)
-    wide = rows.shape[0] < rows.shape[1]
-    values, vectors = np.linalg.eigh(rows @ rows.T if wide else rows.T @ rows)
-    values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
-    if wide:
-        places = vectors[:, :2] * np.sqrt(values[:2])
-    else:
-        places = rows @ vectors[:, :2]
-    if places.shape[1] < 2:
-        places = np.column_stack([places, np.zeros(len(places))])
-    for axis in places.T:
-        if -axis.min() > axis.max():
-            axis *= -1
-    total = float(values.sum()) or 1.0
-    share = [float(value) / total for value in values[:2]]
-    return places, [*share, 0.0][:2]
 
 
 # The tie map: where, down the ranking of each query, items stand at one and the same distance.
