@@ -2,7 +2,8 @@
 
 For organisers. Rows are aligned by id, whatever their order; a submission that leaves ids out is
 refused, and one that answers the same to everything gains nothing, since ties count against it.
-On the command line this is `truerank task make` and `truerank leaderboard`: docs/organisers.md.
+On the command line this is `truerank task make` and `truerank leaderboard`
+(docs/guides/competition.md).
 """
 
 import tempfile

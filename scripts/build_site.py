@@ -25,67 +25,33 @@ FROM_THE_ROOT = {
 """Pages that lie elsewhere, and their names on the site."""
 
 REFERENCE: dict[str, tuple[str, str, tuple[str, ...]]] = {
-    "scoring.md": (
-        "Scoring",
-        "Embeddings and labels in, a Result of Scores out.",
+    "api-scoring.md": (
+        "API: scoring",
+        "Score embeddings, returned lists, an index, or trials.",
         (
-            "evaluate",
-            "evaluate_lists",
-            "index_loss",
-            "IndexLoss",
-            "verify",
-            "Result",
-            "Score",
-            "Taxonomy",
+            *("evaluate", "evaluate_lists", "index_loss", "IndexLoss", "verify"),
+            *("Result", "Score", "Taxonomy", "InputError", "ExactnessError", "TruerankWarning"),
         ),
     ),
-    "looking.md": (
-        "Looking at scores and data",
-        "What single queries find, which model is better, which threshold to take, what could lie.",
+    "api-analysis.md": (
+        "API: results, models and data",
+        "Plot, report and compare results; choose thresholds; check data; run competitions.",
         (
             *("plot", "neighbors", "Neighbors", "compare", "Comparison", "choose_threshold"),
-            *("threshold_card", "ThresholdCard"),
-            *(
-                "audit",
-                "Audit",
-                "compression_sweep",
-                "CompressionSweep",
-                "exact_neighbors",
-                "ExactNeighbors",
-            ),
-            *("shard",),
+            *("threshold_card", "ThresholdCard", "audit", "Audit", "compression_sweep"),
+            *("CompressionSweep", "exact_neighbors", "ExactNeighbors", "shard", "report"),
+            *("Task", "PublicTask", "leaderboard", "Board"),
         ),
     ),
-    "competitions.md": (
-        "Competitions",
-        "Hidden labels, public results and a board.",
-        ("Task", "PublicTask", "leaderboard", "Board"),
+    "api-training.md": (
+        "API: losses, training and benchmarks",
+        "Train an embedding, compare losses, read the field's data sets.",
+        ("losses", "training", "benchmark", "datasets"),
     ),
-    "errors.md": (
-        "Errors and warnings",
-        "What truerank raises, and what it only tells.",
-        ("InputError", "ExactnessError", "TruerankWarning"),
-    ),
-    "report.md": ("truerank.report", "A page to look at.", ("report",)),
-    "conformance.md": (
-        "truerank.conformance",
-        "Which conventions a metric function follows.",
-        ("conformance",),
-    ),
-    "metrics.md": ("truerank.metrics", "Metrics as values.", ("metrics",)),
-    "losses.md": ("truerank.losses", "Losses and miners by name.", ("losses",)),
-    "compat.md": (
-        "truerank.compat",
-        "In other people's training loops and evaluators.",
-        ("compat",),
-    ),
-    "training.md": ("truerank.training", "Train and embed.", ("training",)),
-    "benchmark.md": ("truerank.benchmark", "A fair comparison of losses.", ("benchmark",)),
-    "datasets.md": ("truerank.datasets", "Read the field's data sets.", ("datasets",)),
-    "engine.md": (
-        "truerank.engine",
-        "For those who build on the counts: one pass over queries and gallery.",
-        ("engine",),
+    "api-extending.md": (
+        "API: metrics, other tools and the engine",
+        "Use metrics as values, replace another tool's evaluator, build on the counts.",
+        ("metrics", "compat", "conformance", "engine"),
     ),
 }
 """Pages of the reference: a title, a sentence, and public names or whole modules."""

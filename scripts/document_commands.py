@@ -1,4 +1,4 @@
-"""Write docs/commands/: a page for each command, from the command line itself.
+"""Write docs/reference/commands.md: every command, from the command line itself.
 
 python scripts/document_commands.py
 """
@@ -14,39 +14,41 @@ import click
 from truerank._util.text import TextTable, escape_markdown, pipes
 from truerank.cli.commands import commands
 
-TARGET = Path(__file__).parents[1] / "docs" / "commands"
+TARGET = Path(__file__).parents[1] / "docs" / "reference" / "commands.md"
 WRITTEN = "This page is written by `python scripts/document_commands.py`.\n"
 
 
-def pages() -> dict[str, str]:
-    """The text of each page by its file's name."""
-    found = {"index.md": _index()}
-    for name, command in commands.commands.items():
-        found[f"{name}.md"] = _page(name, command)
-    return found
-
-
-def _index() -> str:
+def page() -> str:
+    """The text of the page: the table of commands, then each of them."""
     rows = [
-        [f"[`truerank {name}`]({name}.md)", escape_markdown(command.get_short_help_str(100))]
+        [f"[`truerank {name}`](#truerank-{name})", escape_markdown(command.get_short_help_str(100))]
         for name, command in commands.commands.items()
     ]
     table = pipes(TextTable(["command", "what it does"], rows, words=(0, 1)))
-    return (
-        "# Commands\n\n"
-        "`truerank` alone lists them, `truerank COMMAND --help` explains one. Results go to\n"
-        "stdout, progress and notes to stderr; bad input ends in one sentence and exit status "
-        "2.\n\n"
-        f"{table}\n{WRITTEN}"
+    return "\n\n".join(
+        [
+            "# Commands",
+            "`truerank` alone lists the commands, `truerank COMMAND --help` explains one. Results\n"
+            "go to stdout, progress and notes to stderr. Bad input ends in one sentence and exit\n"
+            "status 2.",
+            table.rstrip(),
+            *(
+                part
+                for name, command in commands.commands.items()
+                for part in _parts(name, command)
+            ),
+            WRITTEN,
+        ]
     )
 
 
-def _page(name: str, command: click.Command) -> str:
-    parts = [f"# truerank {name}", *_body(f"truerank {name}", command)]
+def _parts(name: str, command: click.Command) -> Iterator[str]:
+    yield f"## truerank {name}"
+    yield from _body(f"truerank {name}", command)
     if isinstance(command, click.Group):
         for sub, below in command.commands.items():
-            parts += [f"## {name} {sub}", *_body(f"truerank {name} {sub}", below)]
-    return "\n\n".join([*parts, WRITTEN])
+            yield f"### {name} {sub}"
+            yield from _body(f"truerank {name} {sub}", below)
 
 
 def _body(path: str, command: click.Command) -> Iterator[str]:
@@ -114,11 +116,5 @@ def _help(option: click.Option) -> str:
 
 
 if __name__ == "__main__":
-    TARGET.mkdir(exist_ok=True)
-    written = pages()
-    for old in TARGET.glob("*.md"):
-        if old.name not in written:
-            old.unlink()
-    for file, content in written.items():
-        (TARGET / file).write_text(content, encoding="utf-8")
+    TARGET.write_text(page(), encoding="utf-8")
     print(TARGET)

@@ -1,4 +1,4 @@
-"""Write docs/losses.md from the registry: every loss, its formula, when to use it, its source.
+"""Write docs/reference/losses.md from the registry: every loss, formula, use and source.
 
 python scripts/document_losses.py
 """
@@ -11,16 +11,16 @@ from truerank import losses
 from truerank.losses.catalogue import MINERS
 from truerank.losses.registry import LossEntry, SearchChoice, SearchRange
 
-TARGET = Path(__file__).parents[1] / "docs" / "losses.md"
+TARGET = Path(__file__).parents[1] / "docs" / "reference" / "losses.md"
 
 HEAD = """# Losses
 
 **Which one?** How much the loss matters depends on data, network and budget. With every loss
 tuned alike, A Metric Learning Reality Check finds the best 1 to 9 % above the contrastive loss in
-MAP@R (three data sets, a pretrained network); [our comparison](results/benchmark.md) finds 41 to
+MAP@R (three data sets, a pretrained network); [our comparison](../results/benchmark.md) finds 41 to
 43 % with a small network trained on sketches from random weights for 2,000 iterations, and 6 to 9
 % with a linear head on pretrained features. So begin with a plain loss, and compare others with
-it by [the protocol](protocol.md) on your own data:
+it by [the protocol](../concepts/protocol.md) on your own data:
 
 | you have, or want | begin with | then try |
 | --- | --- | --- |

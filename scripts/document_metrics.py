@@ -1,4 +1,4 @@
-"""Write docs/metrics.md from the definitions: every metric, its parameters, range and citation.
+"""Write docs/reference/metrics.md: every metric, its parameters, range and citation.
 
 python scripts/document_metrics.py
 """
@@ -10,22 +10,23 @@ from pathlib import Path
 from truerank.core import metric as definitions
 from truerank.metrics.description import parameters, span
 
-TARGET = Path(__file__).parents[1] / "docs" / "metrics.md"
+TARGET = Path(__file__).parents[1] / "docs" / "reference" / "metrics.md"
 
 HEAD = """# What truerank computes
 
 Ranking and hierarchical metrics are means over the queries that have at least one mate in the
 gallery (or over classes, with `average="class"`), and triples lower <= expected <= upper where
-scores tie ([why](ties.md)). R is a query's number of mates after removal of itself and of junk.
-Metrics that depend on a threshold have pages of their own: [verification](verification.md) and
-[open set](openset.md).
+scores tie ([why](../concepts/ties.md)). R is a query's number of mates after removal of itself
+and of junk. Metrics that depend on a threshold have pages of their own:
+[verification](../guides/faces-and-speakers.md) and [open set](../concepts/open-set.md).
 
 Metrics are named by strings, `name@k,key=value`: `map@r`, `hit@10`, `map@10,divisor=min`. Other
 libraries' names are understood too: `mean_average_precision_at_r`, `precision_at_1`, `cmc@5`,
 `rank1`, `R@1` (which is `hit@1`, with a note, and is refused where judgements say what is
 relevant), `tpr@fpr=0.01` and `tmr@fmr=0.01` (`tar@far=0.01`), `mean_reciprocal_rank`; so are those
-of [trec_eval, ir_measures, MTEB and ranx](coming-from-other-tools.md#names-of-metrics). Several
-cut-offs or values make several metrics: `hit@1,5,10` is three,
+of
+[trec_eval, ir_measures, MTEB and ranx](../guides/coming-from-other-tools.md#names-of-metrics).
+Several cut-offs or values make several metrics: `hit@1,5,10` is three,
 `tar@far=0.1,0.01` two. `all` stands for the default metrics and one form of every other one that
 applies to the data; why others do not is said
 once for each reason, below the table and in `result.skipped`. In printed tables an arrow says that

@@ -1,4 +1,4 @@
-"""Put recorded runs of the benchmark into docs/performance.md: tables, and how cost grows.
+"""Put recorded runs of the benchmark into docs/results/speed.md: tables, and how cost grows.
 
 make performance                      # bench/cpu.json, trees.json, thresholds.json, and this
 python -m bench --gpu --out bench     # on a machine with a GPU: bench/gpu.json
@@ -19,7 +19,7 @@ sys.path.insert(0, str(ROOT))
 from bench import gpu_record, openset, table  # noqa: E402
 
 BENCH = ROOT / "bench"
-PAGE = ROOT / "docs" / "performance.md"
+PAGE = ROOT / "docs" / "results" / "speed.md"
 PICTURE = ROOT / "docs" / "img" / "growth.svg"
 ANSWER = {"rows": 20_000, "dimensions": 512, "mates": 5, "data": "trained"}
 """The case that the page opens with."""

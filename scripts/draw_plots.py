@@ -1,4 +1,4 @@
-"""Draw docs/img/plots.png: curves of both models of the emoji data, as docs/plots.md shows them.
+"""Draw docs/img/plots.png: curves of both models of the emoji data (docs/guides/gallery.md).
 
 python scripts/draw_plots.py
 """

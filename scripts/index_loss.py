@@ -84,8 +84,8 @@ The emoji embeddings that are in the package (EfficientNet-lite0 reduced to {fou
 dimensions, [data](../data/emoji.md)): {facts["queries"]:,} queries, {facts["gallery"]:,} gallery
 items, rows normalised, euclidean distance, faiss-cpu {found["versions"]["faiss-cpu"]}.
 `truerank.index_loss` splits what each index loses, against the exact ranking by the full vectors
-([what the parts mean](../lists.md)). In percent; losses with 95 % intervals by the paired class
-bootstrap. The three parts and the lists' score add up to the full vectors' score.
+([what the parts mean](../guides/vector-index.md)). In percent; losses with 95 % intervals by the
+paired class bootstrap. The three parts and the lists' score add up to the full vectors' score.
 
 This page is written by `python scripts/index_loss.py`, from a run that `index-loss.json` records,
 with the intervals of expected and upper as well.

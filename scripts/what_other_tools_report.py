@@ -1,4 +1,4 @@
-"""Write docs/what-other-tools-report.md: what the conformance kit says about other tools.
+"""Write docs/results/other-tools.md: what the conformance kit says about other tools.
 
 In: the tools as they are installed beside truerank, functions of theirs (scripts/peers/judged.py)
 and a few larger cases (scripts/peers/cases.py). Out: the page, once truerank's answers equal those
@@ -70,7 +70,7 @@ def main() -> None:
     parser.add_argument("--env", type=Path, default=default, help="folder of the environments")
     parser.add_argument("--torch", default=TORCH, help="what pip installs first")
     parser.add_argument("--large", action="store_true", help="measure the full mAP too (slow)")
-    parser.add_argument("--output", type=Path, default=ROOT / "docs" / "what-other-tools-report.md")
+    parser.add_argument("--output", type=Path, default=ROOT / "docs" / "results" / "other-tools.md")
     options = parser.parse_args()
 
     check_truerank()

@@ -153,7 +153,7 @@ TOOLS = (
     "The code of HAPPIER, ROADMAP and Smooth-AP drops the first column as oneself even where a "
     "duplicate stands before it.",
 )
-"""Errors of tools, each with its arithmetic; docs/what-other-tools-report.md runs them."""
+"""Errors of tools, each with its arithmetic; docs/results/other-tools.md runs them."""
 
 
 def summarise(folder: str | os.PathLike[str]) -> Path:
@@ -209,7 +209,7 @@ def summary_of(pages: list[Page]) -> str:
     parts.append("## Errors found in tools")
     parts.append(
         "\n".join(f"- {one}" for one in TOOLS)
-        + "\n\n[What other tools report](../../what-other-tools-report.md) runs each of them."
+        + "\n\n[What other tools report](../other-tools.md) runs each of them."
     )
     parts.append("Written by `python -m studies summary`.")
     return "\n\n".join(parts) + "\n"

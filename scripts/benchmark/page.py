@@ -61,10 +61,10 @@ def sections_of(text: str) -> dict[str, str]:
 
 
 INTRODUCTION = """\
-Made by `truerank benchmark` ([protocol](../protocol.md)); the files behind each table lie in
-[benchmark/](benchmark/). *Concatenated* is the score of the embeddings of all folds side by side,
-*separated* the mean of the scores of each alone; (!) marks a parameter that the search left at an
-end of its range."""
+Made by `truerank benchmark` ([protocol](../concepts/protocol.md)); the files behind each table
+lie in [benchmark/](benchmark/). *Concatenated* is the score of the embeddings of all folds side
+by side, *separated* the mean of the scores of each alone; (!) marks a parameter that the search
+left at an end of its range."""
 
 
 NOTES = {

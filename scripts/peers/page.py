@@ -16,7 +16,7 @@ ANSWER = """# What other tools report
 
 **The answer.** On small cases that can be checked by hand, tools of the field give other numbers
 than the right one for reasons that fit into a sentence each, ties before all. This is what
-[`truerank conform`](conformance.md) finds out about each by calling it:
+[`truerank conform`](../reference/conformance.md) finds out about each by calling it:
 """
 
 INTRODUCTION = """
@@ -36,7 +36,7 @@ A ranking metric has one value when the scores settle the order. When scores are
 and the right answer is a range: **lower / expected / upper**, the least value over all orders that
 the scores allow, the mean over these orders, and the greatest. truerank prints all three; its
 headline is the lower one. A query's *mates* are the items relevant to it
-([glossary](glossary.md)); brackets hold items whose scores are equal.
+([glossary](../reference/glossary.md)); brackets hold items whose scores are equal.
 
 ## What the kit says, function by function
 
@@ -85,7 +85,7 @@ WHY_PAPERS = """\
   wrong, so AP is divided by R + 1 there. The first column of each row is dropped as oneself, even
   where another row at distance 0 stands in it. On the paper's own embeddings the first rule gives
   the published level of mAP and the second one its width
-  ([Ties: what came out](results/reproduce/ties.md)).
+  ([Ties: what came out](reproduce/ties.md)).
 - **H-AP of HAPPIER.** An item of level l has the relevance (l/L)^alpha divided by the number of
   items of level l. The code finds the level of an item by its relevance, so an item counts once
   for each level of equal relevance. Here levels 1 and 2 both have 1/2: every precision is doubled.

@@ -1,4 +1,4 @@
-"""The rooms of docs/architecture.md: what may import what, in functions and for types as well."""
+"""The rooms of docs/reference/architecture.md: what may import what, types included."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ def test_a_worker_ends_with_its_stream_of_tasks(what: str, part: float) -> None:
 
 
 MOVED = ("config.yaml", "splits.json", "study.sqlite", "environment.json")
-"""What docs/protocol.md says is enough to go on elsewhere while it still searches."""
+"""What docs/concepts/protocol.md says is enough to go on elsewhere while it still searches."""
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Batches on which pytorch-metric-learning 2.9.0 returns something else (docs/losses.md).
+"""Batches on which pytorch-metric-learning 2.9.0 returns something else (docs/reference/losses.md).
 
 Each right answer is worked out in the comment beside it; what the other library gives is asserted
 as well, so that a later release that agrees is noticed here.

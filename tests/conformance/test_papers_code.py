@@ -13,7 +13,7 @@ import pytest
 import truerank
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "what-other-tools-report.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "results" / "other-tools.md").read_text(encoding="utf-8")
 
 
 def cells(code: str, case: str) -> list[str]:

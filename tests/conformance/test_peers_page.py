@@ -1,4 +1,4 @@
-"""docs/what-other-tools-report.md is what the kit says today about the tools installed here."""
+"""docs/results/other-tools.md is what the kit says today about the tools installed here."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "what-other-tools-report.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "results" / "other-tools.md").read_text(encoding="utf-8")
 QUICK = ["pytrec_eval-terrier", "scikit-learn", "first column dropped"]
 SLOW = ["pytorch-metric-learning", "torchmetrics", "ranx"]
 

@@ -1,4 +1,4 @@
-"""Inputs on which other tools report something else (docs/what-other-tools-report.md).
+"""Inputs on which other tools report something else (docs/results/other-tools.md).
 
 Each right answer is a literal, worked out in the comment beside it. Only truerank runs here:
 what the tools themselves give is scripts/what_other_tools_report.py's business.

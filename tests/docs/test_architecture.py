@@ -1,4 +1,4 @@
-"""docs/architecture.md: short, and true of the rooms."""
+"""docs/reference/architecture.md: short, and true of the rooms."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.architecture.test_rooms import ROOMS, SOURCE
 
-PAGE = Path(__file__).parents[2] / "docs" / "architecture.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "architecture.md"
 TEXT = PAGE.read_text(encoding="utf-8")
 IN_ORDER = [name for line in ROOMS for name in line]
 MOST_WORDS = 900

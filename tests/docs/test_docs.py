@@ -47,4 +47,4 @@ def test_the_page_of_metrics_is_up_to_date() -> None:
     spec = importlib.util.spec_from_file_location("pages", ROOT / "scripts/document_metrics.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    assert (ROOT / "docs/metrics.md").read_text(encoding="utf-8") == module.page()
+    assert (ROOT / "docs/reference/metrics.md").read_text(encoding="utf-8") == module.page()

@@ -41,8 +41,8 @@ def labels_of(name: str, labels: torch.Tensor) -> torch.Tensor:
 
 
 def named_as_not_zero() -> set[str]:
-    """The losses that docs/losses.md says have a value although a batch has no positives."""
-    page = (Path(__file__).parents[2] / "docs/losses.md").read_text(encoding="utf-8")
+    """Losses that, says docs/reference/losses.md, have a value in a batch without positives."""
+    page = (Path(__file__).parents[2] / "docs/reference/losses.md").read_text(encoding="utf-8")
     sentences = page.partition("**No positives**")[2].partition("Losses with proxies")[0]
     return set(re.findall(r"`(\w+)`", sentences))
 

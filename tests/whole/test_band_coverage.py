@@ -11,7 +11,7 @@ import pytest
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "simulate_bands.py"
 SIMULATIONS = 120
-"""docs/statistics.md has 500 of each, of another seed."""
+"""docs/concepts/statistics.md has 500 of each, of another seed."""
 
 
 def load() -> ModuleType:

@@ -52,8 +52,8 @@ RENAMED_OPTIONS = {"--no-mate": "--unmated", "--until": "--time-limit"}
 REMOVED = {
     name: f"{name} was removed: {instead}."
     for name, instead in {
-        "truerank.planning": "docs/scale.md has its figures as a table, to be worked out by hand",
-        "truerank plan": "docs/scale.md has its figures as a table, to be worked out by hand",
+        "truerank.planning": "docs/guides/large-data.md has the figures to calculate with",
+        "truerank plan": "docs/guides/large-data.md has the figures to calculate with",
         "truerank.reproduce": "python -m studies runs it, from a checkout of the repository",
         "truerank reproduce": "python -m studies runs it, from a checkout of the repository",
         "set_precision": "mrp@tau= is the mean precision at the relevant items accepted at tau",
