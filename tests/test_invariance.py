@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import struct
 import warnings
+from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
@@ -21,6 +22,7 @@ import pytest
 import truerank
 from tests.oracles import scores
 from tests.transformations import (
+    GALLERY_SIZES,
     METRICS,
     SLOW,
     TRANSFORMATIONS,
@@ -30,6 +32,9 @@ from tests.transformations import (
     untouched,
 )
 from truerank.core import metric as definitions
+from truerank.core import registry
+from truerank.evaluation.passes import OF_STRANGERS
+from truerank.metrics.gallery_sizes import law_of
 
 CLUSTERED = {"nmi", "ami", "pairwise_f1"}
 """k-means adds up components in floating point: these follow the order of the dimensions."""
@@ -117,6 +122,35 @@ CURVES = [
     "mfr",
     "mrep@scale=minmax",
 ]
+AXIS_CURVES = {"mrp", "mvp", "mrep", "mfr"}
+"""Curves over thresholds in [0, 1], where of all distances of the data only these lie."""
+AXIS_DISTANCES = {"cosine", "precomputed"}
+
+
+def has_sizes(metric: str) -> bool:
+    """Whether a metric is told for smaller galleries."""
+    parsed = registry.parse(metric)
+    return parsed.name in OF_STRANGERS or law_of(parsed) is not None
+
+
+def names(distance: str) -> set[str]:
+    """What fingerprints() finds of the untouched data."""
+    growing = [metric for metric in METRICS if has_sizes(metric)]
+    return {
+        *METRICS,
+        *(f"{metric} at {size}" for metric in growing for size in GALLERY_SIZES),
+        *(f"curve {n}" for n in CURVES if n not in AXIS_CURVES or distance in AXIS_DISTANCES),
+    }
+
+
+def compared(distance: str, transformation: str) -> set[str]:
+    """The metrics and curves of which no bit may move."""
+    return {
+        name
+        for name in names(distance)
+        if not (name in CLUSTERED and moves_points(distance, transformation))
+        and not unit_matters(name.removeprefix("curve "), distance, transformation)
+    }
 
 
 def fingerprints(data: Data) -> dict[str, dict[str, Any]]:
@@ -127,7 +161,7 @@ def fingerprints(data: Data) -> dict[str, dict[str, Any]]:
         for metric, score in result.at_gallery(size).items():
             found[f"{metric} at {size}"] = fingerprint(score, data.query_order)
     for name in CURVES:
-        if name in ("mrp", "mvp", "mrep", "mfr") and result["mrep"].reason is not None:
+        if name in AXIS_CURVES and result["mrep"].reason is not None:
             continue  # these distances do not lie on the axis
         columns = result.curve(name)
         found[f"curve {name}"] = {
@@ -170,12 +204,25 @@ TREES = (
     "CUDA, resumed",
 )
 CASES = [
-    pytest.param(setting, name, distance, marks=[pytest.mark.slow] if name in SLOW else [])
+    (setting, name, distance)
     for setting in SETTINGS
     for name, (distances, _) in TRANSFORMATIONS.items()
     for distance in (distances if setting != "tree" else ("cosine",) if name in TREES else ())
     if setting != "query and gallery" or name != "resumed, each pair once"
 ]
+TASKS = ("leave one out", "query and gallery")
+FEW = [(setting, name, "cosine") for setting in TASKS for name in SLOW]
+WITH_JUNK = [(setting, distance) for setting in TASKS for distance in ("cosine", "precomputed")]
+MOVED_WITH_JUNK = ("rows permuted", "tiles of 7 x 13")
+
+
+def paths() -> Iterator[tuple[str, str, str]]:
+    """The task, transformation and distance of every comparison below."""
+    for setting, name, distance in CASES:  # `make test` leaves the slow ones out
+        yield f"{setting}, slow" if name in SLOW else setting, name, distance
+    yield from ((f"{setting}, a few rows", name, distance) for setting, name, distance in FEW)
+    for setting, distance in WITH_JUNK:
+        yield from ((f"{setting}, junk labels", name, distance) for name in MOVED_WITH_JUNK)
 
 
 def moved(
@@ -185,6 +232,8 @@ def moved(
     transformation: str,
 ) -> dict[str, list[str]]:
     """The fields that are not the same, of every metric and curve that has any."""
+    assert expected.keys() == names(distance)
+    assert actual.keys() <= expected.keys()
     free = may_differ(transformation, distance)
     found = {
         metric: [
@@ -192,41 +241,42 @@ def moved(
             for name in expected[metric]
             if name not in free and actual[metric][name] != expected[metric][name]
         ]
-        for metric in expected.keys() | actual.keys()
-        if not (metric in CLUSTERED and moves_points(distance, transformation))
-        and not unit_matters(metric.removeprefix("curve "), distance, transformation)
+        for metric in compared(distance, transformation)
     }
     return {metric: fields for metric, fields in found.items() if fields}
 
 
-@pytest.mark.parametrize(("setting", "transformation", "distance"), CASES)
+@pytest.mark.parametrize(
+    ("setting", "transformation", "distance"),
+    [pytest.param(*case, marks=[pytest.mark.slow] if case[1] in SLOW else []) for case in CASES],
+)
 def test_not_one_bit_changes(setting: str, transformation: str, distance: str) -> None:
     expected = untouched_fingerprints(distance, setting)
     actual = fingerprints(TRANSFORMATIONS[transformation][1](untouched(distance, setting)))
     assert moved(expected, actual, distance, transformation) == {}
 
 
-@pytest.mark.parametrize("setting", ["leave one out", "query and gallery"])
-@pytest.mark.parametrize("transformation", SLOW)
-def test_not_one_bit_changes_of_a_few_rows(transformation: str, setting: str) -> None:
-    data = few(untouched("cosine", setting))
+@pytest.mark.parametrize(("setting", "transformation", "distance"), FEW)
+def test_not_one_bit_changes_of_a_few_rows(
+    setting: str, transformation: str, distance: str
+) -> None:
+    data = few(untouched(distance, setting))
     score = data.evaluate()["map"]
     assert score.lower < score.expected < score.upper
     assert 0 < score.n < len(score.per_query.lower)
     actual = fingerprints(TRANSFORMATIONS[transformation][1](data))
-    assert moved(fingerprints(data), actual, "cosine", transformation) == {}
+    assert moved(fingerprints(data), actual, distance, transformation) == {}
 
 
-@pytest.mark.parametrize("setting", ["leave one out", "query and gallery"])
-@pytest.mark.parametrize("distance", ["cosine", "precomputed"])
-def test_not_one_bit_changes_with_junk_labels(distance: str, setting: str) -> None:
+@pytest.mark.parametrize(("setting", "distance"), WITH_JUNK)
+def test_not_one_bit_changes_with_junk_labels(setting: str, distance: str) -> None:
     """Rows that are no items of the gallery, so that places among the rows are no columns."""
     data = replace(untouched(distance, setting), options={"junk_labels": [1, 5, 20]})
     expected = fingerprints(data)
     assert expected["map"]["value"] != untouched_fingerprints(distance, setting)["map"]["value"]
     sampled = expected["opis@far=0.05:0.5,negatives=10"]["reason"]
     assert (sampled is None) == (setting == "leave one out")
-    for name in ("rows permuted", "tiles of 7 x 13"):
+    for name in MOVED_WITH_JUNK:
         changed = TRANSFORMATIONS[name][1](data)
         assert moved(expected, fingerprints(changed), distance, name) == {}, name
 
@@ -246,7 +296,7 @@ def test_trees_go_through_what_exists() -> None:
     assert set(TREES) <= TRANSFORMATIONS.keys()
 
 
-@pytest.mark.parametrize("setting", ["leave one out", "query and gallery"])
+@pytest.mark.parametrize("setting", TASKS)
 def test_the_data_are_worth_the_name(setting: str) -> None:
     """Without ties and queries without a mate the invariances above would prove little."""
     result = untouched("cosine", setting).evaluate()
@@ -257,7 +307,7 @@ def test_the_data_are_worth_the_name(setting: str) -> None:
     assert len(tied) > score.n // 4
 
 
-@pytest.mark.parametrize("setting", ["leave one out", "query and gallery"])
+@pytest.mark.parametrize("setting", TASKS)
 def test_there_are_intervals_to_move(setting: str) -> None:
     """All metrics have one but for those at a limit, of few queries, or for a reason of theirs."""
     result = untouched("cosine", setting).evaluate()
