@@ -1,4 +1,4 @@
-"""Settings, which trade memory for speed and change no result, and limits, which may change one.
+"""Settings, which trade memory for speed and change no result, and limits, which may.
 
 `settings(...)` and `limits(...)` change them inside a `with` block, for the thread that runs
 it. Code reads them in that thread and hands the values to the threads that it starts.

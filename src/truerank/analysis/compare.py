@@ -1,4 +1,4 @@
-"""compare: results of several models on one task in, differences with intervals and tests out.
+"""compare: results of several models on one task in; differences, tests and paper tables out.
 
 Models are paired over the same classes: the jackknife or bootstrap that gives a score its
 interval gives the difference its own, and a test. Holm's correction covers every pair and

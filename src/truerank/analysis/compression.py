@@ -169,7 +169,9 @@ def sweep_task(
     if task.levels is None:
         registry.check_judged(asked)
     if confidence is None:
-        raise InputError("The 'confidence' parameter of sweep must be a number. Got None.")
+        raise InputError(
+            "The 'confidence' parameter of compression_sweep must be a number. Got None."
+        )
     original, copies = chosen_copies(rows, dims, dtypes)
     task = task.numbered()  # intervals then look at the same queries in every copy
     with shown(progress, "sweeping") as report:
@@ -234,7 +236,8 @@ def _part(
 def _check_distance(distance: str) -> None:
     if catalogue.find(distance).given or distance == OF_SIGNS:
         raise InputError(
-            f"sweep takes embeddings of numbers; distance {distance!r} leaves nothing to compress."
+            "compression_sweep takes embeddings of numbers; "
+            f"distance {distance!r} leaves nothing to compress."
         )
 
 
@@ -242,7 +245,7 @@ def _margin(margin: Any) -> float:
     known = isinstance(margin, numbers.Real) and not isinstance(margin, bool)
     if not known or not 0 <= margin <= 1:
         raise InputError(
-            "The 'margin' parameter of sweep must be a number from 0 to 1. "
+            "The 'margin' parameter of compression_sweep must be a number from 0 to 1. "
             f"Got {shortened(margin)}."
         )
     return float(margin)

@@ -1,4 +1,4 @@
-"""Options that several commands share, and their kinds of values with shell completion."""
+"""Options that several commands share (--format, --metrics, ...), their values and completion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Delete-group jackknife: assignment of sampling units to groups, sums of changes, replicates.
+"""Delete-group jackknife: groups of sampling units, sums of changes without each, replicates.
 
 A sampling unit is a class of some level of the labels, or a query where there are no labels.
 Few units are deleted one by one (up to MOST_SINGLY). More of them form jackknife groups, in one

@@ -1,4 +1,4 @@
-"""Metric and the definitions of all metrics: a value that prints as it parses, and its facts.
+"""Classes of metrics: Metric, a value that prints as it parses, and Definition, its facts.
 
 A definition says what is known about a metric: title, formula, citation, parameters, unit,
 range, direction; for ranking metrics also how it is computed per query, from sums that a GPU

@@ -1,4 +1,4 @@
-"""Thresholds in ascending order, and blocks of distances that count against them for reducers.
+"""Blocks of distances, which reducers ask how many lie between ascending thresholds.
 
 The bin of a distance is found by comparing float64 values, so counts are exact; a table over
 equal cells of the range only says where to search. A block holds exact distances in main

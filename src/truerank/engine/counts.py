@@ -1,4 +1,4 @@
-"""Counts of one pass per query, mergeable over tiles, and the float32 filter that fills them.
+"""Counts per query, mergeable over tiles; a filter decides most comparisons in float32.
 
 For each query the distinct relevant distances u_1 < u_2 < ... are known beforehand. A gallery
 tile adds, for each of them, how many items lie strictly between u_{g-1} and u_g and how many

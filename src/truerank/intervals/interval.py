@@ -1,4 +1,4 @@
-"""Interval of a score from its replicates or its standard error, or the reason for none.
+"""Interval of a score from its jackknife or bootstrap replicates, or the reason for none.
 
 In leave-one-out it comes from the delete-group jackknife, for the expectation over new data
 sets of the same design. With a gallery apart from the queries it comes from the class

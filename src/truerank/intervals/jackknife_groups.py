@@ -1,4 +1,4 @@
-"""Assignment of sampling units to jackknife groups, in one or two orders, for several units."""
+"""Jackknife groups of the queries and items of one evaluation, for each of its sampling units."""
 
 from __future__ import annotations
 

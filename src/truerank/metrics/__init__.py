@@ -1,4 +1,4 @@
-"""Metrics: names, definitions and values; how a string becomes a metric, how to add another.
+"""Public names of metrics: what an added metric is made of, and `register`.
 
 Ranking metrics are in ranking.py and hierarchy.py, metrics over thresholds in thresholds/.
 """

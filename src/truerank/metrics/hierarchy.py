@@ -1,4 +1,4 @@
-"""Metrics of graded relevance: H-AP, weighted sums of AP, ASI and NDCG, each with its triple.
+"""Metrics of graded relevance: H-AP, weighted sums of AP, ASI and NDCG, with bounds.
 
 Grades are the levels of a hierarchy (the length of the common path, 1 to L) or judgements.
 Inside a tie group, items come in rising order of relevance (lower), falling order (upper) or

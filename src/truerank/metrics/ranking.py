@@ -1,4 +1,4 @@
-"""Binary ranking metrics per query: precision, recall, hit, AP, MRR, mINP and others.
+"""Binary ranking metrics per query, with their mean over the order of ties: AP, MRR and others.
 
 From tie groups follow (lower bound, expected, upper bound) of every query. Inside a tie group
 the relevant items come last (lower), first (upper) or in random order (expected, by the closed

@@ -1,4 +1,4 @@
-"""The rules of one task without its embeddings, its sampling units, levels and digest.
+"""Task: the rules of one evaluation apart from its embeddings, with sampling units and digest.
 
 Rows that share an id are excluded pairs. An item with the query's label and exclusion group
 (camera), with a junk label or under the junk mask is excluded for that query. The remaining

@@ -1,4 +1,4 @@
-"""Embeddings of images by a trained model, features of a frozen trunk, and checkpoints.
+"""Embeddings of images by a trained model, features of a frozen trunk, and saved models.
 
 Evaluation crops in, unit vectors out, in order. Features are computed once, an array (1 +
 copies, N, F): the evaluation's crop first, then augmented copies for training. `last.pt` holds

@@ -1,4 +1,4 @@
-"""Definitions of the metrics of GOM, open set and OPIS, and the threshold at a FAR target.
+"""Entries of GOM, open-set and OPIS metrics in the registry, and the threshold at a FAR target.
 
 This file needs no engine, so that the registry can load it. `threshold_at_far` is the one rule
 for such thresholds in all families.
