@@ -1,4 +1,4 @@
-"""Differences between models: their runs, names, variances, tests and ranks.
+"""Differences between models: their runs, variances, tests with Holm's correction, and ranks.
 
 Two things vary: the classes of the test set and the runs of a method. Classes vary by the
 jackknife or the bootstrap of the mean over the runs; runs by their differences on this test

@@ -1,4 +1,4 @@
-"""Counts per query, mergeable over tiles; a filter decides most comparisons in float32.
+"""Counts of tie groups per query, mergeable over tiles, in float64 or behind a float32 filter.
 
 For each query the distinct relevant distances u_1 < u_2 < ... are known beforehand. A gallery
 tile adds, for each of them, how many items lie strictly between u_{g-1} and u_g and how many

@@ -18,6 +18,8 @@ import triton.language as tl
 from truerank.engine.cuda import torch_kernels
 from truerank.engine.cuda.exact_kernels import EXACT, MODES, distance
 from truerank.engine.cuda.filter_kernels import half_product, place_of_tile
+from truerank.engine.cuda.filter_kernels import half_products as half_products  # for search.py
+from truerank.engine.cuda.filter_kernels import room_for_products as room_for_products
 from truerank.engine.cuda.torch_kernels import MISSED, SEARCH_PART
 
 TILE: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Entries of GOM, open-set and OPIS metrics in the registry, and the threshold at a FAR target.
+"""Registry entries of GOM, open-set and OPIS metrics (verification has its own), FAR targets.
 
 This file needs no engine, so that the registry can load it. `threshold_at_far` is the one rule
 for such thresholds in all families.
