@@ -20,12 +20,19 @@ A_NAME = {
     "truerank.errors": "InputError",
     "truerank.exact_neighbours": "Truth",
     "truerank.integrations": "AccuracyCalculator",
+    "truerank.integrations.callback": "RetrievalCallback",
+    "truerank.integrations.metric": "RetrievalMetric",
     "truerank.lists": "index_loss",
     "truerank.neighbourhood": "neighbors",
     "truerank.organise": "leaderboard",
+    "truerank.organise.board": "Board",
+    "truerank.organise.ladder": "climb",
+    "truerank.organise.task": "Task",
     "truerank.ranked": "Neighbours",
     "truerank.settings": "Settings",
     "truerank.sharding": "shard",
+    "truerank.space": "catalogue",
+    "truerank.space.sourced": "SourcedCosine",
     "truerank.taxonomy": "Taxonomy",
     "truerank.threshold": "OperatingPoint",
     "truerank.verification": "verify",
@@ -35,8 +42,13 @@ A_NAME = {
 
 @pytest.fixture(params=sorted(MOVED))
 def old(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """An old path that is not imported, below packages that are."""
+    package, _, name = str(request.param).rpartition(".")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        parent = importlib.import_module(package)
     monkeypatch.delitem(sys.modules, request.param, raising=False)
-    monkeypatch.delitem(vars(truerank), request.param.partition(".")[2], raising=False)
+    monkeypatch.delitem(vars(parent), name, raising=False)
     return str(request.param)
 
 
@@ -64,8 +76,16 @@ def test_names_are_imported_from_old_paths(old: str) -> None:
     assert {one.filename for one in seen} == {"<string>"}
 
 
+@pytest.mark.parametrize("old", [name for name in MOVED if name.count(".") == 1], indirect=True)
 def test_old_paths_are_attributes_of_the_package(old: str) -> None:
     with pytest.warns(DeprecationWarning, match=f"the module {old} is now") as seen:
         module = getattr(truerank, old.partition(".")[2])
     assert getattr(module, A_NAME[old]) is not None
     assert {one.filename for one in seen} == {__file__}
+
+
+@pytest.mark.filterwarnings("ignore:the module truerank.organise")
+def test_what_an_old_path_leads_to_is_the_object_itself() -> None:
+    assert importlib.import_module("truerank.organise.task").Task is truerank.Task
+    with pytest.raises(ModuleNotFoundError, match=r"truerank\.organise\.parts"):
+        importlib.import_module("truerank.organise.parts")

@@ -95,6 +95,15 @@ def test_a_benchmarks_time_limit() -> None:
         benchmark.run("no-such-file.yaml", "nowhere", until=1.0)
 
 
+def test_old_names_of_settings() -> None:
+    with (
+        pytest.warns(DeprecationWarning, match="neighbour_items= is now neighbor_items=") as seen,
+        truerank.engine.settings(neighbour_items=7) as changed,
+    ):
+        assert changed.neighbor_items == 7
+    assert [one.filename for one in seen] == [__file__]
+
+
 def test_old_attributes_of_a_task() -> None:
     task = truerank.Task([0, 0, 1])
     with pytest.warns(DeprecationWarning, match="Task.no_mate_counts is now Task.unmated_counts"):

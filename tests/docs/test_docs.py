@@ -5,7 +5,11 @@ from __future__ import annotations
 import doctest
 import importlib
 import importlib.util
+import inspect
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,6 +39,39 @@ def test_the_front_doors_have_examples() -> None:
     ):
         examples = [example for test in finder.find(thing) for example in test.examples]
         assert examples, thing
+
+
+def test_documented_parameters_are_in_the_signature() -> None:
+    for name, function in public_functions():
+        documented = documented_parameters(function)
+        signature = inspect.signature(function).parameters if documented else {}
+        if not any(one.kind is one.VAR_KEYWORD for one in signature.values()):
+            unknown = set(documented) - set(signature)
+            assert not unknown, f"{name} has no {unknown}"
+
+
+def public_functions() -> Iterator[tuple[str, Callable[..., Any]]]:
+    """Functions, classes and their methods in every public module, by name."""
+    modules = [truerank]
+    for module in modules:
+        for name in module.__all__:
+            value = getattr(module, name)
+            if inspect.ismodule(value):
+                modules.append(value)
+            elif inspect.isclass(value) or inspect.isfunction(value):
+                yield name, value
+            for method, one in inspect.getmembers(value, inspect.isfunction):
+                if inspect.isclass(value) and not method.startswith("_"):
+                    yield f"{name}.{method}", one
+
+
+def documented_parameters(function: Callable[..., Any]) -> list[str]:
+    """The names of a docstring's section of parameters."""
+    _, _, section = (inspect.getdoc(function) or "").partition("Parameters\n----------\n")
+    entries = re.split(r"\n\n?\w+\n---", section)[0]
+    heads = [line for line in entries.splitlines() if line[:1].strip()]
+    names = [name.strip("* ") for head in heads for name in head.split(" : ")[0].split(",")]
+    return [name for name in names if name.isidentifier()]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -76,7 +76,7 @@ def test_what_truth_leaves_open_is_refused(tmp_path: Path) -> None:
     assert result.provenance["lists"]["neighbour_recall"]["value"] == 0.5
     with refused("k is that of neighbour_recall, which needs exact_neighbors"):
         truerank.evaluate_lists([[3, 2, 0]], [0], k=2, **options)
-    with refused("must be the file that truth wrote, or what it returned"):
+    with refused("must be what truerank.exact_neighbors returned, or its file"):
         truerank.evaluate_lists([[3, 2, 0]], [0], exact_neighbors=[[1]], **options)
 
 

@@ -22,12 +22,19 @@ MOVED: dict[str, tuple[str, ...]] = {
     "truerank.errors": ("truerank._util.errors",),
     "truerank.exact_neighbours": ("truerank.analysis.neighbors",),
     "truerank.integrations": ("truerank.compat",),
+    "truerank.integrations.callback": ("truerank.compat.lightning",),
+    "truerank.integrations.metric": ("truerank.compat.torchmetrics",),
     "truerank.lists": ("truerank.evaluation.lists", "truerank.evaluation.index_loss"),
     "truerank.neighbourhood": ("truerank.analysis.neighbors",),
     "truerank.organise": ("truerank.competition",),
+    "truerank.organise.board": ("truerank.competition.board",),
+    "truerank.organise.ladder": ("truerank.competition.board",),
+    "truerank.organise.task": ("truerank.competition.task",),
     "truerank.ranked": ("truerank.result.ranked_rows",),
     "truerank.settings": ("truerank._util.settings",),
     "truerank.sharding": ("truerank.io.sharding",),
+    "truerank.space": ("truerank.distance",),
+    "truerank.space.sourced": ("truerank.distance.cosine",),
     "truerank.taxonomy": ("truerank.io.judgements",),
     "truerank.threshold": ("truerank.analysis.thresholds", "truerank.analysis.operating_points"),
     "truerank.verification": ("truerank.evaluation.trials",),
@@ -52,8 +59,8 @@ RENAMED_OPTIONS = {"--no-mate": "--unmated", "--until": "--time-limit"}
 REMOVED = {
     name: f"{name} was removed: {instead}."
     for name, instead in {
-        "truerank.planning": "docs/guides/large-data.md has the figures to calculate with",
-        "truerank plan": "docs/guides/large-data.md has the figures to calculate with",
+        "truerank.planning": "docs/guides/scale.md has the figures to calculate with",
+        "truerank plan": "docs/guides/scale.md has the figures to calculate with",
         "truerank.reproduce": "python -m studies runs it, from a checkout of the repository",
         "truerank reproduce": "python -m studies runs it, from a checkout of the repository",
         "set_precision": "mrp@tau= is the mean precision at the relevant items accepted at tau",
@@ -74,7 +81,8 @@ class _OldNames(MetaPathFinder, Loader):
     ) -> ModuleSpec | None:
         if name in REMOVED:
             raise ImportError(REMOVED[name], name=name)
-        return ModuleSpec(name, self) if name in MOVED else None
+        # As packages, with an empty path: no old submodule is found but those in the table.
+        return ModuleSpec(name, self, is_package=True) if name in MOVED else None
 
     def exec_module(self, module: ModuleType) -> None:
         old = module.__name__

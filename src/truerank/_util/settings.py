@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from truerank._util.errors import InputError, shortened
+from truerank._util.old_names import renamed_keywords
 
 METHODS = ("auto", "float64", "filter", "symmetric")
 """Methods of counting: by cost, by float64 tiles, by float32 tiles refined by integers, or by such
@@ -57,7 +58,7 @@ class Settings:
     """Up to this many pairs all distances are kept, where order statistics of them are wanted."""
     neighbor_rows: int = 512
     neighbor_items: int = 4096
-    """Items of the tiles in which nearest neighbors are looked for; `neighbour_rows` queries."""
+    """Items of the tiles in which nearest neighbors are searched; `neighbor_rows` queries."""
     task_pairs: int = 1 << 28
     """Pairs of a task of a cluster: some seconds of a core."""
     chapter_pairs: int = 1 << 33
@@ -113,6 +114,7 @@ def current_limits() -> Limits:
     return _limits.get()
 
 
+@renamed_keywords(neighbour_rows="neighbor_rows", neighbour_items="neighbor_items")
 @contextmanager
 def settings(**changes: Any) -> Iterator[Settings]:
     """Change sizes inside a `with` block."""

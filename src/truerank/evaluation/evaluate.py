@@ -126,7 +126,7 @@ def evaluate(
         dir@far=0.01, mrep@far=0.01, mrep, mfr.
     average : {"query", "class"}
         Mean over queries, or over classes of the mean over each class's queries.
-    no_mate : {"report", "zero", "error"}
+    unmated : {"report", "zero", "error"}
         Queries with nothing to find are left out and counted, count as 0, or are refused.
     unlabelled : {"error", "distractor"}
         Whether gallery rows may have no label; they are then relevant to no query.

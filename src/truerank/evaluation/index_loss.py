@@ -115,7 +115,7 @@ def index_loss(
     k : int, optional
         For neighbour_recall; by default as many places as every list had left for eligible items.
     gallery_labels, query_ids, gallery_ids, query_groups, gallery_groups, relevance, junk, \
-junk_labels, unlabelled, no_mate, named_by
+junk_labels, unlabelled, unmated, named_by
         As in evaluate_lists.
     metrics, average, confidence, seed, units, device, threads, progress
         As in evaluate. Intervals are of paired differences, conditional on the gallery.
@@ -964,8 +964,8 @@ def compare_with_neighbors(
 ) -> tuple[int, Reals]:
     """k, and neighbour_recall of each query, NaN where it has nothing to find at all.
 
-    `source` is what `truth` found, or its file. Its lists are those of exact search, under the
-    rules of the task as well; without a k, it is no larger than the shortest of them.
+    `source` is what `exact_neighbors` returned, or its file. Its lists are those of exact search,
+    under the rules of the task as well; without a k, it is no larger than the shortest of them.
     """
     lists, ties, tied = _exact(source)
     found = Returned.of(lists, ties, queries=task.queries, items=task.gallery_size, named_by="row")
@@ -1023,7 +1023,7 @@ def _exact(source: Any) -> tuple[Any, Any, Integers | None]:
     if not is_path(source):
         if not hasattr(source, "tied"):
             raise InputError(
-                "exact_neighbors must be the file that truth wrote, or what it returned. "
+                "exact_neighbors must be what truerank.exact_neighbors returned, or its file. "
                 f"Got {shortened(source)} instead."
             )
         return source.item, source.first, source.tied

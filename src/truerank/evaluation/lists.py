@@ -84,7 +84,7 @@ def evaluate_lists(
         ids, and say what was not judged.
     metrics : strings, optional
         Ranking metrics, those of levels and grades included; "all" for all that apply.
-    average, no_mate, confidence, seed, units, threads
+    average, unmated, confidence, seed, units, threads
         As in evaluate. Intervals are conditional on the gallery.
     named_by : {"auto", "row", "id"}
         What lists name items by. Integers are row numbers, but ids where these are integers too.
@@ -94,7 +94,7 @@ def evaluate_lists(
     settle : float, optional
         A width such as 0.01: the result says, for each metric, the smallest k of the lists at which
         lower and upper are no further apart.
-    exact_neighbors : path, or what truth returned, optional
+    exact_neighbors : path or ExactNeighbors, optional
         The exact neighbors of the queries, by rows of the gallery: the result also says
         neighbour_recall@k, in `provenance["lists"]["neighbour_recall"]`.
     k : int, optional

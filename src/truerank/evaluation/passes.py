@@ -1,4 +1,4 @@
-"""From a task and its distances to scores: plan the passes, run them, score their columns.
+"""Score a task: which metrics share a pass, their scores from its counts, a checkpoint's content.
 
 One pass over queries x gallery serves every metric that can share it: the levels of a tree all
 follow from the lengths of common paths. Labels that form no tree need a pass per requested

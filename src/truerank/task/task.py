@@ -68,7 +68,7 @@ class TaskRules:
         Gallery items with these labels are excluded for every query.
     relevance : (Q, G) bool, graded or sparse, optional
         Who is relevant to whom, instead of labels.
-    no_mate : {"report", "zero", "error"}
+    unmated : {"report", "zero", "error"}
         What happens to queries that have nothing to find.
     unlabelled : {"error", "distractor"}
         Whether gallery rows may have no label (None or NaN); they are then relevant to nobody.
